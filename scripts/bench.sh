@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
-# Builds for speed, starts what is needed, runs every benchmark and prints one table; docs/benchmarks.md says
-# how to read it. BENCH_QUICK=1 takes some four minutes once everything is built, and is less exact.
-# BENCH_ONLY="plugin-cost steady-report coiled-list ingest operations subscribers hostile identifiers memory storage" names those to run. BENCH_OUTPUT is a
-# directory for the rows and tables, which otherwise are gone afterwards. The exit status is 0 also when an aim is
-# missed: the table says so.
+# Builds for release, starts the services, runs every benchmark and prints one table; docs/benchmarks.md
+# explains the table.
+# BENCH_QUICK=1 takes about four minutes after the build, and is less exact.
+# BENCH_ONLY names the benchmarks to run, separated by spaces: plugin-cost steady-report coiled-list
+# ingest operations subscribers hostile identifiers memory storage.
+# BENCH_OUTPUT is a directory for the rows and tables, which are otherwise deleted.
+# The exit status is 0 even if a target is missed: the table shows it.
 set -euo pipefail
 source "$(dirname "$0")/lib.sh"
 
@@ -15,11 +17,11 @@ clean_up_at_exit
 say "building for speed"
 cargo build --release --package galvo --package galvo-bench
 bench=$target_dir/release/galvo-bench
-# Thousands of sockets, each of which has two ends.
+# Thousands of sockets, each with two ends.
 ulimit -n "$(ulimit -Hn)"
 exports=$(scripts/python-envs.sh)
 eval "$exports"
-# The environments have the package installed; this one may be another worktree's.
+# The installed package may be that of another worktree.
 export PYTHONPATH=$root/python/src
 python=$GALVO_TEST_PYTHON_NEWEST
 
@@ -52,7 +54,7 @@ else
   storage=(--hours 24)
 fi
 
-# measure NAME COMMAND...: unless others were asked for.
+# measure NAME COMMAND...: runs the step, unless BENCH_ONLY names others.
 measure() {
   local name=$1
   shift
@@ -74,5 +76,5 @@ if [[ ${BENCH_QUICK:-} != 1 ]]; then
 fi
 
 scripts/bench_table.py "$BENCH_ROWS" "$output/table.md"
-# A benchmark that could not run is a failure; an aim that was missed is a finding.
+# A benchmark that could not run is a failure; a missed target is a result.
 verdict

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Prints what the benchmarks found as one table in Markdown: bench_table.py ROWS [FILE]."""
+"""Prints the results of the benchmarks as one table in Markdown: bench_table.py ROWS [FILE]."""
 
 import json
 import os

@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# A server on a temporary store, a real Dask cluster that reports to it, a workload with one error, and the
-# GraphQL answer about it, checked. DEMO_KEEP=1 keeps the server running afterwards; DEMO_PROGRAM is a server
-# that is built already.
+# Starts a server on a temporary store and a real Dask cluster that reports to it, runs a workload with
+# one error, and checks the GraphQL answer about it. DEMO_KEEP=1 keeps the server running afterwards;
+# DEMO_PROGRAM is a server program that is already built.
 set -euo pipefail
 source "$(dirname "$0")/lib.sh"
 
 profile=${PROFILE:-dev}
 galvo=${DEMO_PROGRAM:-}
 if [[ -z $galvo ]]; then
+  try_to_build_dashboard
   cargo build --package galvo --bin galvo --profile "$profile"
   galvo=$target_dir/${profile/#dev/debug}/galvo
 fi
@@ -16,8 +17,9 @@ python=$(python_env demo "$python" dask distributed numpy -e ./python)
 
 clean_up_at_exit
 export GALVO_DATABASE_URL="sqlite://$workdir/galvo.db?mode=rwc"
-# Only warnings, or three commands would report three times on migrations.
 admin() { GALVO_LOG=warn "$galvo" "$@"; }
+# The other commands require an existing store.
+admin migrate
 admin account create demo >/dev/null
 admin user create demo --account demo --role owner >/dev/null
 token=$(admin token create --user demo --account demo --scope ingest --scope read --label demo)
@@ -28,13 +30,11 @@ wait_for 30 "the server" grep 'listening on http' "$workdir/server.log"
 server=$(sed -n 's/.*listening on \(http[^ ]*\).*/\1/p' "$workdir/server.log")
 
 say "starting a Dask scheduler and two workers"
-# The preload knows its server; it is named all the same, because a Dask configuration in the user's home
-# may name another.
 export DASK_GALVO__SERVER=$server DASK_GALVO__TOKEN=$token DASK_GALVO__COMPUTATION__INTERVAL=1s
-# The workers' files belong with the rest of what the demo deletes.
+# The workers' files are deleted with the demo's other files.
 export DASK_TEMPORARY_DIRECTORY=$workdir
 background scheduler "$python" -m dask scheduler --host 127.0.0.1 --port 0 --no-dashboard \
-  --scheduler-file "$workdir/scheduler.json" --preload "$server/api/v2/analytics/preload"
+  --scheduler-file "$workdir/scheduler.json" --preload galvo
 for n in 1 2; do
   background "worker-$n" "$python" -m dask worker --scheduler-file "$workdir/scheduler.json" \
     --name "worker-$n" --nthreads 2 --memory-limit 1GiB --no-nanny --no-dashboard

@@ -1,6 +1,6 @@
-"""Asks a Galvo server about the demo's workload until the report is complete; prints the answer.
+"""Queries a Galvo server about the demo's workload until the report is complete; prints the answer.
 
-Exits with 0 only when the answer holds every task and the error's text.
+Exits with 0 only if the answer contains every task and the error's text.
 """
 
 import json
@@ -46,7 +46,7 @@ def ask(url, token):
 
 
 def differences(answer):
-    """What the answer lacks of the workload, in words; nothing when it is complete."""
+    """Returns the differences between the answer and the workload, as messages."""
     if "errors" in answer:
         return [error["message"] for error in answer["errors"]]
     clusters = answer["data"]["viewer"]["account"]["clusters"]["nodes"]

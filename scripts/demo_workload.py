@@ -1,4 +1,4 @@
-"""The demo's work: chunks of numbers, their reduction, and one task that fails."""
+"""The demo's workload: chunks of numbers, their reduction, and one task that fails."""
 
 import sys
 
@@ -20,7 +20,7 @@ def fail_on_purpose(total):
     raise ValueError(f"{ERROR_TEXT}, after a total of {total}")
 
 
-# What a server that was told about this workload must say of it: tasks by prefix.
+# The expected number of tasks by prefix.
 TASKS = {"make_chunk": CHUNKS, "add_up": 1, "fail_on_purpose": 1}
 
 

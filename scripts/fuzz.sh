@@ -1,25 +1,28 @@
 #!/usr/bin/env bash
-# fuzz.sh SECONDS_PER_TARGET [TARGET...]: fuzzes what reads text from outside, one target after the other, and prints a line for
-# each. It fails when something crashed, took longer than a second or more than 512 MB. What did is in fuzz/artifacts; what was
-# worth trying is kept in fuzz/found and tried first the next time. The corpora that are committed, which the ordinary tests try as
-# well, are only read:
-#   fuzz.sh keep [TARGET...]    adds to them, of what was found, the small inputs that reach something new
+# fuzz.sh SECONDS_PER_TARGET [TARGET...]: fuzzes the parsers of external input, one target after the
+# other, and prints a line for each. It fails if an input crashes the target, takes longer than a second
+# or needs more than 512 MB. Such inputs are in fuzz/artifacts; inputs that increase the coverage are
+# kept in fuzz/found and tried first the next time. The committed corpora, which the ordinary tests try
+# as well, are only read:
+#   fuzz.sh keep [TARGET...]    adds to them the small inputs of fuzz/found that increase their coverage
 #
-# The compiler has to be told to count what is reached, which only nightly ones take; a stable one does, too, when it is told that
-# it builds itself. No sanitizer looks on, unless FUZZ_SANITIZER=address: the workspace forbids unsafe code, C would not be
-# looked at, and without one the memory that is measured is that of the code.
+# The compiler has to instrument the code for coverage, which only nightly releases accept;
+# RUSTC_BOOTSTRAP=1 makes a stable one accept it as well. No sanitizer is used unless
+# FUZZ_SANITIZER=address: the workspace forbids unsafe code, C code would not be checked, and without a
+# sanitizer the measured memory is that of the code.
 set -euo pipefail
 source "$(dirname "$0")/lib.sh"
 (($# > 0)) || fail "usage: fuzz.sh SECONDS_PER_TARGET|keep [TARGET...]"
 
 cargo_fuzz_version=0.13.2
 most_megabytes=512
-# Inputs that are kept in the repository are no larger.
+# The maximum size of inputs that are kept in the repository.
 most_kept_bytes=2048
 job=$1
 shift
 
-# Bytes of an input at the most: longer ones are slow to change, and reach nothing new but where lengths are bounded.
+# The maximum size of an input in bytes: longer ones are slow to mutate, and increase the coverage only
+# where lengths are bounded.
 declare -A most_bytes=(
   [client_span]=4096 [coiled]=2048 [cursor]=1024 [document]=16384 [filter]=2048 [forwarded]=512 [global_id]=256
   [importer]=16384 [performance_report]=4096 [report]=8192 [return_path]=2500 [socket]=4096 [stored_report]=8192 [token]=4096
@@ -58,7 +61,7 @@ if $has_rust; then
   else
     export RUSTC_BOOTSTRAP=1
   fi
-  # The same versions as are shipped, and what only fuzzing needs besides.
+  # The versions of the shipped program, and those of the additional dependencies of fuzzing.
   cp Cargo.lock fuzz/Cargo.lock
   say "building the targets"
   # shellcheck disable=SC2086  # nothing, or a single word
@@ -75,10 +78,10 @@ if [[ " ${targets[*]} " == *" importer "* ]]; then
 fi
 
 clean_up_at_exit
-# Stores of the targets that have one lie here, and go with it.
+# Stores of the targets that have one are created here, and deleted with it.
 export TMPDIR=$workdir
 
-# program TARGET: sets `command` to what runs it.
+# program TARGET: sets `command` to the command that runs it.
 program() {
   if [[ -f fuzz/fuzz_targets/$1.rs ]]; then
     command=("fuzz/target/$built/release/$1")
@@ -111,8 +114,9 @@ fi
 
 statistic() { sed -n "s/^stat::$1: *//p" "$workdir/out" | tail -n 1; }
 
-# milliseconds INPUT: what a process of its own takes to try it, of a processor, start included; a tenth of what it takes by the
-# clock, if that is more, since who waits takes nothing. It is the least of three, and a minute if it does not end.
+# milliseconds INPUT: prints the processor time of a separate process for this input, including its
+# start; a tenth of the elapsed time if that is more, since a waiting process uses no processor time. It
+# is the minimum of three runs, and a minute for an input that does not end.
 milliseconds() {
   local TIMEFORMAT='%U %S %R' times='' took
   for _ in 1 2 3; do
@@ -123,15 +127,16 @@ milliseconds() {
     END { print int(1000 * least) }' <<<"$times"
 }
 
-# slow_by_itself TARGET INPUT: whether it takes more than a second, besides what every input takes. Whoever shares the machine
-# takes time, too; and what is tried again in the same process may find what it left there.
+# slow_by_itself TARGET INPUT: succeeds if the input takes more than a second longer than an ordinary
+# input. Other processes on the machine take time as well, and a repetition in the same process may find
+# state that the first run left.
 slow_by_itself() {
   local other
   other=$(find "fuzz/corpus/$1" -type f | sort | sed -n 1p)
   (($(milliseconds "$2") - $(milliseconds "$other") > 1000))
 }
 
-# run TARGET SECONDS: prints its line.
+# run TARGET SECONDS: fuzzes one target and prints its line.
 run() {
   local target=$1 left=$2 command dictionary=() runs=0 rss=0 slowest=0 result=ok found begun status artifact
   program "$target"

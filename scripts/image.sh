@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# image.sh [BINARY]: makes of docker/api.Dockerfile what Docker would make of it, without Docker, and runs it as that would be run:
-# as its user, with its environment and command, on a file system that is read-only but for the data. It has to become ready, take
-# a report, answer a question about it, and end well when it is told to.
+# image.sh [BINARY]: builds the image of docker/api.Dockerfile as Docker would, without Docker, and runs
+# it as Docker would: as its user, with its environment and command, on a file system that is read-only
+# except for the data. The server has to become ready, accept a report, answer a query about it, and shut
+# down cleanly on SIGTERM.
 #
-# BINARY is what its first stage builds, target/release/galvo if not given; then docker/compose.yml is checked as well. Mounting
-# takes root.
+# BINARY is the result of the first build stage, by default target/release/galvo; with the default,
+# docker/compose.yml is checked as well. Mounting requires root.
 set -euo pipefail
 source "$(dirname "$0")/lib.sh"
 
@@ -17,7 +18,7 @@ chmod 711 "$workdir"
 
 # --- The composition ------------------------------------------------------------------------------------
 
-# Whatever program there is that knows what compose files may hold; the one of Debian 12 knows no names of projects.
+# Uses an available program that checks compose files; that of Debian 12 does not support project names.
 check_composition() {
   local composition=docker/compose.yml
   export GALVO_POSTGRES_PASSWORD=x GALVO_SECRET_KEY=x
@@ -40,10 +41,10 @@ fi
 root=$workdir/root data=$workdir/root/var/lib/galvo
 mkdir "$root"
 
-# The instructions, one on a line.
+# Prints the instructions, one per line.
 instructions() { sed -e '/^ *#/d' -e ':more' -e '/\\$/{N;s/ *\\\n */ /;b more' -e '}' -e '/^$/d' "$dockerfile"; }
 
-# The strings of a JSON array, one on a line.
+# Prints the strings of a JSON array, one per line.
 strings() { python3 -c 'import json, sys; print("\n".join(json.loads(sys.argv[1])))' "$1"; }
 
 unknown() { fail "$dockerfile has an instruction that is not known here: $*"; }
@@ -58,7 +59,7 @@ while read -r word rest; do
       layout=$rest
       docker/root.sh "$root" "$binary"
       ;;
-    # Nothing is there but what comes from the stage before.
+    # The stage is empty except for files from the stage before.
     "2 FROM scratch") ;;
     "2 COPY --from=build /image /") ;;
     "2 COPY --from=build --chown="*)
@@ -84,11 +85,11 @@ say "the image: $(du -sh "$root" | cut -f1), $(find "$root" -type f | wc -l) fil
 # --- Running it -----------------------------------------------------------------------------------------
 
 port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
-# Any port of this machine instead of the one that is always the same.
+# A free port of this machine instead of the fixed one.
 environment+=("GALVO_LISTEN=127.0.0.1:$port")
 
-# What runs a command in the image: nothing is there but its file system, which cannot be written but for the data, and the
-# command cannot become more than it is.
+# A script that runs a command in the image: it sees only the image's file system, which is read-only
+# except for the data, and cannot gain privileges.
 cat >"$workdir/confined" <<CONFINED
 #!/usr/bin/env bash
 set -euo pipefail
@@ -105,6 +106,7 @@ CONFINED
 chmod +x "$workdir/confined"
 galvo() { "$workdir/confined" "${entrypoint[@]}" "$@"; }
 
+galvo migrate
 galvo account create team >/dev/null
 galvo user create ada --account team --role owner >/dev/null
 token=$(galvo token create --user ada --account team --scope ingest --scope read)
@@ -143,7 +145,7 @@ with open("fuzz/corpus/report/everything.json") as file:
 assert post("/api/v1/reports", report)["acknowledged"] == report["sequence"]
 query = "{ viewer { account { clusters { nodes { name errors { nodes { message } } } } } } }"
 (cluster,) = post("/graphql", {"query": query})["data"]["viewer"]["account"]["clusters"]["nodes"]
-# The message lies encrypted, under the key that the server made beside the store.
+# The message is stored encrypted, with the key that the server created beside the store.
 assert cluster["name"] == report["cluster"]["name"], cluster
 assert cluster["errors"]["nodes"] == [{"message": report["errors"][0]["message"]}], cluster
 PYTHON

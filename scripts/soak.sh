@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
-# The faults of tests/faults over and over for SOAK_MINUTES (60), each round with other dice: when faults strike, for how long
-# they last, and what is reported. The seed of each round is printed; FAULTS_SEED=N repeats a round by itself, and SOAK_SEED=N all of
-# them. SOAK_OUTPUT is a directory for what came of it, as rows and as the table of docs/reliability.md. The first round
-# that fails ends it, unless SOAK_GO_ON=1. Then what reads text from outside is fuzzed, SOAK_FUZZ_SECONDS (60) a target.
+# Repeats the fault tests of tests/faults for SOAK_MINUTES (60), each round with another random seed,
+# which determines the times and lengths of the faults and the contents of the reports. The seed of each
+# round is printed; FAULTS_SEED=N repeats one round, and SOAK_SEED=N all of them. SOAK_OUTPUT is a
+# directory for the results, as rows and as the table of docs/reliability.md. The run ends with the first
+# round that fails, unless SOAK_GO_ON=1. Afterwards the parsers of external input are fuzzed,
+# SOAK_FUZZ_SECONDS (60) per target.
 set -euo pipefail
 source "$(dirname "$0")/lib.sh"
 
@@ -26,7 +28,7 @@ touch "$FAULTS_RESULTS"
 
 faults() { "$GALVO_TEST_PYTHON_NEWEST" -m pytest --color=no -rs -p no:cacheprovider --basetemp="$workdir/faults" "$@" tests/faults; }
 
-# With more time a fault lasts for longer, and there are more strikes.
+# With more time, faults last longer and are more frequent.
 say "SOAK_SEED=$seed for $minutes minutes"
 deadline=$((SECONDS + 60 * minutes)) round=0
 while ((SECONDS < deadline)); do

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds everything, starts what the tests need and runs every test. All runners run even when an earlier
-# one fails; the last line sums what they counted themselves.
+# Builds everything, starts the services and runs every test. All runners run even when an earlier one
+# fails; the last line sums the runners' own counts.
 set -euo pipefail
 source "$(dirname "$0")/lib.sh"
 
@@ -9,16 +9,22 @@ if [[ -z ${GALVO_TEST_DATABASE_URL:-} || -z ${GALVO_TEST_REDIS_URL:-} ]]; then
 fi
 clean_up_at_exit
 
-# They come over the network while the compiler computes.
+need_node
+# The packages are downloaded while the compiler runs.
 # shellcheck disable=SC2016  # expanded by the inner shell
 background packages bash -euc '
   source scripts/lib.sh
   scripts/python-envs.sh >"$0"
-  for directory in tests/graphql-js tests/live-js tests/oidc; do node_packages "$directory"; done
+  for directory in tests/graphql-js tests/live-js tests/oidc web; do node_packages "$directory"; done
+  python_env packages "$(find_python 11 12 13)" -r tests/packaging/requirements.txt >/dev/null
 ' "$workdir/exports"
 packages=$!
+# The server's program embeds the dashboard.
+step "the dashboard's build" build_dashboard
 say "building the workspace"
+begun=$SECONDS
 cargo build --workspace --all-targets
+took "build of the workspace" "$begun"
 export GALVO_BIN=$target_dir/debug/galvo
 say "waiting for the environments of Python and Node.js"
 wait "$packages"
@@ -29,8 +35,8 @@ passed_total=0 failed_total=0
 
 # Prints "passed failed skipped", summed over the closing lines of cargo's test runner ("test result: ok.
 # 3 passed; 0 failed; 1 ignored; …"), of pytest ("== 1 failed, 3 passed in 0.12s ==", or without the
-# rules when it is quiet) and of node's ("# pass 3", one line each; what is cancelled or still to do counts as
-# failed and as skipped).
+# rules if it is quiet) and of node's ("# pass 3", one line each; cancelled tests count as failed, and
+# todo tests as skipped).
 counts() {
   awk '
     /^test result: / || /^(=+ )?[0-9]+ [a-z]+.* in [0-9.]+s/ {
@@ -51,6 +57,13 @@ counts() {
   ' "$1"
 }
 
+# Prints the twenty slowest tests of cargo's test runner. pytest and node print theirs.
+slowest() {
+  local found
+  found=$(sed -nE 's/^test (.*) \.\.\. (ok|FAILED) <([0-9.]+)s>$/\3 s  \1/p' "$1" | sort -rn | head -20)
+  if [[ -n $found ]]; then printf 'the slowest tests:\n%s\n' "$found"; fi
+}
+
 # runner COMMAND...: a step that fails as well when the runner counted no test at all or left one out: a
 # missing part is an error.
 runner() {
@@ -64,51 +77,75 @@ runner() {
     say "the runner failed outside its tests"
     failed=$((failed + 1))
   fi
+  slowest "$log"
   passed_total=$((passed_total + passed))
   failed_total=$((failed_total + failed))
   ((status == 0 && failed == 0))
 }
 
-# beside NAME COMMAND...: begins what `catch_up` then waits for.
+# beside NAME COMMAND...: starts a runner in the background; `catch_up` waits for it.
 beside() {
   background "$@"
   beside_names+=("$1")
   beside_pids+=("$!")
 }
 
-# catch_up: a step for each that was begun, in that order, as if it ran now.
+# catch_up: runs a step for each background runner, in the order of their starts, as if it ran now.
 beside_names=() beside_pids=()
 catch_up() {
   local i ended
   for i in "${!beside_names[@]}"; do
-    # Only this shell can wait for it, and runners are in others.
+    # Only this shell can wait for it, and runners are in other shells.
     wait "${beside_pids[i]}" && ended=0 || ended=$?
     step "${beside_names[i]}" runner told "$workdir/${beside_names[i]}.log"
     rm "$workdir/${beside_names[i]}.log"
   done
+  beside_names=() beside_pids=()
 }
 told() {
   cat "$1"
   return "$ended"
 }
 
-# They wait more than they compute: for each other, for databases and for time to pass. Each may have 8 connections of the 300
-# that PostgreSQL takes here.
-threads=$((4 * $(nproc)))
+# The checks of the dashboard that need no server.
+dashboard() {
+  (cd web && npm test --silent && npm run --silent size)
+}
+
+# More threads would not use two processors better, and each test would wait until its server times out. Each
+# may have 8 connections of the 300 that PostgreSQL accepts here.
+threads=$((2 * $(nproc)))
 export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$((threads < 24 ? threads : 24))}
-# They, too, wait more than they compute, and need no more of all this than an interpreter.
-for python in "$GALVO_TEST_PYTHON_OLDEST" "$GALVO_TEST_PYTHON_NEWEST" "$GALVO_TEST_PYTHON_OTHER"; do
+# Cargo's test runner reports times only as an unstable option. Cargo itself does not see the variable, or it
+# would build everything again.
+host=$(rustc -vV | sed -n 's/^host: //p' | tr 'a-z-' 'A-Z_')
+export "CARGO_TARGET_${host}_RUNNER=env RUSTC_BOOTSTRAP=1"
+times=(-Z unstable-options --report-time)
+
+# These tests mostly wait, and need only an interpreter. The end-to-end tests run the package on the third
+# Python.
+for python in "$GALVO_TEST_PYTHON_OLDEST" "$GALVO_TEST_PYTHON_OTHER"; do
   beside "Python tests, $("$python" -c 'import distributed, sys
 print("Python", sys.version.split()[0], "and Dask", distributed.__version__)')" \
-    "$python" -m pytest --color=no -rs python/tests
+    "$python" -m pytest --color=no -rs --durations=20 --durations-min=1 python/tests
 done
 step "Rust tests, on SQLite" \
-  runner env -u GALVO_TEST_DATABASE_URL cargo test --workspace --no-fail-fast
-step "integration tests, on PostgreSQL" runner cargo test --package galvo-tests --no-fail-fast
+  runner env -u GALVO_TEST_DATABASE_URL cargo test --workspace --no-fail-fast --lib --bins --tests -- "${times[@]}"
+step "tests of the documentation" runner cargo test --workspace --doc
+# These modules have no SQL of their own. They pass or fail alike on both databases, and ran on SQLite above.
+without_sql=()
+for module in compression dashboard docs graphql_guard hostile_query house_rules oidc prefix preload schema sdl socket tls \
+  traces transport; do
+  [[ -e tests/it/$module || -e tests/it/$module.rs ]] || fail "tests/it has no module $module"
+  without_sql+=(--skip "$module::")
+done
+step "integration tests, on PostgreSQL" \
+  runner cargo test --package galvo-tests --no-fail-fast --tests -- "${times[@]}" "${without_sql[@]}"
 catch_up
 if [[ -n ${GALVO_TEST_CITUS_URL:-} ]]; then
   step "integration tests, on Citus" \
-    runner env GALVO_TEST_DATABASE_URL="$GALVO_TEST_CITUS_URL" cargo test --package galvo-tests --no-fail-fast
+    runner env GALVO_TEST_DATABASE_URL="$GALVO_TEST_CITUS_URL" \
+    cargo test --package galvo-tests --no-fail-fast --tests -- "${times[@]}"
 fi
 step "GraphQL beside the reference implementation, Node.js $(node --version)" \
   runner node --test --test-reporter=tap tests/graphql-js/*.test.js
@@ -116,18 +153,25 @@ step "subscriptions with published clients, Node.js $(node --version)" \
   runner node --test --test-reporter=tap tests/live-js/*.test.js
 step "signing in with an OpenID provider, Node.js $(node --version)" \
   runner node --test --test-reporter=tap tests/oidc/*.test.js
+step "the dashboard: types, unit tests, budget" dashboard
 step "the image, of the debug build" scripts/image.sh "$GALVO_BIN"
-# Each worker has a server of its own. More of them keep two processors no busier.
+[[ -n $(PATH=$PATH:/usr/sbin command -v nginx) ]] || install_packages nginx
+# The browser renders notebook output.
+need_chromium
+# Each pytest worker has its own server. More workers do not use two processors better.
 step "end-to-end tests with real Dask" \
-  runner "$GALVO_TEST_PYTHON_NEWEST" -m pytest --color=no -rs -n "$(($(nproc) + 1))" --dist loadfile tests/dask
+  runner "$GALVO_TEST_PYTHON_NEWEST" -m pytest --color=no -rs --durations=20 -n "$(($(nproc) + 1))" --dist loadfile tests/dask
 command -v redis-server >/dev/null || install_packages redis-server
 compgen -G '/usr/lib/*/faketime/libfaketimeMT.so.1' >/dev/null || install_packages faketime
-# They mostly wait for outages to pass; what is measured under load comes last, alone.
+# These tests mostly wait for the end of outages; the measurements under load run last and alone.
+beside "packages: chart, unit, wheels" scripts/packages.sh
 step "what goes wrong: processes killed, databases and networks away" \
-  runner "$GALVO_TEST_PYTHON_NEWEST" -m pytest --color=no -rs -n 3 --dist load -m "not alone" tests/faults
+  runner "$GALVO_TEST_PYTHON_NEWEST" -m pytest --color=no -rs --durations=20 -n 3 --dist load -m "not alone" tests/faults
+catch_up
 step "what goes wrong: more load than the server takes" \
-  runner "$GALVO_TEST_PYTHON_NEWEST" -m pytest --color=no -rs -m alone tests/faults
+  runner "$GALVO_TEST_PYTHON_NEWEST" -m pytest --color=no -rs --durations=20 -m alone tests/faults
 
+print_times
 result=passed
 verdict || result=failed
 printf '%d passed, %d failed\n' "$passed_total" "$failed_total"

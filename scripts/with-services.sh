@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# with-services.sh COMMAND...: runs the command with a throwaway PostgreSQL and Redis, reachable through
-# GALVO_TEST_DATABASE_URL and GALVO_TEST_REDIS_URL. A variable that is set already is used as it is, and
-# that server is not started. The command runs in the repository's root, for example
+# with-services.sh COMMAND...: runs the command with a temporary PostgreSQL and Redis, whose URLs are in
+# GALVO_TEST_DATABASE_URL and GALVO_TEST_REDIS_URL. If a variable is already set, it is used and that
+# server is not started. The command runs in the repository's root, for example
 # scripts/with-services.sh cargo test -p galvo-tests
 set -euo pipefail
 source "$(dirname "$0")/lib.sh"
@@ -11,10 +11,11 @@ free_port() {
   python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'
 }
 
-# The servers listen on TCP, so anyone on this machine can reach them; the password keeps them out.
+# The servers listen on TCP, so every user of this machine can reach them; the password denies access.
 password=$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')
 
-# Directory of PostgreSQL's server binaries, which Debian keeps off PATH. A client alone brings pg_config too.
+# Prints the directory of PostgreSQL's server binaries, which Debian keeps off PATH. A client
+# installation has pg_config too.
 postgres_bin() {
   local dir
   for dir in "$(pg_config --bindir 2>/dev/null || true)" /usr/lib/postgresql/*/bin; do
@@ -40,10 +41,11 @@ start_postgres() {
     chmod 711 "$workdir"
     chown -R postgres: "$store"
   fi
-  # SCRAM would cost a debug build tens of milliseconds a connection, and the server five wherever it keeps passwords for it.
+  # SCRAM costs a debug build tens of milliseconds per connection, and the server five wherever it stores
+  # passwords in that form.
   "${as_postgres[@]}" "$bin/initdb" --pgdata="$store/data" --username=galvo --encoding=UTF8 --locale=C \
     --auth=md5 --pwfile="$store/password" --no-sync --no-instructions >"$workdir/initdb.log"
-  # Nothing here is worth a disk flush: the data is deleted with the run.
+  # Nothing here is worth a disk flush: the data is deleted after the run.
   background postgres "${as_postgres[@]}" "$bin/postgres" -D "$store/data" -h 127.0.0.1 -p "$port" -k '' \
     -c fsync=off -c full_page_writes=off -c synchronous_commit=off -c max_connections=300
   # The other signals wait for clients or for a checkpoint.
@@ -57,7 +59,7 @@ start_redis() {
   command -v redis-server >/dev/null || install_packages redis-server
   port=$(free_port)
   install -d -m 700 "$workdir/redis"
-  # A file and not arguments, because arguments show the password to everyone.
+  # A file instead of arguments, because arguments show the password to everyone.
   printf '%s\n' 'bind 127.0.0.1' "port $port" "requirepass $password" "dir $workdir/redis" 'save ""' \
     >"$workdir/redis/redis.conf"
   background redis redis-server "$workdir/redis/redis.conf"
@@ -69,7 +71,7 @@ clean_up_at_exit
 if [[ -z ${GALVO_TEST_DATABASE_URL:-} ]]; then start_postgres; fi
 if [[ -z ${GALVO_TEST_REDIS_URL:-} ]]; then start_redis; fi
 
-# When the command fails it has said why; the servers' logs would only bury its last lines.
+# The failed command has printed the reason; the servers' logs would only obscure it.
 "$@" || {
   status=$?
   rm -f "$workdir"/*.log

@@ -1,11 +1,14 @@
-//! What each command does. Results go to standard output, everything else to the log on standard error.
-#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line speaks by printing")]
+//! The implementation of the commands. Results go to standard output, everything else to the log on
+//! standard error.
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "commands print their results")]
 
 mod backup;
 mod cluster;
 mod doctor;
 mod keys;
+mod list;
 mod password;
+mod store;
 
 use std::{process::ExitCode, sync::Arc, time::Duration};
 
@@ -13,45 +16,48 @@ use chrono::{DateTime, Datelike, TimeDelta, Utc};
 use entity::{Timestamp, api_token::Scope};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use self::{backup::BackupError, keys::KeyCommandError};
+use self::{backup::BackupError, keys::KeyCommandError, store::OpenError};
 use crate::{
     app::{
+        QuotaChange, SignInLinks,
         account::{AccountError, Accounts},
         cluster::{ClusterError, Clusters},
         usage::{RollupError, Rollups},
     },
     clock::{Clock, SystemClock},
     config::{
-        AccountCommand, Cli, Command, CommonConfig, RoleName, RollupCommand, ServeConfig, TokenCommand,
-        UserCommand,
+        AccountCommand, AccountQuotaArgs, Cli, Command, CommonConfig, QuotaSetting, RetentionCommand,
+        RoleName, RollupCommand, ServeConfig, SessionCommand, TokenCommand, UserCommand,
     },
     doctor as examination,
-    domain::access::{AccessError, Grant, InvitationWish},
+    domain::access::{AccessError, Grant, NewInvitation},
     error::Chain,
     graphql::Schema,
+    http_client::{FetchError, OutgoingClient},
     key_ring::KeyError,
-    outgoing::{FetchError, Outgoing},
     server::{Server, ServerError},
-    store::{MigrationError, Store, StoreError, SystemStore},
+    store::{MigrationError, Store, StoreError, SystemStore, TokenKind},
     telemetry,
 };
 
-/// Wrong usage or configuration; clap uses the same.
+/// The exit status for wrong usage or configuration, as clap uses it.
 const USAGE: u8 = 2;
 
-/// After it RFC 3339 has no notation, and many who read the expiry of a token could not.
+/// The last year of an expiry. RFC 3339 cannot express later years, and many programs could not read
+/// such an expiry.
 const LAST_YEAR: i32 = 9999;
 
-/// Bytes of what a server tells of its readiness at the most.
+/// The maximum size of the server's readiness response, in bytes.
 const MAX_READINESS: usize = 4 << 10;
 
-/// Runs the command: 0 when it did its work, 2 for wrong usage or settings, 1 for anything else.
+/// Runs the command. Returns status 0 on success, 2 for wrong usage or settings, and 1 for any other
+/// error.
 pub async fn run(cli: Cli) -> ExitCode {
     let (common, serve) = match cli.config() {
         Ok(config) => config,
         Err(error) => {
             if let Command::Doctor(args) = &cli.command {
-                return doctor::report(&examination::unreadable(&error), args.json);
+                return doctor::report(&examination::settings_findings(&error), args.json);
             }
             eprintln!("galvo: {error}");
             return ExitCode::from(USAGE);
@@ -62,7 +68,7 @@ pub async fn run(cli: Cli) -> ExitCode {
         _ => None,
     };
     let telemetry = telemetry::start(&common, traces);
-    let done = dispatch(cli.command, &common, serve).await;
+    let done = Box::pin(dispatch(cli.command, &common, serve)).await;
     telemetry.end().await;
     match done {
         Ok(status) => status,
@@ -79,11 +85,11 @@ enum CommandError {
     Server(#[from] ServerError),
     #[error(transparent)]
     Migration(#[from] MigrationError),
-    #[error("cannot open the store")]
-    Store(#[from] StoreError),
+    #[error(transparent)]
+    Open(#[from] OpenError),
     #[error(transparent)]
     Account(AccountError),
-    #[error("{}", by_option(.0))]
+    #[error("{}", format_by_option(.0))]
     Refused(Vec<AccessError>),
     #[error("cannot read the password")]
     Input(#[source] std::io::Error),
@@ -93,18 +99,27 @@ enum CommandError {
     Expiry,
     #[error(transparent)]
     Rollup(#[from] RollupError),
-    #[error("{0} days could not be folded; the log says why")]
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error("{0} days could not be aggregated; see the log")]
     NotFolded(usize),
     #[error(transparent)]
     Key(#[from] KeyCommandError),
     #[error(transparent)]
     Cluster(#[from] ClusterError),
     #[error(transparent)]
-    Backup(#[from] BackupError),
-    #[error("told to stop before the copy was made")]
+    Backup(Box<BackupError>),
+    #[error("interrupted before the copy was complete")]
     Stopped,
     #[error("the server is not ready")]
     NotReady(#[from] FetchError),
+}
+
+impl From<BackupError> for CommandError {
+    fn from(error: BackupError) -> Self {
+        // Boxed, because it is much larger than the other variants.
+        Self::Backup(Box::new(error))
+    }
 }
 
 impl From<AccountError> for CommandError {
@@ -116,8 +131,8 @@ impl From<AccountError> for CommandError {
     }
 }
 
-/// What speaks against a command, with the option that each is about.
-fn by_option(errors: &[AccessError]) -> String {
+/// Formats the reasons against a command, each with the option it concerns.
+fn format_by_option(errors: &[AccessError]) -> String {
     let named = |error: &AccessError| match option(*error) {
         Some(option) => format!("{option}: {error}"),
         None => error.to_string(),
@@ -128,27 +143,29 @@ fn by_option(errors: &[AccessError]) -> String {
 fn option(error: AccessError) -> Option<&'static str> {
     match error {
         AccessError::Label => Some("--label"),
-        AccessError::Past | AccessError::TooLate => Some("--expires"),
+        AccessError::ExpiryPast | AccessError::TooLate => Some("--expires"),
         AccessError::NoScope | AccessError::ScopeNotCovered => Some("--scope"),
-        AccessError::NoEnd | AccessError::EndNotTaken | AccessError::EndPast => Some("--until"),
-        AccessError::Over => Some("--user"),
+        AccessError::EndMissing | AccessError::EndNotAllowed | AccessError::EndPast => Some("--until"),
+        AccessError::MembershipEnded => Some("--user"),
         _ => None,
     }
 }
 
 impl CommandError {
-    /// Whether the settings are wrong.
+    /// Returns true if the error is caused by wrong settings.
     fn is_usage(&self) -> bool {
         match self {
             Self::Server(ServerError::Keys(error)) | Self::Key(KeyCommandError::Keys(error)) => {
                 matches!(error, KeyError::Read(..) | KeyError::Wrong(..))
             }
-            Self::Server(ServerError::Jwks(_)) | Self::Backup(BackupError::Postgres) => true,
+            Self::Server(ServerError::Jwks(_) | ServerError::Dashboard(_)) => true,
+            Self::Backup(error) => matches!(**error, BackupError::Postgres),
             _ => false,
         }
     }
 }
 
+#[expect(clippy::too_many_lines, reason = "one match arm per command")]
 async fn dispatch(
     command: Command,
     common: &CommonConfig,
@@ -157,15 +174,18 @@ async fn dispatch(
     let done: Result<(), CommandError> = match command {
         Command::Serve(_) => {
             let serve = serve.expect("the configuration of serve is read when serve is the command");
-            serve_until_told_to_stop(common, &serve).await
+            serve_until_shutdown(common, &serve).await
         }
         Command::Doctor(args) => {
             let serve = serve.expect("the configuration of serve is read for the doctor as well");
             return Ok(doctor::report(&examination::examine(common, &serve).await, args.json));
         }
-        Command::Migrate => Ok(Store::migrate(&common.database).await?),
+        Command::Migrate => {
+            store::check_place(&common.database)?;
+            Ok(Store::migrate(&common.database).await?)
+        }
         Command::Ready(which) => {
-            Outgoing::new().get(&which.address(), MAX_READINESS).await?;
+            OutgoingClient::new().get(&which.address(), MAX_READINESS).await?;
             Ok(())
         }
         Command::Schema => {
@@ -177,7 +197,60 @@ async fn dispatch(
             println!("{id}");
             Ok(())
         }
-        Command::User(command) => user(command, &accounts(common).await?).await,
+        Command::Account(AccountCommand::List) => {
+            list::accounts(&accounts(common).await?.lists(None).await?);
+            Ok(())
+        }
+        Command::Account(AccountCommand::Delete { slug, confirm }) => {
+            Ok(accounts(common).await?.delete_account(&slug, &confirm).await?)
+        }
+        Command::Account(AccountCommand::Quota(args)) => {
+            let accounts = accounts(common).await?;
+            let AccountQuotaArgs { slug, stored, daily, clusters, threads, retention } = args;
+            let wish = QuotaChange {
+                stored_bytes: stored.map(|QuotaSetting(limit)| limit),
+                daily_bytes: daily.map(|QuotaSetting(limit)| limit),
+                daily_clusters: clusters.map(|QuotaSetting(limit)| limit),
+                cluster_threads: threads.map(|QuotaSetting(limit)| limit),
+                retention_days: retention.map(|QuotaSetting(limit)| limit),
+            };
+            if wish == QuotaChange::default() {
+                let (said, standing) = accounts.quota(&slug).await?;
+                list::quota(said.as_ref(), &standing);
+            } else {
+                accounts.set_quota(&slug, wish).await?;
+            }
+            Ok(())
+        }
+        Command::User(command) => user(command, store::open(common).await?).await,
+        Command::Token(TokenCommand::List { user, account, schedulers, limit }) => {
+            let accounts = accounts(common).await?;
+            let kind = if schedulers { TokenKind::OfSchedulers } else { TokenKind::Personal };
+            let tokens = accounts.tokens(account.as_ref(), user.as_ref(), kind, limit).await?;
+            list::tokens(&accounts.lists(None).await?, &tokens, kind, SystemClock.timestamp());
+            Ok(())
+        }
+        Command::Token(TokenCommand::Revoke { identifier }) => {
+            Ok(accounts(common).await?.revoke_token(&identifier).await?)
+        }
+        Command::Token(TokenCommand::Forget { identifier, account, since, confirm }) => {
+            let clusters = clusters(common).await?;
+            let counts = clusters.forget_token(&account, &identifier, since.into(), confirm).await?;
+            list::removal(&counts);
+            Ok(())
+        }
+        Command::Token(TokenCommand::Restore { identifier, account }) => {
+            println!("{} clusters", clusters(common).await?.restore_token(&account, &identifier).await?);
+            Ok(())
+        }
+        Command::Session(SessionCommand::List { user, limit }) => {
+            list::sessions(&accounts(common).await?.sessions(user.as_ref(), limit).await?);
+            Ok(())
+        }
+        Command::Session(SessionCommand::End { user }) => {
+            println!("{} sessions", accounts(common).await?.end_sessions(&user).await?);
+            Ok(())
+        }
         Command::Token(TokenCommand::Create { user, account, scopes, label, expires }) => {
             let scopes: Vec<Scope> = scopes.into_iter().map(Scope::from).collect();
             let expires_at = expires.map(expiry).transpose()?;
@@ -187,29 +260,40 @@ async fn dispatch(
             Ok(())
         }
         Command::Rollup(RollupCommand::Rebuild { account }) => {
-            let folded = Rollups::new(store(common).await?).rebuild(account.as_ref()).await?;
+            let folded = Rollups::new(store::open(common).await?).rebuild(account.as_ref()).await?;
             println!("{} days", folded.days);
             if folded.failed == 0 { Ok(()) } else { Err(CommandError::NotFolded(folded.failed)) }
+        }
+        Command::Retention(RetentionCommand::Confirm) => {
+            let store = store::open(common).await?;
+            println!(
+                "{}",
+                if store.confirm_retention().await? {
+                    "confirmed: data past its retention is deleted within the hour"
+                } else {
+                    "nothing to confirm: deletion is not paused"
+                }
+            );
+            Ok(())
         }
         Command::Backup { file } => {
             let mut signals = Signals::listen()?;
             tokio::select! {
                 copied = backup::run(&file, common) => Ok(copied?),
-                // What there is of the copy goes with the future that makes it.
-                () = signals.told_to_stop() => Err(CommandError::Stopped),
+                // The partial copy is removed when the future that writes it is dropped.
+                () = signals.wait_for_stop() => Err(CommandError::Stopped),
             }
         }
         Command::Key(command) => Ok(keys::run(command, common).await?),
-        Command::Cluster(command) => {
-            let clusters = Clusters::new(store(common).await?, Arc::new(SystemClock));
-            Ok(cluster::run(command, &clusters).await?)
-        }
+        Command::Cluster(command) => Ok(cluster::run(command, &clusters(common).await?).await?),
     };
     done.map(|()| ExitCode::SUCCESS)
 }
 
-async fn user(command: UserCommand, accounts: &Accounts) -> Result<(), CommandError> {
+async fn user(command: UserCommand, store: SystemStore) -> Result<(), CommandError> {
+    let accounts = Accounts::new(store.clone(), Arc::new(SystemClock));
     match command {
+        UserCommand::List { account } => list::users(&accounts.lists(account.as_ref()).await?),
         UserCommand::Create { name, account, role, until } => {
             let id = accounts.create_user(&name, &account, grant(role, until)).await?;
             println!("{id}");
@@ -218,10 +302,17 @@ async fn user(command: UserCommand, accounts: &Accounts) -> Result<(), CommandEr
             accounts.change_user(&name, &account, Some(grant(role, until))).await?;
         }
         UserCommand::Remove { name, account } => accounts.change_user(&name, &account, None).await?,
+        UserCommand::Delete { name, account } => {
+            println!("{} clusters", accounts.delete_user(&name, &account).await?);
+        }
         UserCommand::Invite { name, account, role, until, label, expires } => {
             let expires_at = expires.map(expiry).transpose()?;
-            let wish = InvitationWish { name, label, grant: grant(role, until), expires_at };
+            let wish = NewInvitation { name, label, grant: grant(role, until), expires_at };
             println!("{}", accounts.invite(&account, wish).await?.reveal());
+        }
+        UserCommand::SignInLink { name, url } => {
+            let links = SignInLinks::new(store, Arc::new(SystemClock));
+            println!("{}", url.url_of(&links.create_for(&name).await?.path()));
         }
         UserCommand::Password { name } => {
             let password = password::read().map_err(CommandError::Input)?;
@@ -237,12 +328,11 @@ fn grant(role: RoleName, until: Option<DateTime<Utc>>) -> Grant {
 }
 
 async fn accounts(common: &CommonConfig) -> Result<Accounts, CommandError> {
-    Ok(Accounts::new(store(common).await?, Arc::new(SystemClock)))
+    Ok(Accounts::new(store::open(common).await?, Arc::new(SystemClock)))
 }
 
-async fn store(common: &CommonConfig) -> Result<SystemStore, CommandError> {
-    Store::migrate(&common.database).await?;
-    Ok(SystemStore::connect(&common.database, common.connections).await?)
+async fn clusters(common: &CommonConfig) -> Result<Clusters, CommandError> {
+    Ok(Clusters::new(store::open(common).await?, Arc::new(SystemClock)))
 }
 
 fn expiry(valid: Duration) -> Result<Timestamp, CommandError> {
@@ -251,23 +341,25 @@ fn expiry(valid: Duration) -> Result<Timestamp, CommandError> {
     end.map(Timestamp::from).ok_or(CommandError::Expiry)
 }
 
-async fn serve_until_told_to_stop(common: &CommonConfig, serve: &ServeConfig) -> Result<(), CommandError> {
+async fn serve_until_shutdown(common: &CommonConfig, serve: &ServeConfig) -> Result<(), CommandError> {
+    store::check_place(&common.database)?;
+    let _held = store::lock_store(&common.database).await?;
     let mut signals = Signals::listen()?;
     let server = tokio::select! {
         server = Server::start(common, serve, Arc::new(SystemClock)) => server?,
-        () = signals.told_to_stop() => return Ok(()),
+        () = signals.wait_for_stop() => return Ok(()),
     };
-    greet(&server, common, serve.tls.is_some());
-    signals.told_to_stop().await;
-    tracing::info!("stopping; a second signal ends it at once");
+    print_startup_info(&server, common, serve);
+    signals.wait_for_stop().await;
+    tracing::info!("shutting down; a second signal exits immediately");
     tokio::select! {
         stopped = server.stop() => stopped?,
-        () = signals.told_to_stop() => {}
+        () = signals.wait_for_stop() => {}
     }
     Ok(())
 }
 
-/// What the program is told to stop by.
+/// The signals that stop the program.
 struct Signals {
     terminate: Signal,
     interrupt: Signal,
@@ -279,8 +371,8 @@ impl Signals {
         Ok(Self { terminate: on(SignalKind::terminate())?, interrupt: on(SignalKind::interrupt())? })
     }
 
-    /// Over when it is, each time.
-    async fn told_to_stop(&mut self) {
+    /// Waits for the next signal to stop.
+    async fn wait_for_stop(&mut self) {
         tokio::select! {
             _ = self.terminate.recv() => {}
             _ = self.interrupt.recv() => {}
@@ -288,12 +380,13 @@ impl Signals {
     }
 }
 
-/// Tells whoever started the server where it is and how Dask gets there. The token is shown here and nowhere
-/// else, and never logged.
-fn greet(server: &Server, common: &CommonConfig, by_tls: bool) {
-    let url = format!("{}://{}", if by_tls { "https" } else { "http" }, server.address());
+/// Prints the server's addresses and the instructions for connecting Dask. The token is printed only
+/// here, and never logged.
+fn print_startup_info(server: &Server, common: &CommonConfig, serve: &ServeConfig) {
+    let url = format!("{}://{}", if serve.tls.is_some() { "https" } else { "http" }, server.address());
     tracing::info!(address = %server.address(), store = %common.database, "listening");
     println!("listening on {url}");
+    let url = serve.public_url.as_ref().map_or(url, ToString::to_string);
     println!("dashboard:    {url}/");
     println!("graphql:      {url}/graphql");
     if let Some(address) = server.metrics_address() {
@@ -302,12 +395,24 @@ fn greet(server: &Server, common: &CommonConfig, by_tls: bool) {
     let token = match server.bootstrap_token() {
         Some(token) => {
             println!("token:        {}   (account default, user admin; shown only now)", token.reveal());
-            println!("sign in:      {url}/sign-in   (once `galvo user password admin` has set a password)");
             token.reveal()
         }
         None => "<token>".to_owned(),
     };
-    println!("point Dask here:");
-    println!("  export DASK_GALVO__TOKEN={token}");
-    println!("  dask scheduler --preload {url}/api/v2/analytics/preload");
+    if let Some(link) = server.sign_in_link() {
+        println!("sign in:      {url}{}   (once, within 15 minutes)", link.path());
+    } else if server.bootstrap_token().is_some() {
+        println!("sign in:      {url}/sign-in   (`galvo user sign-in-link admin` prints a link)");
+    }
+    println!("connect Dask:");
+    println!("  export DASK_GALVO__SERVER={url} DASK_GALVO__TOKEN={token}");
+    println!(
+        "  dask scheduler --preload galvo   (requires the Python package; without it, use `galvo preload`)"
+    );
+    if server.bootstrap_token().is_none() {
+        println!(
+            "new token:    galvo token create --user NAME --account ACCOUNT   (`galvo user list` shows both)"
+        );
+    }
+    println!("store:        {}", common.database);
 }

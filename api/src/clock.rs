@@ -1,60 +1,88 @@
-//! The time, passed in, so that tests can say what it is.
+//! The current time as a dependency, so that tests can control it.
 
 use std::{
     fmt::Debug,
     sync::atomic::{AtomicI64, Ordering},
+    time::{Duration, Instant},
 };
 
 use chrono::{DateTime, SubsecRound, Utc};
 use entity::Timestamp;
 
-/// Tells the time.
+/// A source of the current time.
 pub trait Clock: Debug + Send + Sync {
-    /// The current time, in whole milliseconds: what is answered of a row that was just made is what is stored.
+    /// Returns the current time in whole milliseconds, so that a response about a new row shows the
+    /// stored value.
     fn now(&self) -> DateTime<Utc>;
 
-    /// The current time as it is stored.
+    /// Returns the time of the monotonic clock, which changes of the system time do not affect.
+    fn instant(&self) -> Instant {
+        Instant::now()
+    }
+
+    /// Returns the current time as stored in the database.
     fn timestamp(&self) -> Timestamp {
         self.now().into()
     }
 }
 
-/// A time as it is stored, in whole milliseconds.
+/// Converts a time to the stored form, truncated to whole milliseconds.
 #[must_use]
 pub fn stored(time: DateTime<Utc>) -> Timestamp {
     time.trunc_subsecs(3).into()
 }
 
-/// The machine's clock.
+/// The system clock.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemClock;
 
 impl Clock for SystemClock {
-    #[expect(clippy::disallowed_methods, reason = "this is the clock the others are sent to")]
+    #[expect(clippy::disallowed_methods, reason = "the only reader of the system clock")]
     fn now(&self) -> DateTime<Utc> {
         Utc::now().trunc_subsecs(3)
     }
 }
 
-/// A clock that stands still until it is moved.
+/// A clock that moves only when a test sets it.
 #[derive(Debug)]
-pub struct ManualClock(AtomicI64);
+pub struct ManualClock {
+    now: AtomicI64,
+    /// Total of the changes by `set_wrong`, in milliseconds. They do not count as elapsed time.
+    clock_error_ms: AtomicI64,
+    start: i64,
+    started: Instant,
+}
 
 impl ManualClock {
-    /// A clock that stands at `now`.
+    /// Returns a clock that shows `now`.
     #[must_use]
     pub fn at(now: DateTime<Utc>) -> Self {
-        Self(AtomicI64::new(now.timestamp_millis()))
+        let start = now.timestamp_millis();
+        let (now, clock_error_ms) = (AtomicI64::new(start), AtomicI64::new(0));
+        Self { now, clock_error_ms, start, started: Instant::now() }
     }
 
-    /// Moves the clock.
+    /// Sets the clock and lets the same time elapse on the monotonic clock.
     pub fn set(&self, now: DateTime<Utc>) {
-        self.0.store(now.timestamp_millis(), Ordering::SeqCst);
+        self.now.store(now.timestamp_millis(), Ordering::SeqCst);
+    }
+
+    /// Sets the clock without any time elapsing on the monotonic clock.
+    pub fn set_without_elapsing(&self, now: DateTime<Utc>) {
+        let before = self.now.swap(now.timestamp_millis(), Ordering::SeqCst);
+        self.clock_error_ms.fetch_add(now.timestamp_millis() - before, Ordering::SeqCst);
     }
 }
 
 impl Clock for ManualClock {
     fn now(&self) -> DateTime<Utc> {
-        DateTime::from_timestamp_millis(self.0.load(Ordering::SeqCst)).expect("it was set from a valid time")
+        let now = self.now.load(Ordering::SeqCst);
+        DateTime::from_timestamp_millis(now).expect("it was set from a valid time")
+    }
+
+    fn instant(&self) -> Instant {
+        let passed =
+            self.now.load(Ordering::SeqCst) - self.start - self.clock_error_ms.load(Ordering::SeqCst);
+        self.started + Duration::from_millis(passed.try_into().unwrap_or(0))
     }
 }

@@ -1,5 +1,5 @@
-//! What is stored compressed: by zstd, with tables that each thread keeps. To make them takes longer than to compress or to read
-//! most texts.
+//! Compression of stored data with zstd. Each thread keeps its own contexts, because creating them takes
+//! longer than compressing or decompressing most texts.
 
 use std::cell::RefCell;
 
@@ -26,17 +26,17 @@ thread_local! {
     static TABLES: RefCell<Tables> = RefCell::default();
 }
 
-/// Compresses it: the same gives the same.
+/// Compresses `plain`. The output is deterministic.
 ///
 /// # Panics
-/// When there is no memory left.
+/// Panics if no memory is left.
 pub(crate) fn compress(plain: &[u8]) -> Vec<u8> {
     let compressed = TABLES.with_borrow_mut(|tables| tables.compressor.compress(plain));
     compressed.expect("the buffer is as long as it must be")
 }
 
-/// What was compressed; none if that cannot be read, or has more than `most` bytes. Compressed texts begin with their length, and
-/// no more memory is taken.
+/// Decompresses data. Returns `None` if it is malformed or longer than `most` bytes. The frame header
+/// states the length, so no more memory is allocated.
 pub(crate) fn decompress(compressed: &[u8], most: usize) -> Option<Vec<u8>> {
     let length = plain_length(compressed)?;
     if length > most {
@@ -45,7 +45,7 @@ pub(crate) fn decompress(compressed: &[u8], most: usize) -> Option<Vec<u8>> {
     TABLES.with_borrow_mut(|tables| tables.decompressor.decompress(compressed, length)).ok()
 }
 
-/// How long what was compressed is, by what it says of itself; none if it says nothing.
+/// Returns the decompressed length stated in the frame header. `None` if there is none.
 pub(crate) fn plain_length(compressed: &[u8]) -> Option<usize> {
     usize::try_from(get_frame_content_size(compressed).ok()??).ok()
 }
@@ -73,7 +73,7 @@ mod tests {
         assert_eq!(decompress(&compressed[..compressed.len() - 1], 1_000), None);
         assert_eq!(decompress(b"galvo", 1_000), None);
         assert_eq!(decompress(b"", 1_000), None);
-        // One frame behind another is more than the first one says.
+        // The total length of two concatenated frames exceeds the length that the first one states.
         assert_eq!(decompress(&[&compressed[..], &compressed].concat(), 5_000), None);
     }
 }

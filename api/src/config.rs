@@ -1,13 +1,18 @@
-//! What the operator can set: the only reader of the environment.
+//! The operator's settings. This module is the only reader of the process environment.
 //!
-//! Every wrong value is named in one go, and a `GALVO_` variable nobody knows is an error, because a misspelt
-//! setting that is silently ignored is found in production.
+//! All wrong values are reported together. An unknown `GALVO_` variable is an error: a misspelt setting
+//! that is silently ignored is found only in production. The variables that Kubernetes sets for a
+//! Service are not settings and are ignored.
 
 mod alert;
 mod cluster;
+mod dashboard;
 mod jwt;
+mod network_settings;
 mod oidc;
-mod perimeter;
+mod quota;
+mod service_link;
+mod timeouts;
 mod tls;
 mod traces;
 
@@ -27,31 +32,39 @@ use url::Url;
 
 use crate::{
     bus::RedisUrl,
-    domain::{claims::is_subject, public_url::PublicUrl, session::SessionLife, slug::Slug},
+    domain::{
+        claims::is_subject, public_url::PublicUrl, quota::Limits, session::SessionLifetimes, slug::Slug,
+        time, token::ApiToken,
+    },
+    encryption::{Keys, KeysError, PLAIN},
     key_ring::KeySource,
-    seal::{Keys, KeysError, PLAIN},
     store::StoreUrl,
 };
 
 pub use self::alert::{AlertConfig, SmtpConfig};
 pub use self::cluster::{ClusterCommand, StateName};
-pub use self::jwt::{JwksSource, JwksTiming, JwtConfig, JwtSecret, Provision};
+pub use self::dashboard::DashboardSource;
+pub use self::jwt::{JwksRefresh, JwksSource, JwtConfig, JwtSecret, Provision};
+pub use self::network_settings::NetworkConfig;
 pub use self::oidc::{ClientSecret, OidcConfig};
-pub use self::perimeter::PerimeterConfig;
+pub use self::quota::{AccountQuotaArgs, QuotaSetting};
+pub use self::timeouts::Timeouts;
 pub use self::tls::TlsConfig;
 pub use self::traces::TracesConfig;
 use self::{
-    alert::AlertArgs, jwt::JwtArgs, oidc::OidcArgs, perimeter::PerimeterArgs, tls::TlsArgs,
-    traces::TracesArgs,
+    alert::AlertArgs, dashboard::DashboardArgs, jwt::JwtArgs, network_settings::NetworkArgs, oidc::OidcArgs,
+    quota::QuotaArgs, service_link::is_service_link, tls::TlsArgs, traces::TracesArgs,
 };
 
-/// Every variable the program reads.
-const VARIABLES: [&str; 52] = [
+/// Every environment variable the program reads.
+const VARIABLES: [&str; 59] = [
     "GALVO_ALERT_PRIVATE_TARGETS",
     "GALVO_CORS_ORIGINS",
+    "GALVO_DASHBOARD_DIR",
     "GALVO_DATABASE_URL",
     "GALVO_DATABASE_CONNECTIONS",
     "GALVO_FORWARDED_HEADER",
+    "GALVO_HOSTS",
     "GALVO_JWKS",
     "GALVO_JWT_ACCOUNT_CLAIM",
     "GALVO_JWT_AUDIENCE",
@@ -86,7 +99,12 @@ const VARIABLES: [&str; 52] = [
     "GALVO_QUERY_COST_PER_MINUTE",
     "GALVO_QUERY_COST_PER_MINUTE_OF_ADDRESS",
     "GALVO_QUERY_TIMEOUT",
+    "GALVO_QUOTA_CLUSTERS",
+    "GALVO_QUOTA_DAILY",
+    "GALVO_QUOTA_RETENTION",
+    "GALVO_QUOTA_STORED",
     "GALVO_REDIS_URL",
+    "GALVO_REPORTS_URL",
     "GALVO_REPORTS_PER_SECOND",
     "GALVO_REPORT_BYTES_PER_MINUTE",
     "GALVO_REPORT_BYTES_PER_MINUTE_OF_ADDRESS",
@@ -101,34 +119,36 @@ const VARIABLES: [&str; 52] = [
     "GALVO_TRUSTED_PROXIES",
 ];
 
-/// The keys themselves. There is no flag for them: arguments are seen by everyone on a machine.
+/// The variable with the encryption keys. It has no flag: other users of a machine can read arguments.
 const SECRET_KEY: &str = "GALVO_SECRET_KEY";
 
-/// What is shared with the issuer of JWTs. There is no flag for it either.
+/// The variable with the secret shared with the JWT issuer. It has no flag, for the same reason.
 const JWT_SECRET: &str = "GALVO_JWT_SECRET";
 
-/// What an OpenID provider knows this server by. There is no flag for it either.
+/// The variable with the client secret for the OpenID provider. It has no flag, for the same reason.
 const OIDC_CLIENT_SECRET: &str = "GALVO_OIDC_CLIENT_SECRET";
-/// How long sessions of browsers may be set to last. Browsers keep no cookie for longer.
-const MIN_LIFE: Duration = Duration::from_mins(5);
-const MAX_LIFE: Duration = Duration::from_hours(400 * 24);
+/// The shortest and the longest value of the session settings. Browsers keep no cookie for more than 400
+/// days.
+const MIN_SESSION_DURATION: Duration = Duration::from_mins(5);
+const MAX_SESSION_DURATION: Duration = Duration::from_hours(400 * 24);
 
 /// Galvo, the open analytics server for Dask.
 #[derive(Debug, Parser)]
 #[command(name = "galvo", version, propagate_version = true)]
 pub struct Cli {
-    /// What to do.
+    /// The command to run.
     #[command(subcommand)]
     pub command: Command,
-    /// What every command takes.
+    /// The options of every command.
     #[command(flatten)]
     pub common: CommonArgs,
 }
 
-/// What every command takes, as it came.
+/// The options of every command, unparsed.
 #[derive(Clone, Debug, Args)]
 pub struct CommonArgs {
-    /// Where the store is: `sqlite://FILE?mode=rwc` or `postgres://…`.
+    /// URL of the database: `sqlite://FILE?mode=rwc` or `postgres://USER:PASSWORD@HOST/DATABASE`. A
+    /// relative SQLite path starts at the working directory.
     #[arg(
         long,
         global = true,
@@ -137,39 +157,42 @@ pub struct CommonArgs {
         default_value = "sqlite://galvo.db?mode=rwc"
     )]
     database_url: String,
-    /// Connections to PostgreSQL at the most.
+    /// Maximum number of connections to PostgreSQL, from 2 to 1000. SQLite ignores it.
     #[arg(long, global = true, env = "GALVO_DATABASE_CONNECTIONS", default_value = "16")]
     database_connections: String,
-    /// What to log, as `level` or `target=level,…`.
+    /// Log filter: a level, or directives such as `target=level,…`.
     #[arg(long, global = true, env = "GALVO_LOG", default_value = "info,sea_orm_migration=warn")]
     log: String,
-    /// The file with the keys that encrypt what the store must not hold in the open; for SQLite there is one beside
-    /// the store. `GALVO_SECRET_KEY`, in the environment only, takes the keys themselves instead: URL-safe base64 with
-    /// commas between them, the first one encrypts.
+    /// File with the keys that encrypt sensitive columns of the database. Default for SQLite: the path
+    /// of the database with `.key` appended. `serve` with PostgreSQL needs this or `GALVO_SECRET_KEY`.
+    /// That variable has no flag and holds the keys themselves: URL-safe base64, separated by commas.
+    /// The first key encrypts, all keys decrypt.
     #[arg(long, global = true, env = "GALVO_SECRET_KEY_FILE", value_name = "FILE")]
     secret_key_file: Option<PathBuf>,
-    /// How to log: `text` or `json`.
+    /// Format of the log: `text`, or `json` with one object per line.
     #[arg(long, global = true, env = "GALVO_LOG_FORMAT", default_value = "text")]
     log_format: String,
 }
 
-/// What the program can do.
+/// The program's commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Serve: ingest, GraphQL, and what the `coiled` client calls. Applies missing migrations first.
+    /// Run the server: report ingest, the GraphQL API, and the REST API of the `coiled` client. Applies
+    /// missing migrations first.
     Serve(Box<ServeArgs>),
     /// Apply missing migrations and exit.
     Migrate,
-    /// Ask the server on this machine whether it is ready, and exit with 0 if it is.
+    /// Check the server on this machine for readiness. Exits with status 0 if it is ready, and with 1
+    /// otherwise.
     Ready(ReadyArgs),
     /// Print the GraphQL schema.
     Schema,
-    /// Copy an SQLite store while it is in use, into a file that is not there yet. The keys are not copied.
+    /// Copy an SQLite database into a new file while the server runs. The keys are not copied.
     Backup {
-        /// The file.
+        /// Path of the copy. The file must not exist.
         file: PathBuf,
     },
-    /// Look at all that a server with these settings needs, and say what to do where something is wrong.
+    /// Check everything that a server with these settings needs, and print advice for each problem.
     Doctor(Box<DoctorArgs>),
     /// Manage accounts.
     #[command(subcommand)]
@@ -180,67 +203,94 @@ pub enum Command {
     /// Manage API tokens.
     #[command(subcommand)]
     Token(TokenCommand),
-    /// Manage sums that are made of other rows.
+    /// Manage browser sessions.
+    #[command(subcommand)]
+    Session(SessionCommand),
+    /// Manage precomputed daily usage totals.
     #[command(subcommand)]
     Rollup(RollupCommand),
-    /// Manage the keys that encrypt what the store must not hold in the open.
+    /// Manage the retention job, which removes expired data.
+    #[command(subcommand)]
+    Retention(RetentionCommand),
+    /// Manage the keys that encrypt sensitive columns of the database.
     #[command(subcommand)]
     Key(KeyCommand),
-    /// Look after clusters.
+    /// Manage clusters.
     #[command(subcommand)]
     Cluster(ClusterCommand),
 }
 
-/// What `serve` takes, as it came.
+/// The options of `serve`, unparsed.
 #[derive(Clone, Debug, Args)]
 pub struct ServeArgs {
-    /// Where to listen, as `ADDRESS:PORT`; port 0 picks a free one.
+    /// IP address and port to listen on, as `ADDRESS:PORT`. Port 0 picks a free port.
     #[arg(long, env = "GALVO_LISTEN", default_value = "127.0.0.1:8000")]
     listen: String,
-    /// Where to serve /metrics, /healthz and /readyz besides, as `ADDRESS:PORT`, for all who reach it. /metrics is there alone then,
-    /// and otherwise on the address above for this machine alone.
+    /// Second address for /metrics, /healthz and /readyz, as `ADDRESS:PORT`, open to every client that
+    /// can reach it. If set, /metrics is served only there. Otherwise /metrics is served on the main
+    /// address, to clients on this machine only.
     #[arg(long, env = "GALVO_METRICS_LISTEN", value_name = "ADDRESS:PORT")]
     metrics_listen: Option<String>,
-    /// The shortest time between two reports of a cluster that is asked for, in seconds.
+    /// Minimum interval between two reports of a cluster, in seconds, from 0.1 to 600. The server tells
+    /// schedulers to wait this long.
     #[arg(long, env = "GALVO_MIN_REPORT_INTERVAL", default_value = "1")]
     min_report_interval: String,
-    /// Reports per second taken from one token, over some seconds; more are told to come back later.
+    /// Maximum rate of reports per API token, in reports per second, from 1 to 1000000. Bursts of up to
+    /// ten seconds' worth pass. Requests beyond the limit receive status 429.
     #[arg(long, env = "GALVO_REPORTS_PER_SECOND", default_value = "200")]
     reports_per_second: String,
-    /// Connections at a time; more wait until others end. Each needs a file descriptor.
+    /// Maximum number of open client connections, from 1 to 100000. Further connections wait for a free
+    /// slot. Each connection needs a file descriptor; the server lowers this number if the process limit
+    /// is too small.
     #[arg(long, env = "GALVO_MAX_CONNECTIONS", default_value = "900")]
     max_connections: String,
-    /// What one GraphQL request may cost, in fields of its answer; `docs/graphql.md` tells how it is reckoned.
+    /// Maximum cost of one GraphQL request, in response fields, from 1000 to 100000000.
+    /// `docs/graphql.md` explains the calculation.
     #[arg(long, env = "GALVO_MAX_QUERY_COST", default_value = "500000")]
     max_query_cost: String,
-    /// A directory of GraphQL documents, in files ending in `.graphql`, which requests may name by their SHA-256
-    /// instead of sending them. It is read at the start.
+    /// Directory of persisted GraphQL documents, in files that end in `.graphql`. Requests can send the
+    /// SHA-256 hash of a document instead of its text. Read once, at startup.
     #[arg(long, env = "GALVO_PERSISTED_DOCUMENTS", value_name = "DIRECTORY")]
     persisted_documents: Option<PathBuf>,
-    /// Execute only the documents of that directory.
+    /// Reject every GraphQL request that does not use a persisted document.
     #[arg(long, env = "GALVO_PERSISTED_DOCUMENTS_ONLY", requires = "persisted_documents")]
     persisted_documents_only: bool,
-    /// What the GraphQL requests of one token may cost in a minute; more are told to come back later.
+    /// Maximum total cost of the GraphQL requests per API token in a minute, from 1000 to 1000000000. A
+    /// user who signs in without an API token has a limit of the same size. Requests beyond the limit
+    /// receive status 429. Must not be less than `GALVO_MAX_QUERY_COST`.
     #[arg(long, env = "GALVO_QUERY_COST_PER_MINUTE", default_value = "5000000")]
     query_cost_per_minute: String,
-    /// How long a GraphQL request may take, in seconds.
+    /// Timeout of a GraphQL request, in seconds, from 0.1 to 600. Slower requests receive status 504.
     #[arg(long, env = "GALVO_QUERY_TIMEOUT", default_value = "30")]
     query_timeout: String,
-    /// How browsers call this server, as `https://NAME`. With `https` they send cookies by TLS alone.
+    /// URL under which browsers reach this server, as `https://NAME` or `https://NAME/PATH`. If it
+    /// begins with `https`, session cookies are marked `Secure`.
     #[arg(long, env = "GALVO_PUBLIC_URL", value_name = "URL")]
     public_url: Option<String>,
-    /// Redis, through which several servers of one store tell one another what changed: `redis://…` or `rediss://…`.
+    /// Separate origin for the contents of performance reports, as `https://NAME`. It must be a host
+    /// name of this server that serves nothing else, without a path. Requires `GALVO_PUBLIC_URL`.
+    #[arg(long, env = "GALVO_REPORTS_URL", value_name = "URL")]
+    reports_url: Option<String>,
+    /// URL of the Redis server through which several servers of one database notify each other of
+    /// changes: `redis://…` or `rediss://…`.
     #[arg(long, env = "GALVO_REDIS_URL", hide_env_values = true)]
     redis_url: Option<String>,
-    /// How long somebody stays signed in with a browser, as `30d` or `12h`.
+    /// Maximum lifetime of a browser session from sign-in, such as `30d` or `12h`. From 5m to 400d.
     #[arg(long, env = "GALVO_SESSION_LIFETIME", default_value = "30d")]
     session_lifetime: String,
-    /// How long somebody stays signed in who does not use it, as `7d` or `1h`.
+    /// Time after which an unused browser session ends, such as `7d` or `1h`. From 5m to 400d.
     #[arg(long, env = "GALVO_SESSION_IDLE", default_value = "7d")]
     session_idle: String,
-    /// On an empty store, make the account `default`, the user `admin` and a token, and print the token.
+    /// On an empty database, create the account `default`, the user `admin` and an API token, and print
+    /// the token once.
     #[arg(long)]
     bootstrap: bool,
+    /// At each start, print a link with which the first owner can sign in once, within 15 minutes. On an
+    /// empty database, `--bootstrap` prints it too if the server listens on a loopback address.
+    #[arg(long)]
+    sign_in_link: bool,
+    #[command(flatten)]
+    dashboard: DashboardArgs,
     #[command(flatten)]
     jwt: JwtArgs,
     #[command(flatten)]
@@ -248,41 +298,44 @@ pub struct ServeArgs {
     #[command(flatten)]
     alerts: AlertArgs,
     #[command(flatten)]
-    perimeter: PerimeterArgs,
+    perimeter: NetworkArgs,
+    #[command(flatten)]
+    quotas: QuotaArgs,
     #[command(flatten)]
     tls: TlsArgs,
     #[command(flatten)]
     traces: TracesArgs,
 }
 
-/// What `doctor` takes, as it came.
+/// The options of `doctor`, unparsed.
 #[derive(Clone, Debug, Args)]
 pub struct DoctorArgs {
     #[command(flatten)]
     serve: ServeArgs,
-    /// Print one JSON object.
+    /// Print the results as one JSON object.
     #[arg(long)]
     pub json: bool,
 }
 
-/// Which server is asked whether it is ready.
+/// The server that `ready` checks.
 #[derive(Clone, Debug, Args)]
 pub struct ReadyArgs {
-    /// Where it listens, as `ADDRESS:PORT`.
-    #[arg(long, env = "GALVO_LISTEN", default_value = "127.0.0.1:8000")]
+    /// IP address and port the server listens on, as `ADDRESS:PORT`.
+    #[arg(long, env = "GALVO_LISTEN", default_value = "127.0.0.1:8000", value_parser = socket_address)]
     listen: SocketAddr,
-    /// How it is called, as `https://NAME`: one that speaks TLS knows itself by that name alone.
+    /// URL of the server, as `https://NAME`, instead of the listening address. Required for a server
+    /// with TLS: its certificate is valid only for its name.
     #[arg(long, value_name = "URL")]
     url: Option<Url>,
 }
 
 impl ReadyArgs {
-    /// The address that tells.
+    /// Returns the URL of the readiness endpoint.
     #[must_use]
-    #[expect(clippy::missing_panics_doc, reason = "an address is one")]
+    #[expect(clippy::missing_panics_doc, reason = "a socket address always forms a valid URL")]
     pub fn address(&self) -> Url {
         let mut url = self.url.clone().unwrap_or_else(|| {
-            // What listens everywhere listens on this machine, too.
+            // A server that listens on all addresses also listens on the loopback address.
             let address = match self.listen.ip() {
                 IpAddr::V4(any) if any.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
                 IpAddr::V6(any) if any.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
@@ -291,7 +344,10 @@ impl ReadyArgs {
             let here = SocketAddr::new(address, self.listen.port());
             format!("http://{here}").parse().expect("an address is one")
         });
-        url.set_path("/readyz");
+        // The server may be mounted under a path prefix. The prefix ends before the server's own path.
+        let path = url.path().trim_end_matches('/');
+        let base = path.strip_suffix("/graphql").unwrap_or(path);
+        url.set_path(&format!("{base}/readyz"));
         url
     }
 }
@@ -299,95 +355,140 @@ impl ReadyArgs {
 /// Manage accounts.
 #[derive(Debug, Subcommand)]
 pub enum AccountCommand {
-    /// Make an account.
+    /// List the accounts: short name, number of members, creation time.
+    List,
+    /// Create an account.
     Create {
-        /// Its short name in URLs.
-        #[arg(value_parser = slug)]
+        /// Short name of the account in URLs.
+        #[arg(value_parser = parse_slug)]
         slug: Slug,
     },
+    /// Delete an account with all its data. This cannot be undone. All memberships end at once; the
+    /// running server removes the data in the background.
+    Delete {
+        /// Short name of the account.
+        #[arg(value_parser = parse_slug)]
+        slug: Slug,
+        /// The short name again, as confirmation.
+        #[arg(long, value_parser = parse_slug)]
+        confirm: Slug,
+    },
+    /// Set an account's storage quotas, or print them with the current usage.
+    Quota(AccountQuotaArgs),
 }
 
 /// Manage users.
 #[derive(Debug, Subcommand)]
 pub enum UserCommand {
-    /// Make a user a member of an account; a user who does not exist is made.
+    /// List the memberships: user, account, role, and the end of guest memberships.
+    List {
+        /// Short name of the account. Default: all accounts.
+        #[arg(long, value_parser = parse_slug)]
+        account: Option<Slug>,
+    },
+    /// Add a user to an account. Creates the user if the name is unknown.
     Create {
-        /// The user's name.
-        #[arg(value_parser = slug)]
+        /// Name of the user.
+        #[arg(value_parser = parse_slug)]
         name: Slug,
-        /// The account's short name.
-        #[arg(long, value_parser = slug)]
+        /// Short name of the account.
+        #[arg(long, value_parser = parse_slug)]
         account: Slug,
-        /// What the user may do in it.
+        /// Role of the user in the account.
         #[arg(long, value_enum, default_value_t = RoleName::Member)]
         role: RoleName,
-        /// Until when a guest is one, as `2026-12-31T00:00:00Z`.
-        #[arg(long)]
+        /// End of a guest membership, such as `2026-12-31T00:00:00Z`. Required for guests, not accepted
+        /// for other roles.
+        #[arg(long, value_parser = time::parse)]
         until: Option<DateTime<Utc>>,
     },
-    /// Give a member of an account another role, or a guest another end.
+    /// Change the role of a member, or the end of a guest membership.
     Role {
-        /// The user's name.
-        #[arg(value_parser = slug)]
+        /// Name of the user.
+        #[arg(value_parser = parse_slug)]
         name: Slug,
-        /// The account's short name.
-        #[arg(long, value_parser = slug)]
+        /// Short name of the account.
+        #[arg(long, value_parser = parse_slug)]
         account: Slug,
-        /// What the user may do in it.
+        /// Role of the user in the account.
         #[arg(long, value_enum)]
         role: RoleName,
-        /// Until when a guest is one, as `2026-12-31T00:00:00Z`.
-        #[arg(long)]
+        /// End of a guest membership, such as `2026-12-31T00:00:00Z`. Required for guests, not accepted
+        /// for other roles.
+        #[arg(long, value_parser = time::parse)]
         until: Option<DateTime<Utc>>,
     },
-    /// End a membership, and with it the user's tokens of that account.
+    /// Remove a user from an account. Revokes the user's API tokens for that account.
     Remove {
-        /// The user's name.
-        #[arg(value_parser = slug)]
+        /// Name of the user.
+        #[arg(value_parser = parse_slug)]
         name: Slug,
-        /// The account's short name.
-        #[arg(long, value_parser = slug)]
+        /// Short name of the account.
+        #[arg(long, value_parser = parse_slug)]
         account: Slug,
     },
-    /// Make an invitation and print its secret, alone on one line. It is not shown again.
-    Invite {
-        /// Who alone may accept it; whoever has the secret if not given.
-        #[arg(value_parser = slug)]
-        name: Option<Slug>,
-        /// The account's short name.
-        #[arg(long, value_parser = slug)]
+    /// Remove a user from an account, and delete the user's clusters and performance reports. This
+    /// cannot be undone. For a user who is no longer a member, only the data is deleted. Prints the
+    /// number of deleted clusters.
+    Delete {
+        /// Name of the user.
+        #[arg(value_parser = parse_slug)]
+        name: Slug,
+        /// Short name of the account.
+        #[arg(long, value_parser = parse_slug)]
         account: Slug,
-        /// What the user may do in it.
+    },
+    /// Create an invitation and print its secret on one line. The secret is shown only once.
+    Invite {
+        /// Name of the only user who can accept the invitation. Default: anyone with the secret.
+        #[arg(value_parser = parse_slug)]
+        name: Option<Slug>,
+        /// Short name of the account.
+        #[arg(long, value_parser = parse_slug)]
+        account: Slug,
+        /// Role of the invited user in the account.
         #[arg(long, value_enum, default_value_t = RoleName::Member)]
         role: RoleName,
-        /// Until when a guest is one, as `2026-12-31T00:00:00Z`.
-        #[arg(long)]
+        /// End of a guest membership, such as `2026-12-31T00:00:00Z`. Required for guests, not accepted
+        /// for other roles.
+        #[arg(long, value_parser = time::parse)]
         until: Option<DateTime<Utc>>,
-        /// Whom it is for, in words.
+        /// Description of the invitation, for example the person it is meant for.
         #[arg(long, default_value = "")]
         label: String,
-        /// How long it can be accepted, as `12h`; at most 30d, and 7d if not given.
-        #[arg(long, value_parser = duration)]
+        /// Time within which the invitation can be accepted, such as `12h`. At most 30d. Default: 7d.
+        #[arg(long, value_parser = parse_duration)]
         expires: Option<Duration>,
     },
-    /// Say by which name an issuer of credentials knows a user, so that its JWTs stand for that user, and who
-    /// signs in with it is that user.
+    /// Link a user to a subject of an identity provider. JWTs of the issuer with this subject, and
+    /// sign-ins through it, then authenticate this user.
     Link {
-        /// The user's name.
-        #[arg(value_parser = slug)]
+        /// Name of the user.
+        #[arg(value_parser = parse_slug)]
         name: Slug,
-        /// The issuer, as `GALVO_JWT_ISSUER` or `GALVO_OIDC_ISSUER` names it.
+        /// The issuer, as in `GALVO_JWT_ISSUER` or `GALVO_OIDC_ISSUER`.
         #[arg(long)]
         issuer: String,
-        /// What it calls the user, in the claim that says who it is.
-        #[arg(long, value_parser = subject)]
+        /// The user's identifier at the issuer: the value of the claim that identifies the user. 1 to
+        /// 255 characters.
+        #[arg(long, value_parser = parse_subject)]
         subject: String,
     },
-    /// Set the password a user signs in with in a browser, and end all their sessions. It is asked for, or read from the
-    /// first line of standard input.
+    /// Create a link with which a user can sign in once, within 15 minutes, and print it on one line. The
+    /// previous link of the user becomes invalid, and so do all links when a server starts.
+    SignInLink {
+        /// Name of the user.
+        #[arg(value_parser = parse_slug)]
+        name: Slug,
+        /// URL of the server in the browser, as `https://NAME` or `https://NAME/PATH`.
+        #[arg(long, env = "GALVO_PUBLIC_URL", value_name = "URL", default_value = "http://127.0.0.1:8000")]
+        url: PublicUrl,
+    },
+    /// Set the password with which a user signs in in a browser, and end all sessions of the user.
+    /// Prompts for the password on a terminal; otherwise reads the first line of standard input.
     Password {
-        /// The user's name.
-        #[arg(value_parser = slug)]
+        /// Name of the user.
+        #[arg(value_parser = parse_slug)]
         name: Slug,
     },
 }
@@ -395,66 +496,150 @@ pub enum UserCommand {
 /// Manage API tokens.
 #[derive(Debug, Subcommand)]
 pub enum TokenCommand {
-    /// Make a token and print it, alone on one line. It is not shown again.
-    Create {
-        /// Whom it acts for.
-        #[arg(long, value_parser = slug)]
-        user: Slug,
-        /// The account it opens.
-        #[arg(long, value_parser = slug)]
+    /// List API tokens, newest first: identifier, state, user, account, scopes, expiry, last use, label.
+    /// Secrets are not shown.
+    List {
+        /// List only tokens of this user.
+        #[arg(long, value_parser = parse_slug)]
+        user: Option<Slug>,
+        /// List only tokens for this account.
+        #[arg(long, value_parser = parse_slug)]
+        account: Option<Slug>,
+        /// List the tokens that were issued to schedulers, instead of the tokens that people and
+        /// programs hold.
+        #[arg(long)]
+        schedulers: bool,
+        /// Maximum number of tokens, from 1 to 100000.
+        #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(1..=100_000))]
+        limit: u64,
+    },
+    /// Revoke an API token and the scheduler tokens derived from it. Requests with these tokens are
+    /// rejected from then on.
+    Revoke {
+        /// Identifier of the token: the part before the dash, as `galvo token list` prints it.
+        #[arg(value_parser = parse_token_identifier)]
+        identifier: String,
+    },
+    /// Quarantine the clusters that were reported with an API token, and print how many rows they have.
+    /// Quarantined clusters are hidden; `galvo token restore` shows them again. With --confirm, remove
+    /// the quarantined clusters instead, which cannot be undone. Revoke the token first.
+    Forget {
+        /// Identifier of the token: the part before the dash, as `galvo token list` prints it. The token
+        /// may be revoked or expired.
+        #[arg(value_parser = parse_token_identifier)]
+        identifier: String,
+        /// Short name of the account.
+        #[arg(long, value_parser = parse_slug)]
         account: Slug,
-        /// What it may be used for; may be given several times.
+        /// Start of the affected period, such as `2026-12-31T00:00:00Z`. A cluster is included as a
+        /// whole if it was reported with the token at or after this time.
+        #[arg(long, value_parser = time::parse)]
+        since: DateTime<Utc>,
+        /// Remove the clusters that are quarantined for this token. Quarantines no others.
+        #[arg(long)]
+        confirm: bool,
+    },
+    /// Restore the clusters that are quarantined for an API token, and print their number.
+    Restore {
+        /// Identifier of the token: the part before the dash, as `galvo token list` prints it.
+        #[arg(value_parser = parse_token_identifier)]
+        identifier: String,
+        /// Short name of the account.
+        #[arg(long, value_parser = parse_slug)]
+        account: Slug,
+    },
+    /// Create an API token and print it on one line. The token is shown only once.
+    Create {
+        /// Name of the user the token authenticates.
+        #[arg(long, value_parser = parse_slug)]
+        user: Slug,
+        /// Short name of the account the token gives access to.
+        #[arg(long, value_parser = parse_slug)]
+        account: Slug,
+        /// Scopes of the token. Can be given several times.
         #[arg(long = "scope", value_enum, num_args = 1.., default_values_t = [ScopeName::Ingest, ScopeName::Read])]
         scopes: Vec<ScopeName>,
-        /// What its owner calls it.
+        /// Description of the token.
         #[arg(long, default_value = "")]
         label: String,
-        /// How long it is valid, as `90d`, `12h`, `30m` or `45s`; for ever if not given.
-        #[arg(long, value_parser = duration)]
+        /// Time until the token expires, such as `90d`, `12h`, `30m` or `45s`. Default: the token does
+        /// not expire.
+        #[arg(long, value_parser = parse_duration)]
         expires: Option<Duration>,
     },
 }
 
-/// Manage sums that are made of other rows.
+/// Manage browser sessions.
+#[derive(Debug, Subcommand)]
+pub enum SessionCommand {
+    /// List active sessions, newest first: user, start, last use, end. Session secrets are not shown.
+    List {
+        /// List only sessions of this user.
+        #[arg(long, value_parser = parse_slug)]
+        user: Option<Slug>,
+        /// Maximum number of sessions, from 1 to 100000.
+        #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(1..=100_000))]
+        limit: u64,
+    },
+    /// End all sessions of a user. The user has to sign in again in every browser.
+    End {
+        /// Name of the user.
+        #[arg(long, value_parser = parse_slug)]
+        user: Slug,
+    },
+}
+
+/// Manage precomputed daily usage totals.
 #[derive(Debug, Subcommand)]
 pub enum RollupCommand {
-    /// Make the sums of usage by day again, from the hours. Nothing changes unless they were wrong.
+    /// Recompute the daily usage totals from the hourly rows. The totals change only if they were wrong.
     Rebuild {
-        /// The account's short name; all accounts if not given.
-        #[arg(long, value_parser = slug)]
+        /// Short name of the account. Default: all accounts.
+        #[arg(long, value_parser = parse_slug)]
         account: Option<Slug>,
     },
 }
 
-/// Manage keys. A key is named by its identifier, 12 hexadecimal digits, which tells nothing of the key.
+/// Manage the retention job, which removes expired data.
+#[derive(Debug, Subcommand)]
+pub enum RetentionCommand {
+    /// Resume the removal of expired data after the server stopped it, because its clock or the amount
+    /// of expired data looked wrong. Check the clock of the server first: removed data cannot be
+    /// restored.
+    Confirm,
+}
+
+/// Manage encryption keys. A key's identifier has 12 hexadecimal digits and does not reveal the key.
 #[derive(Debug, Subcommand)]
 pub enum KeyCommand {
-    /// Print a new key, as a key file for a store that has none yet.
+    /// Generate a key and print it as a key file, for a database that has none yet.
     Generate,
-    /// List the keys: which one encrypts, and how many rows each has encrypted, by table.
+    /// List the keys, their state, and the number of rows encrypted with each, by table.
     List,
-    /// Put a new key in front of the others. Rows encrypted with those are encrypted again in the background.
+    /// Add a new key as the encrypting key. The server re-encrypts rows of the older keys in the
+    /// background.
     Rotate,
-    /// Remove a key with which no row is encrypted any more, once all servers have had the time to follow the newest one.
+    /// Remove a key that encrypts no row any more. Fails until all servers have had time to read the
+    /// newest key.
     Retire {
-        /// The key's identifier.
+        /// Identifier of the key, as `galvo key list` prints it.
         #[arg(value_parser = key_id)]
         id: i64,
     },
 }
 
-/// A role, as it is written on the command line.
+/// A role as written on the command line.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum RoleName {
-    /// Everything.
+    /// Manage everything, including the account's owners.
     Owner,
-    /// Everything but owners.
+    /// Manage everything except owners.
     Admin,
-    /// Reports and reads.
+    /// Send reports and read data.
     Member,
-    /// Reads.
+    /// Read data.
     Viewer,
-    /// Reads until a given time.
+    /// Read data until the membership ends.
     Guest,
 }
 
@@ -470,14 +655,14 @@ impl From<RoleName> for Role {
     }
 }
 
-/// A scope, as it is written on the command line.
+/// A token scope as written on the command line.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum ScopeName {
     /// Send reports.
     Ingest,
-    /// Read everything in the account.
+    /// Read all data of the account.
     Read,
-    /// Change things.
+    /// Change data and settings.
     Admin,
 }
 
@@ -491,127 +676,103 @@ impl From<ScopeName> for Scope {
     }
 }
 
-/// What every command works with.
+/// The settings of every command.
 #[derive(Clone, Debug)]
 pub struct CommonConfig {
-    /// Where the store is.
+    /// The location of the database.
     pub database: StoreUrl,
-    /// Connections to PostgreSQL at the most.
+    /// The maximum number of connections to PostgreSQL.
     pub connections: u32,
-    /// Where the keys are, if anything says so. Commands that need them are refused without.
+    /// The source of the encryption keys. `None` if none is configured; [`Cli::config`] then rejects the
+    /// commands that need keys.
     pub keys: Option<KeySource>,
-    /// What is logged.
+    /// The log filter.
     pub log: String,
-    /// How it is logged.
+    /// The format of the log.
     pub log_format: LogFormat,
 }
 
-/// What the server works with.
+/// The settings of the server.
 #[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub struct ServeConfig {
-    /// Where to listen.
+    /// The address to listen on.
     pub listen: SocketAddr,
-    /// Where metrics are read, if that is elsewhere.
+    /// The separate address for metrics. `None` if metrics are served on `listen`.
     pub metrics_listen: Option<SocketAddr>,
-    /// The shortest time between two reports of a cluster that is asked for.
+    /// The minimum interval between two reports of a cluster.
     pub min_report_interval: Duration,
-    /// Reports per second taken from one token.
+    /// The maximum number of reports per second and API token.
     pub reports_per_second: u32,
-    /// Connections at a time.
+    /// The maximum number of open connections.
     pub max_connections: usize,
-    /// What one GraphQL request may cost, in fields of its answer.
+    /// The maximum cost of one GraphQL request, in response fields.
     pub max_query_cost: u32,
-    /// Where documents are that requests may name.
+    /// The directory of persisted documents.
     pub persisted_documents: Option<PathBuf>,
-    /// Whether only those are executed.
+    /// True if only persisted documents are executed.
     pub persisted_documents_only: bool,
-    /// What the GraphQL requests of one token may cost in a minute.
+    /// The maximum cost of an API token's GraphQL requests in a minute.
     pub query_cost_per_minute: u32,
-    /// How long a GraphQL request may take.
+    /// The timeout of a GraphQL request.
     pub query_timeout: Duration,
-    /// How browsers call it, if anything says so.
+    /// The URL under which browsers reach the server.
     pub public_url: Option<PublicUrl>,
-    /// Through which servers of one store tell one another what changed.
+    /// The separate origin for the contents of performance reports.
+    pub reports_url: Option<PublicUrl>,
+    /// The Redis server through which servers of one database notify each other of changes.
     pub redis: Option<RedisUrl>,
-    /// How long people stay signed in with a browser.
-    pub session_life: SessionLife,
-    /// How long clients may take over what is expected of them.
-    pub patience: Patience,
-    /// Whose JWTs are accepted, if anybody's are.
+    /// The lifetimes of browser sessions.
+    pub session_life: SessionLifetimes,
+    /// The timeouts for clients.
+    pub timeouts: Timeouts,
+    /// The trusted issuer of JWTs. `None` if JWTs are rejected.
     pub jwt: Option<JwtConfig>,
-    /// With which OpenID provider people sign in, if with any.
+    /// The OpenID provider for signing in. `None` if there is none.
     pub oidc: Option<OidcConfig>,
-    /// How alerts are sent.
+    /// The delivery settings of alerts.
     pub alerts: AlertConfig,
-    /// What lies between the server and everybody.
-    pub perimeter: PerimeterConfig,
-    /// The certificate that is shown, if the server speaks TLS itself.
+    /// The settings of proxies, CORS and rate limits.
+    pub perimeter: NetworkConfig,
+    /// The quotas of accounts that have none of their own.
+    pub quotas: Limits,
+    /// The server's certificate. `None` if the server does not use TLS itself.
     pub tls: Option<TlsConfig>,
-    /// Where traces are collected, if they are.
+    /// The trace collector. `None` if traces are not exported.
     pub traces: Option<TracesConfig>,
-    /// Whether an empty store gets its first account, user and token.
+    /// True if an empty database gets its first account, user and token.
     pub bootstrap: bool,
-    /// Whether the background jobs run by themselves.
+    /// True if each start creates a link for signing in.
+    pub sign_in_link: bool,
+    /// The source of the web dashboard.
+    pub dashboard: DashboardSource,
+    /// True if the server starts its background jobs.
     pub jobs: bool,
 }
 
 impl ServeConfig {
-    /// Whether browsers reach the server by TLS, by its own or a proxy's.
+    /// Returns true if browsers reach the server through TLS, either its own or a proxy's.
     #[must_use]
     pub fn is_behind_tls(&self) -> bool {
         self.tls.is_some() || self.public_url.as_ref().is_some_and(PublicUrl::is_secure)
     }
 }
 
-/// How long clients may take. Nobody has to set it but tests, which would have to wait.
-#[derive(Clone, Copy, Debug)]
-pub struct Patience {
-    /// Over the head of a request, once it has begun or the connection has.
-    pub head: Duration,
-    /// Over a body.
-    pub body: Duration,
-    /// Over the next request on a connection. Longer than proxies keep theirs, which is a minute mostly: they may send
-    /// a request just when it is closed.
-    pub idle: Duration,
-    /// Over taking any more of an answer.
-    pub answer: Duration,
-    /// Over saying who they are, once a socket is open.
-    pub greeting: Duration,
-    /// Over saying goodbye on a socket that ends.
-    pub farewell: Duration,
-    /// Between signs of life, where answers last. Proxies end what is silent for half a minute or a minute.
-    pub heartbeat: Duration,
-}
-
-impl Default for Patience {
-    fn default() -> Self {
-        Self {
-            head: Duration::from_secs(8),
-            body: Duration::from_secs(30),
-            idle: Duration::from_secs(75),
-            answer: Duration::from_secs(30),
-            greeting: Duration::from_secs(5),
-            farewell: Duration::from_secs(8),
-            heartbeat: Duration::from_secs(10),
-        }
-    }
-}
-
-/// How the log is written.
+/// The format of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogFormat {
-    /// For people.
+    /// Lines of text for people.
     Text,
-    /// For machines, one object a line.
+    /// One JSON object per line, for machines.
     Json,
 }
 
-/// Every setting that is wrong, with the reason.
+/// All invalid settings, each with the reason.
 #[derive(Debug)]
 pub struct ConfigError(Vec<String>);
 
 impl ConfigError {
-    /// What is wrong, setting by setting.
+    /// Returns one message per invalid setting.
     pub(crate) fn problems(&self) -> &[String] {
         &self.0
     }
@@ -619,14 +780,14 @@ impl ConfigError {
 
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "wrong configuration")?;
+        write!(f, "invalid configuration")?;
         self.0.iter().try_for_each(|problem| write!(f, "\n  {problem}"))
     }
 }
 
 impl std::error::Error for ConfigError {}
 
-/// Reads settings one by one and remembers what is wrong with them.
+/// A collector of the problems found while settings are parsed.
 #[derive(Default)]
 struct Problems(Vec<String>);
 
@@ -635,7 +796,7 @@ impl Problems {
         text.parse().map_err(|error| self.add(flag, &error)).ok()
     }
 
-    fn within<T: FromStr<Err: fmt::Display> + PartialOrd + fmt::Display + Copy>(
+    fn read_in_range<T: FromStr<Err: fmt::Display> + PartialOrd + fmt::Display + Copy>(
         &mut self,
         flag: &str,
         text: &str,
@@ -649,23 +810,27 @@ impl Problems {
         None
     }
 
-    /// How long a session may last, or lie idle.
-    fn life(&mut self, flag: &str, text: &str) -> Option<TimeDelta> {
-        let life = duration(text).map_err(|wrong| self.add(flag, &wrong)).ok()?;
-        if (MIN_LIFE..=MAX_LIFE).contains(&life) {
+    fn address(&mut self, flag: &str, text: &str) -> Option<SocketAddr> {
+        socket_address(text).map_err(|wrong| self.add(flag, &wrong)).ok()
+    }
+
+    /// Parses the lifetime or the idle time of a session.
+    fn read_session_duration(&mut self, flag: &str, text: &str) -> Option<TimeDelta> {
+        let life = parse_duration(text).map_err(|wrong| self.add(flag, &wrong)).ok()?;
+        if (MIN_SESSION_DURATION..=MAX_SESSION_DURATION).contains(&life) {
             return TimeDelta::from_std(life).ok();
         }
         self.add(flag, &"must be between 5m and 400d");
         None
     }
 
-    /// The keys in a text of the environment.
+    /// Parses the keys in an environment variable.
     fn keys(&mut self, text: &OsStr) -> Option<Keys> {
         let keys = text.to_string_lossy().parse();
         keys.map_err(|error: KeysError| self.0.push(format!("{SECRET_KEY}: {error}"))).ok()
     }
 
-    /// The value is not repeated: it may be a secret in the wrong place.
+    /// Adds a problem. The value is left out: it may be a secret in the wrong place.
     fn add(&mut self, flag: &str, problem: &dyn fmt::Display) {
         let variable = format!("GALVO_{}", flag.to_uppercase().replace('-', "_"));
         self.0.push(format!("--{flag} ({variable}): {problem}"));
@@ -673,10 +838,10 @@ impl Problems {
 }
 
 impl Cli {
-    /// Checks every setting, those of the command included.
+    /// Parses and checks all settings, including those of the command.
     ///
     /// # Errors
-    /// All that is wrong, at once.
+    /// Returns all problems together.
     pub fn config(&self) -> Result<(CommonConfig, Option<ServeConfig>), ConfigError> {
         let mut problems = Problems(unknown_variables());
         let common = self.common.read(&mut problems);
@@ -695,11 +860,15 @@ impl Cli {
             | Command::Account(_)
             | Command::User(_)
             | Command::Token(_)
+            | Command::Session(_)
             | Command::Rollup(_)
+            | Command::Retention(_)
             | Command::Cluster(_)
             | Command::Key(KeyCommand::Generate | KeyCommand::List) => false,
         };
-        if needs_keys && common.as_ref().is_some_and(|common| common.keys.is_none()) {
+        #[expect(clippy::disallowed_methods, reason = "the only reader of the environment")]
+        let has_key_setting = std::env::var_os(SECRET_KEY).is_some() || self.common.secret_key_file.is_some();
+        if needs_keys && !has_key_setting && common.as_ref().is_some_and(|common| common.keys.is_none()) {
             problems.0.push(format!(
                 "{SECRET_KEY} or --secret-key-file (GALVO_SECRET_KEY_FILE): PostgreSQL needs one of them; `galvo key \
                  generate` prints a key"
@@ -715,10 +884,11 @@ impl Cli {
 impl CommonArgs {
     fn read(&self, problems: &mut Problems) -> Option<CommonConfig> {
         let database = problems.read("database-url", &self.database_url);
-        let connections = problems.within("database-connections", &self.database_connections, (2, 1_000));
+        let connections =
+            problems.read_in_range("database-connections", &self.database_connections, (2, 1_000));
         let log: Option<tracing_subscriber::EnvFilter> = problems.read("log", &self.log);
         let log_format = problems.read("log-format", &self.log_format);
-        #[expect(clippy::disallowed_methods, reason = "this is the reader the others are sent to")]
+        #[expect(clippy::disallowed_methods, reason = "the only reader of the environment")]
         let ring = std::env::var_os(SECRET_KEY);
         if ring.is_some() && self.secret_key_file.is_some() {
             problems.add("secret-key-file", &format_args!("cannot be set together with {SECRET_KEY}"));
@@ -746,33 +916,43 @@ impl CommonArgs {
 
 impl ServeArgs {
     fn read(&self, problems: &mut Problems) -> Option<ServeConfig> {
-        let listen = problems.read("listen", &self.listen);
+        let listen = problems.address("listen", &self.listen);
         let metrics_listen =
-            self.metrics_listen.as_deref().map(|listen| problems.read("metrics-listen", listen));
-        let interval = problems.within("min-report-interval", &self.min_report_interval, (0.1, 600.0));
-        let reports = problems.within("reports-per-second", &self.reports_per_second, (1, 1_000_000));
-        let connections = problems.within("max-connections", &self.max_connections, (1, 100_000));
-        let cost = problems.within("max-query-cost", &self.max_query_cost, (1_000, 100_000_000));
-        let budget =
-            problems.within("query-cost-per-minute", &self.query_cost_per_minute, (1_000, 1_000_000_000));
+            self.metrics_listen.as_deref().map(|listen| problems.address("metrics-listen", listen));
+        let interval = problems.read_in_range("min-report-interval", &self.min_report_interval, (0.1, 600.0));
+        let reports = problems.read_in_range("reports-per-second", &self.reports_per_second, (1, 1_000_000));
+        let connections = problems.read_in_range("max-connections", &self.max_connections, (1, 100_000));
+        let cost = problems.read_in_range("max-query-cost", &self.max_query_cost, (1_000, 100_000_000));
+        let budget = problems.read_in_range(
+            "query-cost-per-minute",
+            &self.query_cost_per_minute,
+            (1_000, 1_000_000_000),
+        );
         if budget.zip(cost).is_some_and(|(budget, cost)| budget < cost) {
             problems.add("query-cost-per-minute", &"must not be less than one request may cost");
         }
         let perimeter = self.perimeter.read(problems);
+        let quotas = self.quotas.read(problems);
         let (tls, traces) = (self.tls.read(problems), self.traces.read(problems));
         let of_address = perimeter.as_ref().map(|perimeter| perimeter.query_cost_per_minute_of_address);
         if of_address.zip(cost).is_some_and(|(budget, cost)| budget < cost) {
             problems.add("query-cost-per-minute-of-address", &"must not be less than one request may cost");
         }
-        let query_timeout = problems.within("query-timeout", &self.query_timeout, (0.1, 600.0));
+        let query_timeout = problems.read_in_range("query-timeout", &self.query_timeout, (0.1, 600.0));
         let public_url = self.public_url.as_deref().map(|url| problems.read("public-url", url));
+        let reports_url = self.reports_url.as_deref().and_then(|url| problems.read("reports-url", url));
+        if let Some(reports) = &reports_url
+            && let Some(wrong) = reports_url_error(reports, public_url.as_ref())
+        {
+            problems.add("reports-url", &wrong);
+        }
         let redis = self.redis_url.as_deref().map(|url| problems.read("redis-url", url));
-        let absolute = problems.life("session-lifetime", &self.session_lifetime);
-        let idle = problems.life("session-idle", &self.session_idle);
-        #[expect(clippy::disallowed_methods, reason = "this is the reader the others are sent to")]
+        let absolute = problems.read_session_duration("session-lifetime", &self.session_lifetime);
+        let idle = problems.read_session_duration("session-idle", &self.session_idle);
+        #[expect(clippy::disallowed_methods, reason = "the only reader of the environment")]
         let jwt = self.jwt.read(problems, std::env::var_os(JWT_SECRET).as_deref());
         let has_url = self.public_url.is_some();
-        #[expect(clippy::disallowed_methods, reason = "this is the reader the others are sent to")]
+        #[expect(clippy::disallowed_methods, reason = "the only reader of the environment")]
         let oidc = self.oidc.read(problems, std::env::var_os(OIDC_CLIENT_SECRET).as_deref(), has_url);
         let alerts = self.alerts.read(problems);
         Some(ServeConfig {
@@ -793,8 +973,9 @@ impl ServeArgs {
                 Some(url) => Some(url?),
                 None => None,
             },
-            session_life: SessionLife { absolute: absolute?, idle: idle? },
-            patience: Patience::default(),
+            reports_url,
+            session_life: SessionLifetimes { absolute: absolute?, idle: idle? },
+            timeouts: Timeouts::default(),
             redis: match redis {
                 Some(url) => Some(url?),
                 None => None,
@@ -803,11 +984,35 @@ impl ServeArgs {
             oidc,
             alerts: alerts?,
             perimeter: perimeter?,
+            quotas: quotas?,
             tls,
             traces,
             bootstrap: self.bootstrap,
+            sign_in_link: self.sign_in_link,
+            dashboard: self.dashboard.source(),
             jobs: true,
         })
+    }
+}
+
+/// Returns the reason why the contents of performance reports cannot be served at `reports`, given the
+/// server's own URL.
+fn reports_url_error(reports: &PublicUrl, public: Option<&Option<PublicUrl>>) -> Option<&'static str> {
+    match public {
+        None => Some("needs GALVO_PUBLIC_URL, the address of the page that shows a report"),
+        Some(Some(_)) if !reports.base().is_empty() => {
+            Some("must have no path: reports need a host name of their own")
+        }
+        // Cookies apply to all ports of a host name.
+        Some(Some(public)) if reports.host() == public.host() => Some(
+            "must have another host name than GALVO_PUBLIC_URL: browsers share cookies between all ports of \
+             a host name",
+        ),
+        Some(Some(public)) if public.is_secure() && !reports.is_secure() => Some(
+            "must begin with https://, as GALVO_PUBLIC_URL does: browsers block unencrypted frames in its \
+             pages",
+        ),
+        Some(_) => None,
     }
 }
 
@@ -823,23 +1028,39 @@ impl FromStr for LogFormat {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "this is the reader the others are sent to")]
+#[expect(clippy::disallowed_methods, reason = "the only reader of the environment")]
 fn unknown_variables() -> Vec<String> {
     std::env::vars_os()
-        .filter_map(|(name, _)| name.into_string().ok())
-        .filter(|name| name.starts_with("GALVO_") && !VARIABLES.contains(&name.as_str()))
-        .map(|name| format!("{name}: there is no such setting"))
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value)))
+        .filter(|(name, _)| name.starts_with("GALVO_") && !VARIABLES.contains(&name.as_str()))
+        .filter(|(name, value)| !is_service_link(name, &value.to_string_lossy()))
+        .map(|(name, _)| format!("{name}: unknown setting"))
         .collect()
 }
 
-fn slug(text: &str) -> Result<Slug, &'static str> {
+fn parse_slug(text: &str) -> Result<Slug, &'static str> {
     text.parse()
 }
 
-fn subject(text: &str) -> Result<String, &'static str> {
+fn parse_subject(text: &str) -> Result<String, &'static str> {
     let is_one = is_subject(text).then(|| text.to_owned());
     is_one.ok_or("must be 1 to 255 characters, none of them a control character")
 }
+
+/// Parses the identifier of a token. Accepts a whole token and drops its secret half, which must not be
+/// repeated in messages.
+fn parse_token_identifier(text: &str) -> Result<String, &'static str> {
+    let identifier = text.split_once('-').map_or(text, |(identifier, _)| identifier);
+    let is_one = ApiToken::is_identifier(identifier).then(|| identifier.to_owned());
+    is_one.ok_or("must be the public half of a token, as `galvo token list` prints it")
+}
+
+fn socket_address(text: &str) -> Result<SocketAddr, &'static str> {
+    text.parse().map_err(|_| ADDRESS)
+}
+
+/// The error message for a malformed socket address.
+const ADDRESS: &str = "must be an IP address and a port, such as 127.0.0.1:8000, 0.0.0.0:8000 or [::1]:8000";
 
 fn key_id(text: &str) -> Result<i64, &'static str> {
     let digits = text.len() == 12 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -847,7 +1068,7 @@ fn key_id(text: &str) -> Result<i64, &'static str> {
     id.filter(|id| *id != PLAIN).ok_or("must be the 12 hexadecimal digits that `galvo key list` shows")
 }
 
-fn duration(text: &str) -> Result<Duration, &'static str> {
+fn parse_duration(text: &str) -> Result<Duration, &'static str> {
     let wrong = "must be a whole number followed by d, h, m or s, as in 90d";
     let unit = text.chars().last().ok_or(wrong)?;
     let number: u32 = text[..text.len() - unit.len_utf8()].parse().map_err(|_| wrong)?;
@@ -872,12 +1093,26 @@ mod tests {
     }
 
     #[test]
+    fn readiness_is_asked_below_the_path_of_an_address() {
+        for (arguments, address) in [
+            (&["--listen", "0.0.0.0:8000"][..], "http://127.0.0.1:8000/readyz"),
+            (&["--url", "https://galvo.example"], "https://galvo.example/readyz"),
+            (&["--url", "https://tools.example/galvo"], "https://tools.example/galvo/readyz"),
+            (&["--url", "https://tools.example/galvo/"], "https://tools.example/galvo/readyz"),
+        ] {
+            let cli = Cli::parse_from([&["galvo", "ready"], arguments].concat());
+            let Command::Ready(ready) = cli.command else { panic!("{arguments:?}") };
+            assert_eq!(ready.address().as_str(), address);
+        }
+    }
+
+    #[test]
     fn durations_have_a_unit() {
         for (text, seconds) in [("90d", 7_776_000), ("12h", 43_200), ("30m", 1_800), ("0s", 0)] {
-            assert_eq!(duration(text), Ok(Duration::from_secs(seconds)), "{text}");
+            assert_eq!(parse_duration(text), Ok(Duration::from_secs(seconds)), "{text}");
         }
         for text in ["", "d", "90", "1.5h", "-1d", "3w", "3 d", "9ä"] {
-            assert!(duration(text).is_err(), "{text}");
+            assert!(parse_duration(text).is_err(), "{text}");
         }
     }
 

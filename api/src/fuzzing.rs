@@ -1,22 +1,23 @@
-//! What is tried with bytes that nobody chose: what reads text from outside, with what holds of it whatever the text is.
+//! The entry points of the fuzz targets: each passes arbitrary bytes to a parser of external input and
+//! checks its invariants.
 //!
-//! What reads is private where it stands, and so are most of the promises: each part has a module `fuzzing` of its own, and this
-//! is the one door to them. It is there with the feature `fuzzing`, for the programs in `fuzz/`, and in unit tests, which try once
-//! what those programs have found worth keeping.
+//! Parsers and most of their invariants are private, so each module has a `fuzzing` module of its own;
+//! this one exposes them. It exists with the feature `fuzzing`, for the programs in `fuzz/`, and in unit
+//! tests, which replay the corpus.
 
-mod questions;
-mod served;
+mod schema_queries;
+mod server_targets;
 
 use std::cell::LazyCell;
 
-pub use self::served::Served;
+pub use self::server_targets::FuzzServer;
 use crate::{auth, domain, graphql, guard, http};
 
-/// What is tried by itself.
+/// A fuzz target that needs only the input.
 type Trial = fn(&[u8]);
 
-/// What is tried with a server and its store.
-type ServedTrial = fn(&Served, &[u8]);
+/// A fuzz target that needs a server and its database.
+type ServedTrial = fn(&FuzzServer, &[u8]);
 
 macro_rules! targets {
     ($($(#[$about:meta])* $name:ident: $trial:path),+ $(,)?) => {
@@ -36,25 +37,28 @@ macro_rules! targets {
 }
 
 targets! {
-    /// What a client tells of a span is understood as far as it fits, or refused where it does not.
+    /// Checks that the report of a client about a span is parsed or rejected with an error.
     client_span: http::fuzzing::client_span,
-    /// A position in a list or a stream is read as it was written, and in no other order or stream.
-    cursor: graphql::fuzzing::cursor,
-    /// A GraphQL document with its variables is refused for some reasons that have codes, or costs no more than it may.
+    /// Checks that a cursor of a list or a stream decodes to the encoded value, and is rejected for any
+    /// other order or stream.
+    cursor: graphql::fuzzing::check_cursor,
+    /// Checks that a GraphQL document with variables is rejected with a known error code or stays within
+    /// the cost limit.
     document: guard::fuzzing::document,
-    /// Whoever asks through proxies is who the last one that is not trusted says.
+    /// Checks that the client address comes from the last trusted proxy, and that a client cannot forge it.
     forwarded: domain::fuzzing::forwarded,
-    /// A global identifier has one notation.
-    global_id: graphql::fuzzing::global_id,
-    /// A performance report arrives as the bytes that were sent, in pieces that are bounded.
+    /// Checks that a global ID has exactly one encoding.
+    global_id: graphql::fuzzing::check_global_id,
+    /// Checks that a performance report arrives as the bytes that were sent, in chunks of bounded size.
     performance_report: http::fuzzing::performance_report,
-    /// A report is understood however it is encoded, or refused at a place that it has.
+    /// Checks that a report is parsed the same in every encoding, or rejected with the path of an
+    /// existing value.
     report: http::fuzzing::report,
-    /// Where a browser is sent after it signed in lies on the same server.
+    /// Checks that the redirect after signing in stays on this server.
     return_path: domain::fuzzing::return_path,
-    /// What is said on a socket is understood in at most one way, and what is answered is JSON.
+    /// Checks that a WebSocket message has at most one interpretation, and that responses are JSON.
     socket: http::fuzzing::socket,
-    /// Credentials that are believed were signed, are good now and give no more than they say.
+    /// Checks that accepted credentials are signed, currently valid, and grant no more than they state.
     token: auth::fuzzing::token,
 }
 
@@ -65,7 +69,7 @@ macro_rules! served_targets {
             ///
             /// # Panics
             /// When that does not hold.
-            pub fn $name(served: &Served, bytes: &[u8]) {
+            pub fn $name(served: &FuzzServer, bytes: &[u8]) {
                 $trial(served, bytes);
             }
         )+
@@ -76,23 +80,23 @@ macro_rules! served_targets {
 }
 
 served_targets! {
-    /// What the `coiled` client asks is answered, or refused for a reason that has a code.
-    coiled: Served::coiled,
-    /// Whatever the arguments of a field are, the store can be asked with them.
-    filter: Served::filter,
-    /// A report that is understood can be stored.
-    stored_report: Served::stored_report,
+    /// Checks that requests of the `coiled` client are answered or rejected with an error code.
+    coiled: FuzzServer::coiled,
+    /// Checks that the database accepts the query of a field for all arguments.
+    filter: FuzzServer::filter,
+    /// Checks that a report that parses can be stored.
+    stored_report: FuzzServer::stored_report,
 }
 
-/// What a future comes to. All work is done here, but what goes to threads of its own.
+/// Runs a future to completion on the current thread. Only blocking tasks run on other threads.
 pub(crate) fn wait<T>(future: impl Future<Output = T>) -> T {
     thread_local! {
-        static RUNTIME: LazyCell<tokio::runtime::Runtime> = const { LazyCell::new(served::runtime) };
+        static RUNTIME: LazyCell<tokio::runtime::Runtime> = const { LazyCell::new(server_targets::runtime) };
     }
     RUNTIME.with(|runtime| runtime.block_on(future))
 }
 
-/// The lines of a text, of which the last one is all the rest.
+/// Splits the input into `N` lines. The last one contains the rest of the input.
 pub(crate) fn lines<const N: usize>(bytes: &[u8]) -> [&[u8]; N] {
     let mut rest = bytes;
     std::array::from_fn(|place| {
@@ -118,7 +122,7 @@ mod tests {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz").join(directory)
     }
 
-    /// Tries everything in the corpus of a target, and names what fails.
+    /// Runs a target with every file of its corpus. Panics with the names of the failing files.
     fn try_corpus(target: &str, trial: impl Fn(&[u8])) {
         let entries = fs::read_dir(fuzz("corpus").join(target)).expect(target);
         let paths: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry").path()).collect();
@@ -140,7 +144,7 @@ mod tests {
 
     #[test]
     fn what_was_found_with_a_server_holds() {
-        let served = Served::start();
+        let served = FuzzServer::start();
         for (target, trial) in SERVED_TARGETS {
             try_corpus(target, |bytes| trial(&served, bytes));
         }
@@ -150,13 +154,13 @@ mod tests {
     fn each_target_has_a_program_and_a_corpus_and_nothing_else_has() {
         let targets =
             TARGETS.iter().map(|(name, _)| *name).chain(SERVED_TARGETS.iter().map(|(name, _)| *name));
-        // What imports files is written in Python, as what tries it.
+        // The importer of files is written in Python, and so is its fuzz target.
         let targets: BTreeSet<String> = targets.chain(["importer"]).map(str::to_owned).collect();
         for directory in ["fuzz_targets", "corpus"] {
             let entries = fs::read_dir(fuzz(directory)).expect(directory);
             let names = entries.map(|entry| entry.expect("an entry").path());
             let names = names.filter_map(|path| Some(path.file_stem()?.to_str()?.to_owned()));
-            // Python keeps there what it compiled.
+            // Python stores compiled modules there.
             let names: BTreeSet<String> = names.filter(|name| name != "__pycache__").collect();
             assert_eq!(names, targets, "{directory}");
         }

@@ -1,7 +1,7 @@
-//! Where the keys are, and how a server keeps up with them.
+//! The source of the encryption keys, and their reload while a server runs.
 //!
-//! Files are replaced as a whole and never overwritten: a key that is lost takes everything with it that it
-//! encrypted. Knows files, and of the store only whether it needs a key that is not there.
+//! Key files are replaced atomically and never overwritten: a lost key makes everything it encrypted
+//! unreadable. This module knows files; of the database it only asks whether encrypted rows exist.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -15,54 +15,55 @@ use std::{
 use chrono::TimeDelta;
 
 use crate::{
+    encryption::{DecryptError, Encrypted, KeyId, Keys, KeysError},
     error::Chain,
-    seal::{KeyId, Keys, KeysError, SealError, Sealed},
     store::{StoreError, SystemStore},
 };
 
-/// Another server may go on with the older key for so long, until it has read the key file again.
-pub(crate) const OTHERS_FOLLOW_WITHIN: TimeDelta = TimeDelta::minutes(5);
+/// The time within which every server has reread the key file. Until then other servers may encrypt with
+/// the older key.
+pub(crate) const KEY_PROPAGATION_TIME: TimeDelta = TimeDelta::minutes(5);
 
-/// A file is not read again for a missing key within this time.
-const READ_AGAIN_AFTER: Duration = Duration::from_secs(2);
+/// The minimum interval between two reads of the file because of a missing key.
+const MIN_REREAD_INTERVAL: Duration = Duration::from_secs(2);
 
-/// Where the operator keeps the keys.
+/// The place where the operator keeps the keys.
 #[derive(Clone, Debug)]
 pub enum KeySource {
-    /// In the settings themselves.
+    /// The value of the setting.
     Ring(Keys),
-    /// In a file that has to be there.
+    /// A file that must exist.
     File(PathBuf),
-    /// In the file beside an SQLite store, which is made when nothing is encrypted yet.
+    /// The file beside an SQLite database. It is created if nothing is encrypted yet.
     BesideStore(PathBuf),
 }
 
-/// Why there are no keys.
+/// The reason why there are no keys.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
     /// The file cannot be read.
     #[error("cannot read the key file {}", .0.display())]
     Read(PathBuf, #[source] io::Error),
-    /// The file has something else in it.
-    #[error("the key file {} is not one", .0.display())]
+    /// The file is not a valid key file.
+    #[error("the key file {} is not valid", .0.display())]
     Wrong(PathBuf, #[source] KeysError),
     /// The file cannot be written.
     #[error("cannot write the key file {}", .0.display())]
     Write(PathBuf, #[source] io::Error),
-    /// The file is gone and encrypted rows are not.
+    /// The file is missing, but encrypted rows exist.
     #[error(
-        "the key file {} is missing, and the store holds what was encrypted with it: put the file back from \
-         its backup",
+        "the key file {} is missing, but the database contains data encrypted with it: restore the file \
+         from its backup",
         .0.display()
     )]
     Lost(PathBuf),
-    /// The store could not be asked.
-    #[error("cannot look for what is encrypted")]
+    /// The database does not answer.
+    #[error("cannot check the database for encrypted data")]
     Store(#[from] StoreError),
 }
 
 impl KeySource {
-    /// The file, if there is one.
+    /// Returns the path of the key file, if there is one.
     #[must_use]
     pub fn file(&self) -> Option<&Path> {
         match self {
@@ -71,10 +72,10 @@ impl KeySource {
         }
     }
 
-    /// The keys as they are now; none when there is no file yet.
+    /// Reads the current keys. `None` if the file does not exist.
     ///
     /// # Errors
-    /// When a file cannot be read or is not a key file.
+    /// Returns an error if the file cannot be read or is not a key file.
     pub fn read(&self) -> Result<Option<Keys>, KeyError> {
         match self {
             Self::Ring(keys) => Ok(Some(keys.clone())),
@@ -85,7 +86,8 @@ impl KeySource {
         }
     }
 
-    /// The keys a server works with. The file beside a store in which nothing is encrypted is made.
+    /// Returns the key ring of a server. Creates the file beside an SQLite database if nothing is
+    /// encrypted yet.
     ///
     /// # Errors
     /// [`KeyError`]
@@ -96,7 +98,7 @@ impl KeySource {
                 if store.has_sealed_rows().await? {
                     return Err(KeyError::Lost(path.clone()));
                 }
-                // What the lost file held encrypted nothing that is still there.
+                // The lost keys encrypted no existing row, so their records can go.
                 store.forget_keys().await?;
                 create(path)?
             }
@@ -108,7 +110,10 @@ impl KeySource {
         if let Some(path) = self.file()
             && fs::metadata(path).is_ok_and(|file| file.mode() & 0o077 != 0)
         {
-            tracing::warn!(file = %path.display(), "others than its owner may read the key file");
+            tracing::warn!(
+                file = %path.display(),
+                "the key file is readable by other users; restrict it with chmod 600"
+            );
         }
         Ok(KeyRing(Arc::new(Shared {
             keys: RwLock::new(keys),
@@ -118,7 +123,7 @@ impl KeySource {
     }
 }
 
-/// The keys of a running server, which follow their file. Clones share them.
+/// The keys of a running server, reloaded from their file. Clones share them.
 #[derive(Clone, Debug)]
 pub struct KeyRing(Arc<Shared>);
 
@@ -126,62 +131,68 @@ pub struct KeyRing(Arc<Shared>);
 struct Shared {
     keys: RwLock<Keys>,
     file: Option<PathBuf>,
-    /// When the file was last read because a key was missing.
+    /// The time of the last read caused by a missing key.
     read_at: Mutex<Option<Instant>>,
 }
 
 impl KeyRing {
-    /// The keys as they are now.
+    /// Returns the current keys.
     #[must_use]
     pub fn keys(&self) -> Keys {
         self.0.keys.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Encrypts `plain` for the row that `row` names.
+    /// Encrypts `plain`. `row` identifies the row and is the associated data.
     #[must_use]
-    pub fn seal(&self, row: &[u8], plain: &[u8]) -> Sealed {
-        self.keys().seal(row, plain)
+    pub fn seal(&self, row: &[u8], plain: &[u8]) -> Encrypted {
+        self.keys().encrypt_for_row(row, plain)
     }
 
-    /// Decrypts what was sealed for the row that `row` names. For a key it lacks it looks into the file again.
+    /// Decrypts data of the row that `row` identifies. Rereads the key file if the key is missing.
     ///
     /// # Errors
-    /// [`SealError`]
-    pub fn open(&self, row: &[u8], key_id: i64, bytes: &[u8]) -> Result<Vec<u8>, SealError> {
-        match self.keys().open(row, key_id, bytes) {
-            Err(SealError::KeyMissing(_)) if self.look_for(key_id) => self.keys().open(row, key_id, bytes),
+    /// [`DecryptError`]
+    pub fn open(&self, row: &[u8], key_id: i64, bytes: &[u8]) -> Result<Vec<u8>, DecryptError> {
+        match self.keys().decrypt_for_row(row, key_id, bytes) {
+            Err(DecryptError::KeyMissing(_)) if self.reload_for_key(key_id) => {
+                self.keys().decrypt_for_row(row, key_id, bytes)
+            }
             outcome => outcome,
         }
     }
 
-    /// The keys in the file, if they are others than those in use.
+    /// Reads the key file. `None` if it holds the keys in use, or there is no file.
     ///
     /// # Errors
-    /// When the file cannot be read; the keys in use stay.
-    pub fn changed(&self) -> Result<Option<Keys>, KeyError> {
+    /// Returns an error if the file cannot be read. The keys in use do not change.
+    pub fn read_if_changed(&self) -> Result<Option<Keys>, KeyError> {
         let Some(file) = &self.0.file else { return Ok(None) };
         let keys = read(file)?;
         Ok(Some(keys).filter(|keys| !keys.ids().eq(self.keys().ids())))
     }
 
-    /// Uses these keys from now on.
+    /// Replaces the keys in use.
     pub fn adopt(&self, keys: Keys) {
         *self.0.keys.write().unwrap_or_else(PoisonError::into_inner) = keys;
     }
 
-    /// Whether the key is in the ring after another look into the file. What encrypts stays the same if it can:
-    /// a new key is written down in the store before it encrypts anything.
-    fn look_for(&self, key_id: i64) -> bool {
+    /// Rereads the file and returns true if the key is now in the ring. The encrypting key stays the
+    /// same if it is still in the file: a new key must be recorded in the database before it encrypts
+    /// anything.
+    fn reload_for_key(&self, key_id: i64) -> bool {
         let mut read_at = self.0.read_at.lock().unwrap_or_else(PoisonError::into_inner);
-        if read_at.is_some_and(|at| at.elapsed() < READ_AGAIN_AFTER) {
+        if read_at.is_some_and(|at| at.elapsed() < MIN_REREAD_INTERVAL) {
             return self.keys().ids().any(|id| id == key_id);
         }
         *read_at = Some(Instant::now());
-        match self.changed() {
+        match self.read_if_changed() {
             Ok(Some(keys)) => self.adopt(keys.with_primary(self.keys().primary())),
             Ok(None) => {}
             Err(error) => {
-                tracing::warn!(error = %Chain(&error), "the key file was not read again");
+                tracing::warn!(
+                    error = %Chain(&error),
+                    "failed to reload the key file; the current keys stay in use"
+                );
             }
         }
         self.keys().ids().any(|id| id == key_id)
@@ -189,33 +200,33 @@ impl KeyRing {
 }
 
 impl From<Keys> for KeyRing {
-    /// A ring that stays as it is.
+    /// Returns a ring that is never reloaded.
     fn from(keys: Keys) -> Self {
         Self(Arc::new(Shared { keys: RwLock::new(keys), file: None, read_at: Mutex::new(None) }))
     }
 }
 
-/// Tells operators of a key that something in the store is encrypted with, or may be, and that is not in the ring.
-pub(crate) fn tell_missing(key: i64) {
+/// Logs a key that encrypted rows need, or may need, and that is not in the ring.
+pub(crate) fn log_missing_key(key: i64) {
     tracing::error!(
         key = %KeyId(key),
-        "a key is missing: what it encrypted cannot be read until it is put back into the ring"
+        "an encryption key is missing: its data cannot be read until the key is restored to the key ring"
     );
 }
 
-/// Changes the keys in a file: all of it is replaced at once, and its owner and mode stay. Of several processes
-/// that do so at once each sees what the others did.
+/// Changes the keys in a file. The file is replaced atomically and keeps its owner and mode. A lock
+/// serializes processes, so that each sees the changes of the others.
 ///
 /// # Errors
-/// [`KeyError`]; the file is as it was then.
-pub fn change<E: From<KeyError>>(
+/// [`KeyError`]. The file is then unchanged.
+pub fn update_key_file<E: From<KeyError>>(
     path: &Path,
     change: impl FnOnce(Keys) -> Result<Keys, E>,
 ) -> Result<Keys, E> {
     let reading = |error| KeyError::Read(path.to_owned(), error);
-    // A link stays a link.
+    // Resolves symbolic links, so that a link is not replaced by a file.
     let path = path.canonicalize().map_err(reading)?;
-    let held = locked(&path).map_err(|error| KeyError::Read(path.clone(), error))?;
+    let held = open_locked(&path).map_err(|error| KeyError::Read(path.clone(), error))?;
     let keys = change(read(&path)?)?;
     replace(&path, &held, &keys).map_err(|error| KeyError::Write(path.clone(), error))?;
     Ok(keys)
@@ -226,12 +237,13 @@ fn read(path: &Path) -> Result<Keys, KeyError> {
     text.parse().map_err(|error| KeyError::Wrong(path.to_owned(), error))
 }
 
-/// Makes a file of one new key, for its owner alone. One that appears meanwhile is read instead.
+/// Creates a file with one new key, readable by its owner only. If another process creates the file
+/// first, reads that file instead.
 fn create(path: &Path) -> Result<Keys, KeyError> {
     let keys = Keys::generate();
     let writing = |error| KeyError::Write(path.to_owned(), error);
     let new = new_file(path, &keys, 0o600).map_err(writing)?;
-    // Unlike renaming, linking never takes the place of a file that is there.
+    // Unlike a rename, a hard link never replaces an existing file.
     let linked = fs::hard_link(&new, path);
     fs::remove_file(&new).map_err(writing)?;
     match linked {
@@ -239,7 +251,7 @@ fn create(path: &Path) -> Result<Keys, KeyError> {
             sync_directory(path).map_err(writing)?;
             tracing::info!(
                 file = %path.display(),
-                "made a key file: without it, what is encrypted in the store is lost, so keep a copy of it"
+                "created a key file; back it up, because encrypted data in the database is lost without it"
             );
             Ok(keys)
         }
@@ -261,13 +273,13 @@ fn replace(path: &Path, held: &File, keys: &Keys) -> io::Result<()> {
         sync_directory(path)
     })();
     if replaced.is_err() {
-        // Best effort: the failure that led here says more.
+        // Best effort. The error that led here is more useful.
         let _ = fs::remove_file(&new);
     }
     replaced
 }
 
-/// A file beside `path` that holds the keys, on disk.
+/// Writes the keys to a new file beside `path` and syncs it to disk.
 fn new_file(path: &Path, keys: &Keys, mode: u32) -> io::Result<PathBuf> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{}.new", std::process::id()));
@@ -281,12 +293,12 @@ fn new_file(path: &Path, keys: &Keys, mode: u32) -> io::Result<PathBuf> {
     Ok(new)
 }
 
-/// The file at `path`, which nobody else changes while this is held.
-fn locked(path: &Path) -> io::Result<File> {
+/// Opens the file at `path` with an exclusive lock.
+fn open_locked(path: &Path) -> io::Result<File> {
     loop {
         let file = File::open(path)?;
         file.lock()?;
-        // Whoever held it before may have put another file in its place.
+        // The previous holder of the lock may have replaced the file.
         if file.metadata()?.ino() == fs::metadata(path)?.ino() {
             return Ok(file);
         }
@@ -318,14 +330,14 @@ mod tests {
             file: Some(path.clone()),
             read_at: Mutex::new(None),
         }));
-        let rotated = change::<KeyError>(&path, |keys| Ok(keys.rotated())).expect("it is changed");
+        let rotated = update_key_file::<KeyError>(&path, |keys| Ok(keys.rotated())).expect("it is changed");
         assert_eq!(fs::metadata(&path).expect("it is there").mode() & 0o777, 0o640, "its mode stays");
         assert_eq!(fs::read_dir(&directory).expect("it is there").count(), 1, "nothing else is left");
 
-        let sealed = rotated.seal(b"row", b"text");
+        let sealed = rotated.encrypt_for_row(b"row", b"text");
         assert_eq!(ring.open(b"row", sealed.key_id, &sealed.bytes).as_deref(), Ok(&b"text"[..]));
         assert_eq!(ring.keys().primary(), first.primary(), "a key that is not written down encrypts nothing");
-        let changed = ring.changed().expect("it is read").expect("it is another order");
+        let changed = ring.read_if_changed().expect("it is read").expect("it is another order");
         ring.adopt(changed);
         assert_eq!(ring.keys().primary(), rotated.primary());
         fs::remove_dir_all(&directory).expect("it goes");

@@ -1,11 +1,11 @@
-//! The Galvo analytics server: what Dask clusters report is kept, and GraphQL answers questions about it.
+//! The Galvo analytics server: stores the reports of Dask clusters and serves them through GraphQL.
 //!
-//! Calls go downwards only: `http` to `guard` and `graphql`, `graphql` to `app` to `domain`, `store`; `ARCHITECTURE.md` has the
-//! whole picture.
+//! Modules call only downwards: `http` calls `guard` and `graphql`; `graphql` calls `app`; `app` calls
+//! `domain` and `store`. `ARCHITECTURE.md` describes the whole.
 
 pub mod app;
 pub mod auth;
-mod blocking;
+mod blocking_work;
 pub mod bus;
 pub mod cli;
 pub mod clock;
@@ -13,22 +13,24 @@ mod compression;
 pub mod config;
 mod doctor;
 pub mod domain;
-pub mod draining;
+pub mod encryption;
 mod error;
 mod export;
+mod file_descriptors;
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]
 pub mod fuzzing;
 pub mod graphql;
 pub mod guard;
 pub mod http;
+mod http_client;
 pub mod jobs;
 pub mod key_ring;
 pub mod live;
 mod mail;
 mod metrics;
-mod outgoing;
-pub mod seal;
 pub mod server;
+mod shares;
+pub mod shutdown_signal;
 pub mod store;
 pub mod telemetry;

@@ -1,4 +1,4 @@
-//! E-mails that the server sends, over the operator's SMTP server.
+//! Sending e-mails through the operator's SMTP server.
 
 use std::time::Duration;
 
@@ -9,30 +9,30 @@ use lettre::{
 
 use crate::config::SmtpConfig;
 
-/// How long the other server may take in all.
+/// The timeout for sending one e-mail.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Why an e-mail was not sent.
+/// The reason why an e-mail was not sent.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum MailError {
-    /// The operator named no server.
-    #[error("this server sends no e-mails")]
+    /// No SMTP server is configured.
+    #[error("no mail server is configured")]
     NoServer,
-    /// It cannot be written.
-    #[error("it cannot be written")]
+    /// The message cannot be built.
+    #[error("the message cannot be built")]
     Message(#[from] lettre::error::Error),
-    /// The address is none.
-    #[error("the address is none")]
+    /// The recipient's address is malformed.
+    #[error("the address is malformed")]
     Address(#[from] lettre::address::AddressError),
-    /// The other server did not take it.
-    #[error("the mail server did not take it")]
+    /// The SMTP server rejected the message, or the connection failed.
+    #[error("the mail server rejected the message")]
     Refused(#[from] lettre::transport::smtp::Error),
-    /// It takes too long.
-    #[error("the mail server does not answer within {} s", TIMEOUT.as_secs())]
+    /// The SMTP server did not answer within the timeout.
+    #[error("the mail server did not respond within {} s", TIMEOUT.as_secs())]
     Late,
 }
 
-/// Sends e-mails.
+/// A client of the SMTP server.
 #[derive(Clone)]
 pub(crate) struct Mailer {
     transport: AsyncSmtpTransport<Tokio1Executor>,
@@ -40,12 +40,13 @@ pub(crate) struct Mailer {
 }
 
 impl Mailer {
-    /// One that sends over a server.
+    /// Returns a client of the configured SMTP server.
     pub(crate) fn new(config: &SmtpConfig) -> Self {
         Self { transport: config.transport().timeout(Some(TIMEOUT)).build(), from: config.from.clone() }
     }
 
-    /// Sends a text. What has the same identifier is the same message, however often it is sent.
+    /// Sends a plain-text e-mail. `id` becomes the Message-ID, so that receivers recognize a repeated
+    /// message.
     ///
     /// # Errors
     /// [`MailError`]

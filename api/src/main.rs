@@ -1,16 +1,17 @@
-//! The program `galvo`: parse, call, exit.
+//! The program `galvo`: parses the command line, runs the command and exits.
 
 use std::process::ExitCode;
 
 use clap::Parser;
-use galvo::{cli, config::Cli};
+use galvo::{cli, config::Cli, http::threads};
 use mimalloc::MiMalloc;
 
-/// A report is many small values that other threads let go of than made them.
+/// A report consists of many small values, and other threads free them than allocated them. mimalloc
+/// handles that case well.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
-#[tokio::main]
-async fn main() -> ExitCode {
-    cli::run(Cli::parse()).await
+fn main() -> ExitCode {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(threads()).enable_all().build();
+    runtime.expect("a process may have threads").block_on(cli::run(Cli::parse()))
 }

@@ -1,4 +1,5 @@
-//! Composition root: from settings to a running server, and back down without losing what was begun.
+//! The composition root: starts a server from settings, and shuts it down without losing work in
+//! progress.
 
 use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
@@ -10,105 +11,117 @@ use tokio::{
 };
 
 use crate::{
-    app::account::{AccountError, Accounts},
+    app::{
+        SignInLinks,
+        account::{AccountError, Accounts},
+    },
     auth::{Authenticator, JwksError, JwtVerifier, TokenUses},
     bus::Redis,
     clock::Clock,
     config::{CommonConfig, ServeConfig},
-    domain::token::ApiToken,
-    draining::{Drain, drain},
+    domain::{public_url::PublicUrl, sign_in_link::LinkSecret, token::ApiToken},
     error::Chain,
+    file_descriptors,
     guard::PersistedDocuments,
-    http::{self, AppState, Certificate, Service, TlsError},
+    http::{self, AppState, Certificate, Dashboard, DashboardError, LoadedFiles, Service, TlsError},
     jobs::{Jobs, RunningJobs},
-    key_ring::{KeyError, tell_missing},
-    live::Live,
+    key_ring::{KeyError, log_missing_key},
+    live::SubscriptionHub,
     metrics::Metrics,
+    shutdown_signal::{ShutdownSender, shutdown_channel},
     store::{MigrationError, Store, StoreError, SystemStore},
 };
 
-/// How long requests under way may take to end after the server was told to.
+/// The time that requests in progress have to finish after the shutdown begins.
 const DRAIN: Duration = Duration::from_secs(20);
 
-/// Connections of operators at a time, on an address of their own.
-const OPERATORS: usize = 32;
+/// The maximum number of connections to the separate metrics address.
+const MAX_METRICS_CONNECTIONS: usize = 32;
 
-/// A server that runs.
+/// A running server.
 pub struct Server {
     address: SocketAddr,
     bootstrap_token: Option<ApiToken>,
+    sign_in_link: Option<LinkSecret>,
     store: Store,
-    live: Live,
+    live: SubscriptionHub,
     jobs: Arc<Jobs>,
     running_jobs: Option<RunningJobs>,
-    drain: Drain,
+    drain: ShutdownSender,
     token_uses: TokenUses,
     writing_uses: Option<JoinHandle<()>>,
     serving: JoinHandle<()>,
-    operations: Option<Operations>,
+    operations: Option<MetricsServer>,
 }
 
-/// What operators watch, on an address of its own.
-struct Operations {
+/// The server of metrics and health checks on a separate address.
+struct MetricsServer {
     address: SocketAddr,
     serving: JoinHandle<()>,
 }
 
-/// Why a server did not start or ended badly.
+/// The reason why a server did not start or did not stop cleanly.
 #[derive(Debug, thiserror::Error)]
 pub enum ServerError {
-    /// The schema could not be brought up to date.
+    /// The migrations failed.
     #[error(transparent)]
     Migration(#[from] MigrationError),
-    /// The store could not be opened.
-    #[error("cannot open the store")]
+    /// The database cannot be opened.
+    #[error("cannot open the database")]
     Store(#[from] StoreError),
-    /// Nothing says where the keys are.
+    /// No source of keys is configured.
     #[error("no keys are configured")]
     NoKeys,
-    /// There are no keys to encrypt with.
+    /// The keys cannot be read.
     #[error(transparent)]
     Keys(#[from] KeyError),
-    /// The first account could not be made.
-    #[error("cannot make the first account")]
+    /// The first account cannot be created.
+    #[error("cannot create the first account")]
     Bootstrap(#[from] AccountError),
-    /// The documents that requests may name could not be read.
+    /// The persisted documents cannot be read.
     #[error("cannot read the documents in {}", .0.display())]
     PersistedDocuments(PathBuf, #[source] std::io::Error),
-    /// The keys of the issuer of JWTs could not be read.
+    /// The build of the dashboard cannot be served.
+    #[error("cannot serve the dashboard")]
+    Dashboard(#[from] DashboardError),
+    /// The public keys of the JWT issuer cannot be read.
     #[error(transparent)]
     Jwks(#[from] JwksError),
-    /// The certificate cannot be shown.
+    /// The certificate cannot be loaded.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// The address could not be listened on.
+    /// The address cannot be bound.
     #[error("cannot listen on {0}")]
     Listen(SocketAddr, #[source] std::io::Error),
-    /// What serves has a defect.
+    /// The serving task panicked.
     #[error("serving failed")]
     Serve(#[source] JoinError),
 }
 
 impl Server {
-    /// Brings the schema up to date, opens the store and listens.
+    /// Applies migrations, opens the database and listens.
     ///
     /// # Errors
-    /// [`ServerError`] when one of these fails.
+    /// Returns [`ServerError`] if one of these steps fails.
     pub async fn start(
         common: &CommonConfig,
         serve: &ServeConfig,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, ServerError> {
+        let serve = &file_descriptors::fit(common, serve);
         Store::migrate(&common.database).await?;
         let system = SystemStore::connect(&common.database, common.connections).await?;
+        let system = system.with_limits(serve.quotas);
         let source = common.keys.as_ref().ok_or(ServerError::NoKeys)?;
         let store = system.clone().with_keys(source.open(&system).await?);
-        let metrics = Arc::new(Metrics::new(Arc::clone(system.metrics())));
+        let metrics = Arc::new(Metrics::new(Arc::clone(system.metrics()), system.shares().metrics()));
         let store = match &serve.redis {
             Some(url) => store.with_bus(Arc::new(Redis::start(url, metrics.bus.clone()))),
             None => store,
         };
-        keep_account_of_keys(&store, clock.timestamp()).await?;
+        record_keys(&store, clock.timestamp()).await?;
+        let base = serve.public_url.as_ref().map(PublicUrl::base).cloned().unwrap_or_default();
+        let dashboard = Dashboard::open(&serve.dashboard, &base)?;
         let persisted = match &serve.persisted_documents {
             Some(directory) => PersistedDocuments::read(directory, serve.persisted_documents_only)
                 .map_err(|error| ServerError::PersistedDocuments(directory.clone(), error))?,
@@ -129,34 +142,44 @@ impl Server {
             Some(address) => Some(listen(address).await?),
             None => None,
         };
-        // Last of all that can fail: its token is shown once, and would be lost with a server that does not start.
+        // The last step that can fail: the token is shown once, and would be lost if the server did not
+        // start.
         let bootstrap_token = if serve.bootstrap {
             Accounts::new(store.system(), Arc::clone(&clock)).bootstrap().await?
         } else {
             None
         };
+        let sign_in_link =
+            create_sign_in_link(serve, address, bootstrap_token.is_some(), &store, &clock).await?;
         let jobs = Arc::new(Jobs::new(store.clone(), Arc::clone(&clock), &serve.alerts, &metrics));
-        // Like the jobs: tests count statements, and write when they say so.
-        let writing_uses = serve.jobs.then(|| tokio::spawn(token_uses.clone().write_down_now_and_then()));
+        // Controlled by the same flag as the jobs: tests count statements, and write token uses
+        // explicitly.
+        let writing_uses = serve.jobs.then(|| tokio::spawn(token_uses.clone().flush_periodically()));
         let running_jobs = serve.jobs.then(|| Arc::clone(&jobs).start());
-        let (drain, draining) = drain();
+        let (drain, draining) = shutdown_channel();
         metrics.http.allow_connections(serve.max_connections);
         let counted = Some(metrics.http.clone());
+        let files = LoadedFiles { persisted, dashboard };
         let state =
-            AppState::new(store.clone(), authenticator, persisted, clock, serve, draining.clone(), metrics);
+            AppState::new(store.clone(), authenticator, files, clock, serve, draining.clone(), metrics);
         let live = state.live().clone();
-        let (max_connections, patience) = (serve.max_connections, serve.patience);
+        let (max_connections, patience) = (serve.max_connections, serve.timeouts);
+        let (shares, proxies) = (store.shares().clone(), Arc::new(serve.perimeter.proxies.clone()));
         let operations = operations.map(|(listener, address)| {
             let router = http::operations(state.clone());
-            let service = Service { max_connections: OPERATORS, patience, tls: None, metrics: None };
+            let connections = shares.connections("operators", MAX_METRICS_CONNECTIONS);
+            let proxies = Arc::clone(&proxies);
+            let service = Service { connections, proxies, patience, tls: None, metrics: None };
             let serving = tokio::spawn(http::serve(listener, router, service, draining.clone()));
-            Operations { address, serving }
+            MetricsServer { address, serving }
         });
-        let service = Service { max_connections, patience, tls, metrics: counted };
+        let connections = shares.connections("connections", max_connections);
+        let service = Service { connections, proxies, patience, tls, metrics: counted };
         let serving = tokio::spawn(http::serve(listener, http::router(state), service, draining));
         Ok(Self {
             address,
             bootstrap_token,
+            sign_in_link,
             store,
             live,
             jobs,
@@ -169,46 +192,52 @@ impl Server {
         })
     }
 
-    /// Where it listens.
+    /// Returns the address the server listens on.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Where operators read metrics, if that is an address of its own.
+    /// Returns the separate address of metrics. `None` if metrics are served on the main address.
     #[must_use]
     pub fn metrics_address(&self) -> Option<SocketAddr> {
         self.operations.as_ref().map(|operations| operations.address)
     }
 
-    /// The token that was made because the store was empty.
+    /// Returns the token created for an empty database.
     #[must_use]
     pub fn bootstrap_token(&self) -> Option<&ApiToken> {
         self.bootstrap_token.as_ref()
     }
 
-    /// The store it serves from.
+    /// Returns the secret of the link created for the first owner.
+    #[must_use]
+    pub fn sign_in_link(&self) -> Option<&LinkSecret> {
+        self.sign_in_link.as_ref()
+    }
+
+    /// Returns the server's store.
     #[must_use]
     pub fn store(&self) -> &Store {
         &self.store
     }
 
-    /// What it does by itself.
+    /// Returns the background jobs.
     #[must_use]
     pub fn jobs(&self) -> &Jobs {
         &self.jobs
     }
 
-    /// When tokens were last used.
+    /// Returns the recorder of token uses.
     #[must_use]
     pub fn token_uses(&self) -> &TokenUses {
         &self.token_uses
     }
 
-    /// Takes no new connections, lets requests and jobs under way end, and closes the store.
+    /// Accepts no new connections, waits for requests and jobs in progress, and closes the database.
     ///
     /// # Errors
-    /// [`ServerError::Serve`] when serving had ended by itself.
+    /// Returns [`ServerError::Serve`] if the serving task had already ended.
     pub async fn stop(self) -> Result<(), ServerError> {
         let Self {
             drain, mut serving, store, live, running_jobs, token_uses, writing_uses, operations, ..
@@ -219,15 +248,18 @@ impl Server {
         let jobs_end = OptionFuture::from(running_jobs.map(RunningJobs::stop));
         let (serving_ended, _) = tokio::join!(serving_ends, jobs_end);
         let ended = serving_ended.unwrap_or_else(|_| {
-            tracing::warn!(seconds = DRAIN.as_secs(), "requests under way did not end in time");
+            tracing::warn!(
+                seconds = DRAIN.as_secs(),
+                "shutdown: some requests did not finish within the timeout"
+            );
             serving.abort();
             Ok(())
         });
-        // Whoever is still reading can read again, from another server.
+        // Clients of the metrics address can read again from another server.
         let others = [writing_uses, operations.map(|operations| operations.serving)];
         others.iter().flatten().for_each(JoinHandle::abort);
-        if let Err(error) = token_uses.write_down().await {
-            tracing::warn!(error = %Chain(&error), "when tokens were last used was not written down");
+        if let Err(error) = token_uses.flush_uses().await {
+            tracing::warn!(error = %Chain(&error), "failed to record the last use of tokens");
         }
         store.bus().close().await;
         store.close().await;
@@ -235,7 +267,24 @@ impl Server {
     }
 }
 
-/// Listens on an address, and tells which one that is.
+/// Invalidates the links of earlier starts. Creates one for the first owner if the settings ask for it, or
+/// if the database was empty and only programs on this machine reach the server.
+async fn create_sign_in_link(
+    serve: &ServeConfig,
+    address: SocketAddr,
+    is_first_start: bool,
+    store: &Store,
+    clock: &Arc<dyn Clock>,
+) -> Result<Option<LinkSecret>, StoreError> {
+    let links = SignInLinks::new(store.system(), Arc::clone(clock));
+    links.invalidate_all().await?;
+    if serve.sign_in_link || (is_first_start && address.ip().is_loopback()) {
+        return links.create_for_first_owner().await;
+    }
+    Ok(None)
+}
+
+/// Binds an address and returns the listener with the actual address.
 async fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), ServerError> {
     let failed = |error| ServerError::Listen(address, error);
     let listener = TcpListener::bind(address).await.map_err(failed)?;
@@ -243,13 +292,14 @@ async fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), Server
     Ok((listener, address))
 }
 
-/// Writes down which key encrypts from now on, and tells of keys that did and are not here. Those that rows need and the store
-/// does not know are found by the job that reads all rows: here it would hold up the start.
-async fn keep_account_of_keys(store: &Store, now: Timestamp) -> Result<(), StoreError> {
+/// Records the encrypting key, and logs recorded keys that are missing from the ring. Keys that rows
+/// need but that are not recorded are found by the re-encryption job, which reads all rows; here that
+/// would delay the start.
+async fn record_keys(store: &Store, now: Timestamp) -> Result<(), StoreError> {
     let (system, keys) = (store.system(), store.keys().keys());
     for id in system.known_keys().await?.into_keys() {
         if !keys.ids().any(|key| key == id) {
-            tell_missing(id);
+            log_missing_key(id);
         }
     }
     system.record_key(keys.primary(), now).await

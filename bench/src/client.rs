@@ -1,4 +1,4 @@
-//! A client that costs next to nothing: bodies written beforehand, on connections that stay open.
+//! A client with minimal overhead: prepared bodies on connections that stay open.
 
 use std::{io, net::SocketAddr};
 
@@ -22,14 +22,14 @@ impl Connection {
         Ok(Self { stream, address, token: token.to_owned(), buffer: Vec::new() })
     }
 
-    /// Sends a report, which has to be accepted.
+    /// Sends a report. Returns an error unless the server accepts it.
     pub(crate) async fn report(&mut self, body: &[u8]) -> io::Result<()> {
         let headers = "Content-Type: application/json\r\nContent-Encoding: gzip\r\n";
         let request = self.request("/api/v1/reports", headers, body);
         self.exchange(&request).await.map(drop)
     }
 
-    /// A request of GraphQL, written out.
+    /// Returns the bytes of a GraphQL request.
     pub(crate) fn query(&self, body: &[u8]) -> Vec<u8> {
         self.request("/graphql", "Content-Type: application/json\r\n", body)
     }
@@ -44,7 +44,7 @@ impl Connection {
         [head.as_bytes(), body].concat()
     }
 
-    /// Sends a request, which has to succeed; returns the body of the answer.
+    /// Sends a request and returns the body of the response. Returns an error unless the status is 200.
     pub(crate) async fn exchange(&mut self, request: &[u8]) -> io::Result<&[u8]> {
         self.stream.write_all(request).await?;
         self.buffer.clear();
@@ -62,7 +62,7 @@ impl Connection {
             self.read_more().await?;
         }
         if ends {
-            // What was not read of a refused request is in the way.
+            // The unread part of a rejected request would corrupt the next one on this connection.
             self.stream = TcpStream::connect(self.address).await?;
             self.stream.set_nodelay(true)?;
         }

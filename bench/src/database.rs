@@ -1,4 +1,5 @@
-//! Databases that live as long as a round: on the PostgreSQL that `GALVO_TEST_DATABASE_URL` names, or files.
+//! Temporary databases: on the PostgreSQL server that `GALVO_TEST_DATABASE_URL` names, or as SQLite
+//! files.
 
 use std::{
     error::Error,
@@ -14,7 +15,7 @@ use crate::server::Server;
 
 pub(crate) type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 
-/// Where a server keeps what it is told.
+/// The kind of database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Store {
     Postgres,
@@ -30,7 +31,7 @@ impl Store {
     }
 }
 
-/// Databases with the schema, one account and a token, all alike.
+/// A factory of identical databases with the schema, one account and a token.
 pub(crate) struct Databases {
     pub(crate) store: Store,
     pub(crate) token: String,
@@ -39,7 +40,7 @@ pub(crate) struct Databases {
 }
 
 impl Databases {
-    /// Makes the one that the others are copies of.
+    /// Creates the template of the databases.
     pub(crate) async fn prepare(store: Store) -> Result<Self> {
         let directory = tempfile::tempdir()?;
         let template = match store {
@@ -52,7 +53,7 @@ impl Databases {
         Ok(Self { store, token, template, directory })
     }
 
-    /// Another copy.
+    /// Creates a copy of the template.
     pub(crate) async fn make(&self) -> Result<Database> {
         let (url, path) = match self.store {
             Store::Postgres => {
@@ -69,14 +70,14 @@ impl Databases {
     }
 }
 
-/// A database with the schema, one account and nothing else.
+/// A database with the schema and one account.
 pub(crate) struct Database {
     pub(crate) url: String,
     pub(crate) path: Option<PathBuf>,
 }
 
 impl Database {
-    /// Throws it away.
+    /// Deletes the database.
     pub(crate) async fn drop(self) -> Result<()> {
         if let Some(path) = self.path {
             for suffix in ["", "-wal", "-shm"] {

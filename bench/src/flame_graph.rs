@@ -1,4 +1,4 @@
-//! Flame graphs: what a server spends its processor time on while it is measured.
+//! Flame graphs of the server's CPU time during a measurement.
 
 use std::{
     fs,
@@ -14,16 +14,17 @@ use inferno::{
 };
 use tokio::process::{Child, Command as TokioCommand};
 
-/// Names a directory for pictures; there are none without. What is measured is a little slower with it.
+/// The variable with the directory for the graphs. Without it there are none. Sampling slows the
+/// measurement a little.
 const VARIABLE: &str = "BENCH_FLAME_GRAPHS";
 
-/// Samples of each thread in a second.
+/// The number of samples per thread and second.
 const FREQUENCY: &str = "99";
 
-/// How long is looked at: each sample has some kilobytes of stack with it.
+/// The duration of the sampling, in seconds. Each sample includes some kilobytes of stack.
 const SECONDS: &str = "30";
 
-/// Stacks of a process that are being collected, by `perf` of Linux.
+/// A running collection of a process's stacks, by Linux's `perf`.
 pub(crate) struct FlameGraph {
     perf: Child,
     samples: PathBuf,
@@ -31,7 +32,7 @@ pub(crate) struct FlameGraph {
 }
 
 impl FlameGraph {
-    /// Begins to collect those of a process, if pictures are wanted.
+    /// Starts the collection for a process. Returns `None` if no graphs are wanted.
     pub(crate) fn begin(pid: u32) -> io::Result<Option<Self>> {
         static NUMBER: AtomicU32 = AtomicU32::new(1);
         let Some(directory) = std::env::var_os(VARIABLE).map(PathBuf::from) else { return Ok(None) };
@@ -49,12 +50,12 @@ impl FlameGraph {
         Ok(Some(Self { perf, samples, picture: directory.join(format!("{name}.svg")) }))
     }
 
-    /// Draws the picture, if there is anything to be seen.
+    /// Ends the collection and draws the graph, if there are samples.
     pub(crate) async fn finish(mut self) -> io::Result<()> {
         if let Some(pid) = self.perf.id() {
             TokioCommand::new("kill").args(["-INT", &pid.to_string()]).status().await?;
         }
-        // It may have ended by itself before.
+        // It may already have ended by itself.
         self.perf.wait().await?;
         let drawn = tokio::task::spawn_blocking(move || self.draw()).await;
         drawn.map_err(io::Error::other)?
@@ -73,7 +74,8 @@ impl FlameGraph {
         Folder::default().collapse(told, &mut stacks)?;
         script.wait()?;
         if stacks.is_empty() {
-            // Servers that only prepare something may be gone before perf has looked once, or even begun to write.
+            // A short-lived server may be gone before perf takes its first sample, or even before it
+            // writes a file.
             return match fs::remove_file(&self.samples) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
                 _ => Ok(()),

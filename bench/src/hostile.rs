@@ -1,4 +1,4 @@
-//! Hostile requests: how long the server takes to refuse each, counted from its last byte.
+//! Hostile requests: the time from the last byte of each request until the server rejects it.
 
 use std::{net::SocketAddr, time::Instant};
 
@@ -14,12 +14,12 @@ use crate::{
     server::Server,
 };
 
-/// Milliseconds.
+/// The aim for the slowest request, in milliseconds.
 const AIM: f64 = 100.0;
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// How often each request is sent.
+    /// Number of times each request is sent.
     #[arg(long, default_value_t = 20)]
     rounds: usize,
 }
@@ -33,7 +33,7 @@ pub(crate) async fn run(options: &Options) -> Result<()> {
     let mut times = vec![Vec::new(); requests.len()];
     let mut ordinary_times = Vec::new();
     let before = server.resident_megabytes();
-    // The first round warms up.
+    // The first round is a warm-up.
     for round in 0..=options.rounds {
         for (request, times) in requests.iter().zip(&mut times) {
             let ordinary = send(server.address, &databases.token, &ordinary).await?;
@@ -76,11 +76,11 @@ pub(crate) async fn run(options: &Options) -> Result<()> {
         aim: format!("<= {AIM} ms"),
         held: Some(slowest <= AIM),
     }
-    .tell();
+    .publish();
     Ok(())
 }
 
-/// What people ask all the time.
+/// Returns an ordinary query for comparison.
 pub(crate) fn ordinary() -> HostileRequest {
     let body = br#"{"query":"{ viewer { account { clusters { nodes { number name state } } } } }"}"#;
     HostileRequest {
@@ -94,8 +94,8 @@ pub(crate) fn ordinary() -> HostileRequest {
     }
 }
 
-/// Sends a request on a connection of its own and returns the milliseconds from its last byte to the answer, which has to
-/// be the right one.
+/// Sends a request on a new connection and returns the milliseconds from its last byte to the response.
+/// Returns an error if the response is not the expected one.
 pub(crate) async fn send(address: SocketAddr, token: &str, request: &HostileRequest) -> Result<f64> {
     let stream = TcpStream::connect(address).await?;
     stream.set_nodelay(true)?;
@@ -110,7 +110,7 @@ pub(crate) async fn send(address: SocketAddr, token: &str, request: &HostileRequ
     );
     let bytes = [head.as_bytes(), &request.body].concat();
     let sending = async {
-        // A server that has seen enough takes no more.
+        // The server stops reading once it rejects the request.
         let _ = write.write_all(&bytes).await;
         Instant::now()
     };
@@ -118,7 +118,7 @@ pub(crate) async fn send(address: SocketAddr, token: &str, request: &HostileRequ
         let mut answer = vec![0; 12];
         read.read_exact(&mut answer).await?;
         let answered = Instant::now();
-        // A connection that is closed while something is sent on it may lose the rest.
+        // If the connection is closed during the upload, the rest of the response may be lost.
         let _ = read.read_to_end(&mut answer).await;
         Ok::<_, std::io::Error>((answer, answered))
     };

@@ -1,4 +1,4 @@
-//! Tokens that are no good: whether the time they take tells that one has an identifier which exists.
+//! Timing of rejected tokens: checks that it does not reveal whether a token's identifier exists.
 
 use crate::{
     database::{Databases, Result, Store},
@@ -8,12 +8,12 @@ use crate::{
     server::Server,
 };
 
-/// By how much the medians may differ.
+/// The maximum ratio of the medians.
 const AIM: f64 = 1.05;
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// How often each token is shown.
+    /// Number of times each token is sent.
     #[arg(long, default_value_t = 2_000)]
     rounds: usize,
     #[arg(long, value_enum, default_value_t = Store::Postgres)]
@@ -25,14 +25,14 @@ pub(crate) async fn run(options: &Options) -> Result<()> {
     let database = databases.make().await?;
     let server = Server::start(&database.url, 16).await?;
     let (identifier, secret) = databases.token.split_once('-').ok_or("the token has no identifier")?;
-    // As long, and as wrong.
+    // A secret of the same length, which matches nothing.
     let wrong = "A".repeat(secret.len());
     let nobodys: String = identifier.chars().rev().collect();
     let tokens = [format!("{identifier}-{wrong}"), format!("{nobodys}-{wrong}")];
     let refused =
         HostileRequest { name: "a wrong token", status: 401, code: "UNAUTHENTICATED", ..ordinary() };
     let mut times = [Vec::new(), Vec::new()];
-    // The first rounds warm up.
+    // The first rounds are a warm-up.
     for round in 0..options.rounds + options.rounds / 10 {
         for place in [round % 2, (round + 1) % 2] {
             let time = send(server.address, &tokens[place], &refused).await?;
@@ -53,6 +53,6 @@ pub(crate) async fn run(options: &Options) -> Result<()> {
         aim: format!("{:.2} to {AIM}", 1.0 / AIM),
         held: Some((1.0 / AIM..=AIM).contains(&ratio)),
     }
-    .tell();
+    .publish();
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Ingest: the server against the same rows written by hand, in turns.
+//! Ingest: the server against hand-written SQL that writes the same rows, in alternating rounds.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -17,12 +17,12 @@ const AIM: f64 = 0.5;
 pub(crate) struct Options {
     #[arg(long, default_value_t = 64)]
     clusters: usize,
-    /// Reports per cluster and round.
+    /// Number of reports per cluster and round.
     #[arg(long, default_value_t = 60)]
     reports: usize,
     #[arg(long, default_value_t = 5)]
     rounds: usize,
-    /// Connections to PostgreSQL, of the server and of the reference.
+    /// Number of connections to PostgreSQL, for the server and for the reference.
     #[arg(long, default_value_t = 16)]
     connections: u32,
     #[arg(long, default_value_t = 1)]
@@ -31,7 +31,7 @@ pub(crate) struct Options {
     stores: Vec<Store>,
 }
 
-/// Now, in milliseconds since 1970.
+/// Returns the current time, in epoch milliseconds.
 pub(crate) fn now() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).expect("1970 is over");
     i64::try_from(since.as_millis()).expect("this is not the far future")
@@ -52,7 +52,7 @@ pub(crate) async fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// In the order of their times, as a server gets them.
+/// Returns the reports of all clusters in the order of their times.
 fn reports(options: &Options) -> Vec<Report> {
     let from = now() - 6 * 3_600_000;
     let mut clusters: Vec<Cluster> =
@@ -68,7 +68,7 @@ async fn compare(options: &Options, store: Store, reports: &[Report]) -> Result<
     let databases = Databases::prepare(store).await?;
     let mut reference: Option<Reference> = None;
     let (mut ratios, mut seconds, mut references, mut processor) = (vec![], vec![], vec![], vec![]);
-    // The first round only warms up, and fills the database that the reference learns its rows from.
+    // The first round is a warm-up. It also fills the database from which the reference reads its rows.
     for round in 0..=options.rounds {
         let filled = databases.make().await?;
         let server = Server::start(&filled.url, options.connections).await?;
@@ -118,7 +118,7 @@ async fn compare(options: &Options, store: Store, reports: &[Report]) -> Result<
         aim: format!(">= {AIM}"),
         held: Some(ratio >= AIM),
     }
-    .tell();
+    .publish();
     Ok(())
 }
 

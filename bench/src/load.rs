@@ -1,4 +1,4 @@
-//! Sending reports of many clusters at once.
+//! Sending the reports of many clusters concurrently.
 
 use std::{collections::BTreeMap, time::Instant};
 
@@ -6,10 +6,10 @@ use futures::future::try_join_all;
 
 use crate::{client::Connection, database::Result, server::Server, traffic::Report};
 
-/// Connections that are open at once.
+/// The number of concurrent connections.
 pub(crate) const CONNECTIONS: usize = 32;
 
-/// Sends all reports, those of a cluster one after the other; returns the seconds that took.
+/// Sends all reports, those of each cluster in order. Returns the elapsed seconds.
 pub(crate) async fn send(server: &Server, token: &str, reports: &[Report]) -> Result<f64> {
     let mut shares: BTreeMap<usize, Vec<&Report>> = BTreeMap::new();
     for report in reports {

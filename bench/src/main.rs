@@ -1,13 +1,14 @@
-//! Measures Galvo's server from outside: how fast it takes reports in, how soon it refuses what would harm it, how
-//! much memory it needs and how much storage, and how soon many readers hear of what was reported, each against a reference measured in the same run. Run by `make bench`; `docs/benchmarks.md` says more.
-#![expect(clippy::print_stdout, reason = "it is a program that prints")]
+//! Measures Galvo's server from outside: ingest rate, rejection of hostile requests, query rate, memory,
+//! storage, and latency of live updates. Each figure is compared with a reference measured in the same
+//! run. Run by `make bench`; `docs/benchmarks.md` has the details.
+#![expect(clippy::print_stdout, reason = "the program prints its results")]
 
 mod client;
 mod database;
 mod flame_graph;
 mod hostile;
-// The same as the tests send, which know what each is answered.
-#[expect(unreachable_pub, reason = "tests have it in a library")]
+// Shared with the tests, which know the expected response of each request.
+#[expect(unreachable_pub, reason = "the tests compile it as part of a library")]
 #[path = "../../tests/harness/hostile.rs"]
 mod hostile_requests;
 mod identifiers;
@@ -36,28 +37,29 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Benchmark {
-    /// How many reports and rows per second the server takes in, and how many hand-written SQL does.
+    /// Reports and rows per second that the server ingests, compared with hand-written SQL.
     Ingest(ingest::Options),
-    /// How long the server takes to refuse requests that are meant to harm.
+    /// Time in which the server rejects hostile requests.
     Hostile(hostile::Options),
-    /// Whether the time of a refusal tells that a token's identifier exists.
+    /// Dependence of the rejection time on whether a token's identifier exists.
     Identifiers(identifiers::Options),
-    /// How many operations of readers per second the server does, and how many hand-written SQL does.
+    /// Read operations per second of the server, compared with hand-written SQL.
     Operations(operations::Options),
-    /// How much memory the server needs for how many clusters, and whether that grows.
+    /// Memory of the server by number of clusters, and its growth over time.
     Memory(memory::Options),
-    /// How soon many subscribers hear of each report, and what that costs.
+    /// Latency and cost of live updates for many subscribers.
     Subscribers(subscribers::Options),
-    /// What the subscribers' figures are compared with.
+    /// Reference of the subscriber benchmark.
     #[command(hide = true)]
     Broadcast(subscribers::BroadcastOptions),
-    /// How large a store becomes by one cluster in one day, table by table.
+    /// Storage that one cluster needs in a day, by table.
     Storage(storage::Options),
 }
 
 #[tokio::main]
 async fn main() -> Result<()> {
-    // Servers are killed when dropped, which a process that is ended from outside would not do.
+    // Servers are killed when dropped, which would not happen if this process were terminated by the
+    // signal.
     let mut terminate = signal(SignalKind::terminate())?;
     tokio::select! {
         finished = run(Arguments::parse().benchmark) => finished,

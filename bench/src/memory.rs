@@ -1,4 +1,4 @@
-//! Memory: what the server's process holds while clusters report, by their number and over time.
+//! Memory of the server's process while clusters report, by number of clusters and over time.
 
 use crate::{
     database::{Databases, Result, Store},
@@ -9,18 +9,18 @@ use crate::{
     traffic::{Cluster, Report, USUAL},
 };
 
-/// After the warm-up, at twice the work.
+/// The maximum growth between the warm-up and the end of the repetitions.
 const AIM: f64 = 1.2;
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Numbers of clusters, one after the other; those that are there go on.
+    /// Numbers of clusters, in sequence. Existing clusters continue to report.
     #[arg(long, value_delimiter = ',', default_values_t = [200, 1_000, 2_000])]
     clusters: Vec<usize>,
-    /// Reports of each cluster for each number.
+    /// Number of reports per cluster, for each number of clusters.
     #[arg(long, default_value_t = 5)]
     reports: usize,
-    /// How often the last number of clusters goes on with as much work.
+    /// Number of repetitions with the last number of clusters.
     #[arg(long, default_value_t = 6)]
     repetitions: usize,
     #[arg(long, default_value_t = 1)]
@@ -54,7 +54,7 @@ pub(crate) async fn run(options: &Options) -> Result<()> {
     }
     server.stop().await?;
     database.drop().await?;
-    // The first repetitions still warm up.
+    // The first repetitions are still part of the warm-up.
     let warm =
         over_time.get(over_time.len().div_ceil(3)).or(over_time.first()).copied().ok_or("no repetitions")?;
     let last = over_time.last().copied().unwrap_or(warm);
@@ -71,11 +71,11 @@ pub(crate) async fn run(options: &Options) -> Result<()> {
         aim: format!("<= {AIM}"),
         held: Some(ratio <= AIM),
     }
-    .tell();
+    .publish();
     Ok(())
 }
 
-/// A few reports of each cluster; returns the most memory seen.
+/// Sends a few reports of each cluster. Returns the peak memory, in MB.
 async fn work(options: &Options, server: &Server, token: &str, clusters: &mut [Cluster]) -> Result<f64> {
     let mut most = 0.0_f64;
     for _ in 0..options.reports {

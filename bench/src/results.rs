@@ -1,10 +1,10 @@
-//! Results: said on the terminal, and kept as rows for the table of `scripts/bench.sh`.
+//! Results: printed on the terminal, and written as rows for the table of `scripts/bench.sh`.
 
 use std::{fs::OpenOptions, io::Write as _};
 
 use serde_json::json;
 
-/// One row of the table.
+/// A row of the table.
 #[derive(Debug, Default)]
 pub(crate) struct Outcome {
     pub(crate) benchmark: String,
@@ -12,13 +12,13 @@ pub(crate) struct Outcome {
     pub(crate) reference: String,
     pub(crate) ratio: Option<f64>,
     pub(crate) aim: String,
-    /// Nothing where there is no aim.
+    /// True if the aim was met. `None` without an aim.
     pub(crate) held: Option<bool>,
 }
 
 impl Outcome {
-    /// Says it, and adds it to the file that `BENCH_ROWS` names.
-    pub(crate) fn tell(&self) {
+    /// Prints the row, and appends it to the file that `BENCH_ROWS` names.
+    pub(crate) fn publish(&self) {
         let reference = if self.reference.is_empty() { "" } else { "; reference " };
         let ratio = self.ratio.map_or(String::new(), |ratio| format!("; ratio {ratio:.3}"));
         let verdict = match self.held {
@@ -38,7 +38,7 @@ impl Outcome {
     }
 }
 
-/// The one in the middle, the smallest and the largest.
+/// Returns the median, the minimum and the maximum.
 pub(crate) fn spread(values: &[f64]) -> (f64, f64, f64) {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);

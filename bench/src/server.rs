@@ -1,4 +1,4 @@
-//! The server as an operator runs it, in a process of its own.
+//! The server as an operator runs it, in its own process.
 
 use std::{fs, io, net::SocketAddr, path::PathBuf, process::Stdio, time::Duration};
 
@@ -10,21 +10,21 @@ use tokio::{
 
 use crate::flame_graph::FlameGraph;
 
-/// The unit of processor time in `/proc`: a hundredth of a second wherever Linux runs.
+/// The clock tick of `/proc`: a hundredth of a second on all supported systems.
 const TICK_SECONDS: f64 = 0.01;
 
-/// A server, which is killed when dropped.
+/// A server process. Dropping it kills the process.
 pub(crate) struct Server {
     child: Child,
     pid: u32,
     flame_graph: Option<FlameGraph>,
     pub(crate) address: SocketAddr,
-    /// On an empty store, a token for its first account.
+    /// The token of the first account, if the database was empty.
     pub(crate) token: Option<String>,
 }
 
 impl Server {
-    /// Starts it on a database, and makes an account there if there is none.
+    /// Starts a server on a database. Creates an account if there is none.
     pub(crate) async fn start(database_url: &str, connections: u32) -> io::Result<Self> {
         let mut command = Command::new(program()?);
         for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("GALVO_")) {
@@ -35,6 +35,7 @@ impl Server {
             .args(["--reports-per-second", "1000000", "--query-cost-per-minute", "1000000000"])
             .args(["--query-cost-per-minute-of-address", "1000000000"])
             .args(["--max-connections", "15000"])
+            .args(["--quota-stored", "none", "--quota-daily", "none", "--quota-clusters", "none"])
             .args(["--database-url", database_url])
             .args(["--database-connections", &connections.to_string()])
             .stdin(Stdio::null())
@@ -56,19 +57,19 @@ impl Server {
             }
         }
         let address = address.ok_or_else(|| io::Error::other("the server did not start"))?;
-        // A pipe that nobody reads would stop it sooner or later.
+        // The pipe is drained, because a full pipe would block the server.
         tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
         let pid = child.id().expect("it runs");
         let flame_graph = FlameGraph::begin(pid)?;
         Ok(Self { child, pid, flame_graph, address, token })
     }
 
-    /// The number of its process.
+    /// Returns the process ID.
     pub(crate) fn pid(&self) -> u32 {
         self.pid
     }
 
-    /// Memory that is its own or shared, in MB.
+    /// Returns the resident memory, private and shared, in MB.
     pub(crate) fn resident_megabytes(&self) -> f64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.pid)).unwrap_or_default();
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
@@ -76,12 +77,12 @@ impl Server {
         kib.unwrap_or_default() * 1024.0 / 1e6
     }
 
-    /// Processor time of all its threads so far.
+    /// Returns the CPU time of all threads so far, in seconds.
     pub(crate) fn processor_seconds(&self) -> f64 {
         processor_seconds(self.pid)
     }
 
-    /// Ends it as an operator would.
+    /// Stops the server with SIGTERM, as an operator would.
     pub(crate) async fn stop(mut self) -> io::Result<()> {
         if let Some(flame_graph) = self.flame_graph.take() {
             flame_graph.finish().await?;
@@ -93,14 +94,16 @@ impl Server {
     }
 }
 
-/// Processor time of all threads of a process so far; nothing if it is not of this machine.
+/// Returns the CPU time of all threads of a process so far, in seconds. 0 for processes of other
+/// machines.
 pub(crate) fn processor_seconds(pid: u32) -> f64 {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace().skip(11);
     fields.take(2).filter_map(|ticks| ticks.parse::<f64>().ok()).sum::<f64>() * TICK_SECONDS
 }
 
-/// One for all servers of a run, which share copies of a store. Programs that encrypt nothing make none.
+/// Returns one key for all servers of a run, which share copies of a database. `None` for versions
+/// without encryption.
 async fn secret_key() -> io::Result<Option<String>> {
     static KEY: OnceCell<Option<String>> = OnceCell::const_new();
     let generate = || async {
@@ -111,7 +114,7 @@ async fn secret_key() -> io::Result<Option<String>> {
     KEY.get_or_try_init(generate).await.cloned()
 }
 
-/// `GALVO_BIN`, or what Cargo built beside this program.
+/// Returns the path in `GALVO_BIN`, or of the binary that Cargo built beside this one.
 fn program() -> io::Result<PathBuf> {
     if let Some(path) = std::env::var_os("GALVO_BIN") {
         return Ok(path.into());

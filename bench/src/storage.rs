@@ -1,4 +1,4 @@
-//! Storage: how large one cluster makes a store in one day.
+//! Storage that one cluster needs in a day.
 
 use std::{collections::BTreeMap, fmt::Write as _, fs, path::Path};
 
@@ -13,24 +13,25 @@ use crate::{
     traffic::{Cluster, Rates, USUAL},
 };
 
-/// Megabytes a day.
+/// The aim, in MB per day.
 const AIM: f64 = 3.4;
 
-/// A shorter life tells too little of a day.
+/// The minimum duration for a verdict, in hours. Shorter runs say too little about a day.
 const LEAST_HOURS: f64 = 24.0;
 
-/// Of a cluster that does not count: so much that each table is past its first pages and has its maps of free and of
-/// visible pages, which PostgreSQL makes a few pages long at once.
+/// The lifetime of a warm-up cluster, which is not counted, in hours. After it each table is past its
+/// first pages and has its free space map and visibility map, which PostgreSQL creates several pages
+/// long at once.
 const WARM_UP_HOURS: f64 = 24.0;
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// How long the cluster lives; the results are those of a day in any case.
+    /// Lifetime of the cluster, in hours. The results are scaled to a day.
     #[arg(long, default_value_t = 24.0)]
     hours: f64,
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Sample each of the cluster's workers, too.
+    /// Also sample each of the cluster's workers.
     #[arg(long)]
     worker_samples: bool,
     /// Write the tables as Markdown to this file.
@@ -40,24 +41,24 @@ pub(crate) struct Options {
     stores: Vec<Store>,
 }
 
-/// Bytes and rows of tables.
+/// The bytes and rows of tables.
 type Sizes = BTreeMap<String, (i64, i64)>;
 
 pub(crate) async fn run(options: &Options) -> Result<()> {
     let rates = Rates { worker_samples: options.worker_samples, ..USUAL };
     let mut tables: BTreeMap<String, Vec<(Store, f64, f64)>> = BTreeMap::new();
     let mut sums = Vec::new();
-    // What was measured for a few hours is mostly pages that have only begun to fill.
+    // After a few hours, most pages are only partly filled.
     let judged = !options.worker_samples && options.hours >= LEAST_HOURS;
     for store in &options.stores {
         let databases = Databases::prepare(*store).await?;
         let database = databases.make().await?;
-        // The last day that is over: what is kept by the hour, the day and the week begins with it.
+        // The end of the last complete day, because hourly, daily and weekly rows begin with it.
         let end = now() - now().rem_euclid(milliseconds(24.0));
-        // The first pages of all tables and indexes are another cluster's: they are needed once.
-        live(options, &databases, &database, (1, WARM_UP_HOURS, rates), end).await?;
+        // A warm-up cluster fills the first pages of all tables and indexes, which are needed only once.
+        run_cluster(options, &databases, &database, (1, WARM_UP_HOURS, rates), end).await?;
         let before = Measured::of(&database).await?;
-        let reports = live(options, &databases, &database, (0, options.hours, rates), end).await?;
+        let reports = run_cluster(options, &databases, &database, (0, options.hours, rates), end).await?;
         let after = Measured::of(&database).await?;
         database.drop().await?;
         let measured = Measured {
@@ -90,7 +91,7 @@ pub(crate) async fn run(options: &Options) -> Result<()> {
             aim: if judged { format!("<= {AIM} MB") } else { String::new() },
             held: judged.then_some(total <= AIM),
         }
-        .tell();
+        .publish();
         sums.push((*store, total));
     }
     let text = markdown(options, &tables, &sums)?;
@@ -103,7 +104,7 @@ pub(crate) async fn run(options: &Options) -> Result<()> {
 
 struct Measured {
     tables: Sizes,
-    /// Length of a file as it was left, and once it was made as small as possible.
+    /// The length of the SQLite file before and after VACUUM, in bytes.
     file: Option<[i64; 2]>,
 }
 
@@ -119,20 +120,21 @@ impl Measured {
     }
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "some hours")]
+#[expect(clippy::cast_possible_truncation, reason = "a few hours")]
 fn milliseconds(hours: f64) -> i64 {
     (3.6e6 * hours) as i64
 }
 
-/// Lets a cluster of this number live until `end`, in epoch milliseconds; returns how many reports that were.
-async fn live(
+/// Runs a cluster with this number until `end`, in epoch milliseconds. Returns the number of its
+/// reports.
+async fn run_cluster(
     options: &Options,
     databases: &Databases,
     database: &Database,
     (number, hours, rates): (usize, f64, Rates),
     end: i64,
 ) -> Result<usize> {
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "some hours")]
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a few hours")]
     let (reports, per_hour) =
         ((3600.0 * hours / rates.interval_seconds) as usize, (3600.0 / rates.interval_seconds) as usize);
     let server = Server::start(&database.url, 4).await?;
@@ -140,7 +142,7 @@ async fn live(
     let mut connection = Connection::open(server.address, &databases.token).await?;
     for report in 1..=reports {
         connection.report(&cluster.next_report(options.seed).body).await?;
-        // In a day that is over within a minute, PostgreSQL would not come round to it by itself.
+        // The simulated day takes less than a minute, in which autovacuum would not run.
         if report % per_hour == 0 && database.path.is_none() {
             let mut maintenance = PgConnection::connect(&database.url).await?;
             maintenance.execute("VACUUM").await?;
@@ -150,11 +152,11 @@ async fn live(
     Ok(reports)
 }
 
-/// With indexes, TOAST and what is free within pages; of partitioned tables, all partitions together.
+/// Returns the sizes with indexes, TOAST and free space within pages. Partitions count for their table.
 async fn postgres_sizes(database: &Database) -> Result<Sizes> {
     let mut connection = PgConnection::connect(&database.url).await?;
     connection.execute("VACUUM ANALYZE").await?;
-    // A table that is not partitioned may have no tree.
+    // A table without partitions may have no partition tree.
     let select = "SELECT c.relname::text, coalesce(\
                     (SELECT sum(pg_total_relation_size(p.relid))::bigint FROM pg_partition_tree(c.oid) p), \
                     pg_total_relation_size(c.oid)) \
@@ -171,7 +173,8 @@ async fn postgres_sizes(database: &Database) -> Result<Sizes> {
     Ok(sizes)
 }
 
-/// Tables with their indexes after VACUUM, and the file before and after.
+/// Returns the sizes of tables with their indexes after VACUUM, and the length of the file before and
+/// after.
 async fn sqlite_sizes(database: &Database, path: &Path) -> Result<(Sizes, [i64; 2])> {
     let length = || -> Result<i64> { Ok(i64::try_from(fs::metadata(path)?.len())?) };
     let mut connection = SqliteConnection::connect(&database.url).await?;

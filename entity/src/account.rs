@@ -1,8 +1,8 @@
-//! `accounts`: the tenants. Not account-owned: it is what ownership refers to.
+//! `accounts`: the tenants. The table is not account-owned, because ownership refers to it.
 
 use sea_orm::entity::prelude::*;
 
-use crate::{Timestamp, ids::AccountId, positional::positional};
+use crate::{Timestamp, by_index::positional, ids::AccountId};
 
 positional! {
     #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
@@ -10,7 +10,7 @@ positional! {
     pub struct Model {
         #[sea_orm(primary_key, auto_increment = false)]
         pub id: AccountId,
-        /// Unique, in URLs and on the command line.
+        /// The account's short name in URLs and on the command line. Unique.
         pub slug: String,
         pub name: String,
         pub created_at: Timestamp,

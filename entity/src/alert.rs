@@ -1,11 +1,11 @@
-//! `alerts`: what accounts wanted to be told of, one row each time for as long as it lasted.
+//! `alerts`: the periods in which the condition of an alert rule held, one row per period and subject.
 
 use sea_orm::entity::prelude::*;
 
 use crate::{
     AccountOwned, Timestamp,
+    by_index::positional,
     ids::{AccountId, AlertId, AlertRuleId},
-    positional::positional,
 };
 
 positional! {
@@ -17,17 +17,19 @@ positional! {
         #[sea_orm(primary_key, auto_increment = false)]
         pub id: AlertId,
         pub rule_id: AlertRuleId,
-        /// What it is about: `account`, `user:` or `cluster:` with an identifier, and perhaps what was noticed of it.
+        /// The subject: `account`, or `user:` or `cluster:` with an identifier. A flag's kind may follow
+        /// the cluster.
         pub subject: String,
-        /// Since when it was so, by the server's clock.
+        /// The beginning of the period, by the server's clock.
         pub since: Timestamp,
-        /// Until when it was so, in epoch milliseconds; [`crate::cluster_flag::LASTS`] while it is.
+        /// The end of the period, in epoch milliseconds; [`crate::cluster_flag::NOT_ENDED_KEY`] while
+        /// the alert lasts.
         pub ended_key: i64,
-        /// The value when it was last looked at.
+        /// The value at the last evaluation.
         pub value: f64,
-        /// When it was last told that it is so.
+        /// The time of the last notification that the alert began. Null if there was none.
         pub told_at: Option<Timestamp>,
-        /// Whether that was told since it last began.
+        /// True if receivers were notified of the alert's last beginning.
         pub told: bool,
     }
 }
@@ -39,4 +41,5 @@ impl ActiveModelBehavior for ActiveModel {}
 
 impl AccountOwned for Entity {
     const ACCOUNT_ID: Column = Column::AccountId;
+    const CLUSTER_ID: Option<Column> = None;
 }

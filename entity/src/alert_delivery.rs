@@ -1,54 +1,55 @@
-//! `alert_deliveries`: messages to receivers, written together with what they tell, and sent later.
+//! `alert_deliveries`: the outbox of alert messages. A row is written in the transaction of the alerts that
+//! it reports, and the message is sent later.
 
 use sea_orm::entity::prelude::*;
 
 use crate::{
     AccountOwned, Timestamp,
+    by_index::positional,
     ids::{AccountId, AlertDeliveryId, AlertRuleId},
-    positional::positional,
 };
 
-/// How a message is sent.
+/// The channel of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, EnumIter, DeriveActiveEnum)]
 #[sea_orm(rs_type = "String", db_type = "Text")]
 pub enum Channel {
-    /// By an HTTP request.
+    /// An HTTP request.
     #[sea_orm(string_value = "webhook")]
     Webhook,
-    /// By e-mail.
+    /// An e-mail.
     #[sea_orm(string_value = "email")]
     Email,
 }
 
-/// What a message is about.
+/// The event that a message reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, EnumIter, DeriveActiveEnum)]
 #[sea_orm(rs_type = "String", db_type = "Text")]
 pub enum Event {
-    /// Alerts that began or ended.
+    /// Alerts began or ended.
     #[sea_orm(string_value = "alerts")]
     Alerts,
-    /// Nothing: somebody tries whether messages arrive.
+    /// No event: a user tests the receivers.
     #[sea_orm(string_value = "test")]
     Test,
 }
 
-/// What became of a message.
+/// The delivery state of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, EnumIter, DeriveActiveEnum)]
 #[sea_orm(rs_type = "String", db_type = "Text")]
 pub enum State {
-    /// It is to be sent, perhaps again.
+    /// The message is to be sent, for the first time or again.
     #[sea_orm(string_value = "pending")]
     Pending,
-    /// The receiver took it.
+    /// The receiver accepted the message.
     #[sea_orm(string_value = "delivered")]
     Delivered,
-    /// It was given up.
+    /// All attempts failed, and the message is not sent again.
     #[sea_orm(string_value = "failed")]
     Failed,
 }
 
-/// The `due_key` of what is not to be sent any more.
-pub const DONE: i64 = i64::MAX;
+/// The `due_key` of a message that is not sent again.
+pub const NEVER_DUE_KEY: i64 = i64::MAX;
 
 positional! {
     #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
@@ -61,21 +62,21 @@ positional! {
         pub rule_id: AlertRuleId,
         pub channel: Channel,
         pub event: Event,
-        /// Whom it is for, as far as everybody may read it.
+        /// The receiver, in the form that every member may read.
         pub target: String,
         pub state: State,
         pub created_at: Timestamp,
-        /// When it is to be sent next, in epoch milliseconds; [`DONE`] for never again.
+        /// The time of the next attempt, in epoch milliseconds; [`NEVER_DUE_KEY`] if there is none.
         pub due_key: i64,
-        /// How often it was sent, or tried to be.
+        /// The number of attempts so far.
         pub attempts: i64,
-        /// When it arrived or was given up.
+        /// The time at which the message was delivered or given up. Null until then.
         pub ended_at: Option<Timestamp>,
-        /// Why it did not arrive the last time.
+        /// The error of the last attempt. Null if it succeeded, or if there was none.
         pub last_error: Option<String>,
-        /// Which key the rest is encrypted with.
+        /// The identifier of the key that `sealed` is encrypted with.
         pub key_id: i64,
-        /// Where it goes and what it says, encrypted.
+        /// The address and the content, encrypted.
         pub sealed: Vec<u8>,
     }
 }
@@ -87,4 +88,5 @@ impl ActiveModelBehavior for ActiveModel {}
 
 impl AccountOwned for Entity {
     const ACCOUNT_ID: Column = Column::AccountId;
+    const CLUSTER_ID: Option<Column> = None;
 }

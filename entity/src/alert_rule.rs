@@ -1,48 +1,50 @@
-//! `alert_rules`: whom an account wants to be told of what.
+//! `alert_rules`: the conditions that an account is alerted to, and the receivers of the alerts.
 
 use sea_orm::{FromJsonQueryResult, entity::prelude::*};
 use serde::{Deserialize, Serialize};
 
 use crate::{
     AccountOwned, Timestamp,
-    cluster_flag::Kind,
+    by_index::positional,
+    cluster_flag::ClusterFlagKind,
     ids::{AccountId, AlertRuleId, UserId},
-    list::TagPattern,
-    positional::positional,
+    json_columns::TagPattern,
 };
 
-/// What an account wants to be told of.
+/// The condition of an alert rule.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, FromJsonQueryResult)]
 #[serde(rename_all = "snake_case")]
 pub enum Condition {
-    /// One of these was noticed of a cluster.
-    Flags(Vec<Kind>),
-    /// So many tasks erred within so many seconds.
-    Failures { count: i64, within_seconds: i64, of: Whose },
-    /// The last so many days cost so much or more, in billionths of a currency.
-    Cost { nanos: i64, currency: String, days: i64, of: Whose },
-    /// A cluster has had nothing to do for so many seconds.
+    /// A cluster has an active flag of one of these kinds.
+    Flags(Vec<ClusterFlagKind>),
+    /// At least `count` tasks erred within the last `within_seconds`.
+    Failures { count: i64, within_seconds: i64, of: AggregationScope },
+    /// The last `days` days cost at least `nanos`, in billionths of the currency's unit.
+    Cost { nanos: i64, currency: String, days: i64, of: AggregationScope },
+    /// A cluster has had no work for `for_seconds`.
     Idle { for_seconds: i64 },
+    /// The account has used at least `percent` percent of one of its quotas.
+    QuotaNears { percent: i64 },
 }
 
-/// Of what a number is counted.
+/// The scope over which a value is summed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Whose {
-    /// Of all clusters of the rule together.
+pub enum AggregationScope {
+    /// All clusters of the rule together.
     Account,
-    /// Of those of each user.
+    /// The clusters of each user.
     User,
-    /// Of each cluster.
+    /// Each cluster.
     Cluster,
 }
 
-/// Which clusters a rule is about: all, unless it says.
+/// The clusters that a rule covers. The default is all clusters.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, FromJsonQueryResult)]
 pub struct Scope {
-    /// Those of these users.
+    /// Only clusters of these users.
     pub users: Option<Vec<UserId>>,
-    /// Those with at least one of these tags.
+    /// Only clusters with at least one of these tags.
     pub tags: Option<Vec<TagPattern>>,
 }
 
@@ -58,17 +60,17 @@ positional! {
         pub enabled: bool,
         pub condition: Condition,
         pub scope: Scope,
-        /// How long nothing is said again of what was just told.
+        /// The minimum time between two notifications that the same alert began, in seconds.
         pub cool_down_seconds: i64,
-        /// Whether it is told when it is over, too.
+        /// True if receivers are also notified when an alert ends.
         pub tells_end: bool,
         pub created_at: Timestamp,
         pub changed_at: Timestamp,
-        /// Who said so.
+        /// The user who changed the rule last.
         pub changed_by: UserId,
-        /// Which key the channels are encrypted with.
+        /// The identifier of the key that `sealed` is encrypted with.
         pub key_id: i64,
-        /// Where to send it and the secret it is signed with, encrypted.
+        /// The receivers and the secret that signs messages, encrypted.
         pub sealed: Vec<u8>,
     }
 }
@@ -80,4 +82,5 @@ impl ActiveModelBehavior for ActiveModel {}
 
 impl AccountOwned for Entity {
     const ACCOUNT_ID: Column = Column::AccountId;
+    const CLUSTER_ID: Option<Column> = None;
 }

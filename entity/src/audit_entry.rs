@@ -1,41 +1,55 @@
-//! `audit_entries`: what was done in an account, and by whom. Rows are added, and never changed or removed. They name people
-//! and things without referring to them, since they outlive both.
+//! `audit_entries`: the audit log of an account. Rows are only added, never changed or deleted. They name
+//! users and objects without foreign keys, because they outlive both.
 
 use sea_orm::entity::prelude::*;
 
 use crate::{
     AccountOwned, Timestamp,
+    by_index::positional,
     ids::{AccountId, AuditEntryId, UserId},
-    positional::positional,
 };
 
-/// What was done. What a mutation does has the mutation's name.
+/// The action. The action of a mutation has the mutation's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EnumIter, DeriveActiveEnum)]
 #[sea_orm(rs_type = "String", db_type = "Text", rename_all = "snake_case")]
 pub enum Action {
     /// An invitation was accepted.
     AcceptInvitation,
-    /// Somebody became a member.
+    /// A user became a member.
     AddMember,
-    /// The account was made.
+    /// The account was created.
     CreateAccount,
-    /// An alert rule was made.
+    /// An alert rule was created.
     CreateAlertRule,
-    /// A token was made.
+    /// A link with which a user can sign in once was created.
+    CreateSignInLink,
+    /// A token was created.
     CreateToken,
-    /// An alert rule was removed.
+    /// The account was marked for removal.
+    DeleteAccount,
+    /// An alert rule was deleted.
     DeleteAlertRule,
-    /// A rate was removed.
+    /// A cluster was deleted.
+    DeleteCluster,
+    /// A cost rate was deleted.
     DeleteCostRate,
-    /// A performance report was removed.
+    /// The data of one class was deleted.
+    DeleteData,
+    /// A performance report was deleted.
     DeletePerformanceReport,
-    /// An invitation was made.
+    /// A membership was ended, and the user's clusters and performance reports were deleted.
+    DeleteUser,
+    /// The clusters that were reported with a token were hidden, or the hidden ones were deleted.
+    ForgetToken,
+    /// A cluster got another owner.
+    HandOverCluster,
+    /// An invitation was created.
     InviteMember,
-    /// Somebody became a member by signing in with credentials of another issuer.
+    /// A user became a member by signing in with credentials of another issuer.
     JoinBySignIn,
-    /// A cluster was kept from being stopped for being idle.
+    /// A cluster was protected from being stopped for idleness.
     KeepAlive,
-    /// An issuer's name for a user was written down.
+    /// An issuer's name for a user was linked to the user.
     LinkUser,
     /// A kind of flag was muted.
     MuteFlag,
@@ -45,65 +59,71 @@ pub enum Action {
     ReadProfiles,
     /// A membership was ended.
     RemoveMember,
-    /// An invitation was ended.
+    /// The hidden clusters that were reported with a token were restored.
+    RestoreToken,
+    /// An invitation was revoked.
     RevokeInvitation,
-    /// A token was ended.
+    /// A token was revoked.
     RevokeToken,
-    /// A cluster's notes were written.
+    /// A cluster's notes were set or removed.
     SetClusterNotes,
     /// A cluster's tags were set.
     SetClusterTags,
-    /// A rate was set.
+    /// A cost rate was set.
     SetCostRate,
-    /// It was said what is accepted of a class of data.
+    /// The acceptance or retention of a class of data was set.
     SetDataPolicy,
-    /// A user chose the account that is meant when none is named.
+    /// A user chose the account that is used when a request names none.
     SetDefaultAccount,
-    /// It was said what is wanted of a cluster.
+    /// The desired state of a cluster was set.
     SetDesiredState,
-    /// It was said what is to be thought of a group of errors.
+    /// The status of a group of errors was set.
     SetErrorGroupStatus,
-    /// It was said what is wanted of clusters that have nothing to do.
+    /// The idle policy was set.
     SetIdlePolicy,
-    /// A member got another role or end.
+    /// The role or the end of a membership was changed.
     SetMemberRole,
-    /// A user got a password.
+    /// The password of a user was set.
     SetPassword,
-    /// Somebody signed in with a browser.
+    /// A quota of the account was set.
+    SetQuota,
+    /// The policy on tokens of schedulers was set.
+    SetTokenPolicy,
+    /// A user signed in with a browser.
     SignIn,
-    /// Somebody ended their sessions in all browsers.
+    /// A user ended their sessions in all browsers.
     SignOutEverywhere,
     /// A performance report was stored.
     StorePerformanceReport,
-    /// Messages were sent to try whether those of an alert rule arrive.
+    /// Test messages of an alert rule were sent.
     TestAlertRule,
-    /// A kind of flag was muted no more.
+    /// A kind of flag was unmuted.
     UnmuteFlag,
     /// An alert rule was changed.
     UpdateAlertRule,
 }
 
-/// What came of it.
+/// The outcome of an action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, EnumIter, DeriveActiveEnum)]
 #[sea_orm(rs_type = "String", db_type = "Text", rename_all = "snake_case")]
 pub enum Outcome {
-    /// It was done.
+    /// The action was carried out.
     Done,
-    /// It was tried, and a rule spoke against it.
+    /// The action was attempted, and a rule refused it.
     Refused,
 }
 
-/// How somebody proved who they are.
+/// The kind of credential that authenticated the actor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, EnumIter, DeriveActiveEnum)]
 #[sea_orm(rs_type = "String", db_type = "Text", rename_all = "snake_case")]
 pub enum Credential {
-    /// By an API token.
+    /// An API token.
     ApiToken,
-    /// By a JWT of the issuer that is trusted.
+    /// A JWT of the trusted issuer.
     Jwt,
-    /// By the session of a browser.
+    /// A browser session.
     Session,
-    /// By the command line of the server.
+    /// The command line of the server.
     Operator,
 }
 
@@ -118,20 +138,21 @@ positional! {
         pub happened_at: Timestamp,
         pub action: Action,
         pub outcome: Outcome,
-        /// Who did it; none for an operator.
+        /// The user who acted. Null for an operator.
         pub user_id: Option<UserId>,
-        /// What the user was called.
+        /// The user's name at the time of the action. Null for an operator.
         pub user_name: Option<String>,
         pub credential: Credential,
-        /// The public half of the token, if it was one.
+        /// The public half of the token. Null if the credential was no token.
         pub token_identifier: Option<String>,
-        /// The IP address it came from, if it came over the network.
+        /// The IP address of the client. Null if the action did not arrive over the network.
         pub address: Option<String>,
-        /// The request it was done by, as its answer and the log name it.
+        /// The identifier of the request, as in its response and in the log. Null if the action did not
+        /// arrive over the network.
         pub request_id: Option<Uuid>,
-        /// What it was done to: a word and an identifier.
+        /// The target of the action: a word and an identifier.
         pub target: String,
-        /// What there is to know besides, as JSON, without secrets.
+        /// Further details as JSON, without secrets.
         pub detail: String,
     }
 }
@@ -143,5 +164,6 @@ impl ActiveModelBehavior for ActiveModel {}
 
 impl AccountOwned for Entity {
     const ACCOUNT_ID: Column = Column::AccountId;
+    const CLUSTER_ID: Option<Column> = None;
     const APPEND_ONLY: bool = true;
 }

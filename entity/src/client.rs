@@ -4,8 +4,8 @@ use sea_orm::entity::prelude::*;
 
 use crate::{
     AccountOwned, Timestamp,
+    by_index::positional,
     ids::{AccountId, ClientId, ClusterId, EnvironmentId},
-    positional::positional,
 };
 
 positional! {
@@ -18,9 +18,9 @@ positional! {
         pub cluster_id: ClusterId,
         #[sea_orm(primary_key, auto_increment = false)]
         pub id: ClientId,
-        /// The sequence of the report these values come from.
+        /// The sequence number of the report that these values come from.
         pub sequence: i64,
-        /// Dask's own identifier.
+        /// Dask's own identifier of the client.
         pub dask_id: String,
         pub environment_id: Option<EnvironmentId>,
         pub connected_at: Timestamp,
@@ -35,4 +35,5 @@ impl ActiveModelBehavior for ActiveModel {}
 
 impl AccountOwned for Entity {
     const ACCOUNT_ID: Column = Column::AccountId;
+    const CLUSTER_ID: Option<Column> = Some(Column::ClusterId);
 }

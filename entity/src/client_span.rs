@@ -1,11 +1,12 @@
-//! `client_spans`: what clients tell of a span themselves: how long its block took. Written once, never changed.
+//! `client_spans`: the spans as their clients report them, with the time that their block took. Rows are
+//! written once and never changed.
 
 use sea_orm::entity::prelude::*;
 
 use crate::{
     AccountOwned, Timestamp,
     ids::{AccountId, ClusterId, SpanId},
-    list::CodeStacks,
+    json_columns::CodeStacks,
 };
 
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
@@ -29,4 +30,5 @@ impl ActiveModelBehavior for ActiveModel {}
 
 impl AccountOwned for Entity {
     const ACCOUNT_ID: Column = Column::AccountId;
+    const CLUSTER_ID: Option<Column> = Some(Column::ClusterId);
 }

@@ -1,38 +1,40 @@
-//! `clusters`: one row per scheduler process that ever reported, with the totals a list needs.
+//! `clusters`: one row per scheduler process that ever reported, with the totals that lists show.
 
 use sea_orm::entity::prelude::*;
 
 use crate::{
     AccountOwned, Timestamp,
+    by_index::positional,
     ids::{AccountId, ClusterId, EnvironmentId, UserId},
-    list::{Counts, Receipt},
-    positional::positional,
+    json_columns::{Counts, Names, Receipt},
 };
 
-/// What the scheduler last said of itself, or that it says nothing any more. What it does while it reports is
-/// no column: it follows from others.
+/// The reporting status of the scheduler. Its activity while it reports is no column, because it follows
+/// from others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, EnumIter, DeriveActiveEnum)]
 #[sea_orm(rs_type = "String", db_type = "Text")]
 pub enum Status {
-    /// It reports.
+    /// The scheduler reports.
     #[sea_orm(string_value = "running")]
     Running,
-    /// It said goodbye.
+    /// The scheduler reported that it closed.
     #[sea_orm(string_value = "closed")]
     Closed,
-    /// It has not reported for so long that it is given up, until it does.
+    /// The scheduler has not reported for so long that it is presumed lost. Its next report ends this
+    /// status.
     #[sea_orm(string_value = "lost")]
     Lost,
 }
 
-/// What the account wants of the cluster; carried to the scheduler by the answer to its next report.
+/// The state that the account requests for the cluster. The response to the next report carries it to the
+/// scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, EnumIter, DeriveActiveEnum)]
 #[sea_orm(rs_type = "String", db_type = "Text")]
 pub enum DesiredState {
-    /// Carry on.
+    /// The scheduler keeps running.
     #[sea_orm(string_value = "running")]
     Running,
-    /// Close the scheduler.
+    /// The scheduler closes.
     #[sea_orm(string_value = "stopped")]
     Stopped,
 }
@@ -47,24 +49,24 @@ positional! {
         pub id: ClusterId,
         /// Dask's `Scheduler-<uuid>`, new for every scheduler process; unique in the account.
         pub scheduler_id: String,
-        /// Whose token the first report came with.
+        /// The owner: first the user whose token the first report was sent with.
         pub user_id: Option<UserId>,
         pub name: Option<String>,
         pub address: Option<String>,
         pub dashboard_url: Option<String>,
         pub status: Status,
         pub desired_state: DesiredState,
-        /// The sequence of the newest report stored.
+        /// The sequence number of the newest stored report.
         pub sequence: i64,
-        /// The highest sequence up to which no report is missing; -1 when even the first is.
+        /// The highest sequence number up to which no report is missing; -1 if the first report is missing.
         pub complete_until: i64,
-        /// The scheduler's clock when it made that report.
+        /// The time of the newest report, by the scheduler's clock.
         pub reported_at: Timestamp,
-        /// Seconds the reporter was told to wait between reports.
+        /// The reporter's current interval between reports, in seconds.
         pub interval_seconds: f64,
-        /// The server's clock at the first report.
+        /// The time of the first report, by the server's clock.
         pub first_seen_at: Timestamp,
-        /// The server's clock at the last report, whatever its sequence.
+        /// The time of the last report of any sequence number, by the server's clock.
         pub last_seen_at: Timestamp,
         pub started_at: Timestamp,
         pub closed_at: Option<Timestamp>,
@@ -86,24 +88,31 @@ positional! {
         pub peak_workers: i64,
         pub peak_threads: i64,
         pub environment_id: Option<EnvironmentId>,
-        /// Items the reporter gave up, by section of the report.
+        /// Items that the reporter discarded, by section of the report.
         pub dropped: Counts,
-        /// What became of its data on its way here, as of the newest report.
+        /// The sent, withheld and dropped items by class of data, as of the newest report.
         pub receipt: Receipt,
-        /// When it closed, or reported last if it is lost, and after all times while it has not ended: lists are
-        /// ordered by what is never null.
+        /// The time at which the cluster closed, in epoch milliseconds; the time of the last report if it
+        /// is lost; `i64::MAX` while it has not ended. Lists need an order by a column that is never null.
         pub ended_key: i64,
-        /// From its start until it closed, or until the newest report.
+        /// The time from its start until it closed, or until the newest report, in milliseconds.
         pub duration_ms: i64,
-        /// The place of its last change among all of them: the server's time in milliseconds, or one more than the place of
-        /// the change before.
+        /// The change number of the cluster's last change: the server's time in milliseconds, or one more
+        /// than the previous change number if that is larger.
         pub changed_at: i64,
-        /// The change that last brought something much older than itself; 0 if none did.
+        /// The change number of the last change that brought rows much older than itself; 0 if there was
+        /// none.
         pub late_at: i64,
-        /// Seconds without work after which the scheduler closes by itself.
+        /// The time without work after which the scheduler closes by itself, in seconds. Null if it does
+        /// not.
         pub idle_timeout_seconds: Option<f64>,
-        /// Graphs the scheduler was taking in; none where Dask does not tell.
+        /// The number of graphs that the scheduler was receiving. Null if Dask does not report it.
         pub graph_updates: Option<i64>,
+        /// The reason why the reports cover only a part of the cluster's work. Null if they cover all of
+        /// it.
+        pub partial: Option<String>,
+        /// Paths of report fields whose values were out of range and were clamped.
+        pub cut: Names,
     }
 
     lists show {
@@ -152,6 +161,8 @@ positional! {
         late_at: 0,
         idle_timeout_seconds: None,
         graph_updates: None,
+        partial: None,
+        cut: Names::default(),
     }
 }
 
@@ -162,4 +173,5 @@ impl ActiveModelBehavior for ActiveModel {}
 
 impl AccountOwned for Entity {
     const ACCOUNT_ID: Column = Column::AccountId;
+    const CLUSTER_ID: Option<Column> = Some(Column::Id);
 }

@@ -1,5 +1,6 @@
-//! `cluster_controls`: what people and the idle policy said of whether a cluster is to go on. One of which nobody said
-//! anything has no row. It lies in the open, as the reason a scheduler gives when it closes does.
+//! `cluster_controls`: decisions of people and of the idle policy on whether a cluster keeps running. A
+//! cluster without decisions has no row. Reasons are not encrypted, because the scheduler also reports them
+//! when it closes.
 
 use sea_orm::entity::prelude::*;
 
@@ -8,14 +9,14 @@ use crate::{
     ids::{AccountId, ClusterId, UserId},
 };
 
-/// Who wants a cluster to stop.
+/// The origin of a request to stop a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, EnumIter, DeriveActiveEnum)]
 #[sea_orm(rs_type = "String", db_type = "Text")]
 pub enum StopOrigin {
     /// A member of the account.
     #[sea_orm(string_value = "user")]
     User,
-    /// Whoever has the command line of the server.
+    /// An operator on the command line of the server.
     #[sea_orm(string_value = "operator")]
     Operator,
     /// The account's idle policy.
@@ -30,24 +31,28 @@ pub struct Model {
     pub account_id: AccountId,
     #[sea_orm(primary_key, auto_increment = false)]
     pub cluster_id: ClusterId,
-    /// When somebody said that it is not to be stopped for being idle.
+    /// The time at which a member last protected the cluster from being stopped for idleness. Null if there
+    /// was none.
     pub kept_at: Option<Timestamp>,
-    /// Until when.
+    /// The end of that protection.
     pub kept_until: Option<Timestamp>,
-    /// Who said so.
+    /// The member who protected the cluster.
     pub kept_by: Option<UserId>,
-    /// When the idle policy marked it.
+    /// The time at which the idle policy marked the cluster. Null if it did not.
     pub warned_at: Option<Timestamp>,
-    /// Since when it had been idle then, by the scheduler's clock: another stretch of idleness is not marked by it.
+    /// The beginning of the idle period that was marked, by the scheduler's clock. The mark does not apply
+    /// to another idle period.
     pub warned_idle_since: Option<Timestamp>,
-    /// When it was said that it is to stop.
+    /// The time of the request to stop the cluster. Null if there is none.
     pub stop_at: Option<Timestamp>,
-    /// By whom.
+    /// The origin of the request.
     pub stop_origin: Option<StopOrigin>,
-    /// By which member.
+    /// The member who made the request. Null for other origins.
     pub stop_user_id: Option<UserId>,
-    /// Why, in words.
+    /// The reason of the request, as text.
     pub stop_reason: Option<String>,
+    /// The time before which idleness does not count. Null if all idleness since the first report counts.
+    pub counted_since: Option<Timestamp>,
 }
 
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
@@ -57,4 +62,5 @@ impl ActiveModelBehavior for ActiveModel {}
 
 impl AccountOwned for Entity {
     const ACCOUNT_ID: Column = Column::AccountId;
+    const CLUSTER_ID: Option<Column> = Some(Column::ClusterId);
 }

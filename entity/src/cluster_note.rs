@@ -1,4 +1,4 @@
-//! `cluster_notes`: what people wrote about clusters. A cluster without notes has no row.
+//! `cluster_notes`: the notes that people write on clusters. A cluster without notes has no row.
 
 use sea_orm::entity::prelude::*;
 
@@ -14,10 +14,10 @@ pub struct Model {
     pub account_id: AccountId,
     #[sea_orm(primary_key, auto_increment = false)]
     pub cluster_id: ClusterId,
-    /// Who wrote them last.
+    /// The user who changed the notes last.
     pub user_id: UserId,
     pub changed_at: Timestamp,
-    /// Which key the text is encrypted with.
+    /// The identifier of the key that `sealed` is encrypted with.
     pub key_id: i64,
     /// The text, encrypted.
     pub sealed: Vec<u8>,
@@ -30,4 +30,5 @@ impl ActiveModelBehavior for ActiveModel {}
 
 impl AccountOwned for Entity {
     const ACCOUNT_ID: Column = Column::AccountId;
+    const CLUSTER_ID: Option<Column> = Some(Column::ClusterId);
 }

@@ -1,4 +1,4 @@
-//! `cluster_sample_chunks`: what a cluster as a whole measured, ten minutes to a row.
+//! `cluster_sample_chunks`: the measurements of a cluster as a whole, ten minutes per row.
 
 use sea_orm::entity::prelude::*;
 
@@ -14,10 +14,10 @@ pub struct Model {
     pub account_id: AccountId,
     #[sea_orm(primary_key, auto_increment = false)]
     pub cluster_id: ClusterId,
-    /// Where the ten minutes begin.
+    /// The beginning of the ten minutes.
     #[sea_orm(primary_key, auto_increment = false)]
     pub started_at: KeyTime,
-    /// How many samples the data holds.
+    /// The number of samples in `data`.
     pub samples: i32,
     /// The samples, packed by `galvo::domain::sample_chunk`.
     pub data: Vec<u8>,
@@ -30,4 +30,5 @@ impl ActiveModelBehavior for ActiveModel {}
 
 impl AccountOwned for Entity {
     const ACCOUNT_ID: Column = Column::AccountId;
+    const CLUSTER_ID: Option<Column> = Some(Column::ClusterId);
 }

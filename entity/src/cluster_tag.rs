@@ -1,4 +1,5 @@
-//! `cluster_tags`: the words people put on clusters. They lie in the open, because clusters are found by them.
+//! `cluster_tags`: the tags that people put on clusters. They are not encrypted, because clusters are
+//! filtered by them.
 
 use sea_orm::entity::prelude::*;
 
@@ -16,7 +17,7 @@ pub struct Model {
     pub cluster_id: ClusterId,
     #[sea_orm(primary_key, auto_increment = false)]
     pub key: String,
-    /// Empty for a tag without one.
+    /// The value. Empty for a tag without one.
     pub value: String,
 }
 
@@ -27,4 +28,5 @@ impl ActiveModelBehavior for ActiveModel {}
 
 impl AccountOwned for Entity {
     const ACCOUNT_ID: Column = Column::AccountId;
+    const CLUSTER_ID: Option<Column> = Some(Column::ClusterId);
 }

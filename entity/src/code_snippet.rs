@@ -1,4 +1,5 @@
-//! `code_snippets`: text of code that called Dask, once per account however many clusters ran it.
+//! `code_snippets`: the text of code that called Dask, stored once per account, whatever the number of
+//! clusters that ran it.
 
 use sea_orm::entity::prelude::*;
 
@@ -12,9 +13,9 @@ pub struct Model {
     /// SHA-256 of the text.
     #[sea_orm(primary_key, auto_increment = false)]
     pub hash: String,
-    /// When a report last brought or named it, rounded down to the day.
+    /// The last time that a report sent or named the text, rounded down to the day.
     pub last_used_at: Timestamp,
-    /// Which key the text is encrypted with.
+    /// The identifier of the key that `sealed` is encrypted with.
     pub key_id: i64,
     /// The text, encrypted.
     pub sealed: Vec<u8>,
@@ -27,4 +28,5 @@ impl ActiveModelBehavior for ActiveModel {}
 
 impl AccountOwned for Entity {
     const ACCOUNT_ID: Column = Column::AccountId;
+    const CLUSTER_ID: Option<Column> = None;
 }

@@ -4,12 +4,12 @@ use sea_orm::entity::prelude::*;
 
 use crate::{
     AccountOwned, Timestamp,
+    by_index::positional,
     ids::{AccountId, ClusterId, ComputationId},
-    list::{CodeStacks, SpanIds},
-    positional::positional,
+    json_columns::{CodeStacks, SpanIds},
 };
 
-/// How far a computation is.
+/// The state of a computation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EnumIter, DeriveActiveEnum)]
 #[sea_orm(rs_type = "String", db_type = "Text")]
 pub enum State {
@@ -22,11 +22,11 @@ pub enum State {
     /// All of its tasks are done or can never run, and at least one erred.
     #[sea_orm(string_value = "erred")]
     Erred,
-    /// It ended before all of its tasks were done: they were cancelled, its program was interrupted, or the
-    /// scheduler closed.
+    /// The computation ended before all of its tasks were done: they were cancelled, its program was
+    /// interrupted, or the scheduler closed.
     #[sea_orm(string_value = "cancelled")]
     Cancelled,
-    /// It was running when its cluster was last heard of. `stopped_at` is when that was.
+    /// The computation was running at the cluster's last report. `stopped_at` is the time of that report.
     #[sea_orm(string_value = "lost")]
     Lost,
 }
@@ -41,16 +41,17 @@ positional! {
         pub cluster_id: ClusterId,
         #[sea_orm(primary_key, auto_increment = false)]
         pub id: ComputationId,
-        /// The sequence of the report these values come from.
+        /// The sequence number of the report that these values come from.
         pub sequence: i64,
         pub state: State,
         pub started_at: Timestamp,
         pub stopped_at: Option<Timestamp>,
         /// The spans its task groups belong to.
         pub span_ids: SpanIds,
-        /// Where the client's code called Dask.
+        /// The places where the client's code called Dask.
         pub code: CodeStacks,
-        /// The change of the cluster that brought it as it is, as `clusters.changed_at` has it.
+        /// The change number of the cluster's change that wrote the current values, see
+        /// `clusters.changed_at`.
         pub arrived_at: i64,
     }
 
@@ -77,4 +78,5 @@ impl ActiveModelBehavior for ActiveModel {}
 
 impl AccountOwned for Entity {
     const ACCOUNT_ID: Column = Column::AccountId;
+    const CLUSTER_ID: Option<Column> = Some(Column::ClusterId);
 }

@@ -1,7 +1,8 @@
-//! `computation_task_groups`: which task groups a computation uses. A task group can serve several
-//! computations, since Dask keeps one object per name while any of its tasks lives.
+//! `computation_task_groups`: the task groups that a computation uses. Several computations can use one
+//! task group, because Dask keeps one object per name while any of its tasks exists.
 //!
-//! There is no foreign key to either side: reports may arrive out of order, and a link may come first.
+//! There is no foreign key to either side, because reports may arrive out of order, and a link may arrive
+//! first.
 
 use sea_orm::entity::prelude::*;
 
@@ -30,4 +31,5 @@ impl ActiveModelBehavior for ActiveModel {}
 
 impl AccountOwned for Entity {
     const ACCOUNT_ID: Column = Column::AccountId;
+    const CLUSTER_ID: Option<Column> = Some(Column::ClusterId);
 }

@@ -1,4 +1,5 @@
-//! `cost_rates`: what things cost an account, from a day on until the next rate begins.
+//! `cost_rates`: the prices of an account's resources. A rate is valid from its first day until the next
+//! rate begins.
 
 use sea_orm::entity::prelude::*;
 
@@ -9,10 +10,10 @@ use crate::{AccountOwned, ids::AccountId};
 pub struct Model {
     #[sea_orm(primary_key, auto_increment = false)]
     pub account_id: AccountId,
-    /// The first day it holds for: whole days since 1970-01-01 UTC.
+    /// The first day on which the rate is valid, in days since 1970-01-01 UTC.
     #[sea_orm(primary_key, auto_increment = false)]
     pub valid_from: i64,
-    /// ISO 4217.
+    /// The ISO 4217 code.
     pub currency: String,
     pub per_thread_hour: f64,
     pub per_gib_hour: f64,
@@ -26,4 +27,5 @@ impl ActiveModelBehavior for ActiveModel {}
 
 impl AccountOwned for Entity {
     const ACCOUNT_ID: Column = Column::AccountId;
+    const CLUSTER_ID: Option<Column> = None;
 }

@@ -1,4 +1,5 @@
-//! `data_policies`: which classes of data an account accepts, and how long it keeps them. A class without a row has the defaults.
+//! `data_policies`: the classes of data that an account accepts, and how long it keeps them. A class
+//! without a row has the defaults.
 
 use sea_orm::entity::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -29,13 +30,13 @@ pub enum DataClass {
     /// Task groups, computations, spans and fine metrics.
     #[sea_orm(string_value = "tasks")]
     Tasks,
-    /// Failures of Dask itself.
+    /// Errors of Dask itself.
     #[sea_orm(string_value = "dask_errors")]
     DaskErrors,
-    /// Exceptions of the computations' own code.
+    /// Exceptions raised by the computations' own code.
     #[sea_orm(string_value = "user_errors")]
     UserErrors,
-    /// Code that called Dask, and lines of source in tracebacks and profiles.
+    /// Code that called Dask, and source lines in tracebacks and profiles.
     #[sea_orm(string_value = "code")]
     Code,
     /// Statistical profiles.
@@ -57,7 +58,7 @@ pub struct Model {
     #[sea_orm(primary_key, auto_increment = false)]
     pub data_class: DataClass,
     pub accepted: bool,
-    /// None: as long as the default says.
+    /// The retention in days. Null for the default.
     pub retention_days: Option<i64>,
 }
 
@@ -68,4 +69,5 @@ impl ActiveModelBehavior for ActiveModel {}
 
 impl AccountOwned for Entity {
     const ACCOUNT_ID: Column = Column::AccountId;
+    const CLUSTER_ID: Option<Column> = None;
 }

@@ -1,4 +1,5 @@
-//! `default_accounts`: which of their accounts a user means who names none. Not account-owned: it is the user's.
+//! `default_accounts`: the account that a user's requests use if they name none. The table is not
+//! account-owned, because the row belongs to the user.
 
 use sea_orm::entity::prelude::*;
 

@@ -1,4 +1,5 @@
-//! `encryption_keys`: the keys that ever encrypted something, so that a missing one is noticed. A row of no account.
+//! `encryption_keys`: the keys that ever encrypted a text, so that a missing key is detected. The rows
+//! belong to no account.
 
 use sea_orm::entity::prelude::*;
 
@@ -7,7 +8,7 @@ use crate::Timestamp;
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "encryption_keys")]
 pub struct Model {
-    /// The identifier of the key, made of the key itself.
+    /// The identifier of the key, derived from the key itself.
     #[sea_orm(primary_key, auto_increment = false)]
     pub id: i64,
     pub first_used_at: Timestamp,

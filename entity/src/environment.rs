@@ -1,11 +1,12 @@
-//! `environments`: the software processes run on, one row per distinct content. Written once, never changed.
+//! `environments`: the software that processes run on, one row per distinct content. Rows are written once
+//! and never changed.
 
 use sea_orm::entity::prelude::*;
 
 use crate::{
     AccountOwned,
     ids::{AccountId, ClusterId, EnvironmentId},
-    list::Packages,
+    json_columns::Packages,
 };
 
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
@@ -32,4 +33,5 @@ impl ActiveModelBehavior for ActiveModel {}
 
 impl AccountOwned for Entity {
     const ACCOUNT_ID: Column = Column::AccountId;
+    const CLUSTER_ID: Option<Column> = Some(Column::ClusterId);
 }

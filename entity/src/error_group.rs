@@ -1,36 +1,39 @@
-//! `error_groups`: errors that look alike, over all clusters of an account.
+//! `error_groups`: groups of similar errors, over all clusters of an account.
 
 use sea_orm::entity::prelude::*;
 
 use crate::{
     AccountOwned, Timestamp,
+    by_index::positional,
     ids::{AccountId, ErrorGroupId, UserId},
-    positional::positional,
 };
 
-/// Whose failure it is.
+/// The origin of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, EnumIter, DeriveActiveEnum)]
 #[sea_orm(rs_type = "String", db_type = "Text")]
 pub enum Origin {
-    /// The computation's own code raised it.
+    /// The computation's own code raised the exception.
     #[sea_orm(string_value = "user")]
     User,
-    /// Dask raised it.
+    /// Dask raised the exception.
     #[sea_orm(string_value = "dask")]
     Dask,
+    /// The origin cannot be determined.
+    #[sea_orm(string_value = "unknown")]
+    Unknown,
 }
 
-/// What somebody said of the group.
+/// The triage status that a user set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, EnumIter, DeriveActiveEnum)]
 #[sea_orm(rs_type = "String", db_type = "Text")]
 pub enum Status {
-    /// Nothing, or that it is to be looked at again.
+    /// No status was set, or the group was opened again.
     #[sea_orm(string_value = "open")]
     Open,
-    /// That it does not happen any more.
+    /// The error was fixed.
     #[sea_orm(string_value = "resolved")]
     Resolved,
-    /// That it may happen.
+    /// The error is accepted.
     #[sea_orm(string_value = "ignored")]
     Ignored,
 }
@@ -41,23 +44,26 @@ positional! {
     pub struct Model {
         #[sea_orm(primary_key, auto_increment = false)]
         pub account_id: AccountId,
-        /// Made of what the errors have in common, see `galvo::domain::fingerprint`.
+        /// The identifier, derived from what the errors have in common, see `galvo::domain::fingerprint`.
         #[sea_orm(primary_key, auto_increment = false)]
         pub id: ErrorGroupId,
         pub origin: Origin,
         pub exception_type: Option<String>,
         pub first_seen_at: Timestamp,
         pub last_seen_at: Timestamp,
-        /// Which key the title is encrypted with.
+        /// The identifier of the key that `sealed` is encrypted with.
         pub key_id: i64,
-        /// The message without what differs from one error to the next, encrypted.
+        /// The title, encrypted: the message without the parts that differ between errors.
         pub sealed: Vec<u8>,
         pub status: Status,
-        /// When that was said, by the server's clock; never while nobody said anything.
+        /// The time at which the status was set, by the server's clock. Null if it was never set.
         pub status_changed_at: Option<Timestamp>,
         pub status_changed_by: Option<UserId>,
-        /// Of a resolved group: what happened later happened again.
+        /// The time until which errors are covered by the resolution. A later error is a regression. Null
+        /// unless the group is resolved.
         pub resolved_until: Option<Timestamp>,
+        /// The time since which no shown cluster has an error of the group. Null while one has.
+        pub hidden_at: Option<Timestamp>,
     }
 }
 
@@ -68,4 +74,6 @@ impl ActiveModelBehavior for ActiveModel {}
 
 impl AccountOwned for Entity {
     const ACCOUNT_ID: Column = Column::AccountId;
+    const CLUSTER_ID: Option<Column> = None;
+    const HIDDEN_AT: Option<Column> = Some(Column::HiddenAt);
 }

@@ -1,14 +1,14 @@
-//! `error_occurrences`: one row per task that itself erred. Written once, never changed.
+//! `error_occurrences`: one row per task that itself erred. Rows are written once and never changed.
 
 use sea_orm::entity::prelude::*;
 
 use crate::{
     AccountOwned, Timestamp,
+    by_index::positional,
     error_group::Origin,
     ids::{
         AccountId, ClusterId, ComputationId, ErrorGroupId, ErrorOccurrenceId, SpanId, TaskGroupId, WorkerId,
     },
-    positional::positional,
 };
 
 positional! {
@@ -27,19 +27,19 @@ positional! {
         pub key: String,
         pub exception_type: Option<String>,
         pub worker: Option<String>,
-        /// Whose failure it is.
+        /// The origin of the error.
         pub origin: Origin,
-        /// Attempts that failed before this one.
+        /// The number of attempts that failed before this one.
         pub retries: i64,
         pub span_id: Option<SpanId>,
         pub worker_id: Option<WorkerId>,
-        /// The errors it looks like; none for those stored before there were groups.
+        /// The group of similar errors. Null for errors that were stored before groups existed.
         pub group_id: Option<ErrorGroupId>,
-        /// Which key the texts are encrypted with.
+        /// The identifier of the key that `sealed` is encrypted with.
         pub key_id: i64,
-        /// Message and traceback, encrypted.
+        /// The message and the traceback, encrypted.
         pub sealed: Option<Vec<u8>>,
-        /// The change of the cluster that brought it, as `clusters.changed_at` has it.
+        /// The change number of the cluster's change that added the row, see `clusters.changed_at`.
         pub arrived_at: i64,
     }
 
@@ -73,4 +73,5 @@ impl ActiveModelBehavior for ActiveModel {}
 
 impl AccountOwned for Entity {
     const ACCOUNT_ID: Column = Column::AccountId;
+    const CLUSTER_ID: Option<Column> = Some(Column::ClusterId);
 }

@@ -1,11 +1,11 @@
-//! `events`: what Dask or a user logged as an event. Written once, never changed.
+//! `events`: the events that Dask or a user logged. Rows are written once and never changed.
 
 use sea_orm::entity::prelude::*;
 
 use crate::{
     AccountOwned,
+    by_index::positional,
     ids::{AccountId, ClusterId, EventId, KeyTime, WorkerId},
-    positional::positional,
 };
 
 positional! {
@@ -22,9 +22,9 @@ positional! {
         pub id: EventId,
         pub topic: String,
         pub worker_id: Option<WorkerId>,
-        /// What it says, as JSON.
+        /// The content of the event, as JSON.
         pub data: String,
-        /// The change of the cluster that brought it, as `clusters.changed_at` has it.
+        /// The change number of the cluster's change that added the row, see `clusters.changed_at`.
         pub arrived_at: i64,
     }
 }
@@ -36,4 +36,5 @@ impl ActiveModelBehavior for ActiveModel {}
 
 impl AccountOwned for Entity {
     const ACCOUNT_ID: Column = Column::AccountId;
+    const CLUSTER_ID: Option<Column> = Some(Column::ClusterId);
 }

@@ -14,10 +14,10 @@ pub struct Model {
     pub account_id: AccountId,
     #[sea_orm(primary_key, auto_increment = false)]
     pub cluster_id: ClusterId,
-    /// The nil UUID for what Dask attributes to no span.
+    /// The span. The nil UUID for metrics that Dask attributes to no span.
     #[sea_orm(primary_key, auto_increment = false)]
     pub span_id: SpanId,
-    /// The sequence of the report these values come from.
+    /// The sequence number of the report that these values come from.
     pub sequence: i64,
     /// The cells, packed by `galvo::domain::fine_metric`.
     pub cells: Vec<u8>,
@@ -30,4 +30,5 @@ impl ActiveModelBehavior for ActiveModel {}
 
 impl AccountOwned for Entity {
     const ACCOUNT_ID: Column = Column::AccountId;
+    const CLUSTER_ID: Option<Column> = Some(Column::ClusterId);
 }

@@ -1,10 +1,10 @@
-//! `flag_mutes`: what of all that is noticed an account does not want to be told.
+//! `flag_mutes`: the kinds of flags that an account mutes, for all clusters or for those with a tag.
 
 use sea_orm::entity::prelude::*;
 
 use crate::{
     AccountOwned, Timestamp,
-    cluster_flag::Kind,
+    cluster_flag::ClusterFlagKind,
     ids::{AccountId, UserId},
 };
 
@@ -14,20 +14,20 @@ pub struct Model {
     #[sea_orm(primary_key, auto_increment = false)]
     pub account_id: AccountId,
     #[sea_orm(primary_key, auto_increment = false)]
-    pub kind: Kind,
-    /// The key of a tag that clusters have to have; empty for all clusters.
+    pub kind: ClusterFlagKind,
+    /// The key of a tag that a cluster must have. Empty for all clusters.
     #[sea_orm(primary_key, auto_increment = false)]
     pub tag_key: String,
-    /// Whether the tag may have any value.
+    /// True if the tag may have any value.
     #[sea_orm(primary_key, auto_increment = false)]
     pub any_value: bool,
-    /// The value it has to have otherwise.
+    /// The value that the tag must have. Ignored if `any_value` is true.
     #[sea_orm(primary_key, auto_increment = false)]
     pub tag_value: String,
-    /// Until when, in epoch milliseconds; [`crate::cluster_flag::LASTS`] for ever.
+    /// The end of the mute, in epoch milliseconds; [`crate::cluster_flag::NOT_ENDED_KEY`] if it has none.
     pub until_key: i64,
     pub muted_at: Timestamp,
-    /// Who said so.
+    /// The user who muted the flag.
     pub muted_by: UserId,
 }
 
@@ -38,4 +38,5 @@ impl ActiveModelBehavior for ActiveModel {}
 
 impl AccountOwned for Entity {
     const ACCOUNT_ID: Column = Column::AccountId;
+    const CLUSTER_ID: Option<Column> = None;
 }

@@ -1,4 +1,5 @@
-//! `function_usage_days`: what the tasks of one function used in one day (UTC), by user: the sum of the hours.
+//! `function_usage_days`: the resources that the tasks of one function used in one day (UTC), by user: the
+//! sum of the hours. Times are in microseconds (`_us`).
 
 use sea_orm::entity::prelude::*;
 
@@ -32,4 +33,5 @@ impl ActiveModelBehavior for ActiveModel {}
 
 impl AccountOwned for Entity {
     const ACCOUNT_ID: Column = Column::AccountId;
+    const CLUSTER_ID: Option<Column> = None;
 }

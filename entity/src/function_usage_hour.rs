@@ -1,4 +1,5 @@
-//! `function_usage_hours`: what the tasks of one function used on a cluster in one hour, in microseconds (`_us`).
+//! `function_usage_hours`: the resources that the tasks of one function used on a cluster in one hour.
+//! Times are in microseconds (`_us`).
 
 use sea_orm::entity::prelude::*;
 
@@ -18,9 +19,11 @@ pub struct Model {
     pub hour: i64,
     #[sea_orm(primary_key, auto_increment = false)]
     pub prefix: String,
-    /// The sequence of the report these values come from.
+    /// The sequence number of the report that these values come from.
     pub sequence: i64,
     pub compute_us: i64,
+    /// The reported compute time, if `compute_us` is less because not all of the hour's compute time counts.
+    pub reported_compute_us: Option<i64>,
     pub transfer_us: i64,
     pub tasks: i64,
     pub tasks_erred: i64,
@@ -34,4 +37,5 @@ impl ActiveModelBehavior for ActiveModel {}
 
 impl AccountOwned for Entity {
     const ACCOUNT_ID: Column = Column::AccountId;
+    const CLUSTER_ID: Option<Column> = Some(Column::ClusterId);
 }

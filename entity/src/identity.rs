@@ -1,4 +1,5 @@
-//! `identities`: by which names other issuers know users. Not account-owned: whose it is, is known before any account.
+//! `identities`: the names by which other issuers know users. The table has no account, since an
+//! identity is looked up before the account is known.
 
 use sea_orm::entity::prelude::*;
 
@@ -7,10 +8,10 @@ use crate::{Timestamp, ids::UserId};
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "identities")]
 pub struct Model {
-    /// Who says so: the `iss` of a JWT, or the address of an identity provider.
+    /// The issuer: the `iss` of a JWT, or the address of an identity provider.
     #[sea_orm(primary_key, auto_increment = false)]
     pub issuer: String,
-    /// The name it has for the user, which means nothing anywhere else.
+    /// The issuer's name for the user, which is unique only at this issuer.
     #[sea_orm(primary_key, auto_increment = false)]
     pub subject: String,
     pub user_id: UserId,

@@ -1,24 +1,24 @@
-//! `idle_policies`: what an account wants of clusters that have nothing to do. One that said nothing has no row.
+//! `idle_policies`: the accounts' policies for idle clusters. An account without a policy has no row.
 
 use sea_orm::entity::prelude::*;
 
 use crate::{
     AccountOwned, Timestamp,
     ids::{AccountId, UserId},
-    list::TagPatterns,
+    json_columns::TagPatterns,
 };
 
-/// What is to become of a cluster that has had no work for long enough.
+/// The action for a cluster that has had no work for long enough.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, EnumIter, DeriveActiveEnum)]
 #[sea_orm(rs_type = "String", db_type = "Text")]
 pub enum Mode {
-    /// Nothing: how long it is idle shows.
+    /// No action: only the idle time is shown.
     #[sea_orm(string_value = "observe")]
     Observe,
-    /// It is marked, for its user to see.
+    /// The cluster is flagged for its user.
     #[sea_orm(string_value = "warn")]
     Warn,
-    /// It is marked, and then stopped.
+    /// The cluster is flagged and then stopped.
     #[sea_orm(string_value = "stop")]
     Stop,
 }
@@ -29,14 +29,14 @@ pub struct Model {
     #[sea_orm(primary_key, auto_increment = false)]
     pub account_id: AccountId,
     pub mode: Mode,
-    /// How long without work is too long; none for never.
+    /// The idle timeout, in seconds. `None` for no timeout.
     pub timeout_seconds: Option<i64>,
-    /// How long before that it is marked.
+    /// The time between the flag and the timeout, in seconds.
     pub warn_before_seconds: i64,
-    /// Clusters with one of these tags are left alone.
+    /// The tags that exempt a cluster from the policy.
     pub exempt_tags: TagPatterns,
     pub changed_at: Timestamp,
-    /// Who said so.
+    /// The user who set the policy.
     pub user_id: UserId,
 }
 
@@ -47,4 +47,5 @@ impl ActiveModelBehavior for ActiveModel {}
 
 impl AccountOwned for Entity {
     const ACCOUNT_ID: Column = Column::AccountId;
+    const CLUSTER_ID: Option<Column> = None;
 }

@@ -1,4 +1,4 @@
-//! Identifiers as types, so that one noun's identifier cannot stand where another's is asked for.
+//! Identifiers as types, so that one noun's identifier cannot be used in place of another's.
 
 use sea_orm::DeriveValueType;
 use serde::{Deserialize, Serialize};
@@ -12,7 +12,8 @@ macro_rules! uuid_id {
         )]
         pub struct $name(pub Uuid);
 
-        // sea-orm asks every key for this; no database of ours makes identifiers, so it always refuses.
+        // sea-orm requires this of each key type. No database generates these identifiers, so the
+        // conversion always fails.
         impl sea_orm::TryFromU64 for $name {
             fn try_from_u64(_: u64) -> Result<Self, sea_orm::DbErr> {
                 Err(sea_orm::DbErr::ConvertFromU64(stringify!($name)))
@@ -36,52 +37,53 @@ macro_rules! uuid_id {
 }
 
 uuid_id! {
-    /// An account: the tenant everything else belongs to.
+    /// An account: the tenant that all other data belongs to.
     AccountId,
     /// A person or robot that signs in.
     UserId,
-    /// An API token's row, not its public identifier.
+    /// The row of an API token, not its public identifier.
     ApiTokenId,
-    /// An invitation's row, not its public identifier.
+    /// The row of an invitation, not its public identifier.
     InvitationId,
-    /// Something that was done, or tried, in an account.
+    /// An action, or an attempt at one, in an account.
     AuditEntryId,
     /// Dask's own identifier of a `Computation`.
     ComputationId,
-    /// One `TaskGroup` object of one scheduler; made by the reporter, because Dask's names recur.
+    /// A `TaskGroup` object of one scheduler. The reporter generates the identifier, because Dask reuses
+    /// names.
     TaskGroupId,
-    /// One task that erred; made by the reporter when it happened.
+    /// A task that erred. The reporter generates the identifier when the error happens.
     ErrorOccurrenceId,
-    /// Errors that look alike: made of what they have in common.
+    /// A group of similar errors. The identifier is derived from what they have in common.
     ErrorGroupId,
-    /// The software a process runs on; made of its content.
+    /// The software environment of a process. The identifier is derived from its content.
     EnvironmentId,
-    /// One worker process: the UUID in Dask's `server_id`.
+    /// A worker process. The identifier is the UUID in Dask's `server_id`.
     WorkerId,
-    /// One client of a scheduler; made of Dask's own identifier, which is any text.
+    /// A client of a scheduler. The identifier is derived from Dask's own, which is any text.
     ClientId,
     /// Dask's own identifier of a `Span`.
     SpanId,
-    /// One window of a profile; made by the reporter.
+    /// A window of a profile. The reporter generates the identifier.
     ProfileId,
-    /// One event; made by the reporter.
+    /// An event. The reporter generates the identifier.
     EventId,
-    /// One line of a log; made by the reporter.
+    /// A line of a log. The reporter generates the identifier.
     LogLineId,
-    /// Something that was noticed of a cluster, once.
+    /// A condition flagged once on a cluster.
     FlagId,
-    /// Whom an account wants to be told of what.
+    /// A rule for the alerts that an account sends.
     AlertRuleId,
-    /// Something an account wanted to be told of, once.
+    /// An alert that was raised once.
     AlertId,
-    /// A message to one receiver.
+    /// The delivery of an alert to one receiver.
     AlertDeliveryId,
-    /// A page that Dask drew of what a cluster did.
+    /// A performance report: a page in which Dask shows the activity of a cluster.
     PerformanceReportId,
 }
 
-/// A cluster: a time-ordered integer below 2^53, because the `coiled` client wants integers and browsers
-/// keep those exact.
+/// A cluster. The identifier is a time-ordered integer below 2^53, because the `coiled` client requires
+/// integers and browsers represent those exactly.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, DeriveValueType,
 )]

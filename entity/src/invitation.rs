@@ -1,13 +1,14 @@
-//! `invitations`: who may become a member by showing a secret. Looked up by `identifier` before the account is known, so
-//! the identifier is unique over all accounts. The secret itself is never stored.
+//! `invitations`: offers of a membership to the bearer of a secret. An invitation is looked up by
+//! `identifier` before the account is known, so the identifier is unique over all accounts. The secret
+//! itself is never stored.
 
 use sea_orm::entity::prelude::*;
 
 use crate::{
     AccountOwned, Timestamp,
+    by_index::positional,
     ids::{AccountId, InvitationId, UserId},
     membership::Role,
-    positional::positional,
 };
 
 positional! {
@@ -16,19 +17,19 @@ positional! {
     pub struct Model {
         #[sea_orm(primary_key, auto_increment = false)]
         pub id: InvitationId,
-        /// The public half, in front of the dash.
+        /// The public half of the token, in front of the dash.
         pub identifier: String,
         /// SHA-256 of the secret half. The secret has 256 random bits, so it needs no slow hash.
         pub secret_hash: Vec<u8>,
         pub account_id: AccountId,
-        /// Who alone may accept it; none if whoever shows the secret may.
+        /// The name of the only user who may accept it. `None` for any bearer of the secret.
         pub name: Option<String>,
-        /// Whom it is for, in words of who made it.
+        /// The invitee, in the inviter's words.
         pub label: String,
         pub role: Role,
-        /// When the membership is to end: for guests alone, and always for them.
+        /// The end of the membership. Set for guests, and `None` for all other roles.
         pub ends_at: Option<Timestamp>,
-        /// Who made it; nil if an operator did.
+        /// The inviter. Nil for an operator.
         pub invited_by: UserId,
         pub created_at: Timestamp,
         pub expires_at: Timestamp,
@@ -45,4 +46,5 @@ impl ActiveModelBehavior for ActiveModel {}
 
 impl AccountOwned for Entity {
     const ACCOUNT_ID: Column = Column::AccountId;
+    const CLUSTER_ID: Option<Column> = None;
 }

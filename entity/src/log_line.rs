@@ -1,14 +1,15 @@
-//! `log_lines`: lines of the logs of schedulers, workers and nannies. Written once, never changed.
+//! `log_lines`: lines of the logs of schedulers, workers and nannies. Rows are inserted once and never
+//! updated.
 
 use sea_orm::entity::prelude::*;
 
 use crate::{
     AccountOwned,
+    by_index::positional,
     ids::{AccountId, ClusterId, KeyTime, LogLineId, WorkerId},
-    positional::positional,
 };
 
-/// What kind of process wrote a line.
+/// The kind of process that wrote a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EnumIter, DeriveActiveEnum)]
 #[sea_orm(rs_type = "String", db_type = "Text")]
 pub enum Source {
@@ -18,7 +19,7 @@ pub enum Source {
     /// A worker.
     #[sea_orm(string_value = "worker")]
     Worker,
-    /// The process that watches over a worker.
+    /// The process that supervises a worker.
     #[sea_orm(string_value = "nanny")]
     Nanny,
 }
@@ -41,13 +42,13 @@ positional! {
         pub worker: Option<String>,
         pub level: String,
         pub logger: String,
-        /// How often it came in a row.
+        /// The number of consecutive repetitions of the line.
         pub repeated: i64,
-        /// Which key the text is encrypted with.
+        /// The key that encrypts the text.
         pub key_id: i64,
         /// The line, encrypted.
         pub sealed: Vec<u8>,
-        /// The change of the cluster that brought it, as `clusters.changed_at` has it.
+        /// The change of the cluster that the line arrived with, as in `clusters.changed_at`.
         pub arrived_at: i64,
     }
 }
@@ -59,4 +60,5 @@ impl ActiveModelBehavior for ActiveModel {}
 
 impl AccountOwned for Entity {
     const ACCOUNT_ID: Column = Column::AccountId;
+    const CLUSTER_ID: Option<Column> = Some(Column::ClusterId);
 }

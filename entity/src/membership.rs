@@ -1,30 +1,30 @@
-//! `memberships`: which user belongs to which account, as what.
+//! `memberships`: the users of each account, with their roles.
 
 use sea_orm::entity::prelude::*;
 
 use crate::{
     AccountOwned, Timestamp,
+    by_index::positional,
     ids::{AccountId, UserId},
-    positional::positional,
 };
 
-/// What a member may do in the account.
+/// The role of a member, which determines the member's permissions in the account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EnumIter, DeriveActiveEnum)]
 #[sea_orm(rs_type = "String", db_type = "Text")]
 pub enum Role {
-    /// Everything, including giving the account away.
+    /// May do everything, including giving the account away.
     #[sea_orm(string_value = "owner")]
     Owner,
-    /// Everything but owners.
+    /// May do everything except manage owners.
     #[sea_orm(string_value = "admin")]
     Admin,
-    /// Reports and reads.
+    /// May report and read.
     #[sea_orm(string_value = "member")]
     Member,
-    /// Reads.
+    /// May read.
     #[sea_orm(string_value = "viewer")]
     Viewer,
-    /// Reads until the membership ends.
+    /// May read until the membership ends.
     #[sea_orm(string_value = "guest")]
     Guest,
 }
@@ -39,7 +39,7 @@ positional! {
         pub user_id: UserId,
         pub role: Role,
         pub created_at: Timestamp,
-        /// When it ends: for guests alone, and always for them.
+        /// The end of the membership. Set for guests, and `None` for all other roles.
         pub ends_at: Option<Timestamp>,
     }
 }
@@ -72,4 +72,5 @@ impl ActiveModelBehavior for ActiveModel {}
 
 impl AccountOwned for Entity {
     const ACCOUNT_ID: Column = Column::AccountId;
+    const CLUSTER_ID: Option<Column> = None;
 }

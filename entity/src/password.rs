@@ -1,4 +1,5 @@
-//! `passwords`: what people prove themselves with in a browser. A user without one signs in in other ways.
+//! `passwords`: the passwords of users who sign in with a browser. A user without a row signs in
+//! in another way.
 
 use sea_orm::entity::prelude::*;
 

@@ -1,21 +1,21 @@
-//! `performance_reports`: pages that Dask drew of what a cluster did, as people stored them. Their contents are in
-//! `performance_report_pieces`.
+//! `performance_reports`: pages in which Dask shows the activity of a cluster, as users uploaded them.
+//! Their contents are in `performance_report_pieces`.
 
 use sea_orm::entity::prelude::*;
 
 use crate::{
     AccountOwned, Timestamp,
+    by_index::positional,
     ids::{AccountId, PerformanceReportId, UserId},
-    positional::positional,
 };
 
-/// Who may see a report.
+/// The members who may see a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, EnumIter, DeriveActiveEnum)]
 #[sea_orm(rs_type = "String", db_type = "Text", rename_all = "snake_case")]
 pub enum Visibility {
     /// All members of the account.
     Public,
-    /// Whoever stored it, and those who may change the account.
+    /// The uploader, and members who may change the account.
     Private,
 }
 
@@ -27,12 +27,12 @@ positional! {
         pub account_id: AccountId,
         #[sea_orm(primary_key, auto_increment = false)]
         pub id: PerformanceReportId,
-        /// Who stored it.
+        /// The uploader.
         pub user_id: UserId,
-        /// The name of the file it was.
+        /// The name of the uploaded file.
         pub name: String,
         pub visibility: Visibility,
-        /// How large the file was.
+        /// The size of the file, in bytes.
         pub size_bytes: i64,
         pub created_at: Timestamp,
     }
@@ -45,4 +45,5 @@ impl ActiveModelBehavior for ActiveModel {}
 
 impl AccountOwned for Entity {
     const ACCOUNT_ID: Column = Column::AccountId;
+    const CLUSTER_ID: Option<Column> = None;
 }

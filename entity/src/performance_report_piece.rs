@@ -1,4 +1,4 @@
-//! `performance_report_pieces`: what stands in performance reports, some hundred kilobytes in a row.
+//! `performance_report_pieces`: the contents of performance reports, some hundred kilobytes per row.
 
 use sea_orm::entity::prelude::*;
 
@@ -14,12 +14,12 @@ pub struct Model {
     pub account_id: AccountId,
     #[sea_orm(primary_key, auto_increment = false)]
     pub report_id: PerformanceReportId,
-    /// Which piece it is, counted from 0.
+    /// The index of the piece, counted from 0.
     #[sea_orm(primary_key, auto_increment = false)]
     pub position: i64,
-    /// Which key it is encrypted with.
+    /// The key that encrypts the piece.
     pub key_id: i64,
-    /// Some bytes of the file, encrypted.
+    /// A piece of the file, encrypted.
     pub sealed: Vec<u8>,
 }
 
@@ -30,4 +30,5 @@ impl ActiveModelBehavior for ActiveModel {}
 
 impl AccountOwned for Entity {
     const ACCOUNT_ID: Column = Column::AccountId;
+    const CLUSTER_ID: Option<Column> = None;
 }

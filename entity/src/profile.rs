@@ -1,4 +1,4 @@
-//! `profiles`: windows of the statistical profile. Written once, never changed.
+//! `profiles`: windows of the statistical profile. Rows are inserted once and never updated.
 
 use sea_orm::entity::prelude::*;
 
@@ -19,12 +19,12 @@ pub struct Model {
     #[sea_orm(primary_key, auto_increment = false)]
     pub id: ProfileId,
     pub stopped_at: Timestamp,
-    /// How many workers were asked.
+    /// The number of workers that were sampled.
     pub workers: i64,
     pub samples: i64,
-    /// Which key the text is encrypted with.
+    /// The key that encrypts the profile.
     pub key_id: i64,
-    /// Frames and nodes, packed by `galvo::domain::profile` and encrypted.
+    /// The frames and nodes, packed by `galvo::domain::profile` and encrypted.
     pub sealed: Vec<u8>,
 }
 
@@ -35,4 +35,5 @@ impl ActiveModelBehavior for ActiveModel {}
 
 impl AccountOwned for Entity {
     const ACCOUNT_ID: Column = Column::AccountId;
+    const CLUSTER_ID: Option<Column> = Some(Column::ClusterId);
 }

@@ -1,4 +1,5 @@
-//! `removed_members`: whom members removed from an account. What another issuer says of them does not bring them back.
+//! `removed_members`: the users that were removed from an account. A sign-in through another issuer does
+//! not restore their membership.
 
 use sea_orm::entity::prelude::*;
 
@@ -24,4 +25,5 @@ impl ActiveModelBehavior for ActiveModel {}
 
 impl AccountOwned for Entity {
     const ACCOUNT_ID: Column = Column::AccountId;
+    const CLUSTER_ID: Option<Column> = None;
 }

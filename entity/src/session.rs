@@ -1,5 +1,5 @@
-//! `sessions`: the browsers people are signed in with. A session is of a user and of no account; which account a request
-//! is about is told by the request.
+//! `sessions`: signed-in browsers. A session belongs to a user and to no account. Each request names its
+//! account.
 
 use sea_orm::entity::prelude::*;
 
@@ -8,14 +8,14 @@ use crate::{Timestamp, ids::UserId};
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "sessions")]
 pub struct Model {
-    /// SHA-256 of what the cookie holds. That has 256 random bits, so it needs no slow hash.
+    /// SHA-256 of the cookie's value. The value has 256 random bits, so it needs no slow hash.
     #[sea_orm(primary_key, auto_increment = false)]
     pub id: Vec<u8>,
     pub user_id: UserId,
     pub created_at: Timestamp,
-    /// When it was last used, some minutes ago at the most: not every request writes.
+    /// The last recorded use. It may be some minutes old, since not every request writes it.
     pub used_at: Timestamp,
-    /// When it ends, however much it is used.
+    /// The end of the session, regardless of its use.
     pub expires_at: Timestamp,
 }
 

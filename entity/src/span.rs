@@ -1,12 +1,13 @@
-//! `spans`: one row per `Span` object of a scheduler; values are its own, without those of spans below it.
+//! `spans`: one row per `Span` object of a scheduler. Values are the span's own, without those of its
+//! descendants.
 
 use sea_orm::entity::prelude::*;
 
 use crate::{
     AccountOwned, Timestamp,
+    by_index::positional,
     ids::{AccountId, ClusterId, SpanId},
-    list::{CodeStacks, Names},
-    positional::positional,
+    json_columns::{CodeStacks, Names},
 };
 
 positional! {
@@ -19,7 +20,7 @@ positional! {
         pub cluster_id: ClusterId,
         #[sea_orm(primary_key, auto_increment = false)]
         pub id: SpanId,
-        /// The sequence of the report these values come from.
+        /// The sequence of the report that these values come from.
         pub sequence: i64,
         pub parent_id: Option<SpanId>,
         /// The tags from the outermost span to its own.
@@ -40,4 +41,5 @@ impl ActiveModelBehavior for ActiveModel {}
 
 impl AccountOwned for Entity {
     const ACCOUNT_ID: Column = Column::AccountId;
+    const CLUSTER_ID: Option<Column> = Some(Column::ClusterId);
 }

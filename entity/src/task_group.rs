@@ -1,12 +1,12 @@
-//! `task_groups`: one row per `TaskGroup` object of a scheduler, its values as last reported.
+//! `task_groups`: one row per `TaskGroup` object of a scheduler, with its values as last reported.
 
 use sea_orm::entity::prelude::*;
 
 use crate::{
     AccountOwned, Timestamp,
+    by_index::positional,
     ids::{AccountId, ClusterId, SpanId, TaskGroupId},
-    list::{Names, TaskGroupIds},
-    positional::positional,
+    json_columns::{Names, TaskGroupIds},
 };
 
 positional! {
@@ -19,7 +19,7 @@ positional! {
         pub cluster_id: ClusterId,
         #[sea_orm(primary_key, auto_increment = false)]
         pub id: TaskGroupId,
-        /// The sequence of the report these values come from.
+        /// The sequence of the report that these values come from.
         pub sequence: i64,
         pub name: String,
         pub prefix: String,
@@ -30,7 +30,8 @@ positional! {
         pub tasks_succeeded: i64,
         pub tasks_erred: i64,
         pub tasks_blamed: i64,
-        /// Tasks in this state, as in those that follow; none is null, which takes no room.
+        /// The number of tasks in this state, as for the states below. Zero is stored as null, which
+        /// takes no space.
         pub released: Option<i64>,
         pub waiting: Option<i64>,
         pub no_worker: Option<i64>,
@@ -41,19 +42,19 @@ positional! {
         pub forgotten: Option<i64>,
         pub compute_seconds: f64,
         pub transfer_seconds: f64,
-        /// None is null, here and in those that follow: few task groups have any.
+        /// The time in seconds. Zero is stored as null, here and below, since few task groups have any.
         pub disk_read_seconds: Option<f64>,
         pub disk_write_seconds: Option<f64>,
         pub serialize_seconds: Option<f64>,
         pub deserialize_seconds: Option<f64>,
-        /// Actions Dask may name that have no column of their own.
+        /// The time of actions that have no column of their own. Dask may name any action.
         pub other_seconds: Option<f64>,
         pub bytes: i64,
         pub types: Names,
         pub dependencies: TaskGroupIds,
-        /// The span it was first used in.
+        /// The span in which it was first used.
         pub span_id: Option<SpanId>,
-        /// Attempts that failed and were tried again.
+        /// The number of failed attempts that were retried.
         pub tasks_retried: i64,
     }
 
@@ -103,4 +104,5 @@ impl ActiveModelBehavior for ActiveModel {}
 
 impl AccountOwned for Entity {
     const ACCOUNT_ID: Column = Column::AccountId;
+    const CLUSTER_ID: Option<Column> = Some(Column::ClusterId);
 }

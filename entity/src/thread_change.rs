@@ -1,11 +1,12 @@
-//! `thread_changes`: how many threads a cluster had since when. Written once, never changed.
+//! `thread_changes`: the changes of a cluster's number of threads. Rows are inserted once and never
+//! updated.
 
 use sea_orm::entity::prelude::*;
 
 use crate::{
     AccountOwned,
+    by_index::positional,
     ids::{AccountId, ClusterId, KeyTime},
-    positional::positional,
 };
 
 positional! {
@@ -18,7 +19,7 @@ positional! {
         pub cluster_id: ClusterId,
         #[sea_orm(primary_key, auto_increment = false)]
         pub changed_at: KeyTime,
-        /// Threads of all workers from then on.
+        /// The number of threads of all workers from then on.
         pub threads: i64,
     }
 }
@@ -30,4 +31,5 @@ impl ActiveModelBehavior for ActiveModel {}
 
 impl AccountOwned for Entity {
     const ACCOUNT_ID: Column = Column::AccountId;
+    const CLUSTER_ID: Option<Column> = Some(Column::ClusterId);
 }

@@ -1,9 +1,9 @@
-//! `token_requests`: tokens that programs asked for before anybody signed in. They are good for nothing until somebody
-//! who is signed in makes them tokens of theirs, which the row does not outlive.
+//! `token_requests`: tokens that programs request before anybody has signed in. They are valid for
+//! nothing until a signed-in user approves them as tokens of that user, which deletes the row.
 
 use sea_orm::entity::prelude::*;
 
-use crate::Timestamp;
+use crate::{Timestamp, api_token::Scopes};
 
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "token_requests")]
@@ -13,9 +13,11 @@ pub struct Model {
     pub identifier: String,
     /// SHA-256 of the secret half.
     pub secret_hash: Vec<u8>,
-    /// What the program calls it: where it runs, mostly.
+    /// The program's name for the token, mostly the place where it runs.
     pub label: String,
-    /// Where it was asked for from.
+    /// The requested scopes. `None` for all scopes of the user who approves it.
+    pub scopes: Option<Scopes>,
+    /// The address that the request came from.
     pub address: String,
     pub created_at: Timestamp,
     pub expires_at: Timestamp,

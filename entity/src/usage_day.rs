@@ -1,4 +1,4 @@
-//! `usage_days`: what a user's clusters used in one day (UTC): the sum of their hours.
+//! `usage_days`: the usage of a user's clusters on one day (UTC), as the sum of their hours.
 
 use sea_orm::entity::prelude::*;
 
@@ -12,15 +12,17 @@ use crate::{
 pub struct Model {
     #[sea_orm(primary_key, auto_increment = false)]
     pub account_id: AccountId,
-    /// Whole days since 1970-01-01 UTC.
+    /// The number of whole days since 1970-01-01 UTC.
     #[sea_orm(primary_key, auto_increment = false)]
     pub day: i64,
-    /// The nil UUID for clusters whose user is gone.
+    /// The user. The nil UUID for clusters whose user was deleted.
     #[sea_orm(primary_key, auto_increment = false)]
     pub user_id: UserId,
-    /// Clusters that were there.
+    /// The number of clusters in use.
     pub clusters: i64,
     pub thread_us: i64,
+    /// The part of `thread_us` from before the reporter started, which was not observed.
+    pub unobserved_us: i64,
     pub worker_us: i64,
     pub memory_gib_us: i64,
     pub compute_us: i64,
@@ -39,6 +41,9 @@ pub struct Model {
     pub bytes: i64,
     pub spilled_bytes: i64,
     pub workers: i64,
+    /// True if a value of one of the hours was clamped, so that the sums are smaller than what was
+    /// reported.
+    pub is_cut: bool,
 }
 
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
@@ -48,4 +53,5 @@ impl ActiveModelBehavior for ActiveModel {}
 
 impl AccountOwned for Entity {
     const ACCOUNT_ID: Column = Column::AccountId;
+    const CLUSTER_ID: Option<Column> = None;
 }

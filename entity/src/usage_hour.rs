@@ -1,4 +1,5 @@
-//! `usage_hours`: what a cluster used in one hour. Times are microseconds (`_us`), so that sums are exact; what Dask did not tell is null.
+//! `usage_hours`: the usage of a cluster in one hour. Times are in microseconds (`_us`), so that sums
+//! are exact. A value that Dask did not report is null.
 
 use sea_orm::entity::prelude::*;
 
@@ -14,17 +15,22 @@ pub struct Model {
     pub account_id: AccountId,
     #[sea_orm(primary_key, auto_increment = false)]
     pub cluster_id: ClusterId,
-    /// Whole hours since 1970-01-01 UTC.
+    /// The number of whole hours since 1970-01-01 UTC.
     #[sea_orm(primary_key, auto_increment = false)]
     pub hour: i64,
-    /// The sequence of the report these values come from.
+    /// The sequence of the report that these values come from.
     pub sequence: i64,
-    /// Whether the day it belongs to includes these values.
+    /// True if the sums of its day include these values.
     pub folded: bool,
     pub thread_us: i64,
+    /// The part of `thread_us` from before the reporter started, which was not observed.
+    pub unobserved_us: i64,
     pub worker_us: i64,
     pub memory_gib_us: i64,
     pub compute_us: i64,
+    /// The reported compute time, if `compute_us` is less because the cluster had no more thread time until
+    /// the end of the hour.
+    pub reported_compute_us: Option<i64>,
     pub transfer_us: i64,
     pub cpu_us: Option<i64>,
     pub noncpu_us: Option<i64>,
@@ -40,6 +46,8 @@ pub struct Model {
     pub bytes: i64,
     pub spilled_bytes: i64,
     pub workers: i64,
+    /// True if impossible values were reported and clamped to possible ones.
+    pub is_cut: bool,
 }
 
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
@@ -49,4 +57,5 @@ impl ActiveModelBehavior for ActiveModel {}
 
 impl AccountOwned for Entity {
     const ACCOUNT_ID: Column = Column::AccountId;
+    const CLUSTER_ID: Option<Column> = Some(Column::ClusterId);
 }

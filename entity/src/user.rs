@@ -1,8 +1,8 @@
-//! `users`: who signs in. A user may be a member of several accounts.
+//! `users`: the people and robots that sign in. A user may be a member of several accounts.
 
 use sea_orm::entity::prelude::*;
 
-use crate::{Timestamp, ids::UserId, positional::positional};
+use crate::{Timestamp, by_index::positional, ids::UserId};
 
 positional! {
     #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
@@ -10,7 +10,7 @@ positional! {
     pub struct Model {
         #[sea_orm(primary_key, auto_increment = false)]
         pub id: UserId,
-        /// Unique over all accounts.
+        /// The name, unique over all accounts.
         pub name: String,
         pub created_at: Timestamp,
     }

@@ -1,31 +1,31 @@
-//! `workers`: one row per worker process, from when it joined to how it ended.
+//! `workers`: one row per worker process, from its start to its end.
 
 use sea_orm::entity::prelude::*;
 
 use crate::{
     AccountOwned, Timestamp,
+    by_index::positional,
     ids::{AccountId, ClusterId, EnvironmentId, WorkerId},
-    list::Names,
-    positional::positional,
+    json_columns::Names,
 };
 
-/// How a worker ended.
+/// The way in which a worker ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, EnumIter, DeriveActiveEnum)]
 #[sea_orm(rs_type = "String", db_type = "Text")]
 pub enum End {
-    /// The cluster had no more need of it.
+    /// The cluster no longer needed it and retired it.
     #[sea_orm(string_value = "retired")]
     Retired,
-    /// It closed in good order.
+    /// It closed in an orderly way.
     #[sea_orm(string_value = "closed")]
     Closed,
-    /// Its nanny killed it over its memory.
+    /// Its nanny killed it because of its memory use.
     #[sea_orm(string_value = "memory")]
     Memory,
-    /// It vanished without a word.
+    /// It disappeared without a message.
     #[sea_orm(string_value = "lost")]
     Lost,
-    /// It left, and nothing tells how.
+    /// It left, and the reason is unknown.
     #[sea_orm(string_value = "unknown")]
     Unknown,
 }
@@ -40,7 +40,7 @@ positional! {
         pub cluster_id: ClusterId,
         #[sea_orm(primary_key, auto_increment = false)]
         pub id: WorkerId,
-        /// The sequence of the report these values come from.
+        /// The sequence of the report that these values come from.
         pub sequence: i64,
         pub name: String,
         pub address: String,
@@ -50,16 +50,17 @@ positional! {
         pub memory_limit_bytes: Option<i64>,
         pub started_at: Timestamp,
         pub ended_at: Option<Timestamp>,
-        /// How it ended, once it did.
+        /// The way in which it ended. `None` until then.
         pub end_kind: Option<End>,
-        /// Keys of tasks it was processing when it ended; not all if there were many.
+        /// The keys of the tasks it was processing when it ended. The list is incomplete if there were
+        /// many.
         pub processing_keys: Names,
-        /// How many those were.
+        /// The number of tasks it was processing when it ended.
         pub processing: i64,
-        /// Results that existed only there when it ended.
+        /// The number of results that existed only on this worker when it ended.
         pub lost_results: i64,
         pub last_memory_bytes: Option<i64>,
-        /// When the scheduler last heard of it.
+        /// The time at which the scheduler last heard from it.
         pub last_seen_at: Option<Timestamp>,
     }
 }
@@ -71,4 +72,5 @@ impl ActiveModelBehavior for ActiveModel {}
 
 impl AccountOwned for Entity {
     const ACCOUNT_ID: Column = Column::AccountId;
+    const CLUSTER_ID: Option<Column> = Some(Column::ClusterId);
 }

@@ -1,4 +1,4 @@
-//! `worker_sample_chunks`: what a worker measured, ten minutes to a row.
+//! `worker_sample_chunks`: the samples of a worker, ten minutes per row.
 
 use sea_orm::entity::prelude::*;
 
@@ -16,10 +16,10 @@ pub struct Model {
     pub cluster_id: ClusterId,
     #[sea_orm(primary_key, auto_increment = false)]
     pub worker_id: WorkerId,
-    /// Where the ten minutes begin.
+    /// The start of the ten minutes.
     #[sea_orm(primary_key, auto_increment = false)]
     pub started_at: KeyTime,
-    /// How many samples the data holds.
+    /// The number of samples in `data`.
     pub samples: i32,
     /// The samples, packed by `galvo::domain::sample_chunk`.
     pub data: Vec<u8>,
@@ -32,4 +32,5 @@ impl ActiveModelBehavior for ActiveModel {}
 
 impl AccountOwned for Entity {
     const ACCOUNT_ID: Column = Column::AccountId;
+    const CLUSTER_ID: Option<Column> = Some(Column::ClusterId);
 }

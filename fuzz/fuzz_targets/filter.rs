@@ -2,11 +2,11 @@
 
 use std::sync::LazyLock;
 
-use galvo::fuzzing::Served;
+use galvo::fuzzing::FuzzServer;
 
-static SERVED: LazyLock<Served> = LazyLock::new(Served::start);
+static SERVED: LazyLock<FuzzServer> = LazyLock::new(FuzzServer::start);
 
-// It starts before the first input, which would otherwise be the slow one.
+// The server starts before the first input, which would otherwise count as slow.
 libfuzzer_sys::fuzz_target!(
     init: { LazyLock::force(&SERVED); },
     |bytes: &[u8]| galvo::fuzzing::filter(&SERVED, bytes)

@@ -1,8 +1,7 @@
-"""What holds of files that are imported, whatever is in them: cluster dumps and performance
-reports.
+"""Invariants of the import of cluster dumps and performance reports, for files with any content.
 
-As a program it is driven by atheris, with the arguments of libFuzzer. Python's tests try the corpus
-once.
+As a program it is driven by atheris, with the arguments of libFuzzer. The Python tests replay the
+corpus once.
 """
 
 import json
@@ -11,14 +10,14 @@ import sys
 import tempfile
 from pathlib import Path
 
-# Seconds since 1970 until the last one of the year 9999.
+# The last second of the year 9999, in seconds since 1970.
 LAST_MOMENT = 253_402_300_799
-# Reports of a file that is read twice: 100 are of some 200 days.
+# Files with fewer reports than this are imported twice; 100 reports cover about 200 days.
 SHORT = 100
 
 
 def try_file(path: Path) -> None:
-    """A file is refused with its name and what is wrong with it, or becomes reports that are
+    """Checks that a file is rejected with its name and the reason, or becomes reports in valid
     JSON.
     """
     from galvo import NotImportable, import_file
@@ -40,8 +39,8 @@ def try_file(path: Path) -> None:
     for report in reports:
         assert report["scheduler_id"] == imported.scheduler_id
         assert 0 <= report["cluster"]["started_at"] <= LAST_MOMENT
-    # All identifiers follow from the content. Those of years, which take most of the time that one
-    # may take, are made like others.
+    # All identifiers are derived from the content. Files that cover years are left out: they take
+    # most of the time allowed for one input, and their identifiers are made in the same way.
     if len(reports) < SHORT:
         assert import_file(path, dry_run=True).reports == imported.reports
 
@@ -51,7 +50,7 @@ def _refuse(constant: str) -> None:
 
 
 def _finite(text: str) -> float:
-    """The server would refuse others wherever they stand."""
+    """Checks that a number is finite. The server rejects other numbers in every field."""
     number = float(text)
     assert math.isfinite(number), text
     return number

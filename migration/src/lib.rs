@@ -1,10 +1,12 @@
-//! Galvo's schema, step by step. Knows SQL and nothing of `entity/`: an old step must not change its meaning
-//! when today's code does.
+//! The migrations of Galvo's schema. They know SQL and nothing of `entity/`: an old migration must not
+//! change its meaning when today's code does.
 //!
-//! Rules every step keeps, so that one set serves SQLite, PostgreSQL and Citus: `account_id` leads every
-//! tenant table's primary key, unique index and foreign key; globally unique things live in the small
-//! reference tables only; states are text with a `CHECK`, never a native enum; no triggers; no default or
-//! generated value depends on the database's clock; one statement per execution.
+//! Every migration follows these rules, so that one set serves SQLite, PostgreSQL and Citus.
+//! `account_id` leads the primary key, every unique index and every foreign key of a tenant table.
+//! Globally unique rows are only in the small reference tables. States are text with a `CHECK`, never a
+//! native enum. There are no triggers. No default or generated value depends on the database's clock.
+//! Each statement is executed on its own. A new column brings no constraint along; `tenant::add_column`
+//! adds its check afterwards.
 
 use sea_orm_migration::prelude::*;
 pub use sea_orm_migration::{IntoSchemaManagerConnection, MigratorTrait};
@@ -41,11 +43,24 @@ mod m20261122_000031_mark_arrival;
 mod m20261122_000032_create_cluster_flag;
 mod m20261122_000033_create_alert;
 mod m20261122_000034_create_performance_report;
+mod m20261125_000035_observe_usage;
+mod m20261125_000036_mark_what_is_not_known;
+mod m20261125_000037_count_idleness;
+mod m20261126_000040_bound_reports;
+mod m20261126_000041_create_retention_watch;
+mod m20261126_000042_create_cluster_reporter;
+mod m20261126_000043_create_cluster_removal;
+mod m20261126_000044_create_account_removal;
+mod m20261126_000046_bind_scheduler_tokens;
+mod m20261126_000050_find_work;
+mod m20261126_000051_create_quota;
+mod m20261126_000055_limit_usage;
+mod m20261126_000056_create_sign_in_link;
 mod placement;
 mod reference;
 mod tenant;
 
-/// All steps, in order.
+/// All migrations, in order.
 pub struct Migrator;
 
 #[async_trait::async_trait]
@@ -84,6 +99,19 @@ impl MigratorTrait for Migrator {
             Box::new(m20261122_000032_create_cluster_flag::Migration),
             Box::new(m20261122_000033_create_alert::Migration),
             Box::new(m20261122_000034_create_performance_report::Migration),
+            Box::new(m20261125_000035_observe_usage::Migration),
+            Box::new(m20261125_000036_mark_what_is_not_known::Migration),
+            Box::new(m20261125_000037_count_idleness::Migration),
+            Box::new(m20261126_000040_bound_reports::Migration),
+            Box::new(m20261126_000041_create_retention_watch::Migration),
+            Box::new(m20261126_000042_create_cluster_reporter::Migration),
+            Box::new(m20261126_000043_create_cluster_removal::Migration),
+            Box::new(m20261126_000044_create_account_removal::Migration),
+            Box::new(m20261126_000046_bind_scheduler_tokens::Migration),
+            Box::new(m20261126_000050_find_work::Migration),
+            Box::new(m20261126_000051_create_quota::Migration),
+            Box::new(m20261126_000055_limit_usage::Migration),
+            Box::new(m20261126_000056_create_sign_in_link::Migration),
         ]
     }
 }

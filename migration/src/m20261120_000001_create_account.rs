@@ -66,7 +66,7 @@ impl MigrationTrait for Migration {
                 .col(schema::big_integer("created_at"))
                 .col(schema::big_integer_null("expires_at"))
                 .col(schema::big_integer_null("revoked_at"))
-                // A token dies with the membership it was made under.
+                // A token is deleted with the membership it was created under.
                 .foreign_key(
                     ForeignKey::create()
                         .name("api_tokens_membership_fkey")

@@ -1,4 +1,4 @@
-//! Clusters, with the totals a list needs.
+//! Clusters, with the totals that lists show.
 
 use sea_orm_migration::{prelude::*, schema};
 

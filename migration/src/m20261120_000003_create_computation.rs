@@ -1,4 +1,4 @@
-//! Computations and which task groups they use.
+//! Computations and their task groups.
 
 use sea_orm_migration::{prelude::*, schema};
 

@@ -1,4 +1,4 @@
-//! Task groups: states as columns of their own, which are smaller than JSON and can be summed.
+//! Task groups. Each state has a column of its own, which is smaller than JSON and can be summed.
 
 use sea_orm_migration::{prelude::*, schema};
 

@@ -1,4 +1,4 @@
-//! Errors, one row per task that itself erred.
+//! Errors, one row per task that erred itself.
 
 use sea_orm_migration::{prelude::*, schema};
 

@@ -1,4 +1,4 @@
-//! Who took part in a cluster: workers, clients, the software they run on, and the size over time.
+//! Workers, clients, their software environments, and the number of threads over time.
 
 use sea_orm_migration::{prelude::*, schema};
 
@@ -27,7 +27,7 @@ impl MigrationTrait for Migration {
     }
 }
 
-/// Finds a cluster's rows in the order of their time.
+/// Returns an index on a cluster's rows by time.
 fn in_order(table: &'static str, name: &'static str, time: &'static str) -> IndexCreateStatement {
     Index::create().name(name).table(table).col("account_id").col("cluster_id").col(time).col("id").take()
 }

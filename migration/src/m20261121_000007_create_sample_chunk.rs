@@ -1,4 +1,4 @@
-//! What clusters and workers measure, packed; ranges of time are partitions where the database has them.
+//! Samples of clusters and workers, in packed chunks. On PostgreSQL the tables are partitioned by time.
 
 use sea_orm_migration::{prelude::*, schema};
 

@@ -1,4 +1,4 @@
-//! Profiles, events and logs: what is kept for a while only.
+//! Profiles, events and log lines, which have a limited retention.
 
 use sea_orm_migration::{prelude::*, schema};
 

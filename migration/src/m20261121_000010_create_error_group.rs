@@ -1,7 +1,6 @@
-//! Errors that look alike; texts of errors become encrypted.
+//! Groups of similar errors, and encryption of error texts.
 //!
-//! Texts that are there already are kept under the key identifier 0, which means "not encrypted", until the
-//! server re-encrypts them.
+//! Existing texts get the key ID 0, which means "not encrypted", until the server re-encrypts them.
 
 use sea_orm_migration::{prelude::*, schema, sea_orm::DatabaseBackend};
 
@@ -41,7 +40,7 @@ impl MigrationTrait for Migration {
                     .take(),
             )
             .await?;
-        // One change per statement: SQLite takes no more.
+        // One change per statement, because SQLite does not accept more.
         for column in [
             schema::uuid_null("span_id").take(),
             schema::uuid_null("worker_id").take(),
@@ -94,7 +93,7 @@ impl MigrationTrait for Migration {
                 Index::drop().name("error_occurrences_group_idx").table("error_occurrences").to_owned(),
             )
             .await?;
-        // What was encrypted cannot be read here.
+        // Encrypted texts cannot be decrypted here.
         for column in ["message", "traceback"] {
             let column = schema::text(column).default("").take();
             manager.alter_table(Table::alter().table("error_occurrences").add_column(column).take()).await?;

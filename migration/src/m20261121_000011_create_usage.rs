@@ -1,4 +1,4 @@
-//! What clusters used, by the hour, and the sums by the day.
+//! Hourly usage of clusters, and daily totals.
 
 use sea_orm_migration::{prelude::*, schema};
 
@@ -14,7 +14,7 @@ impl MigrationTrait for Migration {
         tenant::create_table(manager, function_usage_hours()).await?;
         tenant::create_table(manager, usage_days()).await?;
         tenant::create_table(manager, function_usage_days()).await?;
-        // Find the hours of a day, whichever clusters they are of.
+        // For the hours of a day over all clusters.
         for table in ["usage_hours", "function_usage_hours"] {
             manager
                 .create_index(
@@ -27,7 +27,7 @@ impl MigrationTrait for Migration {
                 )
                 .await?;
         }
-        // Finds the hours a day does not include yet; there are few at any time.
+        // For the hours that no daily total includes yet. They are few at any time.
         let unfolded =
             "CREATE INDEX usage_hours_unfolded_idx ON usage_hours (account_id, hour) WHERE NOT folded";
         manager.get_connection().execute_unprepared(unfolded).await?;

@@ -1,4 +1,5 @@
-//! What an account accepts, keeps and pays, and what became of it.
+//! Data policies and cost rates of accounts, encryption keys, and the data classes accepted from a
+//! cluster.
 
 use sea_orm_migration::{prelude::*, schema};
 

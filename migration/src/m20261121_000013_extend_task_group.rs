@@ -1,4 +1,4 @@
-//! What task groups, computations and clusters refer to, and what the reporter gave up of every kind.
+//! References from task groups, computations and clusters, and the counts of dropped items by kind.
 
 use sea_orm_migration::{prelude::*, schema, sea_orm::DatabaseBackend};
 
@@ -10,7 +10,7 @@ pub(crate) struct Migration;
 #[async_trait::async_trait]
 impl MigrationTrait for Migration {
     async fn up(&self, manager: &SchemaManager) -> Result<(), DbErr> {
-        // One change per statement: SQLite takes no more.
+        // One change per statement, because SQLite does not accept more.
         for (table, column) in [
             ("task_groups", schema::uuid_null("span_id").take()),
             ("clusters", schema::uuid_null("environment_id").take()),

@@ -1,15 +1,17 @@
-//! What lists over all clusters of an account are ordered by.
+//! Indexes for lists over all clusters of an account.
 
 use sea_orm_migration::prelude::*;
 
 #[derive(DeriveMigrationName)]
 pub(crate) struct Migration;
 
-/// Orders by time over all clusters, none of which changes once a row is there. The rest of the key would make the indexes
-/// twice as large, and tells apart only what happened within a millisecond, which is sorted when it is read.
+/// Indexes by time over all clusters, on columns that never change. They leave out the rest of the key,
+/// which would double their size and only orders rows of the same millisecond; these are sorted when
+/// read.
 ///
-/// There is none of events: they are more than all of these together, and it would make them a seventh larger. A page of
-/// them is merged from the pages of single clusters instead, which their key finds.
+/// Events have no such index: they outnumber all of these rows together, and it would make them a
+/// seventh larger. A page of events is merged from the pages of single clusters, which use the primary
+/// key.
 const INDEXES: [(&str, &str, &str); 4] = [
     ("computations_account_idx", "computations", "started_at"),
     ("spans_account_idx", "spans", "enqueued_at"),

@@ -1,4 +1,4 @@
-//! What people write on clusters: tags to find them by, and notes.
+//! Tags and notes that users add to clusters.
 
 use sea_orm_migration::{prelude::*, schema};
 
@@ -23,7 +23,7 @@ impl MigrationTrait for Migration {
                 .take(),
         )
         .await?;
-        // Finds the clusters with a tag. Tags are written by people, and not by reports.
+        // For finding the clusters with a tag. Only users write tags, not reports.
         manager
             .create_index(
                 Index::create()

@@ -1,4 +1,4 @@
-//! What people say of groups of errors.
+//! The triage status of error groups.
 
 use sea_orm_migration::{prelude::*, schema};
 

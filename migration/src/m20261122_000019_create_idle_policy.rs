@@ -1,4 +1,4 @@
-//! What an account wants of clusters that have nothing to do.
+//! Idle policies of accounts.
 
 use sea_orm_migration::{prelude::*, schema};
 

@@ -1,4 +1,4 @@
-//! What the tokens of an account are listed by.
+//! The index for listing the tokens of an account.
 
 use sea_orm_migration::prelude::*;
 

@@ -1,4 +1,4 @@
-//! By which names other issuers know users.
+//! Identities: the subjects by which issuers identify users.
 
 use sea_orm_migration::{prelude::*, schema};
 

@@ -1,9 +1,9 @@
-//! Guests, whose memberships end, and which of several accounts is meant when none is named.
+//! Guest memberships, which end, and the default account of a user.
 
 use sea_orm_migration::{prelude::*, schema};
 
 use crate::reference;
-use crate::tenant::change_words;
+use crate::tenant::change_allowed_values;
 
 #[derive(DeriveMigrationName)]
 pub(crate) struct Migration;
@@ -16,8 +16,8 @@ impl MigrationTrait for Migration {
     async fn up(&self, manager: &SchemaManager) -> Result<(), DbErr> {
         let ends_at = schema::big_integer_null("ends_at").take();
         manager.alter_table(Table::alter().table("memberships").add_column(ends_at).take()).await?;
-        change_words(manager, ("memberships", "role"), &BEFORE, &AFTER).await?;
-        // What the accounts of a user are found by, before one of them is known.
+        change_allowed_values(manager, ("memberships", "role"), &BEFORE, &AFTER).await?;
+        // For finding the accounts of a user before one of them is known.
         manager
             .create_index(
                 Index::create()
@@ -34,7 +34,7 @@ impl MigrationTrait for Migration {
                 .table("default_accounts")
                 .col(schema::uuid("user_id").primary_key())
                 .col(schema::uuid("account_id"))
-                // With the membership it is gone.
+                // Deleted with the membership.
                 .foreign_key(
                     ForeignKey::create()
                         .name("default_accounts_membership_fkey")
@@ -56,9 +56,9 @@ impl MigrationTrait for Migration {
         manager
             .drop_index(Index::drop().name("memberships_user_idx").table("memberships").to_owned())
             .await?;
-        // Nobody else's memberships end: guests would stay for ever.
+        // The old schema has no end of memberships, so guests would stay forever.
         manager.get_connection().execute_unprepared("DELETE FROM memberships WHERE role = 'guest'").await?;
-        change_words(manager, ("memberships", "role"), &AFTER, &BEFORE).await?;
+        change_allowed_values(manager, ("memberships", "role"), &AFTER, &BEFORE).await?;
         manager.alter_table(Table::alter().table("memberships").drop_column("ends_at").take()).await
     }
 }

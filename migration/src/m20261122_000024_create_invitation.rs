@@ -1,4 +1,4 @@
-//! Whom members invited, and whom they removed.
+//! Invitations and removed members.
 
 use sea_orm_migration::{prelude::*, schema};
 

@@ -1,4 +1,4 @@
-//! The passwords of those who have one.
+//! Passwords of users.
 
 use sea_orm_migration::{prelude::*, schema};
 

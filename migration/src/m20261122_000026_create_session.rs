@@ -1,4 +1,4 @@
-//! The browsers people are signed in with.
+//! Browser sessions.
 
 use sea_orm_migration::{prelude::*, schema};
 
@@ -23,7 +23,7 @@ impl MigrationTrait for Migration {
                 .take(),
         )
         .await?;
-        // All of a user's end together.
+        // For ending all sessions of a user at once.
         manager
             .create_index(
                 Index::create()

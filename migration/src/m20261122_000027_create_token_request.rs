@@ -1,4 +1,4 @@
-//! Tokens that were asked for before anybody signed in.
+//! Token requests of programs without a signed-in user.
 
 use sea_orm_migration::{prelude::*, schema};
 

@@ -1,14 +1,14 @@
-//! Whether clusters are to go on: what people and the idle policy said of that, what schedulers tell that it depends on, and
-//! clusters that nothing is heard of any more.
+//! The control of clusters: keep-alive and stop requests of users and of the idle policy, the scheduler
+//! facts these depend on, and the state `lost`.
 
 use sea_orm_migration::{prelude::*, schema};
 
-use crate::tenant::{self, belongs_to_cluster, change_words, one_of_null};
+use crate::tenant::{self, belongs_to_cluster, change_allowed_values, one_of_null};
 
 #[derive(DeriveMigrationName)]
 pub(crate) struct Migration;
 
-/// What clusters and computations can be, before and since.
+/// The states of clusters and computations, before and after this migration.
 const STATUS: (&[&str], &[&str]) = (&["running", "closed"], &["running", "closed", "lost"]);
 const STATES: (&[&str], &[&str]) =
     (&["running", "finished", "erred", "cancelled"], &["running", "finished", "erred", "cancelled", "lost"]);
@@ -16,8 +16,8 @@ const STATES: (&[&str], &[&str]) =
 #[async_trait::async_trait]
 impl MigrationTrait for Migration {
     async fn up(&self, manager: &SchemaManager) -> Result<(), DbErr> {
-        change_words(manager, ("clusters", "status"), STATUS.0, STATUS.1).await?;
-        change_words(manager, ("computations", "state"), STATES.0, STATES.1).await?;
+        change_allowed_values(manager, ("clusters", "status"), STATUS.0, STATUS.1).await?;
+        change_allowed_values(manager, ("computations", "state"), STATES.0, STATES.1).await?;
         for column in [schema::double_null("idle_timeout_seconds"), schema::big_integer_null("graph_updates")]
         {
             manager.alter_table(Table::alter().table("clusters").add_column(column).take()).await?;
@@ -56,7 +56,7 @@ impl MigrationTrait for Migration {
         for column in ["idle_timeout_seconds", "graph_updates"] {
             manager.alter_table(Table::alter().table("clusters").drop_column(column).take()).await?;
         }
-        change_words(manager, ("computations", "state"), STATES.1, STATES.0).await?;
-        change_words(manager, ("clusters", "status"), STATUS.1, STATUS.0).await
+        change_allowed_values(manager, ("computations", "state"), STATES.1, STATES.0).await?;
+        change_allowed_values(manager, ("clusters", "status"), STATUS.1, STATUS.0).await
     }
 }

@@ -1,4 +1,4 @@
-//! What was done in an account, and by whom.
+//! The audit log.
 
 use sea_orm_migration::{prelude::*, schema};
 
@@ -7,7 +7,8 @@ use crate::tenant::{self, belongs_to_account, one_of};
 #[derive(DeriveMigrationName)]
 pub(crate) struct Migration;
 
-/// Each order in which entries are listed: all of an account, or those of one action, user or target.
+/// One index for each sort order of a list: all entries of an account, or those of one action, user or
+/// target.
 const INDEXES: [(&str, Option<&str>); 4] = [
     ("audit_entries_time_idx", None),
     ("audit_entries_action_idx", Some("action")),
@@ -25,7 +26,7 @@ impl MigrationTrait for Migration {
                 .col(schema::uuid("account_id"))
                 .col(schema::uuid("id"))
                 .col(schema::big_integer("happened_at"))
-                // No list of words: there is another one with every new thing that can be done.
+                // Without a check, because every new operation adds an action.
                 .col(schema::text("action"))
                 .col(one_of("outcome", &["done", "refused"]))
                 .col(schema::uuid_null("user_id"))

@@ -1,4 +1,4 @@
-//! When tokens were last used.
+//! The last use of tokens.
 
 use sea_orm_migration::{prelude::*, schema};
 
@@ -8,7 +8,7 @@ pub(crate) struct Migration;
 #[async_trait::async_trait]
 impl MigrationTrait for Migration {
     async fn up(&self, manager: &SchemaManager) -> Result<(), DbErr> {
-        // No index is on it, since it changes every minute.
+        // Without an index, since it changes every minute.
         let column = schema::big_integer_null("last_used_at");
         manager.alter_table(Table::alter().table("api_tokens").add_column(column).take()).await
     }

@@ -1,4 +1,4 @@
-//! In which order things arrived, for those who follow them.
+//! The order in which rows arrived, for subscriptions.
 
 use sea_orm_migration::{prelude::*, schema};
 
@@ -7,7 +7,7 @@ use crate::tenant::add_column;
 #[derive(DeriveMigrationName)]
 pub(crate) struct Migration;
 
-/// None has an index: what arrived last is looked for by its cluster and time.
+/// Without indexes: the latest rows are found by cluster and time.
 const COLUMNS: [(&str, &str); 6] = [
     ("clusters", "changed_at"),
     ("clusters", "late_at"),
@@ -21,7 +21,7 @@ const COLUMNS: [(&str, &str); 6] = [
 impl MigrationTrait for Migration {
     async fn up(&self, manager: &SchemaManager) -> Result<(), DbErr> {
         for (table, column) in COLUMNS {
-            // What was there before arrived before anything that is followed.
+            // Existing rows arrived before any subscription began.
             add_column(manager, table, schema::big_integer(column), "0").await?;
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! What was noticed of clusters, and what of it an account does not want to be told.
+//! Flags of clusters, and the flags an account has muted.
 
 use sea_orm_migration::{prelude::*, schema};
 
@@ -44,7 +44,8 @@ impl MigrationTrait for Migration {
                 .take(),
         )
         .await?;
-        // Those that last come last in it. It is written when a flag comes and when it goes, and not by reports.
+        // Active flags come last in this index. It is written only when a flag is raised or cleared, not
+        // by reports.
         manager
             .create_index(
                 Index::create()

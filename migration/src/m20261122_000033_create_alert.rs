@@ -1,4 +1,4 @@
-//! Whom an account wants to be told of what, what it was told, and what is still to be sent.
+//! Alert rules, alerts, and the outbox of messages.
 
 use sea_orm_migration::{prelude::*, schema};
 
@@ -7,7 +7,7 @@ use crate::tenant::{self, belongs_to_account, one_of};
 #[derive(DeriveMigrationName)]
 pub(crate) struct Migration;
 
-/// Ties a table's rows to a rule of the same account, and lets them go with it.
+/// Ties a table's rows to a rule of the same account. Deleting the rule deletes them.
 fn belongs_to_rule(table: &'static str) -> ForeignKeyCreateStatement {
     ForeignKey::create()
         .name(format!("{table}_rule_fkey"))
@@ -39,7 +39,7 @@ impl MigrationTrait for Migration {
                 .col(schema::big_integer("created_at"))
                 .col(schema::big_integer("changed_at"))
                 .col(schema::uuid("changed_by"))
-                // Where to send it, and the secret it is signed with.
+                // The targets and the signing secret.
                 .col(schema::big_integer("key_id"))
                 .col(schema::blob("sealed"))
                 .primary_key(Index::create().col("account_id").col("id"))
@@ -81,7 +81,7 @@ impl MigrationTrait for Migration {
                 .col(schema::big_integer("attempts"))
                 .col(schema::big_integer_null("ended_at"))
                 .col(schema::text_null("last_error"))
-                // Where it goes, and what it says.
+                // The recipient and the content.
                 .col(schema::big_integer("key_id"))
                 .col(schema::blob("sealed"))
                 .primary_key(Index::create().col("account_id").col("id"))

@@ -1,4 +1,4 @@
-//! Performance reports that people store, in pieces: none of them is read or written as a whole.
+//! Performance reports that users store, in chunks: none is read or written as a whole.
 
 use sea_orm_migration::{prelude::*, schema};
 

@@ -1,5 +1,5 @@
-//! Where rows lie. One database has them all; Citus spreads them over machines when it is told how, which has to be before
-//! another table refers to them.
+//! Placement of tables. A single database holds all rows. Citus distributes them over machines, which
+//! must be set up before other tables refer to a table.
 
 use sea_orm_migration::{
     prelude::*,
@@ -9,16 +9,16 @@ use sea_orm_migration::{
     },
 };
 
-/// Where a table's rows lie if there are several machines.
+/// The placement of a table's rows on several machines.
 #[derive(Clone, Copy)]
 pub(crate) enum Placement {
-    /// With all else of their account.
+    /// Together with the other rows of the account.
     WithAccount,
-    /// A copy on each machine.
-    Everywhere,
+    /// As a copy on each machine.
+    ReferenceCopy,
 }
 
-/// Makes a table and says where its rows lie.
+/// Creates a table and sets its placement.
 pub(crate) async fn create(
     manager: &SchemaManager<'_>,
     table: TableCreateStatement,
@@ -32,7 +32,7 @@ pub(crate) async fn create(
     distribute(manager, &name, placement).await
 }
 
-/// Says where a table's rows lie.
+/// Sets the placement of a table.
 pub(crate) async fn distribute(
     manager: &SchemaManager<'_>,
     table: &str,
@@ -41,7 +41,7 @@ pub(crate) async fn distribute(
     if !is_distributed(manager).await? {
         return Ok(());
     }
-    // What belongs to one account lies on one machine, whichever table it is in, so that it can refer to each other.
+    // All rows of an account are on one machine, so that foreign keys between its tables work.
     let statement = match placement {
         Placement::WithAccount if table == "clusters" => {
             "SELECT create_distributed_table('clusters', 'account_id', colocate_with => 'none')".to_owned()
@@ -49,13 +49,13 @@ pub(crate) async fn distribute(
         Placement::WithAccount => {
             format!("SELECT create_distributed_table('{table}', 'account_id', colocate_with => 'clusters')")
         }
-        Placement::Everywhere => format!("SELECT create_reference_table('{table}')"),
+        Placement::ReferenceCopy => format!("SELECT create_reference_table('{table}')"),
     };
     manager.get_connection().execute_unprepared(&statement).await?;
     Ok(())
 }
 
-/// Whether the database spreads tables over machines.
+/// Returns true if the database distributes tables over machines.
 async fn is_distributed(manager: &SchemaManager<'_>) -> Result<bool, DbErr> {
     if manager.get_database_backend() != DatabaseBackend::Postgres {
         return Ok(false);

@@ -1,18 +1,20 @@
-//! The shapes reference tables share: what belongs to no account, or is looked up before the account is known.
+//! Helpers for reference tables: rows that belong to no account, or are looked up before the account is
+//! known.
 
 use sea_orm_migration::prelude::*;
 
 use crate::placement::{Placement, create};
 
-/// Makes a table of which a distributed database keeps a copy on each machine: small, and seldom written.
+/// Creates a table with a copy on each machine of a distributed database. The table should be small and
+/// seldom written.
 pub(crate) async fn create_table(
     manager: &SchemaManager<'_>,
     table: TableCreateStatement,
 ) -> Result<(), DbErr> {
-    create(manager, table, Placement::Everywhere).await
+    create(manager, table, Placement::ReferenceCopy).await
 }
 
-/// Ties a table's rows to their user, and lets them go with it.
+/// Ties a table's rows to their user. Deleting the user deletes them.
 pub(crate) fn belongs_to_user(table: &'static str) -> ForeignKeyCreateStatement {
     ForeignKey::create()
         .name(format!("{table}_user_fkey"))

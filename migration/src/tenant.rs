@@ -1,4 +1,4 @@
-//! The shapes every tenant table shares.
+//! Helpers for tenant tables.
 
 use sea_orm_migration::{
     prelude::*,
@@ -7,7 +7,7 @@ use sea_orm_migration::{
 
 use crate::placement::{Placement, create, distribute};
 
-/// Makes a table whose rows lie with all else of their account.
+/// Creates a table whose rows are placed with the other rows of their account.
 pub(crate) async fn create_table(
     manager: &SchemaManager<'_>,
     table: TableCreateStatement,
@@ -15,7 +15,7 @@ pub(crate) async fn create_table(
     create(manager, table, Placement::WithAccount).await
 }
 
-/// Ties a table's rows to a cluster of the same account, and lets them go with it.
+/// Ties a table's rows to a cluster of the same account. Deleting the cluster deletes them.
 pub(crate) fn belongs_to_cluster(table: &'static str) -> ForeignKeyCreateStatement {
     ForeignKey::create()
         .name(format!("{table}_cluster_fkey"))
@@ -29,7 +29,7 @@ pub(crate) fn belongs_to_cluster(table: &'static str) -> ForeignKeyCreateStateme
         .take()
 }
 
-/// Ties a table's rows to their account, and lets them go with it.
+/// Ties a table's rows to their account. Deleting the account deletes them.
 pub(crate) fn belongs_to_account(table: &'static str) -> ForeignKeyCreateStatement {
     ForeignKey::create()
         .name(format!("{table}_account_fkey"))
@@ -41,18 +41,18 @@ pub(crate) fn belongs_to_account(table: &'static str) -> ForeignKeyCreateStateme
         .take()
 }
 
-/// A text column that takes one of a few words.
+/// Returns a text column that accepts only some words.
 pub(crate) fn one_of(column: &'static str, words: &[&'static str]) -> ColumnDef {
     ColumnDef::new(column).text().not_null().check(Expr::col(column).is_in(words.iter().copied())).take()
 }
 
-/// A text column that takes one of a few words, or nothing.
+/// Returns a text column that accepts only some words, or null.
 pub(crate) fn one_of_null(column: &'static str, words: &[&'static str]) -> ColumnDef {
     ColumnDef::new(column).text().null().check(Expr::col(column).is_in(words.iter().copied())).take()
 }
 
-/// Adds a column that is never null to a table that may have rows, which get `value`. No default stays behind: what
-/// is written later says every value itself.
+/// Adds a column without nulls to a table. Existing rows get `value`. The column has no default
+/// afterwards, because later inserts specify every value.
 pub(crate) async fn add_column(
     manager: &SchemaManager<'_>,
     table: &'static str,
@@ -61,28 +61,60 @@ pub(crate) async fn add_column(
 ) -> Result<(), DbErr> {
     let name = column.get_column_name();
     let column = column.default(Expr::cust(value.to_owned())).take();
-    manager.alter_table(Table::alter().table(table).add_column(column).take()).await?;
     let database = manager.get_connection();
     if manager.get_database_backend() == DatabaseBackend::Postgres {
+        for statement in additions(table, &column)? {
+            database.execute_unprepared(&statement).await?;
+        }
         let drop = format!("ALTER TABLE {table} ALTER COLUMN {name} DROP DEFAULT");
         database.execute_unprepared(&drop).await?;
         return Ok(());
     }
-    // Rows that were there before get the value from the default until they are written.
+    manager.alter_table(Table::alter().table(table).add_column(column).take()).await?;
+    // SQLite takes the values of existing rows from the default until the rows are written.
     database.execute_unprepared(&format!("UPDATE {table} SET {name} = {name}")).await?;
     replace_in_definition(manager, table, &format!(" DEFAULT ({value})"), "").await
 }
 
-/// Whether a table has rows. Citus refuses some statements that change rows from before, whether there are any or not; and a
-/// store that lies on it has none.
+/// Returns the statements that add a column to a table of PostgreSQL. Citus accepts no constraint with a
+/// new column, so a check has a statement of its own, under the name that PostgreSQL would generate.
+fn additions(table: &'static str, column: &ColumnDef) -> Result<Vec<String>, DbErr> {
+    let add = |column: ColumnDef| {
+        Table::alter().table(table).add_column(column).take().to_string(PostgresQueryBuilder)
+    };
+    let (name, spec) = (column.get_column_name(), column.get_column_spec());
+    let mut bare = ColumnDef::new(name.clone());
+    if let Some(column_type) = column.get_column_type() {
+        bare = ColumnDef::new_with_type(name.clone(), column_type.clone());
+    }
+    if spec.nullable == Some(false) {
+        bare.not_null();
+    }
+    if let Some(default) = &spec.default {
+        bare.default(default.clone());
+    }
+    let (all, bare) = (add(column.clone()), add(bare));
+    let constraint = format!("{table}_{name}_check");
+    match all.strip_prefix(&bare).map(str::trim) {
+        Some("") => Ok(vec![bare]),
+        // PostgreSQL truncates longer names.
+        Some(check) if check.starts_with("CHECK ") && constraint.len() < 64 => {
+            Ok(vec![bare, format!("ALTER TABLE {table} ADD CONSTRAINT {constraint} {check}")])
+        }
+        _ => Err(DbErr::Migration(format!("more than a check comes with the column {table}.{name}"))),
+    }
+}
+
+/// Returns true if a table has rows. Citus rejects some statements that update existing rows, even if
+/// there are none; a database on Citus has none at this point.
 pub(crate) async fn has_rows(manager: &SchemaManager<'_>, table: &'static str) -> Result<bool, DbErr> {
     let one =
         Statement::from_string(manager.get_database_backend(), format!("SELECT 1 FROM {table} LIMIT 1"));
     Ok(manager.get_connection().query_one_raw(one).await?.is_some())
 }
 
-/// Lets a text column that takes one of a few words take one of others, which all rows have.
-pub(crate) async fn change_words(
+/// Changes the words that a text column accepts. All rows must already have one of the new words.
+pub(crate) async fn change_allowed_values(
     manager: &SchemaManager<'_>,
     (table, column): (&'static str, &'static str),
     before: &[&str],
@@ -105,8 +137,9 @@ pub(crate) async fn change_words(
     Ok(())
 }
 
-/// Changes the text that defines a table of SQLite, which has no statement for defaults and checks. Making the table
-/// anew would take the rows of all tables that refer to it along; this is the procedure the manual gives for both.
+/// Edits the definition of a table of SQLite, which has no statement for changing defaults and checks.
+/// Recreating the table would delete the rows of all tables that refer to it. SQLite's manual describes
+/// this procedure for both cases.
 async fn replace_in_definition(
     manager: &SchemaManager<'_>,
     table: &str,
@@ -128,7 +161,7 @@ async fn replace_in_definition(
             quoted(from),
             quoted(to)
         ),
-        // Other connections have to read the schema again, too.
+        // Makes other connections read the schema again.
         format!("PRAGMA schema_version = {}", version + 1),
         "PRAGMA writable_schema = RESET".to_owned(),
     ] {
@@ -137,8 +170,8 @@ async fn replace_in_definition(
     Ok(())
 }
 
-/// Makes a table whose rows go by age. On PostgreSQL it has one partition per range of `column`, which the
-/// server makes ahead of time; the default partition takes what lies in none of them.
+/// Creates a table whose rows expire by age. On PostgreSQL it is partitioned by ranges of `column`. The
+/// server creates the partitions ahead of time; the default partition takes rows that fit none of them.
 pub(crate) async fn create_partitioned(
     manager: &SchemaManager<'_>,
     table: TableCreateStatement,

@@ -1,8 +1,8 @@
-"""How long the ``coiled`` client takes to list 10,000 clusters, page by page.
+"""Measures how long the ``coiled`` client takes to list 10,000 clusters, page by page.
 
 The reference is the same client reading the same pages from a server that has nothing but them.
 Both take turns. The store is SQLite; one cluster was reported, and the others are copies of its
-rows. The client runs in a process of its own, which lists several times.
+rows. The client runs in a separate process, which lists several times.
 """
 
 import argparse
@@ -63,7 +63,7 @@ for _ in range(int(sys.argv[1])):
 
 
 def report(now):
-    """A cluster whose hour cost something."""
+    """Returns a report of a cluster with an hour that has a cost."""
     totals = {"tasks": 12_345, "tasks_succeeded": 12_000, "tasks_erred": 4, "errors": 5}
     totals |= {"compute_seconds": 123.5, "transfer_seconds": 3.25, "thread_seconds": 480.5}
     totals |= {"bytes": 9_000_000_000, "workers": 4, "peak_workers": 4, "peak_threads": 16}
@@ -90,7 +90,7 @@ def ask(server, path, body=None):
 
 
 def copy_rows(store, number):
-    """Copies of the one cluster, each a minute older than the one before, with its hour."""
+    """Copies the cluster's rows with its hour, each copy a minute older than the previous one."""
     with sqlite3.connect(store) as database:
         rows = {}
         for table in ("clusters", "usage_hours"):
@@ -116,7 +116,7 @@ def copy_rows(store, number):
 
 
 def lists(python, address, token, number, clusters, home):
-    """Seconds that each of some lists took."""
+    """Returns the seconds that each of several lists took."""
     environment = {**clean_environment(), "HOME": str(home)}
     environment |= {"DASK_COILED__SERVER": address, "DASK_COILED__TOKEN": token}
     outcome = subprocess.run(
@@ -129,7 +129,7 @@ def lists(python, address, token, number, clusters, home):
     assert outcome.returncode == 0, outcome.stderr
     lines = [line.split() for line in outcome.stdout.splitlines() if line[:1].isdigit()]
     assert [int(length) for length, _ in lines] == [clusters] * number
-    # The first one looks up who asks, too.
+    # The first list also looks up the user.
     return [float(seconds) for _, seconds in lines[1:]]
 
 
@@ -149,7 +149,7 @@ def main():
 
 
 def measure(options, home, processes):
-    # One who lists them this often has spent a minute's points in some seconds.
+    # Listing this often uses up a minute's cost quota within seconds.
     server = GalvoServer(processes, settings={"GALVO_QUERY_COST_PER_MINUTE": "1000000000"}).start()
     ask(server, "/api/v1/reports", json.dumps(report(time.time())).encode())
     server.stop()

@@ -1,7 +1,7 @@
-"""What the plugin costs a scheduler: its processor time for tiny tasks, with and without it.
+"""Measures the plugin's cost: a scheduler's CPU time for tiny tasks, with and without it.
 
-In each round two clusters, alike but for the plugin, take turns with slices of the same tasks, so
-that whatever else the machine does hits both. The time is that of the whole scheduler process,
+In each round two clusters that differ only in the plugin take turns with slices of the same tasks,
+so that other load on the machine affects both. The time is that of the whole scheduler process,
 from before the first slice until after the last, reports included.
 """
 
@@ -30,7 +30,7 @@ def increment(x):
 
 
 class Cluster:
-    """A scheduler, one worker with one thread, and a client, each a process of its own."""
+    """A scheduler, one worker with one thread, and a client, each in its own process."""
 
     def __init__(self, directory, name):
         self._file = Path(directory) / f"{name}.json"
@@ -64,7 +64,7 @@ class Cluster:
             future.release()
 
     def processor_seconds(self):
-        """Of the scheduler and of the worker, of all their threads."""
+        """Returns the CPU seconds of the scheduler and of the worker, over all their threads."""
         return tuple(_processor_seconds(process.pid) for process in self._processes)
 
     def close(self):
@@ -75,7 +75,7 @@ class Cluster:
             try:
                 process.wait(10)
             except subprocess.TimeoutExpired:
-                # A worker that has lost its scheduler may try to reach it for ever.
+                # A worker that has lost its scheduler may try to reach it forever.
                 process.kill()
                 process.wait()
 
@@ -86,7 +86,7 @@ def _processor_seconds(pid):
 
 
 def measure(directory, number, tasks, slices, server):
-    """The processor seconds of both schedulers and workers: without the plugin, and with it."""
+    """Returns the CPU seconds of both schedulers and workers: without the plugin, and with it."""
     with contextlib.ExitStack() as stack:
         clusters = []
         for name in ("without", "with"):
@@ -94,10 +94,10 @@ def measure(directory, number, tasks, slices, server):
             stack.callback(clusters[-1].close)
         galvo.register(clusters[1].client, server=server, token="a-token-of-this-benchmark")
         for cluster in clusters:
-            cluster.run(tasks // slices)  # what happens only once is no cost of tasks
+            cluster.run(tasks // slices)  # one-time costs are no cost of tasks
         before = [cluster.processor_seconds() for cluster in clusters]
         for i in range(slices):
-            # A, B, B, A, A, B … puts both in the same mean position.
+            # The order A, B, B, A, A, B … gives both the same mean position.
             for cluster in clusters if i % 2 == 0 else clusters[::-1]:
                 cluster.run(tasks // slices)
         after = [cluster.processor_seconds() for cluster in clusters]

@@ -1,4 +1,4 @@
-"""An HTTP server in a process of its own: accepts every report, and remembers how large it was."""
+"""An HTTP server in a separate process that accepts every report and records its size."""
 
 import gzip
 import json
@@ -14,7 +14,7 @@ SCALARS = (int, float, str, bool, type(None))
 class Responder:
     """Runs the server until the context ends.
 
-    ``interval_seconds`` is what it asks plugins for.
+    ``interval_seconds`` is the report interval that it requests from plugins.
     """
 
     def __init__(self, interval_seconds=15.0):
@@ -32,7 +32,7 @@ class Responder:
         self._process.wait()
 
     def reports(self):
-        """For each report its compressed and plain bytes, and the bytes and items by section."""
+        """Returns each report's compressed and plain bytes, and the bytes and items by section."""
         with urllib.request.urlopen(self.address) as response:
             return json.load(response)
 

@@ -1,11 +1,11 @@
-"""Results: said on the terminal, and kept as rows for the table of ``scripts/bench.sh``."""
+"""Benchmark results: printed, and kept as rows for the table of ``scripts/bench.sh``."""
 
 import json
 import os
 
 
 def result(benchmark, figure, reference="", ratio=None, aim="", held=None):
-    """One row of the table. ``held`` is None where there is no aim."""
+    """Adds one row to the table. ``held`` is None if there is no target."""
     row = {
         "benchmark": benchmark,
         "figure": figure,

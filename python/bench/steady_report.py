@@ -1,11 +1,11 @@
-"""What a steady report of a large cluster costs: its size, and how long it holds the event loop.
+"""Measures a steady report of a large cluster: its size, and how long it blocks the event loop.
 
-A real scheduler with the real plugin has workers that exist only as what the scheduler knows of
-them. Between two reports all of them send a heartbeat, and a few computations go on. Everything
-that the event loop runs is timed, and what the plugin has a part in is told from the rest.
+A real scheduler with the real plugin has workers that exist only in the scheduler's state. Between
+two reports all of them send a heartbeat, and a few computations progress. Everything that the event
+loop runs is timed, and the plugin's parts are separated from the rest.
 
-Times are processor time of the event loop's thread, so that a busy machine does not add to them.
-The reference, measured before every report, is to write 500 x 14 numbers as JSON.
+Times are CPU times of the event loop's thread, so that other load on the machine does not add to
+them. The reference, measured before every report, is to write 500 x 14 numbers as JSON.
 """
 
 import argparse
@@ -41,7 +41,7 @@ ACTIVITIES = (
 )  # fmt: skip
 REST = (("gather-dep", "network", "seconds"), ("gather-dep", "deserialize", "seconds"),
         ("get-data", "serialize", "seconds"), ("get-data", "network", "seconds"))  # fmt: skip
-# Where the event loop enters the plugin, apart from Dask's hooks.
+# The functions through which the event loop enters the plugin, apart from Dask's hooks.
 ENTRANCES = (
     (CoiledTelemetry, "_tick"), (CoiledTelemetry, "_delivered"), (courier.Courier, "_message"),
     (courier.Courier, "_settle"), (ledger.Ledger, "build"),
@@ -50,10 +50,10 @@ ENTRANCES = (
 
 
 class Clock:
-    """Times what the event loop runs, and the parts of the plugin within it."""
+    """Times the steps of the event loop, and the plugin's parts in them."""
 
     def __init__(self):
-        self.steps = []  # processor and wall milliseconds of those with a part of the plugin
+        self.steps = []  # CPU and wall milliseconds of those with a part of the plugin
         self.parts = {}  # the longest by name
         self._inside = self._own = False
 
@@ -96,7 +96,7 @@ class Clock:
         return timed
 
     def leave_out(self):
-        """What the event loop runs now is this benchmark itself."""
+        """Marks the present step as part of the benchmark itself."""
         self._own = True
 
     def clear(self):
@@ -105,14 +105,14 @@ class Clock:
 
 
 class Comm:
-    """What a worker's connection has to be for the scheduler to take the worker in."""
+    """The part of a worker's connection that the scheduler needs to accept the worker."""
 
     async def write(self, message):
         pass
 
 
 class LargeCluster:
-    """A scheduler with workers, tasks, computations and spans, and what happens to them."""
+    """A scheduler with workers, tasks, computations and spans, and their simulated activity."""
 
     def __init__(self, scheduler, seed):
         self.scheduler = scheduler
@@ -187,7 +187,7 @@ class LargeCluster:
             )
 
     def advance(self, computations):
-        """A few tasks of each group of these computations are done."""
+        """Completes a few tasks of each group of these computations."""
         per_computation = GROUPS // COMPUTATIONS
         for computation in computations:
             first = computation * per_computation
@@ -195,7 +195,7 @@ class LargeCluster:
                 for ts in self.random.sample(tasks, FINISHED_PER_REPORT):
                     self._transition(ts, "processing")
                     self._finish(ts)
-                self._transition(tasks[0], "processing")  # the group goes on
+                self._transition(tasks[0], "processing")  # the group continues
                 self._measure(tasks[0])
         self.scheduler.log_event("progress", {"step": self.random.random()})
 
@@ -217,7 +217,7 @@ class LargeCluster:
             "host_disk_io": {"read_bps": 1e7 * r(), "write_bps": 1e7 * r()},
             "gil_contention": r() / 4,
             "num_fds": 40,
-            # What the plugin's part on workers adds.
+            # The metric that the plugin's worker part adds.
             "galvo": {
                 "disk_free_bytes": int(1e11 * r()),
                 "disk_total_bytes": 10**11,
@@ -240,7 +240,7 @@ class LargeCluster:
             plugin.transition(ts.key, start, finish, stimulus_id="s")
 
     def _measure(self, ts):
-        """The worker's fine performance metrics of a task."""
+        """Adds the worker's fine performance metrics of a task."""
         span_id, prefix = ts.group.span_id, ts.prefix.name
         data = {
             ("execute", span_id, prefix, activity, unit): self.random.random()
@@ -271,7 +271,7 @@ def reference_milliseconds(numbers):
 
 async def measure(options, clock, responder):
     settings = read_settings(responder.address, "a-token-of-this-benchmark")
-    # There are no processes of workers that one could reach.
+    # There are no worker processes to reach.
     settings.update(worker_plugin=False, interval_seconds=options.interval)
     numbers = [[random.random() for _ in range(14)] for _ in range(WORKERS)]
     references = []
@@ -286,7 +286,7 @@ async def measure(options, clock, responder):
         clock.clear()
 
         async def interval(computations):
-            """Heartbeats spread over the time until the next report has been accepted."""
+            """Spreads heartbeats over the time until the next report has been accepted."""
             count = len(responder.reports())
             clock.leave_out()
             cluster.advance(computations)
@@ -298,7 +298,7 @@ async def measure(options, clock, responder):
             while len(await asyncio.to_thread(responder.reports)) == count:
                 await asyncio.sleep(0.1)
 
-        # The first reports tell everything. Steady is what follows once all spans have settled.
+        # The first reports contain everything. The steady state begins once all spans have settled.
         for _ in range(math.ceil(WARM_UP_SECONDS / options.interval)):
             await interval(range(options.active))
         first, first_reports = list(clock.steps), len(responder.reports())

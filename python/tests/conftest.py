@@ -10,6 +10,7 @@ from fake_api import FakeApi
 from fake_galvo import TOKEN, FakeGalvo, HungServer
 
 from galvo.client import transport
+from galvo.client.remembered import MEMORY
 
 
 @pytest.fixture
@@ -28,16 +29,20 @@ def hung():
 
 
 @pytest.fixture(autouse=True)
-def plain_configuration():
-    """Settings of the machine the tests run on play no part."""
+def plain_configuration(monkeypatch):
+    """Isolates tests from the settings of the machine."""
+    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
     settings = {"galvo": {}, "coiled": {}, "distributed.scheduler.worker-saturation": 1.1}
     with dask.config.set(settings):
         yield
+    MEMORY.forget()
 
 
 @pytest.fixture(autouse=True)
 def propagated_logs(monkeypatch):
-    """Older releases of Dask keep the messages of their loggers from pytest."""
+    """Older releases of Dask do not propagate their loggers' messages to pytest."""
     monkeypatch.setattr(logging.getLogger("distributed"), "propagate", True)
 
 
@@ -67,7 +72,7 @@ def local_cluster(**kwargs):
 
 
 def on_loop(cluster, function):
-    """Runs the function where the scheduler runs, and returns what it returns."""
+    """Runs the function on the scheduler's event loop, and returns its result."""
     result, done = [], threading.Event()
 
     def call():
@@ -89,11 +94,8 @@ def wait_until(condition, timeout=15):
 
 
 @pytest.fixture
-def api(plain_configuration, monkeypatch):
-    """A server that answers as the test tells it to, which Dask's configuration names."""
-    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
-        monkeypatch.delenv(name, raising=False)
-        monkeypatch.delenv(name.upper(), raising=False)
+def api(plain_configuration):
+    """A server with preset responses, which Dask's configuration names."""
     fake = FakeApi()
     with dask.config.set({"galvo.server": fake.address, "galvo.token": API_TOKEN}):
         yield fake
@@ -102,5 +104,5 @@ def api(plain_configuration, monkeypatch):
 
 @pytest.fixture
 def impatient(monkeypatch):
-    """What is tried again is tried at once."""
+    """Retries have almost no delay."""
     monkeypatch.setattr(transport, "FIRST_PAUSE_SECONDS", 0.001)

@@ -1,4 +1,4 @@
-"""A server that answers as it is told, and remembers what it was asked."""
+"""A server with preset responses that records its requests."""
 
 import json
 import threading
@@ -12,7 +12,7 @@ TOKEN = "seal-9d81c0ffee-secret"
 class Request(NamedTuple):
     method: str
     path: str
-    headers: Mapping  # whatever the case of the names
+    headers: Mapping  # with case-insensitive names
     body: bytes
 
     @property
@@ -30,26 +30,26 @@ class Answer(NamedTuple):
     headers: dict = {}  # noqa: RUF012
 
 
-# The connection ends without an answer.
+# The connection ends without a response.
 NOTHING = None
 
 
 def data(value, status=200, **headers):
-    """What GraphQL answers with."""
+    """Returns a GraphQL response with data."""
     headers = {name.replace("_", "-"): value for name, value in headers.items()}
     body = json.dumps({"data": value}).encode()
     return Answer(status, body, {"Content-Type": "application/json", **headers})
 
 
 def errors(*codes, data=None, status=200, **headers):
-    """What it answers with when something is wrong."""
+    """Returns a GraphQL response with errors."""
     headers = {name.replace("_", "-"): value for name, value in headers.items()}
     found = [{"message": f"it is {code}", "extensions": {"code": code}} for code in codes]
     return Answer(status, json.dumps({"errors": found, "data": data}).encode(), headers)
 
 
 class FakeApi:
-    """``answers`` are taken one after the other; the last one is given again and again.
+    """``answers`` are used one after the other; the last one is repeated.
 
     Each is an ``Answer``, NOTHING, or a function of the request that returns one of them.
     """
@@ -87,7 +87,7 @@ class FakeApi:
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True
-        # Clients that hang up are what some tests are about.
+        # Some tests are about clients that disconnect.
         self._server.handle_error = lambda *_: None
         threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
 
@@ -107,7 +107,7 @@ class FakeApi:
 
 
 def pages_of(rows, size=None, name="list"):
-    """Answers like a list of an account: pages by the position of the cursor."""
+    """Returns pages of a list of an account, by the position of the cursor."""
 
     def answer(request):
         asked = request.variables

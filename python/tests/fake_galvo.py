@@ -1,4 +1,4 @@
-"""A Galvo server small enough to read: checks reports strictly, keeps the newest of each row."""
+"""A minimal Galvo server that validates reports strictly and keeps the newest rows."""
 
 import contextlib
 import gzip
@@ -13,8 +13,9 @@ import uuid
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 TOKEN = "seal-2f1c9d7a40"
+SCHEDULER_TOKEN = "otter-8b02e6d1c9"  # the token it is exchanged for
 STATES = set("released waiting no-worker queued processing memory erred forgotten".split())
-# The most items of each section in one report.
+# The largest number of items of each section in one report.
 MOST = {
     "computations": 1000,
     "task_groups": 5000,
@@ -33,7 +34,7 @@ MOST = {
     "usage": 100,
 }
 
-# What tells the rows of a section apart.
+# The key of each section's rows.
 KEYS = {
     **{
         kind: operator.itemgetter("id")
@@ -48,7 +49,7 @@ KEYS = {
     "code": operator.itemgetter("hash"),
     "usage": operator.itemgetter("hour"),
 }
-# Of states the server keeps the newest; the other rows never change.
+# Of these the server keeps the newest version; all other rows are immutable.
 CHANGING = ("computations", "task_groups", "workers", "clients", "spans", "fine_metrics", "usage")
 METRICS_OF_BOTH = (
     "memory_process_bytes memory_managed_bytes memory_unmanaged_bytes memory_spilled_bytes"
@@ -78,7 +79,7 @@ class Invalid(Exception):
 
 
 def check(report):
-    """Raises Invalid with a JSON pointer unless the report is exactly what the protocol allows."""
+    """Raises Invalid with a JSON pointer unless the report conforms exactly to the protocol."""
 
     def need(condition, pointer):
         if not condition:
@@ -187,7 +188,33 @@ def check(report):
     keys(report["dropped"], "/dropped", " ".join(MOST))
     for i, row in enumerate(report["computations"]):
         at = f"/computations/{i}"
-        keys(row, at, "id started_at stopped_at state task_group_ids code span_ids")
+        keys(
+            row,
+            at,
+            "id started_at stopped_at state task_group_ids code span_ids",
+            "task_group_shares",
+        )
+        shares = row.get("task_group_shares", [])
+        need(len(shares) <= 1000, at + "/task_group_shares")
+        groups = [share["task_group_id"] for share in shares]
+        need(len(set(groups)) == len(groups), at + "/task_group_shares")
+        for share in shares:
+            at_share = at + "/task_group_shares"
+            keys(
+                share,
+                at_share,
+                "task_group_id joint states tasks tasks_succeeded tasks_erred tasks_retried"
+                " durations bytes",
+            )
+            identifier(share["task_group_id"], at_share)
+            need(type(share["joint"]) is bool, at_share)
+            need(set(share["states"]) <= STATES, at_share)
+            numbers = [v for k, v in share.items() if k.startswith("tasks") or k == "bytes"]
+            for value in [*numbers, *share["states"].values()]:
+                integer(value, at_share)
+            need(sum(share["states"].values()) == share["tasks"], at_share)
+            for value in share["durations"].values():
+                seconds(value, at_share)
         stacks(row["code"], at + "/code")
         need(len(row["span_ids"]) <= 100, at + "/span_ids")
         for link in row["span_ids"]:
@@ -235,10 +262,10 @@ def check(report):
         keys(
             row,
             at,
-            "id at key task_group_id computation_id type message traceback worker origin retries",
-            "span_id worker_id",
+            "id at key task_group_id computation_id type message traceback worker retries",
+            "origin span_id worker_id",
         )
-        need(row["origin"] in ("user", "dask"), at + "/origin")
+        need(row.get("origin") in ("user", "dask", None), at + "/origin")
         integer(row["retries"], at + "/retries")
         identifier(row.get("span_id"), at + "/span_id", optional=True)
         identifier(row.get("worker_id"), at + "/worker_id", optional=True)
@@ -402,7 +429,8 @@ def check(report):
         need(row["repeated"] >= 1, at + "/repeated")
     for i, row in enumerate(report.get("usage", [])):
         at = f"/usage/{i}"
-        keys(row, at, "hour " + SUMS_OF_HOUR, "functions idle_seconds " + MEASURED_OF_HOUR)
+        optional_sums = "functions idle_seconds observed_seconds " + MEASURED_OF_HOUR
+        keys(row, at, "hour " + SUMS_OF_HOUR, optional_sums)
         measured = [name in row for name in MEASURED_OF_HOUR.split()]
         need(all(measured) or not any(measured), at)
         for name, value in row.items():
@@ -410,7 +438,7 @@ def check(report):
                 seconds(value, f"{at}/{name}")
             elif name != "functions":
                 integer(value, f"{at}/{name}")
-        # The clock of the scheduler is not far from that of the server.
+        # The scheduler's clock must be close to the server's.
         need(abs(row["hour"] * 3600 - report["sent_at"]) < 100 * 86400, at + "/hour")
         need(len(row.get("functions") or []) <= 1000, at + "/functions")
         for function in row.get("functions") or []:
@@ -427,13 +455,14 @@ def check(report):
 
 
 class Rows:
-    """What the server has in its tables: the newest of each state, the first of each fact."""
+    """The server's tables: the newest version of each state, the first of each immutable row."""
 
     def __init__(self):
         self.cluster = (0, None)
         self.receipt = (0, None)
         self.tables = {kind: {} for kind in MOST}
         self.links = set()
+        self.shares = {}  # of computations in task groups, each with its sequence
         self.changed_facts = []
 
     def apply(self, report):
@@ -454,17 +483,21 @@ class Rows:
                     self.changed_facts.append((kind, before[1], row))
         for row in report["computations"]:
             self.links.update((row["id"], group) for group in row["task_group_ids"])
+            for share in row.get("task_group_shares", []):
+                key = (row["id"], share["task_group_id"])
+                if sequence > self.shares.get(key, (0, None))[0]:
+                    self.shares[key] = (sequence, share)
 
     def __getattr__(self, kind):
-        """The rows of a section, each with the sequence it was written from."""
+        """Returns the rows of a section, each with the sequence of its report."""
         if kind.startswith("_") or kind == "tables" or kind not in self.tables:
             raise AttributeError(kind)
         return self.tables[kind]
 
     def values(self):
-        """Everything but the sequences, which depend on how often a report had to be repeated.
+        """Returns everything except the sequences, which depend on the number of repeats.
 
-        Dask keeps dependencies in sets, so their order means nothing.
+        Dask keeps dependencies in sets, so their order has no meaning.
         """
         return {
             **{
@@ -475,15 +508,20 @@ class Rows:
                 key: {**row, "dependencies": set(row["dependencies"])}
                 for key, (_, row) in self.task_groups.items()
             },
+            "computations": {
+                key: {name: row[name] for name in row if name != "task_group_shares"}
+                for key, (_, row) in self.computations.items()
+            },
             "links": self.links,
+            "shares": {key: share for key, (_, share) in self.shares.items()},
         }
 
 
 class FakeGalvo:
-    """Serves on a port of its own until closed.
+    """Serves on a separate port until closed.
 
-    ``answers`` holds functions of a report, used up one by one, each giving (status, headers,
-    object) or None for the ordinary answer. ``source`` is offered as the preload.
+    ``answers`` holds functions of a report that are used up one by one. Each returns (status,
+    headers, object), or None for the regular response. ``source`` is served as the preload.
     """
 
     def __init__(self, interval=0.5):
@@ -495,6 +533,11 @@ class FakeGalvo:
         self.reports = []
         self.accepted = []
         self.requests = []
+        # Headers and bodies of token exchanges, and their result: a status other than 201 applies
+        # to all of them, such as 404 of a server without the exchange.
+        self.exchanges = []
+        self.exchange_status, self.exchange_code = 201, "NOT_FOUND"
+        self.scopes = 200, {}, {"data": {"viewer": {"scopes": ["INGEST", "READ", "ADMIN"]}}}
         self.invalid = []
         self.answers = []
         self.always = None
@@ -544,8 +587,13 @@ class FakeGalvo:
         def refuse_constant(name):
             raise Invalid("the number " + name)
 
+        if path.endswith("/api/v1/scheduler-tokens"):
+            return self.exchange(headers, json.loads(body))
         with self.lock:
             self.requests.append((path, headers))
+            if path.endswith("/graphql"):
+                self.lock.notify_all()
+                return self.scopes
             try:
                 report = json.loads(body.decode("utf-8"), parse_constant=refuse_constant)
                 check(report)
@@ -567,6 +615,22 @@ class FakeGalvo:
             self.lock.notify_all()
             return answer
 
+    def exchange(self, headers, body):
+        token = headers["Authorization"].partition(" ")[2]
+        with self.lock:
+            self.exchanges.append((headers, body))
+            self.lock.notify_all()
+            refusal = self.answers[0](None) if self.answers and token != TOKEN else None
+            if refusal is not None and refusal[0] == 401:  # as for its reports
+                del self.answers[0]
+                return refusal
+            if self.exchange_status != 201:
+                return self.exchange_status, {}, {"message": "no", "code": self.exchange_code}
+            made = SCHEDULER_TOKEN
+            if len(self.exchanges) > 1:
+                made += str(len(self.exchanges))
+            return 201, {}, {"token": made, "scopes": ["ingest"]}
+
     def acknowledgement(self, report, **changes):
         return {
             "acknowledged": report["sequence"],
@@ -582,7 +646,7 @@ class FakeGalvo:
         }
 
     def wait_for(self, condition, timeout=15):
-        """Waits until the condition holds, which is looked at after each request."""
+        """Waits until the condition holds, which is checked after each request."""
         with self.lock:
             if not self.lock.wait_for(condition, timeout):
                 raise AssertionError("the server did not get to see what was expected")
@@ -606,7 +670,7 @@ class FakeGalvo:
 
 
 class HungServer:
-    """Accepts connections and never answers."""
+    """Accepts connections and never responds."""
 
     def __init__(self):
         self._socket = socket.socket()

@@ -1,4 +1,4 @@
-"""Stand-ins for the parts of a scheduler that the plugin looks at, driven step by step."""
+"""Stand-ins for the parts of a scheduler that the plugin uses, driven step by step."""
 
 import random
 from contextlib import contextmanager
@@ -9,7 +9,7 @@ from galvo.plugin import CoiledTelemetry, Ledger
 
 
 class Group:
-    """A TaskGroup: hashed by identity, and names recur."""
+    """A TaskGroup: hashed by identity, with recurring names."""
 
     def __init__(self, name):
         self.name = name
@@ -32,12 +32,12 @@ class Group:
 
 
 def task_state(key, group, state, nbytes=-1):
-    """A TaskState, which has the size that its result had last."""
+    """Returns a TaskState with the size of its last result."""
     return SimpleNamespace(key=key, group=group, state=state, retries=0, nbytes=nbytes)
 
 
 class Scheduler:
-    """Has tasks, task groups and computations, and calls a plugin's hooks as Dask does."""
+    """Has tasks, task groups and computations, and calls a plugin's hooks like Dask."""
 
     id = "Scheduler-stand-in"
 
@@ -62,7 +62,7 @@ class Scheduler:
         return not any(g.states.get(s) for g in self.task_groups.values() for s in busy)
 
     def submit(self, *names, tasks=1, dependencies=()):
-        """A graph with so many tasks in each group; returns the groups."""
+        """Submits a graph with ``tasks`` tasks in each group; returns the groups."""
         if self.is_idle or not self.computations:
             id_ = UUID(self.new_id())
             self.computations.append(SimpleNamespace(id=id_, start=self.clock, groups=set()))
@@ -85,7 +85,7 @@ class Scheduler:
         return groups
 
     def scatter(self, name):
-        """Data from a client: a group that no hook mentions."""
+        """Adds a client's data: a group that no hook mentions."""
         key = (name, self.new_id())
         group = self.task_groups.setdefault(name, Group(name))
         self.tasks[key] = task_state(key, group, "memory", 8)
@@ -95,7 +95,7 @@ class Scheduler:
         task = self.tasks[key]
         start, task.state = task.state, finish
         task.group.move(start, finish)
-        if stimulus_id is not None:  # the older releases tell none
+        if stimulus_id is not None:  # the older releases pass none
             kwargs["stimulus_id"] = stimulus_id
         self.plugin.transition(key, start, finish, **kwargs)
         states = task.group.states
@@ -114,14 +114,17 @@ class Scheduler:
         group.nbytes_total += nbytes
         self.tasks[key].nbytes = nbytes
         group.types.add("int")
-        self.transition(key, "memory", nbytes=nbytes, typename="int")
+        ran = [{"action": "compute", "start": begun, "stop": self.clock}]
+        if self.tasks[key].state != "processing":  # results come from this state
+            self.transition(key, "processing")
+        self.transition(key, "memory", nbytes=nbytes, typename="int", startstops=ran)
 
     def fail(self, key, text="ValueError('boom')", **kwargs):
         kwargs.setdefault("traceback_text", "  File ...\n")
         self.transition(key, "erred", cause=key, exception_text=text, worker="tcp://w:1", **kwargs)
 
     def retry(self, key, stimulus_id="task-erred-1"):
-        """An attempt fails that is not the last one."""
+        """Fails an attempt that is not the last one."""
         self.transition(key, "processing", stimulus_id=stimulus_id and "s")
         self.tasks[key].retries -= 1
         self.transition(key, "released", stimulus_id=stimulus_id)
@@ -134,13 +137,13 @@ class Scheduler:
         self.transition(key, "forgotten")
 
     def give_up(self, key):
-        """Nobody wants it any more. Dask goes by way of "released", whatever it was."""
+        """Cancels a task. Dask releases it first, whatever its state was."""
         if self.tasks[key].state != "released":
             self.transition(key, "released")
         self.forget(key)
 
     def finish(self, *groups):
-        """Computes all that waits in these groups and forgets them."""
+        """Computes all waiting tasks in these groups, and forgets them."""
         for key in self.keys(*groups):
             self.compute(key)
         for key in self.keys(*groups):
@@ -154,7 +157,7 @@ class Scheduler:
         ]
 
     def succeed(self, told=None, **settings):
-        """Another plugin's ledger goes on from the one there is, or from what that has told."""
+        """Continues with another plugin's ledger, from the present state or the given one."""
         if told is None:
             self.read()
             told = self.ledger.bequeath(self)
@@ -166,7 +169,7 @@ class Scheduler:
 
     @contextmanager
     def unheard(self):
-        """What happens meanwhile is heard by no plugin, and found by the one that comes after."""
+        """Runs a block without a plugin, followed by a successor that must catch up."""
         self.read()
         told = self.ledger.bequeath(self)
         self.plugin._ledger = None
@@ -178,6 +181,6 @@ class Scheduler:
 
 
 def message(report):
-    """The items of a report, as the server gets them."""
+    """Returns the items of a report as the server receives them."""
     message = {kind: [body for _, body in taken] for kind, taken in report.items.items()}
     return {"sequence": report.sequence, "cluster": {}, "receipt": {}, **message}

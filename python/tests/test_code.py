@@ -72,7 +72,7 @@ def test_stacks_are_described_and_each_snippet_is_sent_once(context, snippets):
 
 
 def test_whatever_dask_puts_there_is_survived(context, snippets):
-    ToPickle = type("ToPickle", (), {})  # what some releases have where processes are shared
+    ToPickle = type("ToPickle", (), {})  # the wrapper of some releases in shared processes
     wrapped, within = ToPickle(), ToPickle()
     wrapped.data, within.data = (frame("a"),), frame("b")
     stacks = ["plain", wrapped, (within,), None, 1, (), (object(), "text"), ((1, 2, 3, 4),)]
@@ -107,7 +107,7 @@ def test_secrets_are_taken_out_before_the_hash_is_made(context, snippets):
     (body,) = queued(context)
     assert "hunter2" not in body["text"] and body["text"].startswith("def load():\n    token = ")
     assert described["hash"] == sha(body["text"])
-    # Texts that differ in their secret only are one snippet.
+    # Texts that differ only in their secret are one snippet.
     ((again,),) = snippets.frames([(frame(text.replace("hunter2", "swordfish")),)])
     assert again["hash"] == described["hash"] and queued(context) == []
 
@@ -176,3 +176,103 @@ def test_the_code_of_dask_is_that_of_the_callers(context, snippets, what, proces
         first = inspect.getsourcelines(function)[1]
         assert described["line"] == first + described["relative_line"]
     assert len(bodies) == 2
+
+
+MODULE = "".join(f"value_{number} = {number}\n" for number in range(1, 41))
+
+
+def texts(context):
+    return {body["hash"]: body["text"] for body in queued(context)}
+
+
+def test_of_a_module_the_lines_around_the_call_are_sent(context, snippets):
+    ((described,),) = snippets.frames([(frame(MODULE, 20, 19, "/home/ada/script.py"),)])
+    ((text),) = texts(context).values()
+    expected = [f"value_{number} = {number}" for number in range(15, 26)]
+    assert text.split("\n") == ["# lines 15-25 of script.py", *expected]
+    assert described == {
+        "hash": sha(text),
+        "file": "/home/ada/script.py",
+        "line": 20,
+        "relative_line": 6,
+    }
+    assert text.split("\n")[described["relative_line"]] == "value_20 = 20"
+    # Another call in the same file is another snippet, and a repeated one is sent once.
+    ((again,), (other,)) = snippets.frames(
+        [(frame(MODULE, 20, 19, "/home/ada/script.py"),), (frame(MODULE, 2, 1, "script.py"),)]
+    )
+    assert again == described
+    (text,) = texts(context).values()
+    assert text.split("\n")[0] == "# lines 1-7 of script.py" and other["relative_line"] == 2
+    assert text.split("\n")[2] == "value_2 = 2"
+
+
+@pytest.mark.parametrize(
+    "text, line, relative_line",
+    [
+        (MODULE, 40, 39),
+        (MODULE, 40, 40),  # in releases that count from 0
+        ("\n# about\n" + MODULE, 42, 39),  # or from the first statement
+        ("def f():\n    pass\n" + MODULE, 42, 41),  # a module that begins with a function
+        ("@decorated\ndef f():\n    pass\n" + MODULE, 43, 42),
+        ("# about\n" * 40 + "x.compute()\n", 41, 40),
+    ],
+)
+def test_no_more_of_it_is_sent_whatever_it_begins_with(
+    context, snippets, text, line, relative_line
+):
+    ((described,),) = snippets.frames([(frame(text, line, relative_line),)])
+    (sent,) = texts(context).values()
+    lines = text.rstrip("\n").split("\n")
+    assert sent.split("\n") == [f"# lines {line - 5}-{line} of work.py", *lines[line - 6 : line]]
+    assert sent.split("\n")[described["relative_line"]] == lines[line - 1]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def f():\n" + "    x = 1\n" * 30 + "    x.compute()\n",
+        "    @decorated(\n        1\n    )\n    async def f():\n" + "        x = 1\n" * 30,
+        'def f():\n    """Text\nat the margin\n"""\n' + "    x = 1\n" * 30 + "# a comment\n",
+        "class C:\n" + "    x = 1\n" * 30,
+    ],
+)
+def test_functions_and_classes_are_sent_whole(context, snippets, text):
+    ((described,),) = snippets.frames([(frame(text, 140, 31),)])
+    assert texts(context) == {sha(text): text}
+    assert described["relative_line"] == 31
+
+
+def test_of_code_whose_call_is_nowhere_nothing_is_sent(context, snippets):
+    # From the oldest releases, and a cell that replaced another file.
+    for stack in (MODULE, (frame(MODULE, 99, 98),), (frame(MODULE, 140, 3),)):
+        ((described,),) = snippets.frames([stack])
+        assert described["hash"] == sha(code.UNPLACED) and described["relative_line"] == 0
+    assert list(texts(context).values()) == [code.UNPLACED]
+    # A statement with a lambda, or a short cell.
+    ((described,),) = snippets.frames([(frame("f = lambda: x.compute()\n", 140, 0),)])
+    assert list(texts(context).values()) == ["f = lambda: x.compute()\n"]
+
+
+@pytest.mark.parametrize(
+    "before, secret, behind",
+    [
+        (
+            'key = """-----BEGIN PRIVATE KEY-----\n',
+            "MIIEvQIBADANBg\n" * 30,
+            '-----END PRIVATE KEY-----"""\n',
+        ),
+        ('token = """\n' + "\n" * 20, "hunter2hunter2\n" * 5, '"""\n'),
+        ("x = 1\n" * 20 + "password=\n", "hunter2!\n" * 1, ""),
+    ],
+)
+def test_a_secret_that_begins_before_these_lines_is_known(
+    context, snippets, before, secret, behind
+):
+    text = before + secret + behind + "y = 2\nx.compute()\nz = 3\n" + "w = 4\n" * 20
+    call = text.split("\n").index("x.compute()")
+    ((described,),) = snippets.frames([(frame(text, call + 1, call),)])
+    (sent,) = texts(context).values()
+    assert "hunter2" not in sent and "MIIE" not in sent
+    assert sent.split("\n")[described["relative_line"]] == "x.compute()"
+    assert sent.endswith("x.compute()\nz = 3\nw = 4\nw = 4\nw = 4\nw = 4")

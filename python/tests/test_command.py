@@ -1,4 +1,4 @@
-"""The command: what it prints, how it ends, and what it never shows."""
+"""The command: its output, its exit status, and its secrecy."""
 
 import io
 import json
@@ -7,6 +7,8 @@ import re
 import stat
 import subprocess
 import sys
+import time
+from datetime import datetime, timezone
 from pathlib import Path
 
 import dask
@@ -17,15 +19,16 @@ from test_login import ASKED, WHO, home  # noqa: F401
 from test_watch import CLOSED, FakeLogs, of, snapshot
 
 import galvo
+from galvo.client import transport
 from galvo.client.report import QUESTIONS
-from galvo.command import COMMANDS, main, server
+from galvo.command import COMMANDS, clusters, main, server
 
 FORBIDDEN = errors("FORBIDDEN")
 
 
 @pytest.fixture
 def run(capsys):
-    """Runs the command: its status, what it printed, and what it complained of."""
+    """Runs the command, and returns its status, stdout and stderr."""
 
     def run(*arguments):
         status = main([str(argument) for argument in arguments])
@@ -39,7 +42,7 @@ def run(capsys):
 
 @pytest.fixture
 def typed(monkeypatch):
-    """What somebody types on a terminal, or pipes in without one."""
+    """Sets the input, typed on a terminal or piped."""
 
     def typed(text, is_terminal=True):
         stream = io.StringIO(text)
@@ -188,14 +191,32 @@ def report(**changes):
             {"label": "No number", "value": None, "unit": None},
         ],
     }
-    unknown = {**answer, "verdict": "UNKNOWN", "confidence": "ESTIMATED", "evidence": []}
-    answers = {name: unknown for name, _ in QUESTIONS}
+    unknown = {
+        **answer,
+        "verdict": "UNKNOWN",
+        "headline": "There is nothing to compare it with.",
+        "value": None,
+        "unit": None,
+        "confidence": "NOT_COLLECTED",
+        "evidence": [],
+    }
+    answers = {
+        **{name: {**unknown, "headline": f"Nothing of {name}."} for name, _ in QUESTIONS},
+        **{name: unknown for name in ("whatChanged", "slower", "scaling")},
+        "cost": {
+            **unknown,
+            "headline": "It cost 0.0005 USD, estimated.",
+            "value": 0.0005,
+            "unit": "USD",
+            "confidence": "ESTIMATED",
+        },
+    }
     totals = {
         "tasksSucceeded": 5,
         "tasksErred": 2,
         "peakWorkers": 1,
         "peakThreads": 2,
-        "clusterSeconds": 120.0,
+        "threadSeconds": 120.0,
     }
     return snapshot(
         user={"name": "<i>ada"},
@@ -236,11 +257,27 @@ def test_a_report_as_a_text(api, run):
         "    - Busy: 25%",
         "    - Held: 1 min 33 s",
         "    - No number",
-        "How much did that cost me? [unknown, estimated]",
+        "How much did that cost me? [estimated]",
     ):
         assert line in out.splitlines()
     for question in dict(QUESTIONS).values():
         assert question in out
+
+
+def test_questions_with_the_same_answer_are_one_line(api, run):
+    api.answers = [of(KEY), of(report())]
+    lines = run("report", 12)[1].splitlines()
+    place = lines.index(
+        "What has changed since it worked? Where is more time spent than before? Where did new"
+        " inefficiency accrue? [unknown]"
+    )
+    same = "    There is nothing to compare it with."
+    assert (lines[place + 1], lines.count(same)) == (same, 1)
+    api.answers = [of(KEY), of(report())]
+    page = galvo.report(12).html()
+    assert page.count("There is nothing to compare it with.") == 1
+    asked = ("What has changed since it worked?", "Where is more time spent than before?")
+    assert "".join(f"<div>{question}</div>" for question in asked) in page
 
 
 def test_a_report_as_a_page(api, run, tmp_path):
@@ -306,8 +343,14 @@ def test_what_goes_wrong_is_a_line(api, run, answer, status, words):
         ("logs", "12", "--tail", "-1"),
         ("logs", "12", "--follow", "--interval", "0"),
         ("logs", "12", "--source", "moon"),
-        ("report",),
         ("stop",),
+        ("rate",),
+        ("rate", "set"),
+        ("rate", "set", "much"),
+        ("rate", "set", "0.05", "--from", "tomorrow"),
+        ("rate", "remove", "31.1.2026"),
+        ("clusters", "--state", "tired"),
+        ("logs", "12", "--level", "loud"),
         (),
         ("--nothing",),
     ],
@@ -323,6 +366,140 @@ def test_missing_settings_end_with_2(run, plain_configuration):
     assert status == 2 and "galvo.server" in err
     status, _, err = run("clusters", "--server", "http://galvo.example")
     assert status == 2 and "galvo.token" in err
+
+
+@pytest.mark.parametrize("command", ["report", "watch", "logs"])
+def test_the_newest_cluster_is_meant_where_none_is_named(api, run, command):
+    """-1 is the newest cluster, -2 the one before, and others have a number or a name."""
+    clusters = [
+        cluster(number, name=name) for number, name in ((14, "etl"), (13, "b"), (12, "etl"))
+    ]
+
+    def answer(request):
+        asked = request.variables
+        if "clusters(first:" in request.query:
+            return data(
+                {"viewer": {"account": {"clusters": {"nodes": clusters[: asked["first"]]}}}}
+            )
+        if "search: $name" in request.query:
+            # The server matches substrings, and this one is not an exact match.
+            return pages_of([cluster(15, name="etl-2"), *clusters])(request)
+        if "{ cluster(id: $id) { id number schedulerId } }" in request.query:
+            found = [row for row in clusters if str(row["number"]) == asked["id"]]
+            return of(found[0] if found else None)
+        if "logs(" in request.query:
+            return WordyLogs().answer(request)
+        return of(snapshot(**CLOSED) if command == "watch" else report())
+
+    api.answers = [answer]
+    for given, number in (((), 14), ((-1,), 14), ((-2,), 13), ((12,), 12), (("etl",), 14)):
+        api.requests.clear()
+        assert run(command, *given)[0] == 0
+        assert api.requests[-1].variables["id"] == f"C-{number}", given
+    status, _, err = run(command, -4)
+    assert (status, err) == (1, "galvo: there is no cluster -4 in this account, which has 3\n")
+    status, _, err = run(command, "etl-3")
+    assert status == 1 and "'etl-3' was taken for a cluster" in err
+
+
+def test_of_several_running_clusters_with_a_name_none_is_stopped(api, run):
+    rows = [cluster(14), cluster(13), cluster(12, state="CLOSED")]
+    answer = pages_of(rows)
+    api.answers = [lambda asked: answer(asked) if "list:" in asked.query else of(None)]
+    status, out, err = run("stop", "etl", "--yes")
+    assert (status, out) == (2, "")
+    assert err == "galvo: several clusters are called etl: give one of 14, 13\n"
+    assert not [request for request in api.requests if "mutation" in request.query]
+
+
+def test_of_the_clusters_with_a_name_the_one_that_runs_is_stopped(api, run):
+    rows = [cluster(14, state="CLOSED"), cluster(13)]
+
+    def answer(request):
+        if "list:" in request.query:
+            return pages_of(rows)(request)
+        if "mutation" in request.query:
+            return data({"setDesiredState": {}})
+        asked = request.variables["id"]
+        return of(snapshot() if asked == "C-13" and "durationSeconds" in request.query else None)
+
+    api.answers = [answer]
+    assert run("stop", "etl", "--yes")[0] == 0
+    assert api.requests[-1].variables == {"id": "C-13"}
+
+
+RATE = {
+    "validFrom": "2026-11-20",
+    "currency": "EUR",
+    "perThreadHour": 0.05,
+    "perGibHour": 0.0,
+    "perWorkerHour": 1.5,
+}
+
+
+def changed(*problems, rates=(RATE,)):
+    wrong = [{"message": problem} for problem in problems]
+    return data({"changed": {"account": {"costRates": list(rates)}, "userErrors": wrong}})
+
+
+def test_a_rate_is_set_shown_and_removed(api, run):
+    api.answers = [changed()]
+    options = ("--from", "2026-11-20", "--per-worker-hour", 1.5)
+    status, out, err = run("rate", "set", 0.05, "eur", *options, "--account", "team")
+    assert (status, err) == (0, "")
+    titles, line = (re.split(r" {2,}", line) for line in out.splitlines())
+    assert titles == ["FROM", "PER THREAD-HOUR", "PER GIB-HOUR", "PER WORKER-HOUR"]
+    assert line == ["2026-11-20", "0.0500 EUR", "0.00 EUR", "1.50 EUR"]
+    (request,) = api.requests
+    assert request.variables == {"input": RATE}
+    assert "setCostRate(input: $input)" in request.query
+    assert request.headers["Galvo-Account"] == "team"
+    api.answers = [data({"viewer": {"account": {"costRates": [RATE]}}})]
+    assert run("rate", "list") == (0, out, "")
+    api.answers = [changed(rates=[])]
+    assert (
+        run("rate", "remove", "2026-11-20")[1] == "There are no rates: all costs are estimated.\n"
+    )
+    assert "deleteCostRate(validFrom: $day)" in api.requests[-1].query
+    assert api.requests[-1].variables == {"day": "2026-11-20"}
+
+
+def test_a_rate_that_is_refused_is_not_set(api, run):
+    api.answers = [changed("must be three capital letters")]
+    assert run("rate", "set", 0.05, "euro") == (1, "", "galvo: must be three capital letters\n")
+    before = datetime.now(timezone.utc).date().isoformat()
+    api.answers = [FORBIDDEN]
+    status, _, err = run("rate", "set", 0.05)
+    assert status == 1 and "scope `admin`" in err
+    given = api.requests[-1].variables["input"]
+    assert given["currency"] == "USD"
+    assert before <= given["validFrom"] <= datetime.now(timezone.utc).date().isoformat()
+
+
+def test_a_token_that_is_not_good_is_not_advised_to_be_replaced_by_itself(api, run, home, typed):  # noqa: F811
+    api.answers = [errors("UNAUTHENTICATED", status=401)]
+    typed("none-of-yours\n", is_terminal=False)
+    status, out, err = run("login", "--token-stdin")
+    assert (status, out) == (1, "")
+    expected = f"galvo: {api.address} does not know this token, or not any more: nothing was kept\n"
+    assert err == expected and not home.exists()
+
+
+def test_a_wait_is_said_on_stderr(api, run, monkeypatch):
+    """A notice is printed once for each slow request, whether the server is down or hangs."""
+    monkeypatch.setattr(transport, "NOTICE_SECONDS", 0.01)
+    monkeypatch.setattr(transport, "FIRST_PAUSE_SECONDS", 0.5)
+    api.answers = [Answer(503, b""), pages_of([])]
+    status, out, err = run("clusters")
+    assert (status, out) == (0, "There are no such clusters.\n")
+    assert err == f"galvo: waiting for the server {api.address} …\n"
+
+    def slow(request):
+        time.sleep(0.3)
+        return pages_of([])(request)
+
+    api.answers = [slow]
+    assert run("clusters")[2] == err
 
 
 def test_ctrl_c_ends_with_130(api, run, monkeypatch):
@@ -372,23 +549,69 @@ def program(path, text):
     return path
 
 
-def test_commands_of_the_server_are_passed_on_to_its_program(tmp_path, monkeypatch, run):
+@pytest.fixture
+def became(tmp_path, monkeypatch):
+    """The programs that this process would have become, with their arguments and environments."""
+    calls = []
+    monkeypatch.setattr(os, "execve", lambda *call: calls.append(call))
+    # Nothing of this machine is found.
+    monkeypatch.setattr(sys, "argv", [str(tmp_path / "scripts" / "galvo")])
+    monkeypatch.setattr("sysconfig.get_path", lambda name: str(tmp_path / "scripts"))
+    monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
+    monkeypatch.delenv("GALVO_SERVER_BIN", raising=False)
+    return calls
+
+
+def test_commands_of_the_server_are_passed_on_to_its_program(tmp_path, monkeypatch, run, became):
     script = program(tmp_path / "venv" / "galvo", b"#!/usr/bin/python\n")
     binary = program(tmp_path / "bin" / "galvo", b"\x7fELF")
     monkeypatch.setenv("PATH", os.pathsep.join([str(script.parent), str(binary.parent)]))
-    became = []
-    monkeypatch.setattr(os, "execv", lambda *call: became.append(call))
     assert server.server_program() == binary
     main(["--log", "debug", "serve", "--listen", "127.0.0.1:1"])
     arguments = [str(binary), "--log", "debug", "serve", "--listen", "127.0.0.1:1"]
-    assert became.pop() == (binary, arguments)
+    assert became.pop() == (binary, arguments, dict(os.environ))
     main(["--server", "serve", "migrate"])
-    assert became == [(binary, [str(binary), "--server", "serve", "migrate"])]
+    assert became.pop()[1] == [str(binary), "--server", "serve", "migrate"]
     # Another installation of this package is not the server.
     binary.unlink()
     status, out, err = run("serve")
-    assert (status, out, len(became)) == (2, "", 1)
-    assert "no command `serve`" in err and "not on PATH" in err
+    assert (status, out, became) == (2, "", [])
+    assert err.startswith("galvo: `galvo serve` is a command of the server's own program")
+    assert "pip install 'galvo[server]'" in err and "docker exec" in err and err.count("\n") == 1
+    assert run("usr", "password") == (
+        2,
+        "",
+        "galvo: there is no command `usr`, did you mean `user`?\n",
+    )
+    assert run("xyzzy") == (2, "", "galvo: there is no command `xyzzy`: see --help\n")
+
+
+def test_the_program_of_the_wheel_comes_first(tmp_path, monkeypatch, run, became):
+    on_path = program(tmp_path / "bin" / "galvo", b"\x7fELF")
+    monkeypatch.setenv("PATH", str(on_path.parent))
+    of_wheel = program(tmp_path / "scripts" / "galvo-server", b"\x7fELF")
+    assert server.server_program() == of_wheel
+    # A variable wins, and is no setting of the program.
+    named = program(tmp_path / "elsewhere" / "galvo", b"#!/bin/sh\n")
+    monkeypatch.setenv("GALVO_SERVER_BIN", str(named))
+    monkeypatch.setenv("GALVO_LOG", "warn")
+    main(["serve"])
+    (found, arguments, environment) = became.pop()
+    assert (found, arguments) == (named, [str(named), "serve"])
+    assert environment["GALVO_LOG"] == "warn" and "GALVO_SERVER_BIN" not in environment
+    named.chmod(0o644)
+    reason = f"galvo: GALVO_SERVER_BIN names no program: {named}\n"
+    assert run("serve") == (2, "", reason)
+
+
+def test_commands_of_a_newer_program_are_passed_on(tmp_path, monkeypatch, run, became):
+    lines = ["Usage", "", "Commands:", "  serve  Run", "  mend   Mend", "", "Options:", "  tidy"]
+    script = "#!/bin/sh\n" + "".join(f"echo '{line}'\n" for line in lines)
+    newer = program(tmp_path / "scripts" / "newer", script.encode())
+    monkeypatch.setenv("GALVO_SERVER_BIN", str(newer))
+    main(["mend", "it"])
+    assert became.pop()[1] == [str(newer), "mend", "it"]
+    assert run("tidy")[0] == 2 and became == []
 
 
 def test_it_runs_as_a_module_and_leaves_quietly_when_nobody_reads(api, tmp_path):
@@ -416,3 +639,10 @@ def test_the_package_brings_the_command():
     installed = Path(sys.executable).parent / "galvo"
     told = subprocess.run([installed, "--help"], capture_output=True, text=True, check=True)
     assert all(re.search(rf"^    {name} ", told.stdout, re.MULTILINE) for name in COMMANDS)
+
+
+def test_states_are_those_of_the_schema():
+    schema = (Path(__file__).parents[2] / "schema.graphql").read_text(encoding="utf-8")
+    members = re.search(r"^enum ClusterState \{(.*?)^\}", schema, re.MULTILINE | re.DOTALL)[1]
+    states = re.findall(r"^\t([A-Z]+)$", members, re.MULTILINE)
+    assert [state.lower() for state in states] == clusters.STATES

@@ -1,4 +1,4 @@
-"""The courier against a server that answers in every way the protocol knows."""
+"""The courier with a server that gives every response of the protocol."""
 
 import asyncio
 import email.utils
@@ -12,10 +12,9 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from types import SimpleNamespace
 
 import pytest
-from distributed.scheduler import KilledWorker
+from distributed.scheduler import KilledWorker, WorkerState
 from fake_galvo import MOST, TOKEN, FakeGalvo
 from stand_ins import Scheduler
 
@@ -25,7 +24,9 @@ from galvo.plugin.courier import Courier
 from galvo.plugin.resolver import LastingResolver
 from galvo.plugin.sections import LARGEST_LIMITS, Record
 
-KILLED = pickle.dumps(KilledWorker("x", SimpleNamespace(address="tcp://w:1"), 3))
+DEAD = WorkerState.__new__(WorkerState)
+DEAD.address = "tcp://w:1"
+KILLED = pickle.dumps(KilledWorker("x", DEAD, 3))
 EMPTY = hashlib.sha256(b"").hexdigest()
 NOTHING = dict.fromkeys(MOST, 0)
 TOTALS = (
@@ -63,7 +64,8 @@ def scheduler():
 @contextmanager
 def courier_to(address, scheduler, **settings):
     settings = {
-        "server": address, "token": TOKEN, "account": "ada", "interval_seconds": 9.0, **settings
+        "server": address, "token": TOKEN, "account": "ada", "interval_seconds": 9.0,
+        "ship_token": True, **settings
     }  # fmt: skip
     courier = Courier(settings, scheduler.ledger, scheduler, describe_cluster)
     yield courier
@@ -71,7 +73,7 @@ def courier_to(address, scheduler, **settings):
 
 
 def run(galvo, scheduler, act):
-    """Lets ``act`` work with a courier on an event loop; returns what it returns."""
+    """Runs ``act`` with a courier on an event loop, and returns its result."""
 
     async def main():
         with courier_to(galvo.address, scheduler) as courier:
@@ -81,7 +83,7 @@ def run(galvo, scheduler, act):
 
 
 def deliver(galvo, scheduler, times=1):
-    """Delivers so many times; returns the pauses asked for after each."""
+    """Delivers ``times`` times, and returns the retry delay after each."""
 
     async def act(courier):
         pauses = []
@@ -164,7 +166,7 @@ def test_anything_else_backs_off_up_to_a_minute(galvo, scheduler, status):
     bounds = [2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0, 60.0]
     assert all(bound / 2 <= pause <= bound for pause, bound in zip(pauses, bounds))
     assert len(set(pauses)) == 8
-    assert {path for path, _ in galvo.requests} == {"/api/v1/reports"}  # no redirect followed
+    assert {path for path, _ in galvo.requests} == {"/api/v1/reports"}  # no redirect was followed
 
 
 @pytest.mark.parametrize(
@@ -195,11 +197,45 @@ def test_who_is_told_the_same_comes_back_at_different_times(galvo, scheduler, st
     galvo.always = answer(status, {"Retry-After": "5"})
     pauses = deliver(galvo, scheduler, 30)
     assert min(pauses) >= 5.0
-    # At first within two seconds, and in the end within a minute.
+    # At first within two seconds, and finally within a minute.
     assert all(pause <= 5.0 + max(1.25, 2.0**count) for count, pause in enumerate(pauses[:5], 1))
     late = pauses[5:]
     assert max(late) <= 65.0
     assert max(late) - min(late) > 20.0
+
+
+def test_a_quota_that_is_used_up_is_told_once_and_loses_nothing(galvo, scheduler, caplog):
+    body = {"code": "QUOTA_EXCEEDED", "message": "the account has used its daily quota of 20 GB"}
+    galvo.answers = [answer(507, {"Retry-After": "40000"}, **body)] * 3
+    scheduler.submit("x-1")
+    with caplog.at_level(logging.INFO, "distributed.galvo"):
+        *pauses, last = deliver(galvo, scheduler, 4)
+    assert all(600.0 <= pause <= 750.0 for pause in pauses)
+    assert last < 60.0
+    assert [names(report) for report in galvo.reports] == [["x-1"]] * 4
+    messages = [record.getMessage() for record in caplog.records]
+    assert len(messages) == 2, messages
+    assert "507 the account has used its daily quota of 20 GB" in messages[0]
+    assert "accepts reports again" in messages[1]
+
+
+def test_a_quota_that_is_nearly_used_up_is_told_once(galvo, scheduler, caplog):
+    daily = {"quota": "daily_bytes", "used": 90, "limit": 100}
+    odd = [None, {"quota": 1}, {"quota": "x", "used": True, "limit": 2}]
+    said = [[daily], [daily, *odd], [], [daily], "daily_bytes", None]
+    galvo.answers = [
+        lambda report, near=near: (
+            200,
+            {},
+            {"acknowledged": report["sequence"], "quotas_near": near},
+        )
+        for near in said
+    ]
+    with caplog.at_level(logging.WARNING, "distributed.galvo"):
+        deliver(galvo, scheduler, len(said))
+    texts = [record.getMessage() for record in caplog.records]
+    assert len(texts) == 2, texts
+    assert all("90 of 100 of the quota daily_bytes" in text for text in texts)
 
 
 @pytest.mark.parametrize("status", [401, 403])
@@ -210,6 +246,50 @@ def test_a_refused_token_is_tried_slowly_and_told_once(galvo, scheduler, status,
         assert all(60.0 <= pause <= 75.0 for pause in pauses)
         assert [record.levelname for record in caplog.records] == ["WARNING"]
     assert str(status) in caplog.text and TOKEN not in caplog.text
+
+
+@pytest.mark.parametrize(
+    "code, seconds",
+    [("NOT_CLUSTER_OWNER", 600.0), ("CLUSTER_QUARANTINED", 600.0), ("CLUSTER_DELETED", 3600.0)],
+)
+def test_a_cluster_of_which_nothing_is_taken_is_tried_seldom_and_told_once(
+    galvo, scheduler, code, seconds, caplog
+):
+    galvo.always = lambda report: (409, {}, {"code": code, "message": "the cluster was deleted"})
+    with caplog.at_level(logging.INFO, "distributed.galvo"):
+        pauses = deliver(galvo, scheduler, 3)
+    assert all(seconds <= pause <= 1.25 * seconds for pause in pauses)
+    (record,) = caplog.records
+    assert record.levelname == "WARNING"
+    assert record.getMessage().endswith("did not accept a report: 409 the cluster was deleted")
+
+
+def test_a_shared_cluster_is_reported_on_with_the_token_of_who_reported_it_first(galvo, scheduler):
+    def of_owner_alone(report):
+        if galvo.requests[-1][1]["Authorization"] == f"Bearer {TOKEN}":
+            return None
+        return 409, {}, {"code": "NOT_CLUSTER_OWNER", "message": "no"}
+
+    async def act():
+        verdicts = []
+        for token, times in ((TOKEN, 1), ("of-a-colleague", 2)):
+            with courier_to(galvo.address, scheduler, token=token) as courier:
+                for _ in range(times):
+                    await courier.deliver()
+                    verdicts.append((courier.verdict or {}).get("status"))
+                pause = courier.pause
+        return verdicts, pause
+
+    galvo.always = of_owner_alone
+    verdicts, pause = asyncio.run(act())
+    # None is the state for which a registering client waits.
+    assert verdicts == [200, None, 200]
+    assert pause == 0.5 and len(galvo.accepted) == 2
+
+
+def test_a_conflict_of_another_kind_is_tried_like_any_failure(galvo, scheduler):
+    galvo.always = lambda report: (409, {}, {"code": "CONFLICT", "message": "no"})
+    assert max(deliver(galvo, scheduler, 2)) <= 4.0
 
 
 def test_recovery_is_told(galvo, scheduler, caplog):
@@ -270,7 +350,7 @@ def test_limits_grow_back_once_everything_is_sent(galvo, scheduler):
 def test_a_single_item_that_is_too_large_is_dropped(galvo, scheduler):
     galvo.answers = [answer(413)]
     scheduler.ledger.group(scheduler.submit("x-1")[0])
-    # Of one group and one computation, the larger one is taken out.
+    # Of one group and one computation, the larger one is removed.
     deliver(galvo, scheduler, 2)
     assert galvo.accepted[0]["dropped"] == {**NOTHING, "task_groups": 1}
     assert [len(galvo.accepted[0][kind]) for kind in ("computations", "task_groups")] == [1, 0]
@@ -376,7 +456,7 @@ def test_the_final_message(galvo, scheduler):
 
 
 def end_executor():
-    """What becomes of the event loop's executor when the interpreter ends."""
+    """Shuts down the event loop's executor, as at interpreter exit."""
     executor = ThreadPoolExecutor(1)
     executor.shutdown()
     asyncio.get_running_loop().set_default_executor(executor)
@@ -405,7 +485,7 @@ def test_the_final_message_of_a_program_that_ends(
     run(galvo, scheduler, act)
     assert [report["final"] for report in galvo.accepted] == [False, True][not known :]
     assert galvo.groups()[0]["name"] == "x-1" and caplog.records == []
-    # A name that is not known is looked up, and never on the event loop.
+    # An unknown name is resolved, and never on the event loop.
     assert looked_up == ([] if known else [(host, "galvo-resolver")])
 
 
@@ -423,7 +503,7 @@ def test_a_name_server_that_is_silent_does_not_hold_up_a_program_that_ends(
         end_executor()
         monkeypatch.setattr(socket, "getaddrinfo", look_up)
         delivery = asyncio.ensure_future(courier.deliver_final("done"))
-        while not asked.is_set():  # this goes on, too
+        while not asked.is_set():  # the event loop stays responsive
             await asyncio.sleep(0.01)
         await delivery
 
@@ -506,7 +586,7 @@ def test_the_final_message_does_not_wait_longer_than_its_budget(hung, scheduler)
 
 
 def counts(report):
-    """What the receipt says of the classes that it says anything of."""
+    """Returns the receipt's counts of the classes with any."""
     receipt = {
         name: (counts["sent"], counts["withheld"]) for name, counts in report["receipt"].items()
     }
@@ -561,20 +641,20 @@ def test_what_the_server_does_not_accept_stays_here_and_is_counted(galvo, schedu
         await courier.deliver()
 
     run(galvo, scheduler, act)
-    # The first report is written before the server has said anything. Of the group and the
-    # error, none is counted again when it changes.
+    # The first report is written before any response. The group and the error are not counted again
+    # when they change.
     sent = [counts(report) for report in galvo.reports]
     assert sent[0] == {"tasks": (2, 0)}
     assert sent[1:5] == [{"tasks": (2, 1), "user_errors": (0, 1)}] * 4
     assert [len(report["task_groups"]) for report in galvo.reports] == [1, 0, 0, 0, 0, 1, 1]
     assert [report["errors"] for report in galvo.reports[:6]] == [[]] * 6
     assert galvo.groups()[0]["tasks_erred"] == 2
-    # The scheduler's own verdicts are always accepted.
+    # The scheduler's own exceptions are always accepted.
     assert [row["type"] for row in galvo.errors()] == ["KilledWorker"]
 
 
 class Recorder(Collector):
-    """Notes when it is called, and has one row that may not always be sent."""
+    """Records its calls, and has one row that may not always be sent."""
 
     def __init__(self, context):
         super().__init__(context)
@@ -593,7 +673,7 @@ def test_collectors_are_read_before_each_report_and_asked_to_send_again(galvo, s
     recorder = Recorder(Context(scheduler, {}, scheduler.ledger))
     galvo.answers = [
         answer(200, acknowledged=1001, resend=True),
-        answer(200, acknowledged=1002, accepts=["code", "tasks"]),  # logs are not wanted now
+        answer(200, acknowledged=1002, accepts=["code", "tasks"]),  # logs are refused now
     ]
 
     async def act(courier):
@@ -603,7 +683,7 @@ def test_collectors_are_read_before_each_report_and_asked_to_send_again(galvo, s
         await courier.deliver_final("over")
 
     run(galvo, scheduler, act)
-    # In the end all classes are accepted, so that what was kept back may be sent.
+    # Finally all classes are accepted, so that withheld records may be sent.
     assert recorder.calls == [
         *[("read", False), "resend", ("read", False), ("read", False), "resend"],
         *[("read", True)],
@@ -613,7 +693,7 @@ def test_collectors_are_read_before_each_report_and_asked_to_send_again(galvo, s
 
 
 class Reader(Collector):
-    """Notes when it is read, and when the event loop goes on after that."""
+    """Records when it is read, and when the event loop continues after that."""
 
     def __init__(self, name, context, order):
         super().__init__(context)

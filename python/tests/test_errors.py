@@ -1,11 +1,13 @@
+import os
 import pickle
 import sys
 from types import SimpleNamespace
 
+import distributed
 import pytest
-from distributed.scheduler import KilledWorker
+from distributed.scheduler import KilledWorker, WorkerState
 
-from galvo.plugin.errors import TYPES_OF_DASK, describe_error, shown
+from galvo.plugin.errors import TYPES_OF_DASK, class_of_error, describe_error, shown
 
 
 def test_an_exception_of_a_task():
@@ -43,7 +45,8 @@ def test_the_class_of_an_exception_is_told_only_when_it_shows(text, kind):
 
 
 def test_a_killed_worker_is_described_by_what_it_says():
-    worker = SimpleNamespace(address="tcp://1.2.3.4:5")
+    worker = WorkerState.__new__(WorkerState)
+    worker.address = "tcp://1.2.3.4:5"
     killed = KilledWorker("task-1", worker, 3)
     error = describe_error({"exception": pickle.dumps(killed), "worker": "tcp://1.2.3.4:5"})
     assert error["type"] == "KilledWorker" and error["traceback"] == ""
@@ -74,11 +77,23 @@ def test_bytes_are_not_opened_when_there_is_text():
         ("distributed.scheduler.KilledWorker('x')", "dask"),
         ("RuntimeError('KilledWorker')", "user"),
         ("KilledWorkerOfMine('x')", "user"),
-        ("", "user"),
+        # Without any text, the origin is unknown.
+        ("", None),
+        (None, None),
     ],
 )
 def test_errors_of_dask_are_told_from_those_of_users(text, origin):
-    assert describe_error({"exception_text": text})["origin"] == origin
+    assert describe_error({"exception_text": text}).get("origin") == origin
+
+
+def test_an_error_that_nothing_tells_of_is_nobodys():
+    error = describe_error({"worker": "tcp://1.2.3.4:5", "traceback_text": ""})
+    assert "origin" not in error
+    # It may come from the user's code, and is withheld with that.
+    assert class_of_error(error) == "user_errors"
+    assert class_of_error(describe_error({"exception": b"not a pickle"})) == "dask_errors"
+    located = describe_error({"exception_text": "", "traceback_text": "  File"})
+    assert located["origin"] == "user"
 
 
 def test_the_errors_taken_for_those_of_dask_are_defined_there():
@@ -94,7 +109,7 @@ def test_the_errors_taken_for_those_of_dask_are_defined_there():
         if isinstance(kind, type) and issubclass(kind, Exception)
         and kind.__module__.startswith("distributed")
     }  # fmt: skip
-    # Each release has those of its time.
+    # Each release has the ones of its time.
     assert {"KilledWorker", "CommClosedError"} <= defined & TYPES_OF_DASK
     if distributed.__version__ >= "2026":
         assert defined >= TYPES_OF_DASK
@@ -120,7 +135,7 @@ def test_texts_of_errors_are_without_secrets():
 
 
 def test_where_code_is_not_sent_messages_have_no_source_either():
-    # As libraries write them that pass on the exceptions of other processes.
+    # Like libraries that pass on exceptions of other processes.
     text = f"RemoteError({TRACEBACK!r})"
     assert "    other()" in describe_error({"exception_text": text})["message"]
     message = describe_error({"exception_text": text}, False)["message"]
@@ -135,7 +150,54 @@ def test_where_code_is_not_sent_tracebacks_have_no_source():
     ]
 
 
+def test_of_exceptions_there_may_be_types_and_frames_alone():
+    said = {
+        "exception_text": "OperationalError('ada has no account')",
+        "traceback_text": TRACEBACK + "  [ada has no account]\n",
+        "worker": "tcp://1.2.3.4:5",
+    }
+    assert describe_error(said, True, True) == {
+        "type": "OperationalError",
+        "message": "",
+        "traceback": '  File "/home/ada/work.py", line 7, in load\n'
+        '  File "/home/ada/other.py", line 1, in other\n',
+        "worker": "tcp://1.2.3.4:5",
+        "origin": "user",
+    }
+    # A name of Dask's own does not make the text one of the scheduler's.
+    assert describe_error({"exception_text": "KilledWorker('ada')"}, True, True)["message"] == ""
+    worker = WorkerState.__new__(WorkerState)
+    worker.address = "tcp://1.2.3.4:5"
+    verdict = {"exception": pickle.dumps(KilledWorker("task-1", worker, 3)), "worker": None}
+    assert "task-1" in describe_error(verdict, True, True)["message"]
+
+
 def test_what_is_cut_off_holds_no_end_of_a_secret():
     text = "x" * 90 + " postgres://ada:hunter2@db/x " + "y" * 100
     assert shown(text, 100, True) == ("x" * 90 + " postgres://")[:87] + "… [truncated]"
     assert "hunter2" not in shown(text, 120, True)
+
+
+class Reached(Exception):
+    """Detects whether foreign bytes are unpickled."""
+
+    made = False
+
+    def __reduce__(self):
+        return (setattr, (Reached, "made", True))
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        Reached(),
+        [print, "x"],
+        {"call": os.system},
+        distributed.Client,
+    ],
+    ids=["a call", "a function", "a system call", "a class of Dask"],
+)
+def test_bytes_of_others_make_nothing(bad):
+    error = describe_error({"exception": pickle.dumps(bad), "worker": None})
+    assert error["message"] == "an exception of the scheduler that could not be read"
+    assert Reached.made is False

@@ -1,9 +1,10 @@
-"""What is taken of Dask's events, each once, and what becomes of live objects in them."""
+"""Tests of the events collected from Dask: each is sent once, also with live objects in it."""
 
 import asyncio
 import json
 import math
 import time
+import traceback
 import uuid
 from types import SimpleNamespace
 
@@ -21,7 +22,7 @@ from galvo.plugin.values import dumps
 
 
 class Ids(Collector):
-    """Tells the ids of workers, as the collector of workers does."""
+    """Provides the ids of workers, as the workers collector does."""
 
     def __init__(self, context):
         super().__init__(context)
@@ -132,7 +133,7 @@ def test_failures_of_dask(empty_cluster, galvo, monkeypatch):
 
 
 class Stand:
-    """An Events collector on a scheduler of which only the shape exists."""
+    """An Events collector on a minimal stand-in of a scheduler."""
 
     def __init__(self, old=False, accepts=None, **settings):
         self.scheduler = SimpleNamespace(tasks={}, workers={})
@@ -148,7 +149,7 @@ class Stand:
         self.events = Events(self.context)
 
     def log(self, topics, message, at=1e9):
-        """As Dask does, live object and all."""
+        """Logs an event as Dask does, including live objects."""
         topics = [topics] if isinstance(topics, str) else topics
         if hasattr(self.scheduler, "events"):
             event = (at, message)
@@ -409,3 +410,32 @@ def test_reading_is_cheap():
     for _ in range(10):
         stand.sent()
     assert time.process_time() - begun < 0.1
+
+
+def test_of_exceptions_in_copies_there_are_types_and_frames_where_no_more_may_be_sent():
+    try:
+        raise ValueError("hunter in the meadow")
+    except ValueError as error:
+        raised, text = error, traceback.format_exc()
+    frame = text.split("\n")[1]
+    kept = "Traceback (most recent call last):\n" + frame + "\nValueError\n"
+    message = {
+        "said": "it went on",
+        "error": raised,
+        "exception_text": "ValueError('hunter in the meadow')",
+        "exception": "a hunter",
+        "traceback_text": "".join(text.splitlines(True)[1:-1]),
+        "text": "failed:\n" + text,
+        "lines": text.splitlines(),
+    }
+    copied = copy(message, True, True)
+    assert copied == {
+        "said": "it went on",
+        "error": "ValueError",
+        "exception_text": "ValueError",
+        "exception": "[removed]",
+        "traceback_text": frame + "\n",
+        "text": "failed:\n" + kept,
+        "lines": [*kept.splitlines(), "… 1 more"],
+    }
+    assert copy(message)["exception_text"] == message["exception_text"]

@@ -1,5 +1,6 @@
-"""Exports: what is asked for, and what happens when they break off. tests/dask reads tables."""
+"""Tests of exports: the requests, and interrupted downloads. tests/dask reads tables."""
 
+import json
 import sys
 from datetime import date, datetime, timezone
 from urllib.parse import parse_qs, urlsplit
@@ -14,7 +15,7 @@ CSV = b'"id"\r\n"a"\r\n'
 
 
 def chunks(*pieces, end=True):
-    """A body of unknown length, which may lack its end."""
+    """Returns a chunked body of unknown length; without ``end``, its last chunk is missing."""
     body = b"".join(b"%x\r\n%s\r\n" % (len(piece), piece) for piece in pieces)
     return Answer(200, body + b"0\r\n\r\n" * end, {"Transfer-Encoding": "chunked"})
 
@@ -115,3 +116,35 @@ def test_a_thing_that_cannot_be_a_parameter(api):
 
 def test_it_shows_no_token(api):
     assert repr(galvo.export("logs")) == f"<Export logs of {api.address}>"
+
+
+PATHS = {
+    "paths": {
+        "/api/v1/export/logs": {},
+        "/api/v1/export/clusters/{id}/logs": {},
+        "/api/v1/export/error-groups/{id}/occurrences": {},
+        "/healthz": {},
+    }
+}
+
+
+@pytest.mark.parametrize(
+    "name, problem",
+    [
+        (
+            "nonsense",
+            "there is no export 'nonsense', but there are clusters/{id}/logs,"
+            " error-groups/{id}/occurrences, logs",
+        ),
+        ("clusters/12/log", "there is no export 'clusters/12/log', but there are"),
+        ("clusters/12/logs", "there is no such cluster in this account"),
+        ("error-groups/a/occurrences", "there is no such error group in this account"),
+    ],
+)
+def test_an_export_that_is_not_there_is_told_from_those_that_are(api, tmp_path, name, problem):
+    listed = Answer(200, json.dumps(PATHS).encode(), {"Content-Type": "application/json"})
+    missing = refusal(404, "NOT_FOUND")
+    api.answers = [lambda asked: listed if asked.path == "/api/v1/openapi.json" else missing]
+    with pytest.raises(galvo.NotFound) as error:
+        galvo.export(name).save(tmp_path / "list.csv")
+    assert str(error.value).startswith(problem) and error.value.codes == ("NOT_FOUND",)

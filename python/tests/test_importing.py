@@ -1,4 +1,4 @@
-"""Importing what Dask wrote: what becomes of it, how it is sent, and what is never sent."""
+"""Tests of imports of Dask's files: the results, the reports, and data that is never sent."""
 
 import gzip
 import json
@@ -37,14 +37,15 @@ def add(*numbers):
 
 
 class Work:
-    """A performance report, a dump in both formats, and what the scheduler had meanwhile."""
+    """A performance report, a dump in both formats, and the state of the scheduler at that time."""
 
     def __init__(self, directory):
         self.directory = directory
         with local_cluster() as cluster, Client(cluster) as client:
             self.begun = time.time()
             with performance_report(filename=str(directory / "report.html")):
-                # What ended before it began, by a worker's estimate of the clock, is left out.
+                # Tasks that ended before the report began, by a worker's estimate of the clock, are
+                # left out.
                 time.sleep(0.5)
                 futures = [*client.map(double, range(10)), client.submit(fail, 1)]
                 total = client.submit(add, *futures[:10])
@@ -76,7 +77,7 @@ def work(tmp_path_factory):
 
 @pytest.fixture
 def taken(api):
-    """What the server has taken, as the reports it was sent; ``refusal`` is its next answer."""
+    """Returns the reports that the server has accepted; ``refusal`` is its next answer."""
 
     class Taken:
         def __init__(self):
@@ -90,6 +91,11 @@ def taken(api):
                     return errors("MISSING_SCOPE")
                 found = {"clusters": {"nodes": self.earlier}}
                 return data({"viewer": {"account": found}})
+            if request.path == "/api/v1/scheduler-tokens":
+                assert request.headers["Authorization"] == "Bearer " + TOKEN
+                return Answer(201, json.dumps({"token": "of-one-import"}).encode())
+            # The configured token sends no reports.
+            assert request.headers["Authorization"] == "Bearer of-one-import"
             body = request.body
             if request.headers.get("Content-Encoding") == "gzip":
                 body = gzip.decompress(body)
@@ -170,7 +176,7 @@ def test_a_report_has_what_was_drawn(work):
     assert (line["source"], line["logger"]) == ("scheduler", "distributed.scheduler")
     assert line["message"] == f"one <odd>\nthing & {SECRET}"
     assert work.begun - 0.01 < line["at"] < work.begun + work.lasted
-    # Results have sizes that are in no report, and tasks that never ran are not drawn.
+    # Sizes of results are in no report, and tasks that never ran are not drawn.
     assert not any("states" in group or "types" in group for group in history.sections["errors"])
 
 
@@ -215,11 +221,11 @@ def test_reports_are_sent_once(work, taken):
     first, second = ({**report, "receipt": None}, {**json.loads(again.reports[0]), "receipt": None})
     second["cluster"]["name"] = "nightly"
     assert first == {**second, "account": first["account"]}
-    # Now the server knows it.
+    # Now the server has the cluster.
     taken.earlier = [{"number": 77, "schedulerId": imported.scheduler_id, "state": "CLOSED"}]
     again = galvo.import_file(work["dump.msgpack.gz"])
     assert (again.number, again.already, len(taken.bodies)) == (77, True, 1)
-    # One that was broken off is completed.
+    # An interrupted import is completed.
     taken.earlier[0]["state"] = "LOST"
     assert not galvo.import_file(work["dump.msgpack.gz"]).already
     assert len(taken.bodies) == 2
@@ -246,7 +252,7 @@ def test_much_is_sent_in_portions(work, taken, monkeypatch):
     assert len(taken.bodies) > 3
     sequences = [body["sequence"] for body in taken.bodies]
     assert sequences == sorted(set(sequences))
-    # Each stands on the one that arrived before it.
+    # The base of each report is the sequence number of the one accepted before it.
     assert [body["base"] for body in taken.bodies] == [None, *sequences[:-1]]
     assert [body["final"] for body in taken.bodies] == [False] * (len(sequences) - 1) + [True]
     assert all("closed_at" not in body["cluster"] for body in taken.bodies[:-1])
@@ -274,12 +280,12 @@ def test_a_refusal_names_the_place(work, taken):
 
 
 def aged(work, days):
-    """The dump as it would be if it were so many days older."""
+    """Returns the dump as if it were this many days older."""
 
     def older(found):
         return str(float(found[0]) - days * 86_400)
 
-    # Moments of the scheduler's clock, not those that clocks on walls showed.
+    # Times of the scheduler's clock, not local times in log lines.
     return re.sub(r"\b1[78]\d{8}\.\d+", older, work["dump.yaml"].read_text())
 
 
@@ -337,7 +343,7 @@ def test_identifiers_are_of_the_content_and_sorted_by_time():
         (0, 0, 600, (0, True)),
         (7200, 0, 600, (7200, True)),
         (-12600, 0, 600, (-12600, True)),
-        (20700, 0, 600, (20700, True)),  # of Kathmandu
+        (20700, 0, 600, (20700, True)),  # Kathmandu
     ],
 )
 def test_the_zone_of_a_log_is_that_in_which_it_fits(offset, begin, end, expected):
@@ -358,15 +364,15 @@ def test_what_is_known_of_one_line_tells_the_zone():
     line = Line(base + 20_000 + 7200.4, "a", "ERROR", "Compute Failed")
     known = [(line, base + 20_000.0)]
     assert Zone.of([line], base, base + 86_400, known) == (7200, True)
-    # Others of the same cluster most likely share it, but that is not certain.
+    # Other log lines of the same cluster probably share the zone, but that is not certain.
     assert Zone.of([line], base, base + 86_400, others=Zone(7200, True)) == (7200, False)
-    # Clocks that contradict each other tell nothing.
+    # Contradictory clocks determine nothing.
     known.append((line, base + 10_000.0))
     assert not Zone.of([line], base, base + 86_400, known).certain
 
 
 def test_a_dump_of_a_day_tells_its_zone_by_what_failed(work, tmp_path):
-    """A cluster that lived for a day fits into many zones; one failed task tells which it was."""
+    """A cluster that ran for a day fits into many zones; one failed task determines the zone."""
     text = work["dump.yaml"].read_text()
     started = re.search(r"\n  started: (\S+)", text)[1]
     shift = 3 * 3600

@@ -1,4 +1,4 @@
-"""What fuzzing has found worth keeping of files that are imported, once each."""
+"""Replays the fuzzing corpus of imported files."""
 
 import importlib.util
 from pathlib import Path
@@ -14,7 +14,7 @@ spec.loader.exec_module(importer)
 
 @pytest.mark.parametrize("path", CORPUS, ids=lambda path: path.name)
 def test_what_was_found_holds(path, tmp_path):
-    # The name of a file is no part of what holds.
+    # The result does not depend on the name of a file.
     copy = tmp_path / "some.file"
     copy.write_bytes(path.read_bytes())
     importer.try_file(copy)

@@ -1,4 +1,4 @@
-"""Files of anybody: what is wrong with one is said, and nothing in it is executed."""
+"""Tests of hostile files: defects are reported, and nothing in a file is executed."""
 
 import base64
 import gzip
@@ -6,11 +6,13 @@ import json
 import struct
 from array import array
 
+import dask
 import msgpack
 import pytest
 
 from galvo import NotImportable
-from galvo.importing import artefact, read, selection
+from galvo.importing import artefact, performance_history, read, selection
+from galvo.importing import history as history_module
 from galvo.importing.bokeh import Page, columns_in, lines_of
 
 WHEN = 1_790_000_000.0
@@ -60,12 +62,29 @@ def source(columns, id="s1"):
 
 
 def page(models=(), summary=SUMMARY, stream=STREAM):
-    """A page in the form that Bokeh has had since version 1."""
+    """Returns a page in the format that Bokeh has used since version 1."""
     text = {"id": "d1", "type": "Div", "attributes": {"text": summary}}
     references = [text, source(stream), *models]
     document = {"x": {"roots": {"references": references, "root_ids": ["d1"]}, "version": "2.4"}}
     written = json.dumps(document).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return f'<!DOCTYPE html><script type="application/json" id="1">{written}</script>'
+
+
+def stream(*rows):
+    """Returns a task stream of rows (key, name, color, worker, start, stop), in seconds."""
+    columns = {name: [] for name in STREAM}
+    for key, name, color, worker, start, stop in rows:
+        for column, value in (
+            ("start", (WHEN + (start + stop) / 2) * 1000),
+            ("duration", (stop - start) * 1000),
+            ("key", key),
+            ("name", name),
+            ("color", color),
+            ("worker", worker),
+            ("worker_thread", worker + "-1"),
+        ):
+            columns[column].append(value)
+    return columns
 
 
 def profile(columns):
@@ -82,7 +101,7 @@ def test_a_page_that_is_well(file):
     assert code["text"] == 'if 1 < 2 and "<t:":\n    pass'
     (profiled,) = history.sections["profiles"]
     assert profiled["samples"] == 20
-    # Each node as parent, frame, self, total.
+    # Each node is (parent, frame, self, total).
     frames = [frame["function"] for frame in profiled["frames"]]
     nodes = [(parent, frames[frame], own, all) for parent, frame, own, all in profiled["nodes"]]
     assert nodes == [(-1, "a", 10, 15), (-1, "c", 5, 5), (0, "b", 5, 5)]
@@ -91,7 +110,7 @@ def test_a_page_that_is_well(file):
 
 
 def test_keys_and_measurements_that_are_none(file):
-    """They are told as well as they can be, or left out."""
+    """Invalid keys and measurements are imported as far as possible, or left out."""
     keys = [[], "", [[]], None, {"a": 1}, 7, ["x", 0]]
     stream = {name: values * len(keys) for name, values in STREAM.items()}
     panel = {"id": "p1", "attributes": {"title": "System", "child": {"id": "s3"}}}
@@ -209,7 +228,7 @@ FILES = {
     "a circle": (b"scheduler: &a [*a]", "it has references"),
     "deep YAML": (b"scheduler: " + b"[" * 250, "it has more than 200 levels"),
     "deep YAML that is not wanted": (b"x: " + b"[" * 250, "it has more than 200 levels"),
-    # Newer releases of the parser are the first to refuse what is deeper than anybody writes.
+    # Newer releases of the parser refuse nesting beyond any realistic depth themselves.
     "very deep YAML": (b"scheduler: " + b"[" * DEEP, "it has more than 200 levels|nesting depth"),
     "very deep YAML that is not wanted": (
         b"x: " + b"[" * DEEP,
@@ -257,7 +276,7 @@ def test_damaged_and_overlong_compression(file, monkeypatch):
     for damaged in (packed[:-9], packed[:20], packed[:15] + b"\xff" * 9 + packed[24:]):
         with pytest.raises(NotImportable, match="damaged"):
             read(file(damaged))
-    # Several members are one file, and what follows may be padding.
+    # A file may have several gzip members, and padding after them.
     half = len(dump()) // 2
     members = gzip.compress(dump()[:half]) + gzip.compress(dump()[half:]) + bytes(100)
     assert read(file(members)).started_at == WHEN
@@ -280,7 +299,7 @@ def test_many_workers_that_are_there_for_years(file):
     workers = {f"tcp://10.0.0.2:{port}": worker for port in range(1, 101)}
     end = {"c": {"last_seen": WHEN + 731 * 86_400.0}}
     usage = read(file(dump(clients=end, workers=workers))).sections["usage"]
-    # It begins 800 seconds after the hour, so the last one has as many.
+    # The cluster begins 800 seconds after the hour, so the last hour has 800 seconds.
     assert [hour["hour"] for hour in usage] == list(range(497_222, 497_222 + 731 * 24 + 1))
     assert [hour["workers"] for hour in usage] == [100] + [0] * 731 * 24
     seconds = [2800.0] + [3600.0] * (731 * 24 - 1) + [800.0]
@@ -294,9 +313,18 @@ def test_values_are_bounded(file, monkeypatch):
     many = {"x": {"states": {}, "types": ["y"] * 8_000_000}}
     with pytest.raises(NotImportable, match="a value in it is larger than 1 MiB"):
         read(file(dump(task_groups=many)))
-    # What is not wanted may be as large as it likes.
+    # Sections that are not read may be of any size.
     history = read(file(dump(extensions={"x": ["y"] * 8_000_000})))
     assert history.totals["tasks"] == 0
+
+
+def test_items_beyond_the_limits_are_counted(file, monkeypatch):
+    monkeypatch.setitem(history_module.MOST, "task_groups", 3)
+    group = {"states": {"memory": 1}, "types": []}
+    history = read(file(dump(task_groups={f"x{i}": group for i in range(5)})))
+    assert len(history.sections["task_groups"]) == 3 and history.dropped == {"task_groups": 2}
+    history.finish(usage=False)
+    assert "2 task groups are more than one import takes" in history.notes
 
 
 def test_nothing_is_opened_that_was_pickled(file):
@@ -325,7 +353,7 @@ def test_a_name_that_was_used_again_is_counted_anew(file):
         for start, finish in (("released", "waiting"), ("waiting", "processing")):
             log.append([key, start, finish, {}, "s", WHEN + n])
         log.append([key, "processing", "memory", {}, "s", WHEN + n])
-        if n < 2:  # and then Dask forgets the group as well
+        if n < 2:  # then Dask forgets the group as well
             log.append([key, "memory", "forgotten", {}, "s", WHEN + n])
     log.insert(-1, ["double-2", "processing", "released", {}, "task-erred-1", WHEN + 2])
     log.insert(-1, ["double-2", "released", "processing", {}, "s", WHEN + 2])
@@ -334,7 +362,7 @@ def test_a_name_that_was_used_again_is_counted_anew(file):
     (told,) = read(file(dump(transition_counter=len(log), **parts))).sections["task_groups"]
     assert (told["tasks_succeeded"], told["tasks_retried"]) == (1, 1)
     assert told["first_seen_at"] == WHEN + 2
-    # Of a log that was cut off, tasks that were released are taken to be done, as Dask does.
+    # In a truncated log, released tasks count as done, as in Dask.
     group["states"] = {"memory": 1, "released": 30, "forgotten": 4, "processing": 2}
     history = read(file(dump(transition_counter=10_000, **parts)))
     (told,) = history.sections["task_groups"]
@@ -357,3 +385,143 @@ def test_models_that_refer_to_each_other_for_ever():
     found = Page(page(loop))
     assert [model["id"] for model in found.below(found.panel("System"))] == ["p1", "a", "b"]
     assert list(found.below(None)) == []
+
+
+GREEN, BLACK, HERE, THERE = "#1E978A", "black", "tcp://10.0.0.2:1", "tcp://10.0.0.3:1"
+
+
+def test_each_run_of_a_task_is_counted_as_it_ended(file):
+    rows = [
+        ("add-1", "transfer-add", "red", HERE, 0.0, 0.25),
+        ("add-1", "add", GREEN, HERE, 0.25, 0.5),
+        ("sum-1", "sum", GREEN, HERE, 0.5, 1.0),
+        # Its worker left, and another one computed it again.
+        ("add-1", "transfer-add", "red", THERE, 1.0, 1.125),
+        ("add-1", "add", GREEN, THERE, 1.125, 1.5),
+        # It failed twice after fetching its inputs, and then succeeded.
+        ("odd-1", "transfer-odd", "red", THERE, 0.0, 0.5),
+        ("odd-1", "odd", BLACK, THERE, 0.5, 0.75),
+        ("odd-1", "odd", BLACK, THERE, 0.75, 1.0),
+        ("odd-1", "odd", GREEN, THERE, 1.0, 1.25),
+    ]
+    summary = SUMMARY.replace("number of tasks: 1", "number of tasks: 6")
+    history = read(file(page(stream=stream(*rows), summary=summary)))
+    groups = {
+        group["name"]: [group[n] for n in ("tasks", "tasks_succeeded", "tasks_erred", "durations")]
+        for group in history.sections["task_groups"]
+    }
+    assert groups == {
+        "add": [1, 2, 0, pytest.approx({"compute": 0.625, "transfer": 0.375}, abs=1e-6)],
+        "sum": [1, 1, 0, pytest.approx({"compute": 0.5}, abs=1e-6)],
+        "odd": [1, 1, 2, pytest.approx({"compute": 0.25}, abs=1e-6)],
+    }
+    totals = [history.totals[n] for n in ("tasks", "tasks_succeeded", "tasks_erred", "errors")]
+    assert totals == [3, 4, 2, 2]
+    (usage,) = history.sections["usage"]
+    assert [usage[name] for name in ("tasks", "tasks_erred", "errors")] == [4, 2, 2]
+    assert len({error["id"] for error in history.sections["errors"]}) == 2
+    (note,) = [note for note in history.notes if "more than once" in note]
+    assert note.startswith("2 of 3 tasks ran more than once") and "6 runs" in note
+    # Every task that ran is drawn.
+    assert not any("drawn" in note for note in history.notes)
+
+
+def test_runs_that_are_not_drawn_are_missed(file):
+    summary = SUMMARY.replace("number of tasks: 1", "number of tasks: 5")
+    history = read(file(page(summary=summary)))
+    part = "its summary counts 5 runs of tasks, of which 1 are drawn"
+    assert f"it holds a part of the work: {part}" in history.notes
+    assert history.describe_cluster(True)["partial"] == (
+        "The imported file holds a part of the work: a performance report does not tell which tasks"
+        f" never ran; {part}."
+    )
+
+
+def test_a_stream_that_is_full_may_have_been_longer(file, monkeypatch):
+    monkeypatch.setattr(performance_history, "STREAM_LENGTH", 2)
+    rows = [(f"add-{n}", "add", GREEN, HERE, n, n + 1) for n in range(3)]
+    for number, is_full in ((1, False), (2, True), (3, False)):
+        notes = read(file(page(stream=stream(*rows[:number])))).notes
+        assert any("earlier ones may be missing" in note for note in notes) == is_full
+
+
+def test_what_never_ran_has_not_finished(file):
+    # It was about to run: its inputs were fetched.
+    fetched = stream(("add-1", "transfer-add", "red", HERE, 0.0, 0.25))
+    panel = {"id": "p1", "attributes": {"title": "System", "child": {"id": "s3"}}}
+    system = source({"time": [WHEN * 1000], "cpu": [50], "memory": [7]})
+    nothing = {name: [] for name in STREAM}
+    for models, drawn in (((), fetched), ([panel, {**system, "id": "s3"}], nothing)):
+        history = read(file(page(models, stream=drawn)))
+        assert history.sections["computations"] == [] and history.sections["code"] == []
+        assert history.totals["tasks_succeeded"] == 0
+        assert "no task ran in its block of code, so there is no computation" in history.notes
+        assert history.partial
+
+
+def test_why_a_task_failed_is_not_known(file):
+    failed = stream(("add-1", "add", BLACK, HERE, 0.0, 0.25))
+    history = read(file(page(stream=failed)))
+    (error,) = history.sections["errors"]
+    assert "origin" not in error and error["message"] == ""
+    # The same for an error in a dump without any text.
+    task = {"state": "erred", "key": "x", "group_key": "x", "exception": "<Serialize>"}
+    group = {"name": "x", "states": {"erred": 1}, "prefix": "<x: erred: 1>"}
+    (error,) = read(file(dump(tasks={"x": task}, task_groups={"x": group}))).sections["errors"]
+    assert "origin" not in error and error["type"] is None
+    with dask.config.set({"galvo.errors.transmit": False}):
+        history = read(file(page(stream=failed)))
+    assert not history.sections["errors"]
+    assert history.receipt.describe()["user_errors"]["withheld"] == 1
+
+
+@pytest.mark.parametrize("version", ["2.3.3", "2.0.2", "1.4.0"])
+def test_a_report_that_an_old_bokeh_drew_is_called_that(file, version):
+    old = page().replace('"version": "2.4"', f'"version": "{version}"')
+    assert version in old
+    (note,) = [note for note in read(file(old)).notes if "Bokeh" in note]
+    assert note.startswith(f"Bokeh {version} drew it, which is older than 2.4")
+    # So that its other defects are not taken for damage.
+    for broken in (
+        old.replace("color", "colour"),
+        old.replace("Dask Performance", "Another"),
+        page(stream={**STREAM, "start": ["x"]}).replace('"2.4"', f'"{version}"'),
+        f"<script src='https://cdn.example.org/bokeh-{version}.min.js'></script><p>Report</p>",
+    ):
+        with pytest.raises(NotImportable) as raised:
+            read(file(broken))
+        said = f": Bokeh {version} drew it, and pages of Bokeh 2.4 to 3 are known alone: "
+        assert said in str(raised.value)
+
+
+@pytest.mark.parametrize("version", ["2.4", "2.4.3", "3.9.2", "3.10.0", "unknown"])
+def test_a_report_that_a_known_bokeh_drew_has_no_note_of_it(file, version):
+    known = page().replace('"version": "2.4"', f'"version": "{version}"')
+    assert not any("Bokeh" in note for note in read(file(known)).notes)
+    with pytest.raises(NotImportable) as raised:
+        read(file(known.replace("color", "colour")))
+    assert "drew it" not in str(raised.value)
+
+
+def test_tasks_that_dask_had_forgotten_are_missed(file):
+    def moves(key, *states):
+        return [[key, a, b, {}, "s", WHEN + 1] for a, b in zip(states, states[1:])]
+
+    done = ("released", "waiting", "processing", "memory")
+    log = [*moves("early-1", *done), *moves("early-2", *done), *moves("late-1", *done)]
+    group = {"states": {"memory": 1, "forgotten": 1}, "prefix": "<late: memory: 1>"}
+    groups = {"late": group}
+    # One task is forgotten while its group stays, and two with their group; then the name is
+    # reused.
+    log += [*moves("late-2", *done, "forgotten")]
+    whole = read(file(dump(transition_log=log, transition_counter=len(log), task_groups=groups)))
+    assert whole.partial == [] and "partial" not in whole.describe_cluster(True)
+    log += [*moves("early-1", "memory", "forgotten"), *moves("early-2", "memory", "forgotten")]
+    log += moves("early-3", *done)
+    groups["early"] = {"states": {"memory": 1}, "prefix": "<early: memory: 1>"}
+    part = read(file(dump(transition_log=log, transition_counter=len(log), task_groups=groups)))
+    assert part.partial == ["Dask had forgotten 2 tasks when it was written"]
+    # If the log begins late, the number of tasks is unknown.
+    cut = read(file(dump(transition_log=log, transition_counter=5000, task_groups=groups)))
+    (reason,) = cut.partial
+    assert "may be missing" in reason and f"it holds a part of the work: {reason}" in cut.notes

@@ -1,4 +1,4 @@
-"""Plugins that come to a scheduler one after the other."""
+"""Tests of successive plugins on one scheduler."""
 
 import asyncio
 import gc
@@ -45,7 +45,7 @@ def unregister(cluster):
 
 
 def rows_of(server, **wanted):
-    """What the server has of these reports, once two more have arrived."""
+    """Returns the rows that the server has for these reports, once two more have arrived."""
     seen = len(server.accepted)
     server.wait_for(lambda: len(server.accepted) >= seen + 2)
     rows = Rows()
@@ -91,7 +91,7 @@ def test_registering_again_goes_on(noticed, often, cluster, client):
     more = rows_of(often)
     assert groups(more) == [("fail", 0), ("inc", 5)]
     assert (used(more, "tasks"), used(more, "workers")) == (5, 1)
-    # One plugin at a time, and what it tells never falls.
+    # There is one plugin at a time, and its totals never decrease.
     sequences = [report["sequence"] for report in often.accepted]
     assert sequences == sorted(set(sequences))
     for name in ("tasks", "tasks_succeeded", "errors", "workers", "compute_seconds"):
@@ -165,7 +165,7 @@ def test_of_two_that_start_together_the_one_that_dask_adds_reports(often, cluste
     async def register():
         starting = []
         for plugin in both:
-            # As Dask does it: whoever finds the name taken when it has started is not added.
+            # As in Dask: a plugin that finds the name taken after it has started is not added.
             async def one(plugin=plugin):
                 await plugin.start(scheduler)
                 scheduler.add_plugin(plugin, name="galvo", idempotent=True)
@@ -241,7 +241,7 @@ def test_destinations():
         return destination({**HERE, **settings}) != destination(HERE)
 
     assert not differs(send_code=False)
-    # Another token may be that of another account, unless that is named.
+    # Another token may belong to another account, unless the account is named.
     assert differs(token="u") and differs(server="http://y") and differs(account="ada")
     ada = {**HERE, "account": "ada"}
     assert destination(ada) == destination({**ada, "token": "u"})
@@ -282,7 +282,7 @@ def test_what_dask_has_forgotten_is_let_go(monkeypatch):
         scheduler.ledger = scheduler.plugin._ledger = None
         await asyncio.sleep(0.1)
         del told
-        # As long as Dask has its computation, it could be taken for a new one.
+        # As long as Dask keeps its computation, it could be taken for a new one.
         scheduler.tasks = {key: ts for key, ts in scheduler.tasks.items() if ts.group is living}
         del scheduler.task_groups["going-1"]
         del going
@@ -319,15 +319,16 @@ def test_a_timeout_goes_with_its_settings(often):
         async with local_cluster(asynchronous=True, n_workers=0) as cluster:
             async with Client(cluster, asynchronous=True) as client:
                 scheduler = cluster.scheduler
-                if not hasattr(type(scheduler), "is_idle"):
-                    pytest.skip("this release does not watch it")
                 scheduler.idle_timeout = theirs = 5000.0
-                for told, expected in (("20 minutes", 1200.0), ("1 hour", 3600.0), (None, theirs)):
+                is_watched = hasattr(type(scheduler), "is_idle")
+                left = theirs if is_watched else None
+                for told, expected in (("20 minutes", 1200.0), ("1 hour", 3600.0), (None, left)):
                     if "galvo" in scheduler.plugins:
                         scheduler.remove_plugin(name="galvo")
                     with dask.config.set({"galvo.idle.timeout": told}):
                         await galvo.register(client)
-                    assert scheduler.idle_timeout == expected
+                    assert scheduler.plugins["galvo"]._idleness.timeout == expected
+                    assert scheduler.idle_timeout == theirs
 
     asyncio.run(main())
 

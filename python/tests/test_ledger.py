@@ -8,7 +8,7 @@ import pytest
 from fake_galvo import MOST, Rows
 from stand_ins import Group, Scheduler, message
 
-from galvo.plugin import ledger, work
+from galvo.plugin import ledger, shares, work
 from galvo.plugin.ledger import Ledger
 from galvo.plugin.sections import LARGEST_LIMITS, Receipt
 
@@ -223,9 +223,8 @@ def test_closing_cancels_what_is_unfinished(scheduler):
 
 
 def state_of_latest(scheduler):
-    (row,) = deliver(scheduler)["computations"]
-    assert row["id"] == str(scheduler.computations[-1].id)
-    return row["state"]
+    rows = {row["id"]: row for row in deliver(scheduler)["computations"]}
+    return rows[str(scheduler.computations[-1].id)]["state"]
 
 
 @pytest.mark.parametrize("state", ["waiting", "processing", "queued", "no-worker"])
@@ -245,7 +244,7 @@ def test_what_is_given_up_undone_is_cancelled(scheduler, state):
     (row,) = deliver(scheduler)["computations"]
     assert (row["state"], row["stopped_at"]) == ("cancelled", given_up)
     assert scheduler.ledger.undone == {}
-    # The next one is another matter.
+    # The next computation is a separate one.
     scheduler.finish(*scheduler.submit("a-1"))
     assert state_of_latest(scheduler) == "finished"
 
@@ -271,7 +270,7 @@ def test_what_was_done_once_is_not_given_up(scheduler):
     scheduler.retry(retried)
     scheduler.transition(retried, "processing")
     scheduler.compute(retried)
-    # The worker that had the result is lost, and nobody waits until it is there again.
+    # The worker that had the result is lost, and nobody waits until it is computed again.
     scheduler.compute(key)
     scheduler.transition(key, "released")
     scheduler.transition(key, "waiting")
@@ -289,13 +288,13 @@ def test_what_an_error_left_undone_is_not_held_against_a_later_computation(sched
     scheduler.fail(failed)
     scheduler.transition(blamed, "released")
     scheduler.blame(blamed)
-    for key in (beside, waiting):  # no longer of any use
+    for key in (beside, waiting):  # no longer needed
         scheduler.transition(key, "released")
     assert state_of_latest(scheduler) == "erred"
     (again,) = scheduler.submit("a-1")
     assert again is group
     scheduler.compute(scheduler.keys(group, state="waiting")[0])
-    for key in (blamed, failed, beside, waiting):  # now the program lets go of the first one
+    for key in (blamed, failed, beside, waiting):  # now the program releases the first one
         scheduler.give_up(key)
     assert state_of_latest(scheduler) == "finished"
     assert scheduler.ledger.undone == {}
@@ -335,7 +334,7 @@ def test_groups_that_are_gone_are_let_go(scheduler):
     scheduler.computations.clear()
     del watched
     gc.collect()
-    assert reference() is None  # although nothing was acknowledged
+    assert reference() is None  # although no report was acknowledged
     scheduler.ledger.give_back(unsent)
     (row,) = deliver(scheduler)["task_groups"]
     assert row["tasks_succeeded"] == 2
@@ -373,7 +372,7 @@ def test_without_a_server_the_oldest_finished_are_dropped_and_counted(scheduler)
     assert dropped == {**NOTHING, "computations": 8501, "task_groups": 501}
     limits = {**PLENTY, "computations": 2000, "task_groups": 10_000, "errors": 1}
     names = [row["name"] for row in deliver(scheduler, limits)["task_groups"]]
-    # The one still in use is older than all others, and is kept.
+    # The group still in use is older than all others, and is kept.
     assert names == ["living", *(f"x-{i}" for i in range(501, 10_500))]
     assert ledger.totals()["tasks"] == 10_501
 
@@ -442,7 +441,7 @@ def test_resend_covers_all_that_is_still_known(scheduler):
     deliver(scheduler)
     assert is_empty(deliver(scheduler))
     scheduler.ledger.resend()
-    # What was acknowledged is gone there, so nothing may stand on it.
+    # Acknowledged rows are lost there, so no report may build on them.
     assert scheduler.ledger.base is None
     sent = deliver(scheduler)
     assert [row["name"] for row in sent["task_groups"]] == ["here-1"]
@@ -540,14 +539,14 @@ def test_another_plugin_goes_on_where_one_has_left(scheduler):
     scheduler.succeed()
     assert scheduler.ledger.totals() == totals
     again = deliver(scheduler)
-    # The group that is gone and what is over is not told again.
+    # The deleted group and the finished work are not sent again.
     assert [row["name"] for row in again["task_groups"]] == ["sum-1", "late-1"]
     assert again["errors"] == []
     assert again["sequence"] == sequence + 1
     rows.apply(again)
     assert rows.values() == before.values()
     assert scheduler.ledger.totals() == totals
-    # From here on it is as if nothing had been.
+    # From here on everything is as usual.
     scheduler.compute(scheduler.keys(third, state="waiting")[0])
     scheduler.fail(scheduler.keys(*scheduler.submit("late-1"), state="waiting")[0])
     rows.apply(deliver(scheduler))
@@ -572,13 +571,13 @@ def test_what_nobody_heard_counts_once_as_far_as_groups_tell(scheduler):
     assert {name: rows[name]["id"] for name in ids} == ids
     assert "going-1" not in scheduler.task_groups
     seconds = {name: row["durations"]["compute"] for name, row in rows.items()}
-    # Results that are forgotten may have been any, but their time is known.
+    # Forgotten results may have had any outcome, but their time is known.
     assert {name: row["tasks_succeeded"] for name, row in rows.items()} == {
         "kept-1": 5, "going-1": 2, "new-1": 3,
     }  # fmt: skip
     assert scheduler.ledger.totals()["compute_seconds"] == sum(seconds.values()) == 13.0
     assert scheduler.ledger.totals()["tasks"] == 13
-    # The computation that came meanwhile is another one.
+    # The computation that started in the meantime is another one.
     links = [row["task_group_ids"] for row in told["computations"]]
     assert links == [[ids["kept-1"], ids["going-1"]], [rows["new-1"]["id"]]]
     scheduler.succeed()
@@ -595,7 +594,7 @@ def test_errors_are_told_once(scheduler):
     assert len(deliver(scheduler)["errors"]) == 2
     with scheduler.unheard():
         scheduler.fail(keys[2])
-        # This one is the task of an earlier error, which was computed once more.
+        # This is the task of an earlier error, which was computed once more.
         scheduler.transition(keys[1], "processing")
         scheduler.fail(keys[1])
         scheduler.tasks[keys[1]].exception = object()
@@ -618,7 +617,7 @@ def test_what_was_not_sent_is_sent_by_the_next_one(scheduler):
     assert [row["name"] for row in sent["task_groups"]] == ["a-1", "b-1", "c-1"]
     assert len(sent["errors"]) == 1 and len(sent["computations"]) == 3
     assert sent["sequence"] == under_way.sequence + 1
-    # What other settings have let pass may be what these are to keep.
+    # Data accepted under other settings may be withheld under these.
     stranger = Ledger(1, receipt=Receipt({"send_errors": False}))
     stranger.inherit(told, has_same_settings=False)
     stranger.adopt(scheduler)
@@ -705,7 +704,7 @@ def test_attempts_that_fail_and_are_tried_again_are_counted(scheduler, stimulus_
     scheduler.transition(second, "processing", stimulus_id=stimulus_id)
     scheduler.compute(second)
     scheduler.fail(first)
-    # Released for the sake of something else, such as a worker that has gone.
+    # Released for another reason, such as a worker that left.
     third = scheduler.keys(other)[0]
     scheduler.transition(third, "processing", stimulus_id=stimulus_id)
     scheduler.transition(third, "released", stimulus_id=stimulus_id and "handle-worker-cleanup-1")
@@ -715,7 +714,7 @@ def test_attempts_that_fail_and_are_tried_again_are_counted(scheduler, stimulus_
     assert by_name["g-1"]["tasks_retried"] == 0
     assert [row["retries"] for row in sent["errors"]] == [2]
     assert scheduler.ledger.retried == {}
-    # The next use of this key begins at nothing.
+    # The next use of this key starts from nothing.
     scheduler.fail(scheduler.keys(scheduler.submit("f-1")[0], state="waiting")[0])
     assert [row["retries"] for row in deliver(scheduler)["errors"]] == [0]
 
@@ -760,8 +759,45 @@ def test_a_computation_names_so_many_spans(scheduler):
     assert deliver(scheduler)["computations"][0]["span_ids"] == SPANS[:100]
 
 
+def test_lists_of_a_task_group_are_bounded(scheduler, monkeypatch):
+    monkeypatch.setattr(work, "TYPES_PER_GROUP", 3)
+    monkeypatch.setattr(work, "DEPENDENCIES_PER_GROUP", 3)
+    sources = scheduler.submit(*(f"x{i}-1" for i in range(5)))
+    (group,) = scheduler.submit("sum-1", dependencies=sources)
+    scheduler.finish(*sources, group)
+    group.types.update("abcde")
+    (row,) = (row for row in deliver(scheduler)["task_groups"] if row["name"] == "sum-1")
+    assert (len(row["types"]), len(row["dependencies"])) == (3, 3)
+    assert (row["tasks"], row["tasks_succeeded"]) == (1, 1)
+
+
+def test_links_and_shares_of_a_computation_are_bounded(scheduler, monkeypatch):
+    """The totals of a computation are marked as too high; those of the cluster are complete."""
+    monkeypatch.setattr(shares, "SHARES_PER_COMPUTATION", 3)
+    monkeypatch.setattr(work, "GROUPS_PER_COMPUTATION", 4)
+    names = [f"x{i}-1" for i in range(5)]
+    for count in (2, 3):
+        groups = scheduler.submit(*names, tasks=count)
+        for key in scheduler.keys(*groups, state="waiting"):
+            scheduler.compute(key)
+    sent = deliver(scheduler)
+    assert sum(row["tasks"] for row in sent["task_groups"]) == 5 * (2 + 3)
+    first, second = sorted(sent["computations"], key=lambda row: row["started_at"])
+    assert [len(row["task_group_ids"]) for row in (first, second)] == [4, 4]
+    # Two groups count as a whole, so the totals of either include tasks of the other.
+    for row, count in ((first, 2), (second, 3)):
+        assert [share["tasks"] for share in row["task_group_shares"]] == [count] * 3
+        assert [share["joint"] for share in row["task_group_shares"]] == [False, False, True]
+    # The mark stays with a successor, and whatever changes later.
+    scheduler.succeed()
+    for key in scheduler.keys(*groups):
+        scheduler.give_up(key)
+    for row in deliver(scheduler)["computations"]:
+        assert any(share["joint"] for share in row["task_group_shares"])
+
+
 class Snippets:
-    """A context as far as the ledger is concerned."""
+    """The part of a context that the ledger uses."""
 
     def __init__(self):
         self.allowed = True
@@ -806,6 +842,16 @@ def test_code_that_cannot_be_read_is_no_obstacle(scheduler, caplog):
     assert caplog.text.count("Galvo could not read code") == 1
 
 
+def test_errors_are_their_types_and_frames_where_no_more_may_be_sent(scheduler):
+    scheduler.ledger.receipt.types_only = True
+    (key,) = scheduler.keys(*scheduler.submit("a-1"))
+    traceback = '  File "x.py", line 1, in f\n    secret()\n'
+    scheduler.fail(key, "KeyError('ada')", traceback_text=traceback)
+    (error,) = deliver(scheduler)["errors"]
+    assert (error["type"], error["message"]) == ("KeyError", "")
+    assert error["traceback"] == '  File "x.py", line 1, in f\n'
+
+
 def test_errors_name_their_worker_and_have_no_source_where_code_is_not_sent(scheduler):
     context = scheduler.ledger.context = Snippets()
     first, second = scheduler.keys(*scheduler.submit("a-1", tasks=2))
@@ -833,8 +879,72 @@ def test_errors_that_settings_keep_are_counted_and_not_sent(scheduler):
     assert ledger.receipt.describe()["user_errors"] == {"sent": 0, "bytes": 0, "withheld": 2}
 
 
+def shares_of(scheduler):
+    """Returns the tasks of shared groups by computation, in order, from the newest reports."""
+    rows = {row["id"]: row for row in deliver(scheduler)["computations"]}
+    ids = [str(computation.id) for computation in scheduler.computations]
+    return [rows.get(id_, {}).get("task_group_shares") for id_ in ids]
+
+
+def test_two_computations_of_one_function_count_their_own_tasks(scheduler):
+    (group,) = scheduler.submit("f", tasks=3)
+    for key in scheduler.keys(group):
+        scheduler.compute(key, seconds=2.0, nbytes=10)
+    assert shares_of(scheduler) == [None]  # the group belongs to the first one only
+    (again,) = scheduler.submit("f", tasks=2)
+    assert again is group
+    done, failed = scheduler.keys(group, state="waiting")
+    scheduler.compute(done, seconds=1.0, nbytes=7)
+    scheduler.transition(failed, "processing")
+    scheduler.fail(failed)
+    ((first,), (second,)) = shares_of(scheduler)
+    assert first == {
+        "task_group_id": first["task_group_id"],
+        "joint": False,
+        "states": {"memory": 3},
+        "tasks": 3,
+        "tasks_succeeded": 3,
+        "tasks_erred": 0,
+        "tasks_retried": 0,
+        "durations": {"compute": 6.0},
+        "bytes": 30,
+    }
+    assert second == {
+        **first,
+        "states": {"memory": 1, "erred": 1},
+        "tasks": 2,
+        "tasks_succeeded": 1,
+        "tasks_erred": 1,
+        "durations": {"compute": 1.0},
+        "bytes": 7,
+    }
+    # Later changes of results appear in the computation that they belong to.
+    for key in scheduler.keys(group, state="memory"):
+        scheduler.forget(key)
+    ((first,), (second,)) = shares_of(scheduler)
+    assert (first["states"], second["states"]) == ({"forgotten": 3}, {"forgotten": 1, "erred": 1})
+
+
+def test_tasks_from_before_the_plugin_are_those_of_several_computations(scheduler):
+    scheduler.plugin._ledger = None
+    (group,) = scheduler.submit("f", tasks=3)
+    for key in scheduler.keys(group):
+        scheduler.compute(key)
+    scheduler.submit("f", tasks=2)
+    for key in scheduler.keys(group, state="waiting"):
+        scheduler.compute(key)
+    scheduler.ledger = scheduler.plugin._ledger = Ledger(1, now=lambda: scheduler.clock)
+    scheduler.ledger.adopt(scheduler)
+    first, second = shares_of(scheduler)
+    assert [(one[0]["joint"], one[0]["tasks"]) for one in (first, second)] == [(True, 5)] * 2
+    scheduler.submit("f", tasks=4)
+    one, two, (three,) = shares_of(scheduler)
+    assert (three["joint"], three["tasks"]) == (False, 4)
+    assert one is None and two is None  # still the same five tasks
+
+
 def take(scheduler, step, sources):
-    """One random thing that happens on a scheduler."""
+    """Applies one random event on a scheduler."""
     waiting = [key for key, task in scheduler.tasks.items() if task.state == "waiting"]
     done = [key for key, task in scheduler.tasks.items() if task.state in ("memory", "erred")]
     choice = scheduler.random.choice
@@ -867,9 +977,9 @@ STEPS += ["compute"] * 4 + ["report"] * 3
 
 
 def simulate(seed, network, monkeypatch, *, of_many=False):
-    """The server's rows after a scheduler's life, and the ledger, with this network between.
+    """Simulates a scheduler's life over this network; returns the server's rows, and the ledger.
 
-    It is the ledger of one plugin, or that of the last of many.
+    The ledger is that of one plugin, or with ``of_many`` that of the last of several.
     """
     fate = random.Random(seed)
     scheduler = Scheduler(seed)

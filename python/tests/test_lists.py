@@ -1,11 +1,13 @@
-"""Lists as users get them: read page by page, of one cluster or of all, shown and cut off."""
+"""Tests of lists in the client: paging, of one cluster or all, display, and truncation."""
 
 import copy
+import logging
 import pickle
 import re
 import time
 import warnings
 from datetime import date, datetime, timedelta, timezone
+from pathlib import Path
 from types import SimpleNamespace
 
 import dask
@@ -18,12 +20,13 @@ from fake_api import TOKEN, data, errors, pages_of
 import galvo
 from galvo.client import cluster as cluster_module
 from galvo.client.cluster import key_of
+from galvo.client.log import SOURCES
 from galvo.client.moments import beginning, in_words, span
 from galvo.client.server import Server
 
 try:
     import pandas
-except ImportError:  # nobody needs it
+except ImportError:  # optional
     pandas = None
 
 SCHEDULER = "Scheduler-2f8d2f60-9dd4-4a9e-8b8f-0d6b3a3f4e7d"
@@ -66,7 +69,7 @@ def computation(number):
 
 
 def of_cluster(rows):
-    """What a cluster is called, and then a list of its own."""
+    """Returns an answer with the name of a cluster and one of its lists."""
 
     def answer(request):
         if "list:" not in request.query:
@@ -274,7 +277,7 @@ def test_a_scheduler_that_has_not_reported_is_waited_for(api):
 
 
 def reporting(*schedulers):
-    """What a server answers when these have reported, one more with each time it is asked."""
+    """Returns the server's answers once these have reported, one more at each request."""
     reported = []
 
     def answer(request):
@@ -332,7 +335,7 @@ def test_a_closed_client_stands_for_its_cluster_if_it_knows_it(api, closed):
     (cluster if closed == "cluster" else client).close()
     assert client.status == "closed"
     api.answers = [reporting(scheduler)]
-    # It may well have said its last, and is not waited for.
+    # It may have sent its last report, and is not waited for.
     with pytest.raises(galvo.NotFound, match=f"the scheduler {scheduler} has not reported"):
         galvo.close(client)
     assert len(api.requests) == 1
@@ -492,7 +495,7 @@ def test_how_long_ago(since, begun):
 
 @pytest.fixture
 def two_hours_east(monkeypatch):
-    """The time zone of this machine."""
+    """Sets the time zone of this process two hours east of UTC."""
     monkeypatch.setenv("TZ", "EAST-2")
     time.tzset()
     yield
@@ -573,3 +576,121 @@ def test_settings_of_the_coiled_package_serve_as_well(api):
         galvo.list_clusters()
     headers = api.requests[0].headers
     assert (headers["Authorization"], headers["Galvo-Account"]) == ("Bearer c-1", "w")
+
+
+SCHEMA = {
+    "ClusterFilter": {
+        "inputFields": [
+            {
+                "name": "states",
+                "type": {"ofType": {"ofType": {"kind": "ENUM", "name": "ClusterState"}}},
+            },
+            {"name": "hasErrors", "type": {"kind": "SCALAR", "name": "Boolean"}},
+            {"name": "tags", "type": {"kind": "INPUT_OBJECT", "name": "ClusterTagFilter"}},
+        ],
+        "enumValues": None,
+    },
+    "ClusterState": {"inputFields": None, "enumValues": [{"name": "RUNNING"}, {"name": "LOST"}]},
+    "ClusterTagFilter": {
+        "inputFields": [{"name": "all", "type": {"kind": "SCALAR", "name": "String"}}],
+        "enumValues": None,
+    },
+}
+
+
+def in_full(kind):
+    """Returns a type as the server answers it: with ``ofType`` at each level, null at the last."""
+    below = kind.get("ofType")
+    return {**kind, "ofType": None if below is None else in_full(below)}
+
+
+@pytest.mark.parametrize(
+    "conditions, problem",
+    [
+        ({"state": ["LOST"]}, "filter: there is no 'state', did you mean 'states'?"),
+        ({"x": 1}, "filter: there is no 'x'. There are states, hasErrors, tags"),
+        (
+            {"states": ["LOST", "running"]},
+            "filter['states']: there is no 'running', did you mean 'RUNNING'?",
+        ),
+        ({"tags": {"of": 1}}, "filter['tags']: there is no 'of'. There are all"),
+        ({"hasErrors": "no"}, "filter: it is BAD_USER_INPUT"),
+    ],
+)
+def test_a_condition_that_the_server_does_not_know_is_named(api, conditions, problem):
+    def answer(request):
+        if "__type" not in request.query:
+            return errors("BAD_USER_INPUT")
+        found = SCHEMA[request.variables["name"]]
+        fields = found["inputFields"] and [
+            {**field, "type": in_full(field["type"])} for field in found["inputFields"]
+        ]
+        return data({"__type": {**found, "inputFields": fields}})
+
+    api.answers = [answer]
+    with pytest.raises(ValueError, match=re.escape(problem)):
+        galvo.list_clusters(filter=conditions)
+    with pytest.raises(ValueError, match=re.escape(problem)):
+        galvo.list_clusters(filter=conditions, user="ada")
+
+
+def test_a_cluster_in_the_place_of_an_account_is_noticed(api):
+    client = SimpleNamespace(scheduler_info=lambda: {"id": SCHEDULER})
+    with pytest.raises(TypeError, match=r"was taken for an account.*cluster_id=…"):
+        galvo.list_exceptions(client)
+    with pytest.raises(TypeError, match="12 was taken for an account"):
+        galvo.list_clusters(12)
+    with pytest.raises(ValueError, match=r"was taken for an account.*cluster_id=…"):
+        galvo.list_exceptions(SCHEDULER)
+    with pytest.raises(ValueError, match=r"'7 days' was taken for an account.*since=…"):
+        galvo.list_clusters("7 days")
+    with pytest.raises(ValueError, match=r"'No One' was taken for an account.*lower-case"):
+        galvo.graphql("{ viewer { user { id } } }", account="No One")
+    assert api.requests == []
+    api.answers = [errors("ACCOUNT_MISMATCH", status=403)]
+    with pytest.raises(
+        galvo.GraphQLError, match=r"ACCOUNT_MISMATCH\): '12' was taken for the account"
+    ):
+        galvo.list_clusters("12")
+
+
+@pytest.mark.parametrize("ask", [galvo.list_computations, galvo.list_events, galvo.list_logs])
+def test_an_account_in_the_place_of_a_cluster_is_noticed(api, ask):
+    none = pages_of([])
+    api.answers = [lambda asked: none(asked) if "list:" in asked.query else data({"cluster": None})]
+    with pytest.raises(galvo.NotFound, match=r"'team' was taken for a cluster.*account=…"):
+        ask("team")
+
+
+def test_without_a_client_the_newest_cluster_is_meant(api):
+    assert galvo.client.cluster.current_client() is None
+    api.answers = [data({"viewer": {"account": {"clusters": {"nodes": [KEY]}}}})]
+    with Server.configured() as server:
+        assert key_of(server, None).number == key_of(server, -1).number == 12
+    with pytest.raises(TypeError, match="which cluster"):
+        galvo.close(None)
+
+
+def test_levels_and_sources_are_known_or_refused(api):
+    api.answers = [of_cluster([])]
+
+    def asked(**which):
+        galvo.list_logs(12, **which)
+        return api.requests[-1].variables
+
+    assert asked(levels=["warn", "Fatal", "error"])["levels"] == ["WARNING", "CRITICAL", "ERROR"]
+    assert asked(levels="Level 25")["levels"] == ["Level 25"]
+    with pytest.raises(ValueError, match="levels: there is no 'Seal'"):
+        galvo.list_logs(12, levels="Seal")
+    logging.addLevelName(37, "Seal")
+    assert asked(levels="Seal")["levels"] == ["Seal"]
+    with pytest.raises(ValueError, match=r"levels: .*'warnings', did you mean 'WARNING'\?"):
+        galvo.list_logs(12, levels=["INFO", "warnings"])
+    with pytest.raises(ValueError, match=r"sources: .*SCHEDULER, WORKER, NANNY"):
+        galvo.list_logs(12, sources="moon")
+
+
+def test_sources_are_those_of_the_schema():
+    schema = (Path(__file__).parents[2] / "schema.graphql").read_text(encoding="utf-8")
+    members = re.search(r"^enum LogSource \{(.*?)^\}", schema, re.MULTILINE | re.DOTALL)[1]
+    assert tuple(re.findall(r"^\t([A-Z]+)$", members, re.MULTILINE)) == SOURCES

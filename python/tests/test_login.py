@@ -1,4 +1,4 @@
-"""Signing in: the browser's part is played by answers, and files are looked at."""
+"""Tests of signing in: prepared answers act as the browser, and the files are checked."""
 
 import os
 import stat
@@ -40,10 +40,27 @@ def test_a_token_is_waited_for_and_kept(api, home, impatient, capsys, monkeypatc
     printed = capsys.readouterr()
     assert f"{api.address}/activate-token?id=otter" in printed.out
     assert "secret" not in printed.out + printed.err
-    # This process uses it at once, and so do those that read the file.
+    # This process uses the token at once, and so do processes that read the file.
     assert dask.config.get("galvo.token") == "otter-secret"
     saved = yaml.safe_load((home / "galvo.yaml").read_text())
     assert saved == {"galvo": {"server": api.address, "account": "team", "token": "otter-secret"}}
+
+
+@pytest.mark.parametrize(
+    "scopes, sent", [(None, None), (["ingest"], "ingest"), (("read", "ingest"), "ingest read")]
+)
+def test_a_token_is_asked_for_no_more_than_is_wanted(scopes, sent, api, home):
+    api.answers = [ASKED, WHO]
+    galvo.login(show=lambda activation: None, scopes=scopes)
+    asked = parse_qs(api.requests[0].body.decode())
+    assert asked.get("scope") == (None if sent is None else [sent])
+
+
+@pytest.mark.parametrize("scopes", [[], ["write"], "write", ["ingest", "all"]])
+def test_scopes_that_there_are_not(scopes, api, home):
+    with pytest.raises(ValueError, match="ingest, read, admin"):
+        galvo.login(scopes=scopes)
+    assert api.requests == []
 
 
 def test_nobody_but_the_owner_reads_the_file(api, home):
@@ -114,8 +131,10 @@ def test_a_server_that_does_not_give_tokens(api, home):
     api.answers = [Answer(404, b"<html>")]
     with pytest.raises(galvo.RequestRefused, match="does not answer as Galvo does"):
         galvo.login()
-    api.answers = [Answer(429, b'{"message": "too many tokens wait"}', {"Retry-After": "60"})]
-    with pytest.raises(galvo.RequestRefused, match="too many tokens wait"):
+    api.answers = [
+        Answer(429, b'{"message": "too many tokens await activation"}', {"Retry-After": "60"})
+    ]
+    with pytest.raises(galvo.RequestRefused, match="too many tokens await activation"):
         galvo.login()
 
 

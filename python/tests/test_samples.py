@@ -1,4 +1,4 @@
-"""What samples say of workers, the scheduler and the cluster."""
+"""Tests of the samples of workers, the scheduler and the cluster."""
 
 import asyncio
 import json
@@ -58,7 +58,7 @@ MEASURED = {
 
 
 def make_worker(n=1, metrics=METRICS, **changes):
-    """A WorkerState."""
+    """Returns a stand-in of a WorkerState."""
     fields = {
         "address": f"tcp://10.0.0.{n}:4000", "nthreads": 2, "memory_limit": 4000, "nbytes": 900,
         "last_seen": 1_700_000_000.0, "processing": set(), "metrics": {**metrics, **changes},
@@ -67,7 +67,7 @@ def make_worker(n=1, metrics=METRICS, **changes):
 
 
 class StandIn:
-    """A scheduler with a clock of its own, and the collector that watches it."""
+    """A scheduler with its own clock, and the collector that observes it."""
 
     def __init__(self, *workers, interval=15.0):
         self.clock = 1_700_000_000.0
@@ -84,7 +84,7 @@ class StandIn:
         self.collector = Samples(self.context)
 
     def read(self, seconds=0.0, heartbeats=True):
-        """The samples that are new after so many seconds: of the cluster, and by worker."""
+        """Returns the new samples after this many seconds: of the cluster, and by worker."""
         self.clock += seconds
         if heartbeats:
             for state in self.scheduler.workers.values():
@@ -325,7 +325,7 @@ def test_no_sample_is_made_between_reports_that_come_in_time():
 
 
 def sample_of(cluster):
-    """A sample, and at the same moment what Dask says itself."""
+    """Returns a sample, and Dask's own values at the same moment."""
 
     def take():
         scheduler = cluster.scheduler
@@ -346,7 +346,7 @@ def sample_of(cluster):
 
 
 def check(cluster):
-    """Compares a sample with what Dask says; returns the metrics of the cluster."""
+    """Compares a sample with Dask's own values; returns the metrics of the cluster."""
     (sample, *own), states, workers, memory, recent = sample_of(cluster)
     assert [body["worker_id"] for body in own] == list(workers)
     for body in own:
@@ -381,7 +381,7 @@ def check(cluster):
     assert metrics["cpu_cores"] == pytest.approx(
         sum(told["cpu"] for _, told, _ in workers.values()) / 100
     )
-    # All are on one host.
+    # All workers are on one host.
     assert metrics["network_read_bytes_per_second"] in [
         told["host_net_io"]["read_bps"] for _, told, _ in workers.values()
     ]
@@ -422,7 +422,7 @@ def test_samples_agree_with_dask():
             event.set()
             wait_until(lambda: failing.status == "error")
             client.gather([*waiting, *after])
-            # Data is told of at once, memory with the next heartbeat.
+            # Data is reported at once, memory with the next heartbeat.
             wait_until(lambda: check(cluster)["memory_managed_bytes"] >= 3_400_000)
             metrics = check(cluster)
             assert (metrics["tasks_erred"], metrics["tasks_memory"]) == (1, 48)

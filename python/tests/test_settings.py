@@ -14,6 +14,8 @@ COILED = {
     "coiled.analytics": {"disabled": True, "computation": {"interval": "20s"}},
 }
 DEFAULTS = {
+    "exchanged_for": None,
+    "ship_token": False,
     "disabled": False,
     "interval_seconds": 15.0,
     "send_code": True,
@@ -25,6 +27,7 @@ DEFAULTS = {
     "send_logs": True,
     "send_errors": True,
     "worker_plugin": True,
+    "spool_directory": None,
 }
 GALVO = {
     "galvo.server": "https://galvo.example",
@@ -88,8 +91,21 @@ def test_the_server_that_coiled_presets_is_not_taken_for_galvo():
 @pytest.mark.parametrize(
     "text, server",
     [
-        ("galvo.example", "http://galvo.example"),
+        # Plain HTTP is assumed only for this machine and private networks.
+        ("galvo.example", "https://galvo.example"),
+        ("galvo.example:8000/x", "https://galvo.example:8000/x"),
+        ("8.8.8.8:80", "https://8.8.8.8:80"),
+        ("[2606:4700::1111]:80", "https://[2606:4700::1111]:80"),
+        ("http://galvo.example", "http://galvo.example"),
         ("10.0.0.1:8000/", "http://10.0.0.1:8000"),
+        ("192.168.7.1", "http://192.168.7.1"),
+        ("[::1]:8000", "http://[::1]:8000"),
+        ("[fd00::1]", "http://[fd00::1]"),
+        ("localhost:8000", "http://localhost:8000"),
+        ("galvo", "http://galvo"),
+        ("galvo.analytics.svc:80", "http://galvo.analytics.svc:80"),
+        ("galvo.svc.cluster.local", "http://galvo.svc.cluster.local"),
+        ("notlocal.example", "https://notlocal.example"),
         (" https://galvo.example/prefix// ", "https://galvo.example/prefix"),
         ("https://galvo.example?x=1#y", "https://galvo.example"),
     ],
@@ -130,7 +146,7 @@ def test_disabled_may_be_written_in_several_ways(value, disabled):
     assert settings_with({"galvo.disabled": value})["disabled"] is disabled
 
 
-# In words of the coiled package, whose names follow "coiled.analytics.", and of Galvo.
+# Pairs of an option of the coiled package, below "coiled.analytics.", and one of Galvo.
 SHARED = [
     ("computation.interval", "20s", "interval_seconds", 20.0),
     ("computation.code.transmit", "false", "send_code", False),
@@ -172,6 +188,14 @@ def test_settings_of_galvo_alone(name, key):
 
 
 @pytest.mark.parametrize(
+    "value, meaning",
+    [("types", "types"), (" Types ", "types"), ("full", True), (True, True), ("no", False)],
+)
+def test_of_exceptions_there_may_be_types_alone(value, meaning):
+    assert settings_with({"galvo.errors.transmit": value})["send_errors"] == meaning
+
+
+@pytest.mark.parametrize(
     "name, value, key",
     [
         ("galvo.disabled", "perhaps", "disabled"),
@@ -186,6 +210,7 @@ def test_settings_of_galvo_alone(name, key):
         ("galvo.events.allow", 7, "events_allow"),
         ("galvo.idle.timeout", "inf", "idle_timeout_seconds"),
         ("galvo.logs.transmit", "x" * 300, "send_logs"),
+        ("galvo.errors.transmit", "type", "send_errors"),
     ],
 )
 def test_wrong_values_are_named_once_and_the_default_taken(name, value, key, caplog):
@@ -235,3 +260,20 @@ def test_nothing_shows_the_token(caplog):
         plugin = CoiledTelemetry()
         assert "sekret" not in repr(plugin) + str(plugin) + f"{plugin}"
     assert "sekret" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    "server, root",
+    [
+        ("http://galvo.example/graphql", "http://galvo.example"),
+        ("https://galvo.example:8443/graphql/", "https://galvo.example:8443"),
+        ("galvo.example/api/v2/analytics/preload", "https://galvo.example"),
+        ("https://hub.example/services/galvo/graphql?x=1", "https://hub.example/services/galvo"),
+    ],
+)
+def test_an_address_below_the_server_is_not_the_server(server, root):
+    problem = what_is_missing(read_settings(server, "t-1"))
+    assert problem is not None
+    assert f"the address of the server itself, {root}, and not" in problem
+    assert what_is_missing(read_settings(root, "t-1")) is None
+    assert what_is_missing(read_settings("http://galvo.example/graphqlite", "t-1")) is None

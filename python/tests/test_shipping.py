@@ -1,4 +1,4 @@
-"""How the plugin's text travels: pickled, served, executed, preloaded."""
+"""Tests of the transport of the plugin's source: pickled, served, executed, preloaded."""
 
 import __future__
 
@@ -24,12 +24,12 @@ from galvo.plugin import CoiledTelemetry, Preview, bundle, read_settings, teleme
 
 FOLDER = Path(galvo.plugin.__file__).parent
 SOURCES = {file.stem: file.read_text(encoding="utf-8") for file in FOLDER.glob("*.py")}
-# What a server offers: all texts, in front of the one that makes a package of them.
+# The source as a server provides it: all files, before the one that builds a package from them.
 SERVED = f"SOURCES = {json.dumps(SOURCES, ensure_ascii=False)}\n{SOURCES['bundle']}"
 
 
 def execute(source, name):
-    """What coiled and Dask do with a preload: under the caller's postponed annotations."""
+    """Executes a source as coiled and Dask do a preload: with postponed annotations."""
     module = ModuleType(name)
     flags = __future__.annotations.compiler_flag
     exec(compile(source, name, "exec", flags), module.__dict__)
@@ -169,7 +169,7 @@ def test_an_error_in_the_texts_would_be_found_on_the_oldest_python():
 
 
 def coiled_analytics(monkeypatch):
-    """The coiled package as far as its register() is concerned."""
+    """Simulates the part of the coiled package that its register() uses."""
     module = ModuleType("coiled.analytics")
 
     def register_plugin(client, plugin, **kwargs):
@@ -214,14 +214,14 @@ def test_without_coiled_nothing_is_repaired(monkeypatch):
 
 
 def other_pythons():
-    """Interpreters of other versions that have Dask, by name in the environment."""
+    """Returns the interpreters of other versions that have Dask, named in the environment."""
     names = os.environ.get("GALVO_OTHER_PYTHONS", "").split(os.pathsep)
     return [name for name in names if name]
 
 
 @pytest.mark.parametrize("python", other_pythons() or [sys.executable])
 def test_a_pickle_opens_on_another_version_of_python(python, plugin, tmp_path):
-    """The interpreters to try are named in GALVO_OTHER_PYTHONS; without it, this one is."""
+    """The interpreters are named in GALVO_OTHER_PYTHONS; without it, this one is used."""
     preview = Preview({**plugin._settings, "account": "bob"})
     worker = bundle.by_source("sections", "Record", "id", {"a": 1})
     for name, value in (("plugin", plugin), ("preview", preview), ("part", ByPart(worker))):

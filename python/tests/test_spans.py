@@ -8,6 +8,7 @@ from dask import delayed
 from distributed import get_worker
 from stand_ins import Group
 
+from galvo.plugin import spans
 from galvo.plugin.collector import Context
 from galvo.plugin.ledger import Ledger
 from galvo.plugin.spans import SETTLED_SECONDS, SWEPT_SPANS, Spans
@@ -17,7 +18,7 @@ span = spans_of_dask.span
 
 
 class Reader:
-    """A collector on a scheduler, and what it has put into outboxes so far, newest values."""
+    """A collector on a scheduler, and the newest values that it has put into outboxes."""
 
     def __init__(self, scheduler, loop):
         self.scheduler, self.loop = scheduler, loop
@@ -27,7 +28,7 @@ class Reader:
         self.items, self.metrics = {}, {}
 
     def read(self, later=0.0, closed_at=None, also=lambda: None):
-        """Reads, and returns what ``also`` returns in the same moment."""
+        """Reads, and returns the result of ``also`` at the same moment."""
 
         def read():
             self.spans.read(time() + later, closed_at)
@@ -37,7 +38,7 @@ class Reader:
         return self.drain(), result
 
     def drain(self):
-        """Takes what is unsent; the spans of it, in their order."""
+        """Takes the unsent data; returns its spans in their order."""
         spans = self.ledger.outboxes["spans"].take(10_000)
         self.items.update((record.id, body) for record, body in spans)
         for _, body in self.ledger.outboxes["fine_metrics"].take(10_000):
@@ -69,7 +70,7 @@ def run(client, name, n=3):
 
 
 def heartbeats(cluster):
-    """Waits until workers have told all of what they did."""
+    """Waits until workers have reported all of their work."""
     seen = {}
 
     def quiet():
@@ -137,7 +138,7 @@ def test_a_span_is_not_done_while_it_has_something_to_compute(cluster, client, r
     wait_until(lambda: hasattr(worker, "entered"))
     reader.read()
     assert (reader.items[slow]["done"], reader.items[slow]["stopped_at"]) == (False, None)
-    # However long that takes, nothing more is to be told, and it is not forgotten.
+    # However long that takes, nothing more is reported, and the span is not forgotten.
     described = reader.spans.described
     reader.read(later=10 * SETTLED_SECONDS)
     assert reader.spans.described <= described + 2  # metrics of the workers
@@ -170,7 +171,7 @@ def test_many_spans_cost_nothing_once_they_are_settled(cluster, client, reader):
     heartbeats(cluster)
     reader.read()
     assert len(reader.items) == len(extension(cluster).spans) > 10
-    # Once for what it is, and once for each time that its metrics or its end came later.
+    # Once for its description, and once for each later change of its metrics or its end.
     assert reader.spans.described < 5 * len(reader.items) + 20
     described = reader.spans.described
     for _ in range(5):
@@ -178,7 +179,7 @@ def test_many_spans_cost_nothing_once_they_are_settled(cluster, client, reader):
     assert reader.spans.described <= described + 5  # metrics that belong to no span
     reader.read(later=SETTLED_SECONDS + 1)
     assert not reader.spans._live
-    # A new span is the only one that is described.
+    # Only the new span is described.
     described = reader.spans.described
     client.submit(inc, 1).result()
     new, _ = reader.read(later=SETTLED_SECONDS + 2)
@@ -238,7 +239,7 @@ def test_metrics_of_users_may_be_anything(cluster, client, reader):
     assert not {"no number", "endless"} & {activity for _, _, activity, _ in cells}
     (long,) = [cell for cell in cells if cell[2].startswith("xxx")]
     assert len(long[2]) == 1024 and cells[long] == 3
-    # Although NaN differs from itself, this is not described time and again.
+    # Although NaN differs from itself, the span is not described repeatedly.
     described = reader.spans.described
     reader.read()
     reader.read()
@@ -246,7 +247,7 @@ def test_metrics_of_users_may_be_anything(cluster, client, reader):
 
 
 def stand_in(n=1, metrics=None):
-    """A scheduler with spans that are driven by hand."""
+    """Returns a scheduler with spans that the test controls."""
     spans = {}
     for _ in range(n):
         add_span(spans)
@@ -323,7 +324,7 @@ def test_settled_spans_are_looked_at_in_turn():
         reader.read()
         found.append(reader.spans.described - described)
     assert max(found) == SWEPT_SPANS and sum(found) == len(spans)
-    # The last report finds all that is left.
+    # The last report contains all that is left.
     settle(reader)
     for theirs in spans:
         theirs._cumulative_worker_metrics["execute", "sum", "executor", "seconds"] += 1.0
@@ -405,3 +406,16 @@ def test_a_scheduler_of_the_oldest_releases_has_neither():
     scheduler = SimpleNamespace(extensions={}, task_groups={})
     reader = Reader(scheduler, lambda function: function())
     assert reader.read()[0] == [] and reader.metrics == {}
+
+
+def test_cells_beyond_the_bound_are_counted_once(monkeypatch):
+    monkeypatch.setattr(spans, "CELLS", 3)
+    scheduler = SimpleNamespace(task_groups={}, extensions={}, cumulative_worker_metrics={})
+    context = Context(scheduler, {}, Ledger(1))
+    collector, outbox = Spans(context), context.outboxes["fine_metrics"]
+    for number, dropped in ((3, 0), (5, 2), (5, 2), (6, 3)):
+        for i in range(number):
+            scheduler.cumulative_worker_metrics["get-data", f"a{i}", "seconds"] = number
+        collector.read(1.0)
+        assert outbox.dropped == dropped
+        assert [len(body["cells"]) for _, body in outbox.take(10)] in ([3], [])

@@ -1,4 +1,4 @@
-"""The plugin's own rhythm and rules, with a scheduler of which only the needed parts are there."""
+"""Tests of the plugin's schedule and rules, with a minimal stand-in of a scheduler."""
 
 import asyncio
 import math
@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import dask
 import pytest
-from conftest import local_cluster, on_loop, wait_until
+from conftest import local_cluster, wait_until
 from distributed import Client
 
 import galvo
@@ -18,7 +18,7 @@ from galvo.plugin.settings import read_settings
 
 
 def close(cluster):
-    """Dask's cluster would look for a scheduler that has closed itself for half a minute."""
+    """Closes the cluster; Dask itself would wait 30 seconds for a scheduler that closed itself."""
     with dask.config.set({"distributed.comm.timeouts.connect": "1s"}):
         cluster.close()
 
@@ -39,19 +39,17 @@ def test_a_scheduler_closes_after_so_much_idleness(configured):
 def test_the_shorter_timeout_counts(configured):
     with dask.config.set({"galvo.idle.timeout": "1 hour"}):
         with local_cluster(n_workers=0) as cluster, Client(cluster) as client:
-            assert cluster.scheduler.idle_timeout is None
             galvo.register(client)
-            assert cluster.scheduler.idle_timeout == 3600.0
-            plugin = cluster.scheduler.plugins["galvo"]
+
+            def reported():
+                reports = configured.accepted
+                return reports and reports[-1]["cluster"]["idle_timeout_seconds"]
+
+            configured.wait_for(lambda: reported() == 3600.0)
+            # Dask applies its own timeout itself, from the start of the idleness; none is set yet.
+            assert cluster.scheduler.idle_timeout is None
             cluster.scheduler.idle_timeout = 60.0
-            on_loop(cluster, plugin._idleness._limit)
-            assert cluster.scheduler.idle_timeout == 60.0
-            configured.wait_for(
-                lambda: (
-                    configured.accepted
-                    and configured.accepted[-1]["cluster"]["idle_timeout_seconds"] == 60.0
-                )
-            )
+            configured.wait_for(lambda: reported() == 60.0)
 
 
 def test_a_cluster_is_kept_for_as_long_as_somebody_wants(configured):
@@ -76,7 +74,7 @@ def test_a_cluster_is_kept_for_as_long_as_somebody_wants(configured):
 
 
 class Scheduler:
-    """What of a scheduler is looked at."""
+    """The attributes of a scheduler that are read."""
 
     def __init__(self, **attributes):
         self.workers = {"a": SimpleNamespace(processing={})}
@@ -86,22 +84,33 @@ class Scheduler:
 
 
 class Watched(Scheduler):
-    """A scheduler of a release that watches its idleness."""
+    """A scheduler of a release that observes its own idleness."""
 
     is_idle = True
 
 
 class Watch:
-    """The idleness of a scheduler, on a clock that a test moves."""
+    """The idleness of a scheduler, with clocks that the test moves."""
 
-    def __init__(self, scheduler, timeout):
-        self.at = 1_700_000_000.0
+    def __init__(self, scheduler, timeout, at=1_700_000_000.0):
+        self.at, self.steady = at, 50.0
         self.scheduler = scheduler
-        self.idleness = Idleness(scheduler, timeout, lambda: self.at)
+        self.idleness = Idleness(scheduler, timeout, lambda: self.at, lambda: self.steady)
 
     def after(self, seconds):
-        self.at += seconds
-        return self.idleness.look()
+        """Checks four times a second for this many seconds; returns the last result."""
+        for _ in range(int(seconds * 4)):
+            self.at += 0.25
+            self.steady += 0.25
+            found = self.idleness.look()
+        return found
+
+    def closes_after(self, within=1_000):
+        """Returns the seconds until it closes, rounded to a quarter."""
+        begun = self.steady
+        while not self.after(0.25):
+            assert self.steady - begun < within, "it stays"
+        return self.steady - begun
 
 
 def test_idleness_is_watched_where_dask_does_not():
@@ -113,59 +122,169 @@ def test_idleness_is_watched_where_dask_does_not():
     assert not watch.after(9.0)
     assert idleness.since is None
     scheduler.workers["a"].processing.clear()
-    assert not watch.after(9.0)
+    assert not watch.after(0.25)
     assert idleness.since == watch.at
     scheduler.unrunnable.add("y")
     assert not watch.after(9.0)
     scheduler.unrunnable.clear()
     assert not watch.after(9.0)
     scheduler.transition_counter += 1  # something was begun and done in between
-    assert not watch.after(9.0)
-    assert not watch.after(10.0)
-    idleness.keep(5.0)
-    assert idleness.timeout is None
-    assert not watch.after(4.5)
-    assert watch.after(0.5)
-    assert watch.after(0.5)
+    assert not watch.after(10.25)
+    assert watch.after(0.25)
+    assert watch.after(0.25)
     scheduler.workers["a"].processing["x"] = 1.0
     assert not watch.after(60.0)
 
 
 def test_without_a_timeout_idleness_is_told_and_never_too_long():
     watch = Watch(Scheduler(), None)
-    assert not watch.after(1e6)
-    assert (watch.idleness.timeout, watch.idleness.since) == (None, watch.at - 1e6)
+    assert not watch.after(1e4)
+    assert (watch.idleness.timeout, watch.idleness.since) == (None, watch.at - 1e4)
 
 
-def test_dask_is_told_how_long_is_too_long():
-    for theirs, ours, limit in ((None, 10.0, 10.0), (60.0, 10.0, 10.0), (5.0, 10.0, 5.0)):
+def test_dask_keeps_its_own_timeout():
+    for theirs, ours, shorter in ((None, 10.0, 10.0), (60.0, 10.0, 10.0), (5.0, 10.0, 5.0)):
         watch = Watch(Watched(idle_timeout=theirs, idle_since=None), ours)
-        scheduler, idleness = watch.scheduler, watch.idleness
-        assert (scheduler.idle_timeout, idleness.since) == (limit, None)
+        idleness = watch.idleness
+        assert (idleness.timeout, idleness.since) == (shorter, None)
         idleness.keep(100.0)
-        assert (scheduler.idle_timeout, idleness.timeout) == (theirs, theirs)
-        assert not watch.after(99.0)
-        assert scheduler.idle_timeout == theirs
-        assert not watch.after(1.0)
-        assert scheduler.idle_timeout == limit
+        assert idleness.timeout == theirs
+        assert not watch.after(99.75)
+        assert idleness.timeout == theirs
+        assert not watch.after(0.25)
+        assert idleness.timeout == shorter
         idleness.keep(100.0)
         idleness.keep(0.0)
-        assert scheduler.idle_timeout == limit
-    # Others may change it at any time.
-    watch = Watch(Watched(idle_timeout=None, idle_since=1_700_000_000.0), 10.0)
-    watch.scheduler.idle_timeout = 7.0
-    watch.idleness.keep(100.0)
-    assert watch.scheduler.idle_timeout == 7.0
-    assert not watch.after(101.0)
-    assert (watch.scheduler.idle_timeout, watch.idleness.since) == (7.0, 1_700_000_000.0)
-    untouched = Watched(idle_timeout=None, idle_since=None, _active_graph_updates=2)
-    watch = Watch(untouched, None)
-    watch.idleness.keep(100.0)
-    assert (untouched.idle_timeout, watch.idleness.graph_updates()) == (None, 2)
+        assert (idleness.timeout, watch.scheduler.idle_timeout) == (shorter, theirs)
+    watch = Watch(Watched(idle_timeout=0, idle_since=None, _active_graph_updates=2), None)
+    assert (watch.idleness.timeout, watch.idleness.graph_updates()) == (None, 2)
+
+
+# With a release of Dask that observes its idleness, and with one that does not.
+both_kinds = pytest.mark.parametrize("kind", [Watched, Scheduler])
+
+
+def idle_for(kind, seconds, timeout=10.0):
+    """Returns a scheduler that had been idle for this long when the timeout took effect."""
+    at = 1_700_000_000.0
+    watch = Watch(kind(idle_timeout=None, idle_since=at - seconds), timeout, at)
+    return watch
+
+
+@both_kinds
+def test_a_timeout_counts_from_registration(kind):
+    watch = idle_for(kind, 14.0)
+    assert watch.closes_after() == 10.25
+    if kind is Watched:  # the reported value is the true one
+        assert watch.idleness.since == 1_700_000_000.0 - 14.0
+
+
+@both_kinds
+def test_a_timeout_counts_from_the_end_of_what_kept_the_scheduler(kind):
+    watch = idle_for(kind, 14.0)
+    for _ in range(3):  # each answer contains it
+        watch.idleness.keep(30.0)
+        assert not watch.after(20.0)
+    # No more instructions arrive: the timeout expires by itself.
+    assert watch.closes_after() == 10.0 + 10.25
+    watch = idle_for(kind, 14.0)
+    watch.idleness.keep(3600.0)
+    assert not watch.after(20.0)
+    watch.idleness.keep(0.0)
+    watch.idleness.keep(0.0)
+    assert watch.closes_after() == 10.25
+
+
+@both_kinds
+def test_answers_that_keep_nothing_do_not_begin_anew(kind):
+    watch = idle_for(kind, 0.0)
+    for _ in range(9):
+        assert not watch.after(1.0)
+        watch.idleness.keep(0.0)
+    assert watch.closes_after() == 1.25
+
+
+@both_kinds
+@pytest.mark.parametrize(
+    "wall, steady",
+    [
+        (3600.0, 0.0),  # the machine slept, on Linux, or the clock was set
+        (3600.0, 3600.0),  # slept on another system, or the process was stopped
+        (-3600.0, 0.0),
+        (1e6, 2.0),
+    ],
+)
+def test_time_in_which_a_scheduler_could_not_be_reached_does_not_count(kind, wall, steady):
+    watch = idle_for(kind, 0.0)
+    begun = watch.idleness.since
+    assert not watch.after(4.0)
+    watch.at += wall
+    watch.steady += steady
+    told = watch.at - 4.0 - (0.0 if steady > 5 else steady)
+    assert watch.closes_after() == pytest.approx(
+        10.25 - 4.0 - (0 if steady > 5 else steady), abs=0.5
+    )
+    # So the server receives the same value, which its policy uses.
+    assert watch.idleness.since == pytest.approx(told, abs=0.5)
+    assert begun != watch.idleness.since
+
+
+def test_what_dask_counts_anew_after_a_pause_is_left_alone():
+    watch = idle_for(Watched, 0.0)
+    assert not watch.after(4.0)
+    watch.at += 3600.0
+    watch.scheduler.idle_since = watch.at  # it checked first
+    assert not watch.after(0.25)
+    assert watch.idleness.since == watch.scheduler.idle_since
+    # A value that it set just before is not used.
+    watch.scheduler.idle_since = watch.at + 0.1
+    watch.at += 3600.0
+    assert not watch.after(0.25)
+    assert watch.idleness.since == pytest.approx(watch.at, abs=0.5)
+
+
+@both_kinds
+def test_small_differences_of_the_clocks_change_nothing(kind):
+    watch = idle_for(kind, 0.0)
+    begun = watch.idleness.since
+    for _ in range(8):
+        assert not watch.after(1.0)
+        watch.at += 0.01
+    assert watch.idleness.since == begun
+
+
+@both_kinds
+@pytest.mark.parametrize(
+    "timeout, later, left",
+    [
+        (10.0, 0.25, 3.0),  # the same idleness continues
+        (20.0, 0.25, 20.25),  # another idleness begins
+        (10.0, 600.0, 10.25),  # nothing held in between
+    ],
+)
+def test_a_plugin_that_follows_goes_on_counting(kind, timeout, later, left):
+    watch = idle_for(kind, 14.0)
+    assert not watch.after(7.0)
+    told = watch.idleness.bequeath()
+    follower = Watch(watch.scheduler, timeout, watch.at + later)
+    follower.idleness.inherit(told)
+    assert follower.closes_after() == left
+    # The state left by an earlier version is incomplete.
+    follower = Watch(watch.scheduler, 10.0, watch.at)
+    follower.idleness.inherit({k: told[k] for k in ("since", "transitions", "kept_until")})
+    assert follower.closes_after() == 10.25
+
+
+def test_a_plugin_that_follows_keeps_as_long():
+    watch = idle_for(Watched, 14.0)
+    watch.idleness.keep(30.0)
+    follower = Watch(watch.scheduler, 10.0, watch.at + 5.0)
+    follower.idleness.inherit(watch.idleness.bequeath())
+    assert follower.closes_after() == 25.0 + 10.25
 
 
 def obeys(**wishes):
-    """Why a scheduler is closed of which the server wants this; it has work if ``busy``."""
+    """Returns the reason for closing a scheduler with these settings; it has work if ``busy``."""
     busy = wishes.pop("busy", False)
 
     class Closing(Watched):
@@ -182,6 +301,7 @@ def obeys(**wishes):
     plugin._scheduler = Closing(idle_timeout=None, idle_since=None if busy else 1_700_000_000.0)
     plugin._idleness = Idleness(plugin._scheduler, None, lambda: 1_700_000_100.0)
     wanted = {"stop_requested": True, "stop_only_if_idle": False, "stop_reason": None}
+    wanted["reported_idle_since"] = 1_700_000_000.0
     plugin._courier = SimpleNamespace(keep_alive=None, **{**wanted, **wishes})
     asyncio.run(main())
     return reasons, plugin._courier.stop_requested
@@ -192,6 +312,10 @@ def test_a_stop_for_idleness_spares_a_scheduler_that_has_work_again():
     assert obeys(stop_reason="by ada", busy=True) == (["by ada"], True)
     assert obeys(stop_reason="idle", stop_only_if_idle=True) == (["idle"], True)
     assert obeys(stop_reason="idle", stop_only_if_idle=True, busy=True) == ([], False)
+    # It has had work since it reported, which is done.
+    later = {"reported_idle_since": 1_699_999_990.0}
+    assert obeys(stop_reason="idle", stop_only_if_idle=True, **later) == ([], False)
+    assert obeys(stop_reason="by ada", **later) == (["by ada"], True)
     assert obeys(stop_requested=False) == ([], False)
 
 
@@ -206,7 +330,7 @@ def plugin():
 
 
 def heard(plugin, *topics):
-    """When events of these topics, one after the other, should be sent at the latest."""
+    """Returns the latest times at which events of these topics, in turn, should be sent."""
 
     async def main():
         now = asyncio.get_running_loop().time()
@@ -249,7 +373,7 @@ class Recorder:
 def test_hooks_reach_the_collectors(plugin):
     recorder = Recorder()
     plugin._collectors = Collectors([recorder])
-    plugin._workforce = SimpleNamespace(update=lambda arrived=0: None)
+    plugin._workforce = SimpleNamespace(update=lambda arrived=0, closed_at=None: None)
     plugin._scheduler = scheduler = SimpleNamespace(tasks={}, computations=[None])
     plugin._ledger.graph = lambda computation, groups: None
 
@@ -316,7 +440,7 @@ def test_a_collector_that_takes_long_to_start_holds_up_nothing(configured, monke
 
 
 def test_a_plugin_that_is_added_late_stays(configured, monkeypatch):
-    """Dask adds a plugin that a client brings only after it has started."""
+    """Dask adds a plugin that a client provides only after it has started."""
 
     class Slow(telemetry.Usage):
         async def start(self):

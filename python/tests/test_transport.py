@@ -1,4 +1,4 @@
-"""How a server is asked: with which headers, how often, and what is made of its answers."""
+"""Tests of the client's requests: headers, retries, and the handling of answers."""
 
 import socket
 import ssl
@@ -198,7 +198,7 @@ def test_certificates_are_verified(api, impatient, monkeypatch, tmp_path, host):
         monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "authority.pem"))
         if host == "127.0.0.1":
             assert galvo.graphql(QUERY) == WELL
-        else:  # which is a name that the certificate does not have
+        else:  # a name that is not in the certificate
             with pytest.raises(galvo.ServerUnreachable, match="cannot be verified"):
                 galvo.graphql(QUERY)
     assert len(api.requests) == (host == "127.0.0.1")

@@ -1,4 +1,4 @@
-"""What is used per hour of the clock, with exact values."""
+"""Tests of usage per hour of the clock, with exact values."""
 
 import itertools
 import math
@@ -20,7 +20,7 @@ NOTHING = {**dict.fromkeys(DURATIONS, 0.0), **dict.fromkeys(NUMBERS, 0), "functi
 
 
 class Watched:
-    """A scheduler with workers, whose use is watched."""
+    """A scheduler with workers, whose usage is measured."""
 
     def __init__(self, history=None, metrics=None, **settings):
         self.scheduler = Scheduler()
@@ -44,7 +44,9 @@ class Watched:
 
     @contextmanager
     def unheard(self):
-        """Another plugin comes afterwards, and goes on from what this one has told."""
+        """Runs the block without a plugin; afterwards a new one continues from the state of the
+        previous one.
+        """
         self.scheduler.read()
         self.usage.read(self.scheduler.clock)
         told, self.usage = self.usage.bequeath(), None
@@ -76,7 +78,7 @@ class Watched:
             self.history.append((self.scheduler.clock, threads))
 
     def rows(self, closing=False):
-        """The rows of usage in a report made now, without what is zero, by hour from the first."""
+        """Returns the rows of usage in a report made now, by hour from the first, without zeros."""
         self.scheduler.read()
         now = self.scheduler.clock
         self.usage.read(now, now if closing else None)
@@ -104,7 +106,7 @@ def test_threads_workers_and_memory_are_integrated_over_each_hour(watched):
     watched.at(600).add("a", threads=2, gib=4)
     watched.at(1200).add("b", threads=3, gib=1)
     watched.at(1800).remove("a")
-    # b has had 2,400 seconds of the first hour, one whole one, and 30 seconds.
+    # b has had 2,400 seconds of the first hour, the whole second one, and 30 seconds.
     assert watched.at(2 * 3600 + 30).rows() == {
         0: {
             "thread_seconds": 1200 * 2 + 2400 * 3.0,
@@ -117,11 +119,15 @@ def test_threads_workers_and_memory_are_integrated_over_each_hour(watched):
         },
         2: {"thread_seconds": 90.0, "worker_seconds": 30.0, "memory_gib_seconds": 30.0},
     }  # fmt: skip
-    assert watched.settled == [True, True, False]
+    # Measurements from before the end of an hour may still arrive.
+    assert watched.settled == [True, False, False]
     watched.at(2 * 3600 + 40).remove("b")
     last = {"thread_seconds": 120.0, "worker_seconds": 40.0, "memory_gib_seconds": 40.0}
     assert watched.at(3 * 3600 + 1).rows() == {2: last, 3: {}}
-    assert watched.settled == [True, False]
+    assert watched.settled == [False, False]
+    assert watched.at(3 * 3600 + 120).rows() == {}
+    assert [record.hour - HOUR for record in watched.usage._past] == [0, 1, 2]
+    assert all(record.settled for record in watched.usage._past)
 
 
 def test_looking_more_often_changes_nothing(watched):
@@ -150,10 +156,10 @@ def test_threads_of_before_the_plugin_came_are_known_from_the_history():
     watched.at(100).start()
     assert watched.at(200).rows() == {
         -1: {"thread_seconds": 1800 + 3600.0},
-        # Idle are only the threads that were watched.
+        # Only observed threads are counted as idle.
         0: {
-            "thread_seconds": 800.0, "idle_seconds": 400.0, "worker_seconds": 100.0,
-            "memory_gib_seconds": 100.0, "workers": 1,
+            "thread_seconds": 800.0, "observed_seconds": 400.0, "idle_seconds": 400.0,
+            "worker_seconds": 100.0, "memory_gib_seconds": 100.0, "workers": 1,
         },
     }  # fmt: skip
 
@@ -190,23 +196,33 @@ def test_what_tasks_do_is_the_growth_of_their_totals():
     scheduler.fail(third)
     scheduler.compute(scheduler.keys(add)[0], seconds=4.0, nbytes=1)
     rows = watched.at(3600 + 10).rows()
+    # The task computed in the first hour, and its end was seen in the second one.
     assert rows == {
+        0: {
+            **row,
+            "compute_seconds": 7.0,
+            "functions": [
+                *row["functions"],
+                {
+                    "prefix": "add", "compute_seconds": 4.0, "transfer_seconds": 0.0, "tasks": 0,
+                    "tasks_erred": 0, "bytes": 0,
+                },
+            ],
+        },
         1: {
-            "compute_seconds": 4.0, "tasks": 1, "tasks_erred": 1, "errors": 1, "bytes": 1,
+            "tasks": 1, "tasks_erred": 1, "errors": 1, "bytes": 1,
             "functions": [
                 {
                     "prefix": "inc", "compute_seconds": 0.0, "transfer_seconds": 0.0, "tasks": 0,
                     "tasks_erred": 1, "bytes": 0,
                 },
                 {
-                    "prefix": "add", "compute_seconds": 4.0, "transfer_seconds": 0.0, "tasks": 1,
+                    "prefix": "add", "compute_seconds": 0.0, "transfer_seconds": 0.0, "tasks": 1,
                     "tasks_erred": 0, "bytes": 1,
                 },
             ],
         },
     }  # fmt: skip
-    # What was sent of the first hour was right already.
-    assert 0 not in rows
     totals = scheduler.ledger.totals()
     assert (totals["compute_seconds"], totals["tasks_succeeded"]) == (7.0, 3)
 
@@ -225,6 +241,7 @@ def test_what_was_done_before_the_plugin_came_is_of_no_hour():
     )
     watched.start()
     assert watched.rows() == {0: {}}
+    watched.add("a", threads=1)
     watched.scheduler.compute(second, seconds=2.0)
     watched.scheduler.fail(*watched.scheduler.keys(*watched.scheduler.submit("late-1")))
     watched.metrics["execute", "inc", "thread-cpu", "seconds"] = 11.5
@@ -266,8 +283,8 @@ def test_an_hour_goes_on_when_another_plugin_comes():
     totals = scheduler.ledger.totals()
     with watched.unheard():
         pass
-    # What is told of the present hour is what was told, and of the one before nothing.
-    assert watched.rows() == {1: before[1]}
+    # Hours that may still change are reported as before.
+    assert watched.rows() == before
     assert scheduler.ledger.totals() == totals
     with watched.unheard():
         watched.at(3600 + 110).add("b", threads=1, gib=4)
@@ -278,8 +295,8 @@ def test_an_hour_goes_on_when_another_plugin_comes():
     row = watched.rows()[1]
     hour = {name: row[name] - before[1].get(name, 0) for name in ("tasks", "compute_seconds")}
     assert hour == {"tasks": 2, "compute_seconds": 30.0}
-    assert (row["tasks_erred"], row["errors"], row["cpu_seconds"]) == (1, 1, 3.0)
-    # Of threads Dask knows the times; of workers, who was there when somebody looked.
+    assert (row["tasks_erred"], row["errors"], row["cpu_seconds"]) == (1, 1, 1.0)
+    # Dask has the history of threads; of workers, only those seen at a read are known.
     assert row["thread_seconds"] == 2 * 110 + 3 * 90
     assert row["workers"] == 1 and row["worker_seconds"] == pytest.approx(120 + 2 * 80)
     watched.usage.resend()
@@ -307,7 +324,7 @@ FINE = {
     ("execute", "add", ("of", "users"), "seconds"): 18.0,
     ("execute", "add", "disk-write", "bytes"): 1000,
     ("memory-monitor", "disk-write", "bytes"): 500,
-    # None of these is time of threads that compute, or was spilled.
+    # None of these is time of computing threads, or spilled data.
     ("execute", "add", "disk-write", "count"): 7,
     ("execute", "add", "disk-read", "bytes"): 7,
     ("execute", "add", "odd", "weird"): math.nan,
@@ -338,13 +355,17 @@ def test_fine_metrics_go_into_sums_by_class():
         "spilled_bytes": 1500,
         "idle_seconds": 400.0 - 171.0,
     }
-    # What does not grow, or is no number, adds nothing.
+    # Values that do not grow, or are no numbers, add nothing.
     watched.metrics["execute", "inc", "thread-cpu", "seconds"] = math.inf
     watched.metrics["execute", "inc", "thread-noncpu", "seconds"] = 1.0
     assert watched.at(100).rows() == {}
+    watched.metrics["execute", "inc", "thread-cpu", "seconds"] = 100.0
+    row = watched.at(101).rows()[0]
+    assert (row["cpu_seconds"], row["idle_seconds"]) == (115.0, 404.0 - 171.0 - 99.0)
+    # At most the time of all threads can have been busy.
     watched.metrics["execute", "inc", "thread-cpu", "seconds"] = 1000.0
     row = watched.at(101).rows()[0]
-    assert row["cpu_seconds"] == 1015.0 and "idle_seconds" not in row
+    assert row["cpu_seconds"] == 115.0 + 134.0 and "idle_seconds" not in row
 
 
 def test_idle_time_is_absent_where_dask_measures_nothing():
@@ -380,7 +401,7 @@ def test_of_very_many_functions_those_that_took_longest_are_told(monkeypatch):
         )
     row = watched.rows()[0]
     assert [function["prefix"] for function in row["functions"]] == ["f5", "f4", "f3"]
-    assert row["tasks"] == 7  # of all of them
+    assert row["tasks"] == 7  # of all functions
 
 
 def test_a_clock_that_is_set_back_does_not_undo_an_hour(watched):
@@ -400,7 +421,7 @@ def test_a_server_without_memory_is_told_the_last_hours_again(watched):
     watched.at(60 * 3600).rows()
     watched.usage.resend()
     rows = watched.rows()
-    assert sorted(rows) == list(range(12, 61))
+    assert sorted(rows) == list(range(11, 61))
     assert rows[59]["thread_seconds"] == 3600.0
 
 

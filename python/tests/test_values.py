@@ -1,15 +1,31 @@
+import collections
+import enum
 import gzip
 import json
 import math
 import time
 import uuid
+from fractions import Fraction
 
+import msgpack
 import pytest
+from distributed.protocol.serialize import _is_dumpable
 from stand_ins import Scheduler
 
 from galvo.plugin import values
 from galvo.plugin.sections import USUAL_LIMITS
-from galvo.plugin.values import clean, count, cut, dumps, duration, encode, moment, uuid7
+from galvo.plugin.values import (
+    carriable,
+    clean,
+    count,
+    cut,
+    dumps,
+    duration,
+    encode,
+    moment,
+    text_of,
+    uuid7,
+)
 
 
 def decode(body, headers):
@@ -44,7 +60,7 @@ def test_text_that_strict_readers_refuse_is_replaced(text, cleaned):
     [
         ({"a": [1, 2.5, None, True], 3: ("x",)}, '{"a":[1,2.5,null,true],"3":["x"]}'),
         ("née ✓", '"née ✓"'),
-        # Six characters, which only look like the notation of one.
+        # Six characters that only resemble an escape sequence.
         (r"\u0000", r'"\\u0000"'),
         ("née\0", '"née\ufffd"'),
         ({"a": {"\0": "\0"}}, '{"a":{"\ufffd":"\ufffd"}}'),
@@ -111,7 +127,7 @@ def test_ids_keep_the_order_they_were_made_in(monkeypatch):
     ids = [uuid7() for _ in times]
     assert ids == sorted(ids) and len(set(ids)) == len(ids)
     assert [uuid.UUID(i).int >> 80 for i in ids] == [1_000_000] * 5 + [1_000_001]
-    # One that was far ahead does not matter for long.
+    # A clock that was far ahead has no lasting effect.
     monkeypatch.setattr(values, "time", lambda: 500.0)
     assert uuid.UUID(uuid7()).int >> 80 == 500_000
 
@@ -142,3 +158,94 @@ def test_group_names_of_any_kind(name):
     bodies = [body for _, body in sent.items["task_groups"]]
     (row,) = decode(*encode({"rows": bodies}))["rows"]
     assert row["name"] == str(name).replace("\ud800", "\ufffd")
+
+
+class Hostile(str):
+    """Text, a dict or an object that fails in every operation."""
+
+    def __str__(self):
+        raise ValueError("no")
+
+    __repr__ = __format__ = __str__
+
+
+class HostileDict(dict):
+    def items(self):
+        raise ValueError("no")
+
+    __iter__ = keys = items
+
+
+class HostileMeta(type):
+    @property
+    def __name__(cls):
+        raise ValueError("no")
+
+
+class Nameless(metaclass=HostileMeta):
+    pass
+
+
+class Endless(list):
+    def __iter__(self):
+        return iter(int, 1)
+
+
+class Three(enum.IntEnum):
+    three = 3
+
+
+ROUND = []
+ROUND.append(ROUND)
+WIDE = []
+WIDE.extend([WIDE] * 1000)
+
+
+CARRIED = [
+    (None, None),
+    (True, True),
+    (1.5, 1.5),
+    (math.nan, None),
+    (math.inf, None),
+    (2**64 - 1, 2**64 - 1),
+    (-(2**63), -(2**63)),
+    (2**64, "<integer of 65 bits>"),
+    (10**5000, "<integer of 16610 bits>"),
+    (Three.three, 3),
+    (Fraction(1, 2), 0.5),
+    ("caf\udce9.csv", "caf\\udce9.csv"),
+    ("nul\0, \u202e and \x1b[31m", "nul\0, \u202e and \x1b[31m"),
+    (Hostile("a \ud800"), "a \\ud800"),
+    (b"bytes", "<5 bytes>"),
+    (object(), "<object>"),
+    (Hostile, "<type>"),
+    (Nameless(), "<object>"),
+    ({1: "a", (1, 2): "b", Hostile("c"): {"d"}}, {"1": "a", "(1, 2)": "b", "c": ["d"]}),
+    (HostileDict(a=[1]), {"a": [1]}),
+    (Endless([1, 2]), [1, 2]),
+    (collections.deque([1]), [1]),
+]
+
+
+@pytest.mark.parametrize("number", range(len(CARRIED)))
+def test_whatever_it_is_dasks_comms_carry_it(number):
+    value, carried = CARRIED[number]
+    found = carriable(value)
+    assert found == carried and type(found) is type(carried)
+    assert _is_dumpable(found)
+    assert msgpack.unpackb(msgpack.packb({"x": [found]}), strict_map_key=False) == {"x": [carried]}
+
+
+@pytest.mark.parametrize("number", range(4))
+def test_what_is_carried_is_bounded(number):
+    value = [ROUND, WIDE, "\ud800" * 10**6, ["x" * 10**6] * 1000][number]
+    assert len(msgpack.packb(carriable(value))) < 2_000_000
+    assert carriable("x" * 10**6, 20) == "xxxxxxx… [truncated]"
+
+
+def test_any_value_is_a_text():
+    assert text_of(Hostile("a")) == "a" and type(text_of(Hostile("a"))) is str
+    assert cut(Hostile("a" * 50), 20) == "aaaaaaa… [truncated]"
+    assert text_of(10**5000) == "<int>"
+    assert text_of(Nameless()).startswith("<")
+    assert [count(value) for value in (math.nan, math.inf, "x", None, -1)] == [0, 0, 0, 0, 0]

@@ -1,4 +1,4 @@
-"""Following a cluster and its logs: what is shown, how often is looked, and when it ends."""
+"""Tests of following a cluster and its logs: the display, the polling interval, and the end."""
 
 import io
 
@@ -102,7 +102,7 @@ def test_what_stands_in_front_of_a_server_may_say_that_it_is_away(api, monkeypat
     screen = Screen()
     watch_of(api).follow(screen)
     assert ["status 502" in line for line in screen.shown] == [False, True, False, False]
-    # At the beginning there is nothing to show meanwhile.
+    # Before the first answer there is nothing to show.
     api.answers = [of(KEY), away]
     with pytest.raises(galvo.RequestRefused):
         watch_of(api).follow(Screen())
@@ -194,7 +194,7 @@ def test_it_is_looked_more_seldom_while_nothing_changes():
 
 
 class FakeLogs:
-    """Lines in the order of their times, whenever they come."""
+    """Lines in the order of their times, whenever they arrive."""
 
     def __init__(self):
         self.lines, self.state, self.looks = [], "RUNNING", 0
@@ -216,7 +216,7 @@ class FakeLogs:
             after = asked.get("after")
             left = [line for line in self.lines if after is None or line > int(after)]
         size, looked_at, passed = asked["last"] if backwards else asked["first"], [], []
-        # So many lines are looked at, and the cursors are of these, whether they pass or not.
+        # At most 200 lines are examined, and the cursors refer to these, whether they match or not.
         while left and len(passed) < size and len(looked_at) < 200:
             looked_at.append(left.pop(0))
             if match is None or match in str(looked_at[-1]):
@@ -234,7 +234,7 @@ class FakeLogs:
 
 
 class StepByStep:
-    """Between looks something happens instead of time."""
+    """Runs a step between polls instead of waiting."""
 
     def __init__(self, *steps, seconds=0.0):
         self.steps, self.seconds, self.clock = list(steps), seconds, 0.0
@@ -283,7 +283,7 @@ def test_lines_come_once_and_late_ones_when_they_arrive(logs):
     pace = StepByStep(
         lambda: logs.add(400, 401),
         lambda: None,
-        lambda: logs.add(390, 500),  # the first of them is older than what was shown
+        lambda: logs.add(390, 500),  # the first is older than the lines shown
         lambda: logs.add(*range(1000, 1250)),
     )
     assert tailed(logs, 2, pace) == [[348, 349], [400, 401], [390, 500], list(range(1000, 1250))]
@@ -296,7 +296,7 @@ def test_what_is_old_is_not_read_again_for_ever(logs, monkeypatch):
     pace = StepByStep(*steps, seconds=5.0)
     found = tailed(logs, 0, pace)
     assert [line for lines in found for line in lines] == list(range(100, 4000))
-    # A look reads the lines of three looks at the most, and each page has a hundred.
+    # A poll reads the lines of at most three polls, and each page has a hundred.
     assert logs.looks < 39 * 5
 
 
@@ -353,5 +353,8 @@ def test_watch_prints_where_there_is_no_notebook(api, capsys):
 
 def test_texts_of_others_cannot_tell_a_terminal_what_to_do():
     assert printable("a\tb\x1b[31mc\nd\x9b\u202ee") == "a\tb\\x1b[31mc\\nd\\x9b\\u202ee"
+    unseen = "\u200b\u200e\u061c\ufeff\u2066\xad\U000e0041"
+    assert printable(f"a{unseen}b") == "a\\u200b\\u200e\\u061c\\ufeff\\u2066\\xad\\U000e0041b"
+    assert printable("日本語 العربية ä🎉") == "日本語 العربية ä🎉"
     lines = table(["A", "BB"], [["ünï", "x\ny"], ["1", ""]]).split("\n")
     assert lines == ["A    BB", "ünï  x\\ny", "1"]

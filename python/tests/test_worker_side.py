@@ -7,9 +7,12 @@ import sys
 import threading
 from types import SimpleNamespace
 
+import msgpack
 import pytest
+from distributed.protocol.serialize import _is_dumpable
 
 from galvo.plugin import worker_side
+from galvo.plugin.scrub import cut_inputs
 from galvo.plugin.worker_side import (
     GuestHandler,
     LineHandler,
@@ -35,13 +38,13 @@ class Clock:
 @pytest.fixture
 def lines():
     clock = Clock()
-    lines = Lines(most=3, clock=clock)
+    lines = Lines(most=(3, 2, 2), clock=clock, last=2)
     lines.test_clock = clock
     return lines
 
 
-def line(text, level="INFO"):
-    return new_line(level, "distributed.worker", text, 1.0)
+def line(text, level="INFO", at=1.0):
+    return new_line(level, "distributed.worker", text, at)
 
 
 def texts(sent):
@@ -60,23 +63,94 @@ def test_repetitions_are_folded():
     assert lines.release() == []
 
 
+def left_out(sent):
+    return [one["left_out"] for one in sent if "left_out" in one]
+
+
 def test_what_exceeds_the_rate_is_counted(lines):
-    sent = [one for i in range(10) for one in lines.add(line(str(i)))]
+    sent = [one for i in range(10) for one in lines.add(line(str(i), at=i))]
     assert texts(sent) == [("0", 1), ("1", 1), ("2", 1)]
     assert lines.holds() and lines.release() == []
-    lines.test_clock.now += 11
+    lines.test_clock.now += 1.5
     sent = lines.release()
-    assert len(sent) == 1 and sent[0]["message"].startswith("7 lines were left out")
-    assert not lines.holds()
-    assert texts(lines.add(line("x"))) == [("x", 1)]
+    # The last two are sent after all, after the notice that replaces the others.
+    assert [one["message"] for one in sent[1:]] == ["8", "9"]
+    assert sent[0]["message"].startswith("5 lines were left out here")
+    assert left_out(sent) == [5] and sent[0]["at"] == 7.0
+    assert not lines.holds() and lines.release() == []
+    # The rate is averaged over ten seconds.
+    assert lines.add(line("x")) == []
+    lines.test_clock.now += 10
+    assert texts(lines.add(line("y"))) == [("x", 1), ("y", 1)]
 
 
 def test_the_next_line_tells_what_was_left_out(lines):
-    for i in range(4):
+    for i in range(6):
         lines.add(line(str(i)))
     lines.test_clock.now += 11
     sent = lines.add(line("x"))
-    assert sent[0]["message"].startswith("1 lines were left out") and sent[1]["message"] == "x"
+    assert sent[0]["message"].startswith("1 lines were left out")
+    assert [one["message"] for one in sent[1:]] == ["4", "5", "x"]
+
+
+def test_a_flood_takes_nothing_from_what_matters(lines):
+    for i in range(3000):
+        lines.add(line(str(i)))
+    assert texts(lines.add(line("a warning", "WARNING"))) == [("a warning", 1)]
+    assert texts(lines.add(line("an error", "ERROR"))) == [("an error", 1)]
+    with_traceback = "x\nTraceback (most recent call last):\n  File"
+    assert texts(lines.add(line(with_traceback))) == [(with_traceback, 1)]
+    for i in range(3000):
+        lines.add(line(str(i), "WARNING"))
+        lines.add(line(str(i), "ERROR"))
+    sent = lines.finish()
+    assert left_out(sent) == [2995 + 2998 - 1 + 2998]
+    assert sorted(texts(sent[1:])) == [("2998", 1)] * 3 + [("2999", 1)] * 3
+    assert not lines.holds() and lines.finish() == []
+
+
+def test_repetitions_beyond_the_rate_count_as_often_as_they_were_said(lines):
+    for i in range(10):
+        lines.add(line(str(i)))
+        lines.add(line(str(i)))
+        lines.add(line(str(i)))
+    sent = lines.finish()
+    assert sum(left_out(sent)) + sum(one["repeated"] for one in sent[1:]) + 4 == 30
+
+
+def test_every_line_is_sent_or_counted(lines):
+    levels, sent, logged = ["INFO", "WARNING", "ERROR", "INFO"], [], 0
+    for i in range(2000):
+        sent += lines.add(line("again" if i % 7 == 0 else str(i), levels[i % 4]))
+        logged += 1
+        lines.test_clock.now += 0.011
+        if i % 50 == 0:
+            sent += lines.release()
+    sent += lines.finish()
+    said = sum(one["repeated"] for one in sent if "left_out" not in one)
+    assert said < 1000 and said + sum(left_out(sent)) == logged
+
+
+# Tasks as shown by Dask 2026.8, and as shown here.
+TASKS = [
+    ("<Task 'f-9e107d9d372bb6826bd81d3542a419d6' f(...)>",) * 2,
+    ("<Task 'f-9e107d9d372bb6826bd81d3542a419d6' f(..., ...)>",) * 2,
+    ("<Task 'f-1' f()>",) * 2,
+    ("<Task ('x-9e107d9d', 0, 1) getitem(...)>",) * 2,
+    ("<Task 'f-1' f('SECRET', b='SECRET')>", "<Task 'f-1' f([removed])>"),
+    ("<Task 'f-1' f(, b=2)>", "<Task 'f-1' f([removed])>"),
+    ("<Task 'it\\'s' f(...)>",) * 2,
+    ('<Task "it\'s" f(...)>',) * 2,
+    # Cut off after 1,000 characters.
+    ("<Task 'f-1' f('SECRETSECRETSE", "<Task 'f-1' f([removed])>"),
+    ("<Task 'f-1' f(...)> SECRET", "<Task 'f-1' f([removed])>"),
+    ("<Task 'f-1' f(...)>\nSECRET", "<Task 'f-1' f([removed])>"),
+    # Callables have their own representation, and so do other kinds of tasks.
+    ("<Task 'f-1' <Model SECRET>('x')>", "[removed]"),
+    ("DataNode('SECRET')", "[removed]"),
+    ("List(('SECRET', <Task 'f-1' f()>))", "[removed]"),
+    ("", "[removed]"),
+]
 
 
 def test_arguments_of_tasks_never_appear():
@@ -94,6 +168,14 @@ def test_arguments_of_tasks_never_appear():
     new = "Compute Failed\nKey:       %s\nState:     %s\nTask:  %s\nException: %r\nTraceback: %r\n"
     shown = message_of(record(new, "k", "executing", "<Task SECRET>", "E()", "tb"))
     assert "SECRET" not in shown and shown.endswith("Exception: 'E()'\nTraceback: 'tb'\n")
+    for task, kept in TASKS:
+        shown = message_of(record(new, "k", "executing", task, "E()", "tb"))
+        assert shown == (
+            f"Compute Failed\nKey:       k\nState:     executing\nTask:  {kept}\n"
+            "Exception: 'E()'\nTraceback: 'tb'\n"
+        )
+        # The scheduler checks received text once more.
+        assert cut_inputs(shown) == shown
     try:
         raise ValueError("x")
     except ValueError:
@@ -183,14 +265,23 @@ class Host:
         self.loop = Loop()
         self.metrics = {}
         self.events = []
+        self.handlers = {}
+        self.closed, self.refused = False, {}
         self.scheduler = SimpleNamespace(log_event=self.tell)
 
     async def tell(self, topic, msg):
-        if self.address is None:
+        if self.closed:
             raise OSError("closed")
-        self.events.append((topic, msg))
+        if msg.get("message") in self.refused:
+            raise self.refused[msg["message"]]()
+        self._carry(topic, msg)
 
     def log_event(self, topic, message):
+        self._carry(topic, message)
+
+    def _carry(self, topic, message):
+        assert _is_dumpable(message)
+        msgpack.packb(message)
         self.events.append((topic, message))
 
     def said(self):
@@ -198,7 +289,12 @@ class Host:
             if asyncio.iscoroutinefunction(function):
                 asyncio.run(function(*arguments))
         self.loop.callbacks = []
-        return [message["message"] for _, message in self.events]
+        return [message["message"] for _, message in self.events if "message" in message]
+
+
+def lines_of(host):
+    """Returns the messages that are log lines, without notices."""
+    return [m for _, m in host.events if "message" in m and "left_out" not in m]
 
 
 def handlers():
@@ -238,18 +334,71 @@ def test_nannies_in_one_process_send_each_line_once():
     assert handlers() == []
 
 
-def test_a_nanny_that_cannot_send_says_nothing(caplog):
+def test_a_nanny_that_cannot_send_says_nothing_and_loses_nothing(caplog):
     nanny, plugin = Host(), NannySide(SETTINGS)
     plugin.setup(nanny)
     log = logging.getLogger("distributed.nanny")
-    nanny.address = None
     log.warning("one")
+    nanny.closed = True
     assert nanny.said() == []
-    nanny.address = "tcp://127.0.0.1:1"
+    nanny.closed = False
     log.warning("two")
-    assert nanny.said() == ["two"]
+    asyncio.run(plugin._guest._deliver())
+    assert nanny.said() == ["one", "two"]
     assert [record.getMessage() for record in caplog.records] == ["one", "two"]
+    numbers = [message["number"] for _, message in nanny.events]
+    assert numbers == sorted(set(numbers))
     plugin.teardown(nanny)
+
+
+@pytest.mark.parametrize("error", [OSError, asyncio.TimeoutError, ValueError, TypeError])
+def test_a_message_that_cannot_be_sent_costs_nothing_but_itself(error):
+    nanny, plugin = Host(), NannySide(SETTINGS)
+    plugin.setup(nanny)
+    nanny.refused = {"two": error}
+    log = logging.getLogger("distributed.nanny")
+    for text in ("one", "two", "three"):
+        log.warning(text)
+    for _ in range(10):
+        asyncio.run(plugin._guest._deliver())
+    assert nanny.said() == ["one", "three"]
+    plugin._guest._handler.finish()
+    asyncio.run(plugin._guest._deliver())
+    assert nanny.events[-1][1]["left_out"] == 1
+    plugin.teardown(nanny)
+
+
+def test_a_nanny_that_ends_sends_what_it_has(monkeypatch):
+    nanny, plugin = Host(), NannySide(SETTINGS)
+    plugin.setup(nanny)
+    for i in range(250):  # 200 and the last 10
+        logging.getLogger("distributed.nanny").warning("%d", i)
+    asyncio.run(plugin.teardown(nanny))
+    (notice,) = [message for _, message in nanny.events if "left_out" in message]
+    assert notice["left_out"] == 40
+    said = [message["message"] for message in lines_of(nanny)]
+    assert len(said) == 210 and said[-1] == "249"
+    assert handlers() == []
+
+    # Without a listener, the nanny neither waits forever nor reports an error.
+    nanny, plugin = Host(), NannySide(SETTINGS)
+    plugin.setup(nanny)
+    monkeypatch.setattr(worker_side, "FAREWELL_SECONDS", 0.05)
+    nanny.scheduler.log_event = lambda **kwargs: asyncio.sleep(100)
+    logging.getLogger("distributed.nanny").warning("one")
+    asyncio.run(plugin.teardown(nanny))
+
+
+def test_the_queue_of_a_nanny_is_bounded_and_counts(monkeypatch):
+    monkeypatch.setattr(worker_side, "MOST_QUEUED", 5)
+    nanny, plugin = Host(), NannySide(SETTINGS)
+    plugin.setup(nanny)
+    for i in range(12):
+        logging.getLogger("distributed.nanny").warning("%d", i)
+    plugin._guest._handler.finish()
+    asyncio.run(plugin.teardown(nanny))
+    counted = sum(message.get("left_out", 0) for _, message in nanny.events)
+    assert len(lines_of(nanny)) + counted == 12 and len(nanny.events) <= 6
 
 
 def test_lines_of_other_threads():
@@ -269,7 +418,7 @@ def test_the_metric_never_fails():
     measured = metric(worker)
     assert 0 < measured["disk_free_bytes"] <= measured["disk_total_bytes"]
     assert measured["executable"] == sys.executable
-    assert worker_side.Disk()(SimpleNamespace()) == {"executable": sys.executable}
+    assert worker_side.Measures()(SimpleNamespace()) == {"executable": sys.executable}
     assert handlers() == []
     plugin.teardown(worker)
 
@@ -301,3 +450,190 @@ def test_pickles_carry_no_bytecode_and_need_no_package():
 
 def test_handlers_know_each_other():
     assert GuestHandler().guests == []
+
+
+class Name(str):
+    """A subclass of str that fails when it is described."""
+
+    def __str__(self):
+        raise ValueError("no")
+
+    __repr__ = __format__ = __str__
+
+
+class Unprintable:
+    def __str__(self):
+        raise ValueError("no")
+
+    __repr__ = __str__
+
+
+class Talkative:
+    """Logs a line when it is converted to text."""
+
+    def __str__(self):
+        logging.getLogger("distributed.worker.talk").warning("from within")
+        return "talk"
+
+
+HOSTILE = [
+    (("caf\udce9 %s", "caf\udce9.csv"), "caf\\udce9 caf\\udce9.csv"),
+    ((Name("a name"),), "a name [its arguments cannot be shown]"),
+    (("%s", Unprintable()), "%s [its arguments cannot be shown]"),
+    (("%d", "x"), "%d [its arguments cannot be shown]"),
+    (("%s", 10**5000), "%s [its arguments cannot be shown]"),
+    ((Unprintable(),), "<Unprintable> [its arguments cannot be shown]"),
+    (("nul \0 \u202e \x1b[31m",), "nul \0 \u202e \x1b[31m"),
+    (("%s", Talkative()), "talk"),
+    ((b"bytes",), "b'bytes'"),
+    ((10**30,), str(10**30)),
+]
+
+
+@pytest.mark.parametrize("source", [WorkerSide, NannySide])
+@pytest.mark.parametrize("number", range(5))
+def test_whatever_is_logged_can_be_carried(source, number):
+    level = ["WARNING", Name("WARNING"), "caf\udce9", None, 7][number]
+    name = ["plain", Name("distributed.x"), "caf\udce9", "x" * 10**6, "\0"][number]
+    host, plugin = Host(), source(SETTINGS)
+    plugin.setup(host)
+    for (message, *values), _ in HOSTILE:
+        record = logging.LogRecord("x", 40, "f", 1, message, tuple(values), None)
+        record.levelname, record.name = level, name
+        for handler in handlers():
+            handler.handle(record)
+    finished = plugin.teardown(host)
+    if finished is not None:
+        asyncio.run(finished)
+    messages = lines_of(host)
+    # A line that an argument logged while it was read is counted.
+    assert sum(message.get("left_out", 0) for _, message in host.events) == 1
+    assert [message["message"] for message in messages] == [shown for _, shown in HOSTILE]
+    assert all(len(message["logger"]) <= 512 for message in messages)
+
+
+def test_a_recursion_that_ends_while_a_line_is_read_is_counted():
+    worker, plugin = Host(), WorkerSide(SETTINGS)
+    plugin.setup(worker)
+
+    logged = []
+
+    def descend(depth):
+        logged.append(depth)
+        logging.getLogger("mine").error("at %d", depth)
+        descend(depth + 1)
+
+    with pytest.raises(RecursionError):
+        descend(0)
+    plugin.teardown(worker)
+    stored = len(lines_of(worker))
+    counted = sum(message.get("left_out", 0) for _, message in worker.events)
+    # The last one may have ended before it was a record, or while it was counted.
+    assert counted > 0 and abs(stored + counted - len(logged)) <= 1
+
+
+def test_a_line_does_not_wait_for_another_that_is_being_read():
+    worker, plugin = Host(), WorkerSide(SETTINGS)
+    plugin.setup(worker)
+    log = logging.getLogger("mine")
+
+    class Asking:
+        """Like a Dask collection, asks another thread for its representation, which logs."""
+
+        def __str__(self):
+            thread = threading.Thread(target=log.error, args=("by another thread",), daemon=True)
+            thread.start()
+            thread.join(10)
+            assert not thread.is_alive()
+            return "shown"
+
+    record = logging.LogRecord("mine", 40, "f", 1, "%s", (Asking(),), None)
+    (handler,) = handlers()
+    handler.handle(record)
+    plugin.teardown(worker)
+    assert sorted(worker.said()) == ["by another thread", "shown"]
+
+
+def test_a_worker_that_ends_or_is_asked_sends_what_it_holds():
+    worker, plugin = Host(), WorkerSide(SETTINGS)
+    plugin.setup(worker)
+    release = worker.handlers[worker_side.OPERATION]
+    log = logging.getLogger("distributed.worker")
+    for i in range(300):
+        log.warning("%d", i)
+    # It announces once that it holds lines.
+    assert [m for _, m in worker.events if m.get("holds")] == [
+        {"source": "worker", "holds": True, "worker": worker.address}
+    ]
+    answered = release()
+    msgpack.packb(answered)
+    assert [m.get("left_out") for m in answered] == [90] + [None] * 10
+    assert answered[-1]["message"] == "299" and release() == []
+    for i in range(100):
+        log.warning("%d more", i)
+    plugin.teardown(worker)
+    assert worker.handlers == {}
+    assert worker.events[-1][1]["message"] == "99 more"
+    (notice,) = [m for _, m in worker.events if "left_out" in m]
+    assert notice["left_out"] == 90
+
+
+def test_the_metric_can_be_carried(monkeypatch):
+    monkeypatch.setattr(sys, "executable", "/opt/caf\udce9/bin/python")
+    measured = worker_side.Measures()(Host())
+    msgpack.packb(measured)
+    assert measured["executable"] == "/opt/caf\\udce9/bin/python"
+
+
+class EarlierHandler(logging.Handler):
+    """The handler of an earlier version, which had more loggers."""
+
+    loggers = ("", "distributed", "distributed.client", "tornado.application")
+
+    def __init__(self):
+        super().__init__()
+        self.guests = []
+
+
+def test_handlers_of_earlier_versions_leave_all_their_loggers():
+    earlier, worker, plugin = EarlierHandler(), Host(), WorkerSide(SETTINGS)
+    for name in earlier.loggers:
+        logging.getLogger(name).addHandler(earlier)
+    plugin.setup(worker)
+    present = [h for name in earlier.loggers for h in logging.getLogger(name).handlers]
+    assert earlier not in present
+    plugin.teardown(worker)
+
+
+def test_a_handler_that_an_earlier_version_takes_away_reads_nothing():
+    worker, plugin = Host(), WorkerSide(SETTINGS)
+    plugin.setup(worker)
+    (handler,) = handlers()
+    logging.getLogger("mine").warning("one")
+    for name in EarlierHandler.loggers:
+        logging.getLogger(name).removeHandler(handler)
+    logging.getLogger("mine").warning("none")
+    logging.getLogger("distributed.some").warning("none")
+    assert worker.said() == ["one"]
+    detach(handler)
+    plugin.teardown(worker)
+
+
+def test_factories_and_filters_that_stay_only_pass_records_on():
+    log, original = logging.getLogger("mine"), logging.getLogRecordFactory()
+    workers = [Host(), Host()]
+    try:
+        handlers = [LineHandler(lambda line, w=w: w.events.append(line)) for w in workers]
+        for handler in handlers:
+            handler.attach()
+        log.addFilter(lambda record: True)
+        log.warning("both")
+        # The lower handler is removed first.
+        detach(handlers[0])
+        log.warning("one")
+        detach(handlers[1])
+        log.warning("none")
+        assert [[e["message"] for e in w.events] for w in workers] == [["both"], ["both", "one"]]
+        assert logging.getLogRecordFactory() is original and len(log.filters) == 1
+    finally:
+        log.filters.clear()

@@ -1,4 +1,4 @@
-"""What is told of workers and their ends, of clients, environments and threads."""
+"""Tests of the reports about workers and their ends, clients, environments and threads."""
 
 import asyncio
 import json
@@ -37,7 +37,7 @@ VERSIONS = {
 
 
 def make_worker(n, **kwargs):
-    """A WorkerState."""
+    """Returns a stand-in of a WorkerState."""
     fields = {
         "address": f"tcp://10.0.0.{n}:4000", "name": n, "server_id": "Worker-" + ID.format(n),
         "nthreads": 2, "memory_limit": 1000, "nanny": None, "versions": VERSIONS, "metrics": {},
@@ -47,14 +47,14 @@ def make_worker(n, **kwargs):
 
 
 class Task:
-    """A TaskState."""
+    """A stand-in of a TaskState."""
 
     def __init__(self, key):
         self.key = key
 
 
 class StandIn:
-    """A scheduler with a clock of its own, and the collector that watches it."""
+    """A scheduler with its own clock, and the collector that observes it."""
 
     def __init__(self, *workers):
         self.clock = 1_700_000_000.0
@@ -79,7 +79,7 @@ class StandIn:
         self.collector.event(topic, message, self.clock)
 
     def remove(self, state, stimulus_id=None, told=True, **message):
-        """As recent releases do it."""
+        """Removes a worker as recent releases do."""
         del self.scheduler.workers[state.address]
         if told:
             removal = {"action": "remove-worker", "processing-tasks": set(), "expected": False}
@@ -88,7 +88,7 @@ class StandIn:
         self.collector.worker_removed(state.address, stimulus_id)
 
     def read(self, seconds=0.0, closing=False):
-        """What is new after so many seconds."""
+        """Returns the new rows after this many seconds."""
         self.clock += seconds
         self.collector.read(self.clock, self.clock if closing else None)
         return self.take()
@@ -122,7 +122,7 @@ def test_a_worker_is_told_of_when_it_comes_and_when_it_has_ended():
     worker.executing = {Task("y"): 1.0}
     removal = {"processing-tasks": keys, "lost-computed-tasks": lost}
     there.remove(worker, "handle-worker-cleanup-1", **removal)
-    assert there.read() == {}  # it may still prove to have been its memory
+    assert there.read() == {}  # the cause may still turn out to be its memory
     assert there.read(2) == {
         "workers": [
             {
@@ -182,7 +182,7 @@ BROKEN = "handle-worker-cleanup-1.5"
         ([retire], "retire-workers-1.5", [], "retired"),
         ([retire], None, [], "retired"),
         ([retire], BROKEN, [], "lost"),  # died before that was done
-        ([retire, change_to_closing], BROKEN, [], "retired"),  # closes itself when it is done
+        ([retire, change_to_closing], BROKEN, [], "retired"),  # closes itself afterwards
         ([retire, ask_to_close], BROKEN, [], "retired"),
         ([retire, run_again], None, [], "lost"),
         ([close], BROKEN, [], "closed"),
@@ -196,7 +196,7 @@ BROKEN = "handle-worker-cleanup-1.5"
         ([retire, exceed, close], BROKEN, [], "memory"),
         ([be_silent, close, change_to_closing], BROKEN, [], "lost"),
         ([], "check-worker-ttl-1.5", [close], "lost"),
-        ([], BROKEN, [close, change_to_closing], "lost"),  # the answer to having been removed
+        ([], BROKEN, [close, change_to_closing], "lost"),  # the response to its removal
     ],
 )
 def test_how_a_worker_ended(before, stimulus_id, after, end):
@@ -249,7 +249,7 @@ def test_a_worker_that_left_unseen():
     there.take()
     del there.scheduler.workers[one.address]
     other = make_worker(3, address=two.address)
-    there.scheduler.workers[two.address] = other  # in its place
+    there.scheduler.workers[two.address] = other  # replaces it
     rows = {row["id"]: row for row in there.read(5)["workers"]}
     assert list(rows) == [ID.format(3)]
     rows = {row["id"]: row for row in there.read(5)["workers"]}
@@ -268,7 +268,7 @@ def test_addresses_lead_to_the_latest_worker_for_minutes():
     two = make_worker(2, address=one.address)
     there.add(two)
     assert there.context.worker_id(one.address) == ID.format(2)
-    there.read(200)  # the first one is out of reach now
+    there.read(200)  # the first one is out of range now
     assert there.context.worker_id(one.address) == ID.format(2)
     there.remove(two, BROKEN)
     there.read(299)
@@ -340,7 +340,7 @@ def test_closing_ends_all_that_is_there():
 
 
 def test_an_older_release_is_heard_through_what_it_remembers():
-    """It calls no hook for events, and has no ids, and no history of threads."""
+    """An older release calls no hook for events, and has no ids, and no history of threads."""
     there = StandIn()
     del there.scheduler.total_nthreads_history
     there.collector._read_threads(there.clock)
@@ -394,7 +394,7 @@ def test_environments_are_what_they_contain():
     assert row == {"id": str(uuid.uuid5(uuid.NAMESPACE_OID, text)), **content}
     assert row["id"] == id == elsewhere.context.environment(dict(VERSIONS), "/bin/python")
     assert there.context.environment(VERSIONS, "/bin/python") == id
-    assert there.take() == {}  # told already
+    assert there.take() == {}  # already reported
     assert there.context.environment(VERSIONS) != id
     assert there.context.environment(None) is None
     assert there.context.environment({}) is None
@@ -510,7 +510,7 @@ def test_what_is_known_is_sent_again_to_a_server_that_lost_it():
 
 
 class Watch(SchedulerPlugin):
-    """Passes Dask's hooks on to the collector, as the plugin does, and keeps what is told."""
+    """Passes Dask's hooks to the collector, as the plugin does, and keeps the rows."""
 
     name = "watch"
 
@@ -556,7 +556,7 @@ class Watch(SchedulerPlugin):
 
 @contextmanager
 def watched(**kwargs):
-    """A cluster, its client, the plugin, and a function that reads the rows of a section."""
+    """Yields a cluster, its client, the plugin, and a function that reads the rows of a section."""
     with local_cluster(**kwargs) as cluster:
         with Client(cluster) as client:
             watch, scheduler = Watch(), cluster.scheduler
@@ -570,22 +570,26 @@ def watched(**kwargs):
 
 
 def row_of(rows, state):
-    """The row of this worker; addresses do not recur within a test."""
+    """Returns the row of this worker; addresses are not reused within a test."""
     (row,) = (row for row in rows().values() if row["address"] == state.address)
     return row
 
 
 def ended(rows, state):
-    """Waits for the end of this worker to be told, and returns its row."""
+    """Waits until the end of this worker is reported, and returns its row."""
     wait_until(lambda: row_of(rows, state)["end"] is not None)
     return row_of(rows, state)
 
 
 def test_processes_that_die_and_are_retired():
     settings = {"processes": True, "n_workers": 2, "threads_per_worker": 1, "memory_limit": "1GiB"}
-    # What it has to do stays with the worker until it is killed.
+    # Tasks stay with the worker until it is killed, and copies of results where they are.
+    unmoved = {
+        "distributed.scheduler.work-stealing": False,
+        "distributed.scheduler.active-memory-manager.start": False,
+    }
     with (
-        dask.config.set({"distributed.scheduler.work-stealing": False}),
+        dask.config.set(unmoved),
         watched(**settings) as (cluster, client, rows),
     ):
         scheduler = cluster.scheduler
@@ -629,8 +633,8 @@ def test_processes_that_die_and_are_retired():
         assert first.metrics["time"] >= metrics["time"]
         assert row["started_at"] < row["last_seen_at"] == first.last_seen <= row["ended_at"]
         client.cancel(slow)
-        # The nanny starts another process with the same name, which is another worker.
-        # Only to one that is ready can the results of the other be moved.
+        # The nanny starts another process with the same name, which is another worker. The results
+        # of the other one can only be moved to a worker that is ready.
         wait_until(lambda: [ws.status.name for ws in scheduler.workers.values()] == ["running"] * 2)
         assert [row["name"] for row in rows().values()].count(row["name"]) == 2
         client.retire_workers([second.address])
@@ -660,7 +664,7 @@ def test_a_worker_that_its_nanny_ends_for_its_memory():
             assert row["end"] == "memory"
             assert row["processing_keys"] == ["eating"]
             assert row["last_memory_bytes"] > 0
-            if hasattr(cluster.scheduler, "_workers_added_total"):  # it tells of how much it was
+            if hasattr(cluster.scheduler, "_workers_added_total"):  # it reports how much it was
                 assert row["last_memory_bytes"] > 0.95 * 250 * 2**20
             eating.cancel()
 
@@ -707,7 +711,7 @@ def at_of(cluster, topic, action):
     [
         ("--nanny", signal.SIGTERM, "closed"),
         ("--no-nanny", signal.SIGKILL, "lost"),
-        # Dask drops the connection without a word, although the worker closes in good order.
+        # Dask drops the connection without a message, although the worker closes in order.
         ("--no-nanny", signal.SIGTERM, "lost"),
     ],
 )

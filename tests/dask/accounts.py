@@ -1,7 +1,7 @@
-"""What Dask knows of a run and what Galvo says of it, in the same words.
+"""Compares Dask's account of a run with Galvo's responses.
 
-Dask's own account comes from ``workloads/witness.py``. Both sides become plain values of one shape,
-so that a difference shows as what it is.
+``workloads/witness.py`` provides Dask's own account. Both sides become plain values of one shape,
+so that a difference is easy to read.
 """
 
 from collections import Counter
@@ -22,7 +22,7 @@ query ($id: ID!) { cluster(id: $id) {
   dropped { computations taskGroups errors }
   totals {
     tasks tasksSucceeded tasksErred errors bytes workers peakWorkers peakThreads
-    computeSeconds transferSeconds clusterSeconds
+    computeSeconds transferSeconds threadSeconds
   }
 } }
 """
@@ -53,13 +53,13 @@ ERRORS = """
 query ($id: ID!, $after: String) { cluster(id: $id) {
 list: errors(first: 100, after: $after) {
   pageInfo { hasNextPage endCursor }
-  nodes { key type message traceback worker at taskGroup { name } computation { daskId } }
+  nodes { key type message traceback worker origin at taskGroup { name } computation { daskId } }
 } } }
 """
 
 
 def cluster_id(galvo, scheduler_id):
-    """The identifier of a scheduler's cluster, or None as long as it has not reported."""
+    """Returns the identifier of a scheduler's cluster; None until it has reported."""
     nodes = galvo.query(CLUSTERS)["viewer"]["account"]["clusters"]["nodes"]
     return next((node["id"] for node in nodes if node["schedulerId"] == scheduler_id), None)
 
@@ -70,7 +70,7 @@ def cluster(galvo, scheduler_id):
 
 
 def everything(galvo, query, scheduler_id):
-    """All pages of a list."""
+    """Returns all pages of a list."""
     nodes, after, id_ = [], None, cluster_id(galvo, scheduler_id)
     while True:
         page = galvo.query(query, id=id_, after=after)["cluster"]["list"]
@@ -85,12 +85,12 @@ def seconds(time):
 
 
 def close_to(value):
-    """A duration, which may have been added up in another order."""
+    """A duration, which may have been summed in another order."""
     return value and pytest.approx(value, rel=1e-6, abs=1e-6)
 
 
 def moment(time):
-    """A time, of which the server keeps milliseconds."""
+    """A time, which the server stores in milliseconds."""
     return time and pytest.approx(time, rel=0, abs=1.1e-3)
 
 
@@ -147,12 +147,12 @@ def galvo_says(galvo, scheduler_id):
         for error in everything(galvo, ERRORS, scheduler_id)
     }
     totals = dict(found["totals"])
-    del totals["clusterSeconds"]  # goes on while the cluster runs
+    del totals["threadSeconds"]  # it grows while the cluster runs
     return {
         "address": found["address"],
         "dashboard": found["dashboardUrl"],
         "started": seconds(found["startedAt"]),
-        # Whether it has work at the moment changes by itself.
+        # A running cluster can become idle or busy between two reads.
         "state": found["state"] if found["state"] in ("CLOSED", "LOST") else "RUNNING",
         "now": found["now"],
         "dropped": found["dropped"],
@@ -184,7 +184,7 @@ def galvo_durations(durations):
 
 
 def dask_says(report, closed=False):
-    """What Galvo has to say, going by Dask's own account of a cluster that has nothing to do."""
+    """Returns the expected response of Galvo, from Dask's own account of an idle cluster."""
     groups, prefixes = report["groups"], report["prefixes"]
 
     def total(kind, what):
@@ -222,7 +222,7 @@ def dask_says(report, closed=False):
             {
                 "name": group["name"],
                 "prefix": group["prefix"],
-                # Dask has 0.0 where nothing has finished.
+                # Dask has 0.0 if nothing has finished.
                 "start": moment(group["start"] or None),
                 "stop": moment(group["stop"] or None),
                 "states": galvo_states(group["states"]),
@@ -248,7 +248,7 @@ def computation_of(computation, report):
     errors = [error["at"] for error in report["errors"] if error["computation"] == id_]
     stop = moment(computation["stop"])
     if errors:
-        # Dask counts tasks that succeeded only, but a computation lasts until its last error.
+        # Dask counts only tasks that succeeded, but a computation lasts until its last error.
         stop = pytest.approx(max(computation["stop"], *errors), rel=0, abs=0.5)
     groups = [report["groups"][place] for place in computation["groups"]]
     return {
@@ -261,7 +261,9 @@ def computation_of(computation, report):
 
 
 def work_of(groups):
-    """What Dask's `Computation.states` and `__len__` come to: the sums over its groups."""
+    """Returns the equivalent of Dask's `Computation.states` and `__len__`: the sums over its
+    groups.
+    """
     states = Counter()
     for group in groups:
         states.update(galvo_states(group["states"]))
@@ -281,11 +283,11 @@ def error_of(error, report):
     }
 
 
-# ------------------------------------------------------------------------------ what was reported
+# ------------------------------------------------------------------------------ the reports
 
 
 def reports_say(reports):
-    """What Galvo has to say when it knows these reports, in this order, and nothing else."""
+    """Returns the expected response of Galvo after exactly these reports, in this order."""
     newest, links = {}, {}
     for report in reports:
         for kind in ("task_groups", "computations", "errors"):
@@ -360,11 +362,11 @@ def reports_say(reports):
     }
 
 
-# ------------------------------------------------------------------------------------- both at once
+# ------------------------------------------------------------------------------------- comparison
 
 
 def assert_agreement(galvo, report, closed=False):
-    """Galvo says the same as Dask, at the latest after some report intervals."""
+    """Asserts that Galvo agrees with Dask within a few report intervals."""
     assert_galvo_says(dask_says(report, closed), galvo, report)
 
 
@@ -383,7 +385,7 @@ def assert_galvo_says(expected, galvo, report):
 
 
 def differences(found, expected, where=""):
-    """Where two values differ, a line for each place."""
+    """Yields a line for each place where two values differ."""
     if isinstance(found, dict) and isinstance(expected, dict):
         for name in sorted({*found, *expected}):
             if name not in found or name not in expected:

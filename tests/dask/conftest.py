@@ -1,21 +1,23 @@
-"""Real processes throughout: a Galvo server, and Dask's command line in several environments.
+"""Fixtures with real processes: a Galvo server, and Dask's command line in several environments.
 
-``scripts/test.sh`` names them: GALVO_BIN, GALVO_TEST_PYTHON_OLDEST, _NEWEST and _OTHER, and
-GALVO_TEST_DATABASE_URL.
+``scripts/test.sh`` sets the variables: GALVO_BIN, GALVO_TEST_PYTHON_OLDEST, _MIDDLE, _NEWEST and
+_OTHER, and GALVO_TEST_DATABASE_URL.
 """
 
 import signal
 
+import invariants
 import pytest
 from processes import DaskCluster, GalvoServer, Processes, python_named
 from proxy import Proxy
 
 PYTHONS = ["newest", "oldest"]
+EVERY_PYTHON = ["newest", "middle", "oldest"]
 REPORT_INTERVAL = "0.5s"
 
 
 def pytest_configure():
-    # Fixtures are not torn down by SIGTERM, and processes would stay.
+    # SIGTERM does not tear down fixtures, and processes would remain.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
@@ -30,6 +32,14 @@ def pytest_runtest_makereport(item, call):
     return report
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item):
+    outcome = yield
+    # Before any fixture ends the processes of the test.
+    invariants.check_all()
+    return outcome
+
+
 @pytest.fixture(scope="session")
 def lasting_processes(tmp_path_factory):
     processes = Processes(tmp_path_factory.mktemp("galvo"))
@@ -39,7 +49,7 @@ def lasting_processes(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def galvo(lasting_processes):
-    """The server that all tests share unless they harm it."""
+    """The server that all tests share unless they disrupt it."""
     return GalvoServer(lasting_processes).start()
 
 
@@ -52,7 +62,13 @@ def processes(tmp_path):
 
 @pytest.fixture(params=PYTHONS)
 def python(request):
-    """The interpreter of an environment: the newest Dask and the oldest that is supported."""
+    """The interpreter of an environment: the newest Dask and the oldest supported one."""
+    return python_named(request.param.upper())
+
+
+@pytest.fixture(params=EVERY_PYTHON)
+def every_python(request):
+    """The same with a release in between, for tests that depend on Dask's internal protocol."""
     return python_named(request.param.upper())
 
 
@@ -71,8 +87,8 @@ def start_proxy():
     """Starts a proxy in front of a port of this machine."""
     proxies = []
 
-    def start(port):
-        proxies.append(Proxy(port))
+    def start(port, listen=0):
+        proxies.append(Proxy(port, listen))
         return proxies[-1]
 
     yield start

@@ -1,4 +1,4 @@
-"""Clusters whose client asks Galvo about them with the Python package."""
+"""Clusters whose client queries Galvo about them with the Python package."""
 
 import re
 import subprocess
@@ -8,12 +8,12 @@ from observed import ObservedCluster
 from processes import WORKLOADS, Client, dask_environment, wait_until
 from stores import member
 
-ANNOUNCED = 65  # of each of two topics, which together are more than a page
+ANNOUNCED = 65  # of each of two topics, which together exceed a page
 TOPICS = ["scores", "other"]
 
 
 class Inquiry:
-    """A cluster whose client asks Galvo about it, in an account that has no other."""
+    """A cluster whose client queries Galvo about it, alone in its account."""
 
     def __init__(self, processes, python, galvo, name):
         galvo = member(galvo, re.sub(r"\W+", "-", name)[-40:].strip("-_"))
@@ -31,7 +31,7 @@ class Inquiry:
         self.client.call("wait_for_workers", count=2)
 
     def work(self):
-        """Errors of which some were tried again, events, and a computation that is well."""
+        """Runs failing tasks with retries, events, and a successful computation."""
         directory = self.processes.directory
         options = {"attempts": str(directory), "reading": 1e9, "password": "sesame"}
         self.client.call("trouble", workload="failings", **options)
@@ -42,12 +42,12 @@ class Inquiry:
         return self
 
     def announce(self, topics, count):
-        """Tasks that log an event, and a line of their worker's log."""
+        """Runs tasks that log an event and a line of their worker's log."""
         options = {"topics": topics, "count": count, "password": "x"}
         self.client.call("trouble", workload="announcements", **options)
 
     def told(self):
-        """The cluster's row, once Galvo knows all that Dask knows."""
+        """Returns the cluster's row, once Galvo has everything that Dask knows."""
 
         prefixes = self.report["prefixes"].values()
         done = sum(prefix["state_counts"].get("memory", 0) for prefix in prefixes)
@@ -60,7 +60,7 @@ class Inquiry:
                     return row
 
         row = wait_until(look, "Galvo knows of all tasks")
-        # What is published under both topics is told under each.
+        # An event with both topics is stored under each.
         events = sum(len(self.events(topic)) for topic in TOPICS)
         wait_until(
             lambda: len(self.ask("list_events", mine=True, topics=TOPICS)) == events,
@@ -77,13 +77,13 @@ class Inquiry:
         return answer["rows"]
 
     def start(self, *arguments):
-        """``python -m galvo`` with this cluster's settings, as a process."""
+        """Starts ``python -m galvo`` with this cluster's settings."""
         command = [self.python, "-m", "galvo", *map(str, arguments)]
         environment = dask_environment(self.processes.directory, self.settings)
         return self.processes.start(arguments[0], command, environment)
 
     def run(self, *arguments, token=None):
-        """The same, once it has ended, with another token if one is given."""
+        """Runs ``python -m galvo`` to its end, with another token if given."""
         settings = {**self.settings, "galvo.token": token or self.galvo.token}
         return subprocess.run(
             [self.python, "-m", "galvo", *map(str, arguments)],

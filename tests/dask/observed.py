@@ -1,6 +1,6 @@
-"""Clusters with an observer in their scheduler, and what Galvo says of their workers.
+"""Clusters with an observer in their scheduler, and Galvo's data about their workers.
 
-Dask's own account comes from ``workloads/observer.py``.
+``workloads/observer.py`` provides Dask's own account.
 """
 
 import os
@@ -46,7 +46,7 @@ list: events(first: 100, after: $after) {
 
 
 class ObservedCluster:
-    """A scheduler that reports to Galvo and is observed; workers come when the test wants them."""
+    """A scheduler that reports to Galvo and is observed. The test starts the workers."""
 
     def __init__(self, processes, python, address, token, settings=None):
         self.processes = processes
@@ -70,7 +70,7 @@ class ObservedCluster:
         return process
 
     def client(self, python=None):
-        """A client, once all the workers are there."""
+        """Starts a client, once all workers have joined."""
         client = self.processes.start(
             "client",
             [python or self.python, WORKLOADS / "errands.py", self.dask.scheduler_file],
@@ -82,7 +82,7 @@ class ObservedCluster:
 
 
 def observe(client, condition, what):
-    """What is observed in the scheduler, once it meets the condition."""
+    """Returns the observer's data once it meets the condition."""
     observed = None
 
     def look():
@@ -99,12 +99,12 @@ def ended(name):
 
 
 def worker_named(observed, name):
-    """The latest worker of that name."""
+    """Returns the latest worker with that name."""
     return [worker for worker in observed["workers"] if worker["name"] == name][-1]
 
 
 def workers_of(galvo, observed):
-    """What Galvo says of workers, in the order they joined."""
+    """Returns Galvo's data about workers, in the order they joined."""
     return [
         {**node, "started": seconds(node["startedAt"]), "ended": seconds(node["endedAt"])}
         for node in everything(galvo, WORKERS, observed["scheduler_id"])
@@ -129,7 +129,7 @@ def plain_environment(environment):
 
 
 def assert_intervals(galvo, observed):
-    """Galvo has the same workers, each with the same beginning and end."""
+    """Asserts that Galvo has the same workers, each with the same start and end."""
     found = workers_of(galvo, observed)
     keys = ("daskId", "name", "address", "host", "threads", "memoryLimit")
     assert [{key: worker[key] for key in keys} for worker in found] == [
@@ -144,7 +144,7 @@ def assert_intervals(galvo, observed):
         for worker in observed["workers"]
     ]
     for mine, theirs in zip(found, observed["workers"], strict=True):
-        # The hooks of two plugins do not run in the same moment, but one after the other.
+        # The hooks of two plugins run one after the other.
         assert mine["started"] == near(theirs["started"])
         assert mine["ended"] == near(theirs["ended"])
         assert (mine["end"] is None) == (theirs["ended"] is None)
@@ -159,7 +159,7 @@ def near(time):
 
 @contextmanager
 def postgres_database():
-    """The address of an empty database on PostgreSQL."""
+    """Yields the URL of an empty database on PostgreSQL."""
     admin = os.environ.get("GALVO_TEST_DATABASE_URL")
     assert admin, "GALVO_TEST_DATABASE_URL is not set: scripts/with-services.sh sets it"
     candidates = [shutil.which("psql"), *Path("/usr/lib/postgresql").glob("*/bin/psql")]

@@ -1,5 +1,6 @@
-"""The processes a test starts: Galvo servers, Dask schedulers, workers and clients."""
+"""The processes of a test: Galvo servers, Dask schedulers, workers and clients."""
 
+import datetime
 import json
 import os
 import queue
@@ -13,12 +14,14 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
+import invariants
+
 WORKLOADS = Path(__file__).parent / "workloads"
 REPOSITORY = Path(__file__).parents[2]
 
 
 def wait_until(condition, what, seconds=60.0):
-    """Returns what the condition returns, once that is true."""
+    """Returns the condition's value, once that is true."""
     deadline = time.monotonic() + seconds
     while not (outcome := condition()):
         assert time.monotonic() < deadline, f"not within {seconds:g} seconds: {what}"
@@ -27,10 +30,10 @@ def wait_until(condition, what, seconds=60.0):
 
 
 def exit_code(code, log):
-    """The exit code of a Python, but for how an older one may end.
+    """Returns the exit code of a Python process, with a tolerance for older releases.
 
-    When all is done it unwinds its daemon threads, and now and then one of them is in C++ that does
-    not let it: glibc ends the process.
+    At exit they unwind daemon threads, and sometimes one of them is in C++ code that does not allow
+    it: glibc then aborts the process.
     """
     if code == -signal.SIGABRT and log.endswith("FATAL: exception not rethrown\n"):
         return 0
@@ -38,7 +41,7 @@ def exit_code(code, log):
 
 
 def run_to_end(arguments, directory, settings):
-    """What a Python that uses Dask prints, which has to end well."""
+    """Returns the output of a Python process with Dask, which must succeed."""
     done = subprocess.run(
         arguments,
         env=dask_environment(directory, settings),
@@ -48,11 +51,13 @@ def run_to_end(arguments, directory, settings):
         timeout=180,
     )
     assert exit_code(done.returncode, done.stderr) == 0, done.stderr[-3000:]
+    # pytest shows it if the test fails.
+    print(done.stderr[-6000:], file=sys.stderr)
     return done.stdout
 
 
 class Process:
-    """A child process in a process group of its own, with a log of what it prints."""
+    """A child process in its own process group, with a log of its output."""
 
     def __init__(self, name, arguments, directory, environment, **streams):
         self.name = name
@@ -80,11 +85,16 @@ class Process:
 
         return wait_until(look, f"{self.name} logs {pattern!r}", seconds)
 
+    def logged_at(self, message):
+        """Returns the Unix time of a message in Dask's log format."""
+        (found,) = re.findall(rf"^(\S+ \S+) - \S+ - \w+ - {message}$", self.log(), re.MULTILINE)
+        return datetime.datetime.strptime(found, "%Y-%m-%d %H:%M:%S,%f").timestamp()
+
     def is_running(self):
         return self.popen.poll() is None
 
     def wait(self, seconds):
-        """Its exit code."""
+        """Waits for it, and returns its exit code."""
         try:
             code = self.popen.wait(seconds)
         except subprocess.TimeoutExpired:
@@ -95,7 +105,7 @@ class Process:
         os.kill(self.popen.pid, signal_number)
 
     def kill(self):
-        """Ends it and all that it started."""
+        """Kills it and all its children."""
         try:
             os.killpg(self.popen.pid, signal.SIGKILL)
         except ProcessLookupError:
@@ -104,7 +114,7 @@ class Process:
 
 
 class Processes:
-    """Starts processes that end with the test, or with whatever else it is that owns them."""
+    """Starts processes that end with the test or another owner."""
 
     def __init__(self, directory):
         self.directory = directory
@@ -125,13 +135,13 @@ class Processes:
 
 
 def clean_environment():
-    """The environment without what would configure Galvo or Dask, or keep them from each other."""
+    """Returns the environment without anything that configures Galvo, Dask or proxies."""
     ignored = re.compile(r"GALVO_|DASK_|COILED_|.*_proxy$", re.IGNORECASE)
     return {name: value for name, value in os.environ.items() if not ignored.match(name)}
 
 
 class GalvoServer:
-    """``galvo serve`` on a store of its own. It keeps its port when it is started again."""
+    """``galvo serve`` on a separate store. It keeps its port on a restart."""
 
     def __init__(self, processes, database_url=None, settings=None):
         self._processes = processes
@@ -153,11 +163,12 @@ class GalvoServer:
         self.process = self._processes.start("galvo", arguments, environment)
         address = r"^listening on http://127\.0\.0\.1:(\d+)$"
         self.port = int(self.process.wait_for_log(address).group(1))
-        # The last thing it says; the token comes before.
+        # The last line of the start; the token is printed before.
         self.process.wait_for_log(r"dask scheduler --preload")
         token = re.search(r"^token: +(\S+)", self.process.log(), re.MULTILINE)
         if token is not None:  # only an empty store gets one
             self.token = token.group(1)
+            invariants.watch(self)
         return self
 
     @property
@@ -169,12 +180,8 @@ class GalvoServer:
         assert self.process.wait(10) == 0
 
     def query(self, text, **variables):
-        """The data that GraphQL answers with."""
-        request = urllib.request.Request(
-            self.address + "/graphql",
-            json.dumps({"query": text, "variables": variables}).encode(),
-            {"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"},
-        )
+        """Returns the data of a GraphQL response."""
+        request = invariants.request(self, text, variables)
         try:
             with urllib.request.urlopen(request, timeout=30) as response:
                 answer = json.load(response)
@@ -185,7 +192,7 @@ class GalvoServer:
 
 
 class Client(Process):
-    """A Dask client in a process of its own, see ``workloads/client.py``."""
+    """A Dask client in a separate process, see ``workloads/client.py``."""
 
     def __init__(self, *arguments):
         super().__init__(*arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -229,16 +236,17 @@ class DaskCluster:
         settings=None,
         workers=2,
         nanny=False,
+        worker_arguments=(),
         miss="",
     ):
         self._processes = processes
         self.python = python
         directory = processes.directory
         memory = {
-            # How much Dask remembers must not limit what can be compared.
+            # Dask's history limits must not limit the comparison.
             "distributed.diagnostics.computations.max-history": 5000,
             "distributed.diagnostics.erred-tasks.max-history": 5000,
-            # The thread that coiled's gilknocker measures with can abort a process that ends.
+            # The thread of coiled's gilknocker can abort an exiting process.
             "distributed.admin.system-monitor.gil.enabled": False,
         }
         self.scheduler_file = directory / f"scheduler-{id(self)}.json"
@@ -246,7 +254,9 @@ class DaskCluster:
             "scheduler",
             [
                 *[python, "-m", "distributed.cli.dask_scheduler", "--host", "127.0.0.1"],
-                *["--port", "0", "--dashboard-address", "127.0.0.1:0"],
+                # The HTTP server without Dask's own pages, whose imports double the time of a
+                # start. The clusters that programs and notebooks start have them.
+                *["--port", "0", "--no-dashboard", "--dashboard-address", "127.0.0.1:0"],
                 *["--scheduler-file", self.scheduler_file],
                 *[f"--preload={preload}" for preload in (WORKLOADS / "witness.py", *preloads)],
                 *arguments,
@@ -261,6 +271,7 @@ class DaskCluster:
                     *["--scheduler-file", self.scheduler_file, "--nthreads", "1"],
                     *["--memory-limit", "1GiB", "--no-dashboard"],
                     "--nanny" if nanny else "--no-nanny",
+                    *worker_arguments,
                 ],
                 dask_environment(directory, {}),
             )
@@ -268,7 +279,7 @@ class DaskCluster:
         ]
 
     def client(self, python=None, settings=None, miss=""):
-        """A client, once the cluster is complete."""
+        """Starts a client, once the cluster is complete."""
         client = self._processes.start(
             "client",
             [python or self.python, WORKLOADS / "client.py", self.scheduler_file],
@@ -280,7 +291,7 @@ class DaskCluster:
 
 
 def dask_environment(directory, settings, miss=""):
-    """What configures a process of Dask: these settings, and nothing else on this machine."""
+    """Returns the environment of a Dask process: only these settings, none of the machine's."""
     variables = {
         "DASK_" + name.upper().replace(".", "__").replace("-", "_"): str(value)
         for name, value in settings.items()
@@ -292,16 +303,18 @@ def dask_environment(directory, settings, miss=""):
         "DASK_CONFIG": str(directory / "dask"),
         "DASK_ROOT_CONFIG": str(directory / "dask"),
         "DASK_TEMPORARY_DIRECTORY": str(directory),
-        "MODULES_TO_MISS": miss,
+        # A scheduler's plugins must work with Dask's dependencies only. The oldest Dask imports
+        # IPython where a coiled client has brought it, which takes as long as all the rest.
+        "MODULES_TO_MISS": f"IPython {miss}",
         "PYTHONPATH": str(WORKLOADS),
         "PYTHONUNBUFFERED": "1",
-        # The machine is shared, and what numpy computes here is small.
+        # The machine is shared, and numpy's computations here are small.
         "OPENBLAS_NUM_THREADS": "1",
     }
 
 
 def python_named(role):
-    """One of the interpreters that ``scripts/python-envs.sh`` makes."""
+    """Returns an interpreter that ``scripts/python-envs.sh`` creates."""
     name = f"GALVO_TEST_PYTHON_{role}"
     assert name in os.environ, f'{name} is not set: eval "$(scripts/python-envs.sh)"'
     return os.environ[name]

@@ -1,4 +1,4 @@
-"""What stands between a plugin and its server: a proxy that takes notes, or nobody at all."""
+"""Endpoints between a plugin and its server: a recording proxy, and an unresponsive server."""
 
 import contextlib
 import gzip
@@ -6,18 +6,21 @@ import http.client
 import json
 import socket
 import threading
+import time
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 REPORTS = "/api/v1/reports"
+# The token exchange of a scheduler: its request contains only the scheduler's identifier.
+EXCHANGES = "/api/v1/scheduler-tokens"
 
 
 @dataclass
 class Exchange:
-    """A report, and what the server said to it."""
+    """A report, and the server's response."""
 
     report: dict
-    status: int | None = None  # None as long as there is no answer
+    status: int | None = None  # None until there is a response
     answer: dict | None = None
 
     @property
@@ -26,18 +29,20 @@ class Exchange:
 
 
 class Proxy:
-    """Passes requests on to a server on this machine, and notes reports with their answers.
+    """Forwards requests to a server on this machine, and records reports with their responses.
 
-    ``on_sent`` is called with each report that was handed to the server, and ``on_answered`` with
-    each that was answered, before the plugin learns of it. While it is ``shut``, connections are
-    dropped, as those to a server that has died.
+    ``on_sent`` is called with each report that was forwarded to the server, and ``on_answered``
+    with each that got a response, before the plugin receives it. While it is ``shut``, connections
+    are dropped, like those to a dead server. While it is ``hung``, they are accepted without a
+    response. Forwarding waits for ``delay`` seconds.
     """
 
-    def __init__(self, port):
+    def __init__(self, port, listen=0):
         self.port = port
         self.requests = []
         self.exchanges = []
-        self.shut = False
+        self.shut = self.hung = False
+        self.delay, self.waiting = 0.0, 0
         self.on_sent = self.on_answered = lambda exchange: None
         proxy = self
 
@@ -51,7 +56,7 @@ class Proxy:
             def log_message(self, *args):
                 pass
 
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._http = ThreadingHTTPServer(("127.0.0.1", listen), Handler)
         self._http.daemon_threads = True
         self.address = f"http://127.0.0.1:{self._http.server_port}"
         threading.Thread(target=self._http.serve_forever, args=(0.05,), daemon=True).start()
@@ -62,6 +67,10 @@ class Proxy:
 
     def _serve(self, handler):
         body = handler.rfile.read(int(handler.headers.get("Content-Length", 0)))
+        self.waiting += 1
+        while self.hung:
+            time.sleep(0.02)
+        time.sleep(self.delay)
         if self.shut:
             return
         self.requests.append((handler.command, handler.path))
@@ -94,7 +103,7 @@ class Proxy:
 
 
 class HungServer:
-    """Takes connections and whatever is sent, and never answers."""
+    """Accepts connections and data, and never responds."""
 
     def __init__(self):
         self._listener = socket.create_server(("127.0.0.1", 0))
@@ -118,6 +127,6 @@ class HungServer:
 
 
 def free_port():
-    """A port that nobody listens on."""
+    """Returns a port on which nothing listens."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         return listener.getsockname()[1]

@@ -1,4 +1,4 @@
-"""Stores of servers: empty ones, and whether a text lies in one."""
+"""Stores of servers: creating empty ones, and searching them for texts."""
 
 import contextlib
 import copy
@@ -10,6 +10,7 @@ import uuid
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import invariants
 from processes import REPOSITORY, clean_environment
 
 STORES = ["sqlite", "postgres"]
@@ -17,7 +18,7 @@ STORES = ["sqlite", "postgres"]
 
 @contextlib.contextmanager
 def empty_store(kind):
-    """The address of an empty database; None for a file of the server's own."""
+    """Yields the URL of an empty database; None for a file of the server's own."""
     if kind == "sqlite":
         yield None
         return
@@ -30,7 +31,7 @@ def empty_store(kind):
 
 
 def run_sql(url, statement):
-    """The lines that PostgreSQL answers with."""
+    """Returns the lines of PostgreSQL's output."""
     candidates = [shutil.which("psql"), *Path("/usr/lib/postgresql").glob("*/bin/psql")]
     psql = next((candidate for candidate in candidates if candidate), None)
     assert psql, "psql is missing: install PostgreSQL's client"
@@ -42,7 +43,7 @@ def run_sql(url, statement):
 
 
 def rows(galvo, statement):
-    """The first column of what a statement answers with."""
+    """Returns the first column of a statement's result."""
     if not galvo.database_url.startswith("sqlite:"):
         return run_sql(galvo.database_url, statement)
     with contextlib.closing(sqlite3.connect(galvo.store)) as store:
@@ -50,7 +51,7 @@ def rows(galvo, statement):
 
 
 def texts_in_store(galvo, texts):
-    """Which of these texts, of letters and digits, lie anywhere in the store as they are."""
+    """Returns which of these alphanumeric texts the store contains unencrypted."""
     if galvo.database_url.startswith("sqlite:"):
         files = [Path(f"{galvo.store}{suffix}") for suffix in ("", "-wal")]
         held = b"".join(file.read_bytes() for file in files if file.exists())
@@ -67,7 +68,7 @@ def texts_in_store(galvo, texts):
 
 
 def member(galvo, account, user="ada", new=True):
-    """The same server as a user of an account sees it; both are made."""
+    """Returns the same server with the token of a new user, in a new account by default."""
     if new:
         command_line(galvo, "account", "create", account)
     command_line(galvo, "user", "create", user, "--account", account, "--role", "owner")
@@ -77,6 +78,7 @@ def member(galvo, account, user="ada", new=True):
     ).split()[-1]
     seen = copy.copy(galvo)
     seen.token = token
+    invariants.watch(seen)
     return seen
 
 

@@ -1,4 +1,4 @@
-"""Clusters that are looked at by several tests, and their clients."""
+"""Clusters that several tests examine, and their clients."""
 
 from conftest import settings_for
 from processes import WORKLOADS, Client, DaskCluster, dask_environment
@@ -42,7 +42,7 @@ class Study:
         return self._processes.start("worker", command, dask_environment(directory, {}))
 
     def begin(self):
-        """Starts the client, which others may do at the same time."""
+        """Starts the client, possibly in parallel with others."""
         dask, directory = self.dask, self._processes.directory
         self._client = self._processes.start(
             "client",

@@ -1,4 +1,4 @@
-"""Why a cluster is still running, by what its scheduler knows at that moment."""
+"""The answer to why a cluster is still running, from its scheduler's present state."""
 
 import pytest
 from accounts import cluster_id
@@ -22,7 +22,7 @@ def test_why_a_cluster_is_running(galvo, python, start_cluster, processes):
     id_ = wait_until(lambda: cluster_id(galvo, scheduler), "the cluster is known")
 
     def answered(value, unit, results):
-        """The answers, once reports have told so much."""
+        """Returns the answers, once the reports contain these values."""
 
         def look():
             answers = galvo.query(WHY, id=id_)["cluster"]["answers"]
@@ -35,7 +35,7 @@ def test_why_a_cluster_is_running(galvo, python, start_cluster, processes):
         assert answers["whyRunning"]["confidence"] == "MEASURED"
         return answers
 
-    # One task without end, beside four results.
+    # One endless task, and four results.
     started, end = processes.directory / "started", processes.directory / "end"
     client.call("run", workload="endless", started=str(started), end=str(end))
     wait_until(started.exists, "the endless task runs")
@@ -43,7 +43,7 @@ def test_why_a_cluster_is_running(galvo, python, start_cluster, processes):
     assert answers["whyRunning"]["headline"] == "It works: 1 task is processed by its 2 workers."
     assert answers["finished"] == {"verdict": "NOTICE", "value": 1, "share": 0.5}
 
-    # All is done, and the client holds on to five results.
+    # All is done, and the client holds five results.
     end.touch()
     client.call("wait_for_held")
     answers = answered(5, "results", results=5)

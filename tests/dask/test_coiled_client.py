@@ -1,4 +1,4 @@
-"""All that the published ``coiled`` client does for analytics, against what Dask itself knows."""
+"""All analytics functions of the published ``coiled`` client, compared with Dask's own data."""
 
 import json
 import re
@@ -13,10 +13,10 @@ from processes import WORKLOADS, Client, DaskCluster, python_named, wait_until
 from stores import command_line, member
 from test_coiled_login import CoiledClient
 
-# What stays as it is, and what users get today.
+# The pinned release, and the one that users get today.
 PYTHONS = ["coiled", "newest"]
 FAILURES = 3
-EVENTS = 130  # more than a page has
+EVENTS = 130  # more than a page
 COMPUTATIONS = 105
 INTERVAL = "0.5s"
 
@@ -27,7 +27,7 @@ def python(request):
 
 
 class Customer:
-    """Somebody with the client, signed in to an account that has nothing else."""
+    """A user of the client, signed in to an otherwise empty account."""
 
     def __init__(self, processes, python, galvo):
         self.galvo = member(galvo, f"turbines-{uuid.uuid4().hex[:12]}")
@@ -36,13 +36,13 @@ class Customer:
         self.command.run("login", "--server", self.galvo.address, "--token", self.galvo.token)
 
     def start(self, **options):
-        """A cluster, and a client in it that asks with what the login saved."""
+        """Starts a cluster, and a client in it that uses the saved login."""
         dask = DaskCluster(self.processes, self.python, **options)
         environment = {
             **self.command.environment,
             "DASK_COILED__ANALYTICS__COMPUTATION__INTERVAL": INTERVAL,
             "DASK_COILED__ANALYTICS__EVENTS__INTERVAL": INTERVAL,
-            # The thread that coiled's gilknocker measures with can abort a process that ends.
+            # The thread of coiled's gilknocker can abort an exiting process.
             "DASK_DISTRIBUTED__ADMIN__SYSTEM_MONITOR__GIL__ENABLED": "False",
             "PYTHONPATH": str(WORKLOADS),
         }
@@ -96,7 +96,7 @@ def test_everything(customer, processes, galvo):
     spans(customer, client, number)
     views(customer, client, row, report)
 
-    # The scheduler closes, and tells why.
+    # The scheduler closes with a reason.
     assert client.call("analytics", function="close", cluster_id=number) is None
     assert dask.scheduler.wait(20) == 0
     client.kill()
@@ -111,7 +111,7 @@ def test_everything(customer, processes, galvo):
 
 
 def lists_of(client, report, row):
-    """Clusters have what Dask says of them, and are found by age and by user."""
+    """Clusters match Dask's data, and are found by age and by user."""
     assert row["scheduler_id"] == report["scheduler_id"]
     assert (row["status"], row["user"], row["workers"], row["threads"]) == ("running", "ada", 2, 2)
     assert seconds(row["created"]) == moment(report["started_at"])
@@ -134,7 +134,7 @@ def lists_of(client, report, row):
     ):
         assert len(analytics("list_clusters", **which)) == count, which
     refusal = client.call("refused", function="list_clusters", account="others")
-    assert refusal == "the credentials open no such account"
+    assert refusal == "the credentials give no access to this account"
     return analytics
 
 
@@ -158,7 +158,7 @@ def computations_and_exceptions(analytics, report, number):
     assert failed["task_groups"][0]["n_tasks_erred"] == FAILURES
     assert groups[failed["task_groups"][0]["name"]]["erred"] == FAILURES
     assert [span["name"] for span in failed["spans"]] == [["nightly", "turbines"]]
-    # The client's package has Dask keep the code that calls it.
+    # The client's package configures Dask to keep the calling code.
     assert "self.client.map(stall" in failed["code"]
 
     errors = {error["key"]: error_of(error, report) for error in report["errors"]}
@@ -211,7 +211,7 @@ def logs(customer, client, number, report):
     assert "turbine - WARNING - " in everything
     assert hums(command.run(*arguments, "--filter", "turbine 17 hums")) == [17]
     assert hums(command.run(*arguments, "--workers", "none", "--filter", "turbine")) == []
-    # What is followed comes as it is written.
+    # Followed lines appear as they are written.
     following = command.start(
         *arguments, "--tail", "--interval", "1", "--filter", "hums", stdin=subprocess.DEVNULL
     )
@@ -221,8 +221,14 @@ def logs(customer, client, number, report):
     following.kill()
     followed = [line for line in hums(following.log()) if line >= 1000]
     assert len(followed) == len(set(followed))
-    by_process = client.call("coiled", function="cluster_logs", cluster_id=number)
-    assert len(by_process) == 1 + report["workers"]
+    client.call("complain_on_scheduler", message="the wind is still")
+
+    def by_process():
+        logs = client.call("coiled", function="cluster_logs", cluster_id=number)
+        return logs if any("the wind is still" in text for text in logs.values()) else None
+
+    found = wait_until(by_process, "the scheduler's log arrives", 30)
+    assert len(found) == 1 + report["workers"]
     lines = client.call("coiled", function="better_cluster_logs", cluster_id=number, dask=True)
     assert len(hums("\n".join(line["message"] for line in lines))) == EVENTS + 10
 
@@ -246,12 +252,14 @@ def reports(customer, client, processes):
         path = directory / f"{kind} report.html"
         url = client.call("draw", path=str(path), private=kind == "private")
         assert url.startswith(customer.galvo.address + "/reports/")
+        page, question, account = url.partition("?")
         request = urllib.request.Request(
-            url, headers={"Authorization": f"Bearer {customer.galvo.token}"}
+            f"{page}/content{question}{account}",
+            headers={"Authorization": f"Bearer {customer.galvo.token}"},
         )
-        with urllib.request.urlopen(request, timeout=30) as page:
-            assert page.headers["Content-Security-Policy"].startswith("sandbox allow-scripts;")
-            assert page.read() == path.read_bytes()
+        with urllib.request.urlopen(request, timeout=30) as content:
+            assert content.headers["Content-Disposition"].startswith("attachment;")
+            assert content.read() == path.read_bytes()
     rows = client.call("coiled", function="list_performance_reports")
     assert [(row["filename"], row["private"]) for row in rows] == [
         ("private report.html", True),
@@ -316,7 +324,7 @@ def test_preload_and_stop(customer):
 
     row = only(wait_until(known, "the cluster is known", 30))
     assert row["scheduler_id"] == scheduler
-    # A token that may only read stops nothing.
+    # A read-only token stops nothing.
     reader = command_line(
         customer.galvo,
         "token",
@@ -335,7 +343,7 @@ def test_preload_and_stop(customer):
     )
     assert "ServerError the token lacks the scope 'admin'" in refused
     assert dask.scheduler.is_running()
-    # By the name, which is Dask's own identifier where there is none.
+    # By the name, which is Dask's own identifier by default.
     printed = customer.command.run("cluster", "stop", scheduler)
     assert f"Requesting stop for {scheduler} ({row['id']})" in printed
     assert dask.scheduler.wait(20) == 0
@@ -345,7 +353,7 @@ def test_preload_and_stop(customer):
     )["cluster"]
     reason = "requested through Galvo by ada: User requested stop via CLI"
     assert found == {"state": "CLOSED", "closeReason": reason}
-    # The logs of what is over are read, not followed.
+    # The logs of a closed cluster are read, not followed.
     told = customer.command.run("cluster", "logs", scheduler, "--tail", "--no-color")
     assert "is stopped so not tailing" in told
 

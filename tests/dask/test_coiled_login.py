@@ -1,4 +1,4 @@
-"""The published ``coiled`` client signs in: with a token, and without one, by way of a browser."""
+"""The published ``coiled`` client signs in: with a token, and without one through a browser."""
 
 import html
 import http.cookiejar
@@ -19,7 +19,7 @@ PASSWORD = "correct horse battery"
 
 
 class Browser:
-    """As far as a server notices: it keeps cookies and says where a form comes from."""
+    """A browser as servers see it: it keeps cookies and sends the origin of its forms."""
 
     def __init__(self, address):
         self._address = address
@@ -27,7 +27,7 @@ class Browser:
         self._opener = urllib.request.build_opener(jar)
 
     def open(self, url, form=None):
-        """Where this leads, and the page."""
+        """Opens a URL, and returns the final URL and the page."""
         data = form and urllib.parse.urlencode(form).encode()
         request = urllib.request.Request(urllib.parse.urljoin(self._address, url), data)
         if form:
@@ -36,7 +36,7 @@ class Browser:
             return answer.geturl(), answer.read().decode()
 
     def submit(self, page, button=None, **typed):
-        """Sends the form of a page, filled in, by one of its buttons."""
+        """Submits the form of a page, with its values, by one of its buttons."""
         action = re.search(r'<form method="post" action="([^"]+)"', page).group(1)
         hidden = re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)"', page)
         chosen = re.findall(r'<select name="(\w+)"><option value="([^"]*)"', page)
@@ -45,7 +45,7 @@ class Browser:
 
 
 class CoiledClient:
-    """The command ``coiled`` with a home of its own."""
+    """The command ``coiled`` with a separate home directory."""
 
     def __init__(self, processes, python):
         self._processes = processes
@@ -56,14 +56,14 @@ class CoiledClient:
             **clean_environment(),
             "HOME": str(self._directory),
             "DASK_CONFIG": str(self._directory / "dask"),
-            # Nothing opens a window, and lines are not broken.
+            # No browser window opens, and lines are not wrapped.
             "BROWSER": "true",
             "COLUMNS": "200",
             "PYTHONUNBUFFERED": "1",
         }
 
     def run(self, *arguments):
-        """What a command prints, which has to end well."""
+        """Returns the output of a command, which must succeed."""
         done = subprocess.run(
             [self._program, *arguments],
             env=self.environment,
@@ -99,7 +99,7 @@ class CoiledClient:
 
 @pytest.fixture
 def own_galvo(processes):
-    """A server on whose store nobody has signed in, with a password for its user."""
+    """A fresh server with a password for its user."""
     galvo = GalvoServer(processes).start()
     binary = os.environ.get("GALVO_BIN", REPOSITORY / "target/debug/galvo")
     environment = {**clean_environment(), "GALVO_DATABASE_URL": galvo.database_url}
@@ -120,7 +120,7 @@ def coiled(processes, python):
 
 
 def curl(coiled, path):
-    """What ``coiled curl`` prints, which is JSON among what it says besides."""
+    """Returns the JSON in the output of ``coiled curl``."""
     printed = coiled.run("curl", path)
     return json.loads(printed[printed.index("{") :])
 
@@ -142,7 +142,7 @@ def test_login_by_a_browser(own_galvo, coiled):
     found = login.wait_for_log(r"(http\S+/activate-token\?id=(\w+))", 60)
     address, identifier = found.groups()
     browser = Browser(galvo.address)
-    # Whoever opens the page has to sign in first, and comes back to it.
+    # A visitor must sign in first, and is redirected back.
     where, page = browser.open(address)
     assert urllib.parse.urlsplit(where).path == "/sign-in"
     where, page = browser.submit(page, username="admin", password=PASSWORD)
@@ -150,13 +150,13 @@ def test_login_by_a_browser(own_galvo, coiled):
     assert identifier in page
     assert login.is_running(), "opening the page activates nothing"
     _, page = browser.submit(page, button={"decision": "approve"})
-    assert "is good now" in page
+    assert "is active" in page
     assert wait_until(lambda: not login.is_running(), "the client goes on by itself", 60)
     saved = coiled.saved()
     assert (saved["user"], saved["server"]) == ("admin", galvo.address)
     assert saved["token"].startswith(f"{identifier}-")
     assert curl(coiled, f"{galvo.address}/api/v2/user/me")["username"] == "admin"
-    # It is one of the account's tokens now, called by where it was asked for.
+    # It is one of the account's tokens now, labeled by its origin.
     tokens = "{ viewer { account { tokens { nodes { identifier label scopes } } } } }"
     (token,) = [
         token

@@ -1,4 +1,4 @@
-"""The command ``galvo`` of the package: what it prints is what Dask and the server know."""
+"""The package's ``galvo`` command: its output matches the data of Dask and the server."""
 
 import os
 import re
@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 import yaml
-from galvo.command import COMMANDS
+from conftest import settings_for
+from galvo.command import COMMANDS, server
 from inquiries import ANNOUNCED, Inquiry
-from processes import clean_environment, dask_environment, wait_until
+from processes import clean_environment, dask_environment, run_to_end, wait_until
+from stores import member
 from test_coiled_login import PASSWORD, Browser, own_galvo  # noqa: F401
 
 READER = """
@@ -24,7 +26,7 @@ def inquiry(processes, python, galvo, request):
 
 
 def test_logs(inquiry):
-    """What is followed comes once, until the scheduler closes; a filter finds what there is."""
+    """Followed lines appear once, until the scheduler closes; a filter finds existing lines."""
     number = inquiry.told()["number"]
     arguments = ["--interval", "0.2s", "--tail", "1000", "--filter", "is what number"]
     following = inquiry.start("logs", number, "--follow", *arguments)
@@ -32,7 +34,7 @@ def test_logs(inquiry):
     said = 2 * ANNOUNCED + 40
 
     def numbers(log):
-        """What was said, as often as it was said: repetitions are one line."""
+        """Returns the logged numbers, each as often as it was logged: repetitions are one line."""
         line = r"^\d.* WARNING worker .* is what number (\d+) logs in with(?: \((\d+) times\))?$"
         found = re.findall(line, log, re.MULTILINE)
         return [int(number) for number, times in found for _ in range(int(times or 1))]
@@ -45,7 +47,7 @@ def test_logs(inquiry):
     inquiry.client.call("shutdown")
     assert following.wait(40) == 0
     assert sorted(numbers(following.log())) == sorted([*range(ANNOUNCED)] * 2 + [*range(40)])
-    # After the cluster is gone its logs are still there.
+    # The logs remain after the cluster is gone.
     told = inquiry.run("logs", "--filter", "is what number", "--tail", 500)
     assert len(numbers(told.stdout)) == said
 
@@ -57,7 +59,7 @@ def test_stop_and_watch(inquiry):
     asked = inquiry.run("stop", number)
     assert (asked.returncode, inquiry.dask.dask.scheduler.is_running()) == (2, True)
     assert "--yes" in asked.stderr
-    # A token that may only read stops nothing.
+    # A read-only token stops nothing.
     reader = inquiry.galvo.query(READER)["createToken"]["secret"]
     refused = inquiry.run("stop", number, "--yes", token=reader)
     assert refused.returncode == 1 and refused.stderr.startswith("galvo: ")
@@ -80,7 +82,7 @@ def test_stop_and_watch(inquiry):
 
 
 def test_login(own_galvo, processes, python):  # noqa: F811
-    """A browser activates the token; it is kept where only its owner reads it, and works."""
+    """A browser activates the token. It is stored readable by its owner only, and works."""
     galvo, directory = own_galvo, processes.directory
     environment = dask_environment(directory, {})
     login = processes.start(
@@ -108,7 +110,7 @@ def test_login(own_galvo, processes, python):  # noqa: F811
 
 
 def test_the_server_and_the_package_have_commands_of_their_own(processes, python):
-    """No word is a command of both, and the package passes on what is the server's."""
+    """No command exists in both programs, and the package passes the server's commands on."""
     binary = Path(os.environ.get("GALVO_BIN", "target/debug/galvo")).resolve()
     told = subprocess.run([binary, "--help"], capture_output=True, text=True, check=True).stdout
     listed = told.partition("Commands:\n")[2].partition("\n\n")[0]
@@ -125,3 +127,77 @@ def test_the_server_and_the_package_have_commands_of_their_own(processes, python
     )
     assert schema.returncode == 0
     assert schema.stdout.startswith(b'"""') or b"type Query" in schema.stdout
+
+
+def test_the_package_knows_the_commands_of_the_server():
+    binary = os.environ.get("GALVO_BIN", "target/debug/galvo")
+    told = subprocess.run([binary, "--help"], capture_output=True, text=True, check=True).stdout
+    listed = told.partition("Commands:\n")[2].partition("\n\n")[0]
+    commands = re.findall(r"^  (\w[\w-]*) ", listed, re.MULTILINE)
+    assert set(commands) - {"help"} == set(server.COMMANDS)
+
+
+def test_a_rate_prices_what_was_estimated(galvo, processes, python):
+    """``galvo rate`` with a real server, and the server's error for an invalid rate."""
+    seen = member(galvo, "rates-" + Path(python).parts[-3])
+    environment = dask_environment(processes.directory, settings_for(seen.address, seen.token))
+
+    def run(*arguments):
+        command = [python, "-m", "galvo", *arguments]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True)
+        return done.returncode, done.stdout, done.stderr
+
+    none = (0, "There are no rates: all costs are estimated.\n", "")
+    assert run("rate", "list") == none
+    status, out, err = run("rate", "set", "0.05", "USD", "--from", "2026-01-31")
+    assert (status, err) == (0, "") and out.splitlines()[1].split() == [
+        "2026-01-31",
+        *["0.0500", "USD", "0.00", "USD", "0.00", "USD"],
+    ]
+    query = "{ viewer { account { costRates { validFrom currency perThreadHour } } } }"
+    (rate,) = seen.query(query)["viewer"]["account"]["costRates"]
+    assert rate == {"validFrom": "2026-01-31", "currency": "USD", "perThreadHour": 0.05}
+    assert run("rate", "list") == (0, out, "")
+    status, out, err = run("rate", "set", "-1")
+    assert (status, out) == (1, "") and err.startswith("galvo: ")
+    assert run("rate", "remove", "2026-01-31") == none
+
+
+def test_wrong_arguments_are_named_by_what_there_is(galvo, processes, python):
+    """The errors show the server's own lists of valid values."""
+    seen = member(galvo, "arguments-" + Path(python).parts[-3])
+    script = """
+import galvo
+for call in (
+    lambda: galvo.list_clusters(filter={"state": ["RUNNING"]}),
+    lambda: galvo.list_clusters(filter={"states": ["RUNING"]}),
+    lambda: galvo.list_clusters(filter={"tags": {"name": "x"}}),
+    lambda: galvo.list_clusters(filter={"hasErrors": "no"}),
+    lambda: galvo.export("cluster").save("x.csv"),
+    lambda: galvo.export("clusters/12/workers").save("x.csv"),
+    lambda: galvo.list_clusters("elsewhere"),
+    lambda: galvo.report("etl"),
+    lambda: galvo.report(),
+):
+    try:
+        call()
+    except (ValueError, galvo.GalvoError) as error:
+        print(type(error).__name__, error)
+assert galvo.list_clusters(user="nobody") == []
+"""
+    settings = settings_for(seen.address, seen.token)
+    lines = run_to_end([python, "-c", script], processes.directory, settings).splitlines()
+    expected = [
+        "ValueError filter: there is no 'state', did you mean 'states'? There are ids, states,",
+        "ValueError filter['states']: there is no 'RUNING', did you mean 'RUNNING'? There are",
+        "ValueError filter['tags']: there is no 'name'",
+        "ValueError filter: could not coerce input field ClusterFilter.hasErrors to type Boolean",
+        "NotFound there is no export 'cluster', but there are alert-deliveries, ",
+        "NotFound there is no such cluster in this account",
+        "GraphQLError the credentials give no access to this account (ACCOUNT_MISMATCH)",
+        "NotFound 'etl' was taken for a cluster, and this account has none",
+        "NotFound no cluster has reported to this account yet",
+    ]
+    assert len(lines) == len(expected)
+    for line, beginning in zip(lines, expected):
+        assert line.startswith(beginning), line

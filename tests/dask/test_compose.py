@@ -1,7 +1,6 @@
-"""What the compose file says of every service, beside what programs that know compose files look
-at.
-"""
+"""The compose file's settings for every service, and the checks of tools for compose files."""
 
+import ipaddress
 from pathlib import Path
 
 import pytest
@@ -18,14 +17,14 @@ def test_every_service_is_confined(name):
     assert service["cap_drop"] == ["ALL"]
     assert service["security_opt"] == ["no-new-privileges:true"]
     assert "privileged" not in service and "cap_add" not in service
-    # Images that are made here say themselves that they do not run as root.
+    # Images built here declare a non-root user themselves.
     assert "build" in service or service["user"] not in ("root", "0")
 
 
 @pytest.mark.parametrize("name", SERVICES)
 def test_every_service_is_looked_at_and_reached_from_this_machine_alone(name):
     service = SERVICES[name]
-    # The image of the server says itself how it is looked at.
+    # The server's image declares its own health check.
     assert "healthcheck" in service or name == "galvo"
     assert all(port.startswith("127.0.0.1:") for port in service.get("ports", []))
     for other, condition in service.get("depends_on", {}).items():
@@ -50,3 +49,11 @@ def test_nothing_of_it_is_a_secret():
         for name, value in service.get("environment", {}).items():
             if any(word in name for word in ("PASSWORD", "KEY", "TOKEN", "DATABASE_URL")):
                 assert "${" in value, name
+
+
+def test_the_gateway_alone_is_trusted_to_say_where_requests_come_from():
+    (network,) = COMPOSE["networks"]["front"]["ipam"]["config"]
+    gateway = network["gateway"]
+    assert ipaddress.ip_address(gateway) in ipaddress.ip_network(network["subnet"])
+    trusted = SERVICES["galvo"]["environment"]["GALVO_TRUSTED_PROXIES"]
+    assert trusted == f"${{GALVO_TRUSTED_PROXIES:-{gateway}}}"

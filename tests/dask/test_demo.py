@@ -1,4 +1,4 @@
-"""The demonstration of the README shows what it says."""
+"""The README's demonstration prints what the README shows."""
 
 import os
 import subprocess
@@ -8,9 +8,9 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_make_demo_ends_with_the_workloads_answer():
-    # The server takes every GALVO_ variable for a setting of its own.
+    # The server treats every GALVO_ variable as a setting.
     environment = {k: v for k, v in os.environ.items() if not k.startswith("GALVO_")}
-    # Built by itself, its dependencies get other features and are compiled once more, for minutes.
+    # A separate build has other features in its dependencies and recompiles them for minutes.
     environment["DEMO_PROGRAM"] = str(os.environ.get("GALVO_BIN", ROOT / "target/debug/galvo"))
     demo = subprocess.run(
         ["make", "demo"], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300

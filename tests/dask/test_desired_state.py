@@ -32,7 +32,7 @@ def test_stop_through_galvo(galvo, python, start_cluster, processes):
     answer = galvo.query(STOP, id=id_)
     assert answer["setDesiredState"]["cluster"] == {"state": "CLOSING", "desiredState": "STOPPED"}
     assert dask.scheduler.wait(10) == 0
-    # A worker stays until the thread that runs a task is done, and may crash when that ends late.
+    # A worker stays until its task's thread is done, and may crash if that ends late.
     end.touch()
     for worker in dask.workers:
         worker.wait(10)

@@ -1,4 +1,4 @@
-"""The documents of the Python package are true: what can run runs, the rest is well-formed."""
+"""The Python package's documents are correct: runnable examples run, others are well-formed."""
 
 import ast
 import re
@@ -22,9 +22,8 @@ from stores import member
 
 PYTHON_MD = (REPOSITORY / "docs" / "python.md").read_text(encoding="utf-8")
 README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
-PRELOAD = "/api/v2/analytics/preload"
 
-# What a script of the examples begins with: as in a notebook, one after the other.
+# The beginning of each script: examples run one after the other, as in a notebook.
 BEGINNING = "import dask, galvo\nif __name__ == '__main__':\n"
 
 
@@ -45,9 +44,9 @@ def test_examples_of_the_package(galvo, processes, python):
     settings = settings_for(seen.address, seen.token)
     examples = blocks(PYTHON_MD, "python")
     assert len(examples) >= 7
-    # Here and not in a notebook, what is watched is watched by the script, which would wait.
+    # Outside a notebook, ``watch`` would block the script.
     examples = [re.sub(r"^galvo\.watch\(.*$", "", one, flags=re.MULTILINE) for one in examples]
-    # What is looked at has been reported by then.
+    # Wait until the first report has arrived.
     waiting = "import time\nwhile not galvo.list_clusters():\n    time.sleep(0.1)\n"
     printed = run_as_script(
         python, [examples[0], waiting, *examples[1:]], processes.directory, settings
@@ -96,7 +95,7 @@ def test_what_is_kept_back_is_kept_back():
 
 
 def test_a_local_cluster_that_is_configured_reports(galvo, processes, python):
-    """The file for LocalCluster, at another address, is all that it takes."""
+    """Besides server and token, LocalCluster only needs this file."""
     seen = member(galvo, "configured-" + Path(python).parts[-3])
     (configured,) = (
         block
@@ -105,7 +104,7 @@ def test_a_local_cluster_that_is_configured_reports(galvo, processes, python):
     )
     directory = processes.directory / "dask"
     directory.mkdir()
-    (directory / "galvo.yaml").write_text(configured.replace("https://galvo.example", seen.address))
+    (directory / "galvo.yaml").write_text(configured)
     example = """
 from dask.distributed import Client, LocalCluster
 with LocalCluster(n_workers=1, processes=False, dashboard_address=":0") as cluster:
@@ -113,25 +112,26 @@ with LocalCluster(n_workers=1, processes=False, dashboard_address=":0") as clust
         assert client.submit(sum, [1, 2]).result() == 3
         print(client.scheduler_info()["id"])
 """
-    settings = {"galvo.token": seen.token}
+    settings = {"galvo.server": seen.address, "galvo.token": seen.token}
     scheduler = run_as_script(python, [example], processes.directory, settings).split()[-1]
     assert cluster_id(seen, scheduler)
 
 
 def test_a_scheduler_of_a_gateway_reports(galvo, processes, python):
-    """The gateway puts a preload with options behind the command, whose options are not for us."""
+    """The gateway appends a preload with options to the command, which are not for Galvo."""
     seen = member(galvo, "gateway-" + Path(python).parts[-3])
     (configured,) = (one for one in blocks(PYTHON_MD, "python no-run") if "scheduler_cmd" in one)
     first = ast.parse(configured).body[0].value
-    command = [
-        text.replace("https://galvo.example", seen.address) for text in ast.literal_eval(first)
-    ]
-    assert command[:2] == ["dask-scheduler", "--preload"] and command[2].endswith(PRELOAD)
+    command = ast.literal_eval(first)
+    assert command == ["dask-scheduler", "--preload", "galvo"]
+    given = ast.parse(configured).body[1].value
+    names = {"DASK_GALVO__SERVER", "DASK_GALVO__TOKEN"}
+    assert {ast.literal_eval(name) for name in given.keys} == names
     dask = DaskCluster(
         processes,
         python,
         preloads=[*command[2:], WORKLOADS / "gateway.py"],
-        settings={"galvo.token": seen.token},
+        settings={"galvo.server": seen.address, "galvo.token": seen.token},
         workers=0,
         arguments=["--dg-heartbeat-period", "15"],
     )

@@ -1,4 +1,4 @@
-"""Lists of any length arrive as DataFrames, and the server needs no memory for them."""
+"""Lists of any length arrive as DataFrames, and the server streams them in bounded memory."""
 
 import gzip
 import json
@@ -35,7 +35,7 @@ print(json.dumps({
 
 
 class Resident:
-    """The most memory that a process had while this was open, beyond what it had before."""
+    """The largest growth of a process's memory while it was open."""
 
     def __init__(self, process):
         self._status = f"/proc/{process.popen.pid}/status"
@@ -118,7 +118,7 @@ def test_a_million_rows_are_a_data_frame(processes, python):
     number = galvo.query("query ($id: ID!) { cluster(id: $id) { number } }", id=id_)
     number = number["cluster"]["number"]
 
-    # What it took to take them in must not hide what it takes to give them out.
+    # The memory used for receiving reports must not hide that used for exporting.
     server.stop()
     server.start()
 
@@ -129,7 +129,7 @@ def test_a_million_rows_are_a_data_frame(processes, python):
         stdout=subprocess.PIPE,
         text=True,
     )
-    # What the first export takes, however short it is, is no part of what a long one takes.
+    # The one-time memory of a first export is not part of the measurement.
     assert asking.stdout.readline() == "measure\n"
     with Resident(server.process) as resident:
         told = json.loads(asking.communicate("go\n", timeout=300)[0])
@@ -137,13 +137,13 @@ def test_a_million_rows_are_a_data_frame(processes, python):
     size = told.pop("bytes")
     assert told == {
         "rows": REPORTS * SPANS * CELLS,
-        # Eighths have no rounding.
+        # Eighths are exact in floating point.
         "sum": REPORTS * SPANS * sum(range(CELLS)) / 8,
         "spans": REPORTS * SPANS,
         "functions": CELLS,
         "type": "float64",
     }
     assert told["rows"] == 1_000_000
-    # Nothing of that waits in the server: three times as many rows take it hardly more.
+    # The server buffers nothing: three times as many rows take hardly more memory.
     assert size > 100 << 20, f"{size >> 20} MiB"
     assert resident.grown < 64 << 20, f"{resident.grown >> 20} MiB more"

@@ -1,4 +1,4 @@
-"""What goes wrong: errors, retries, workers that die of a task, events of it, and logs."""
+"""Failures: errors, retries, workers killed by a task, events about them, and logs."""
 
 import json
 import re
@@ -55,7 +55,7 @@ def group_named(galvo, observed, prefix):
 
 
 def test_task_that_kills_its_workers(galvo, python, processes):
-    """Each death has the key, each worker its last words, and Dask is who gives up."""
+    """Each death has the key, each worker its last log lines, and the error's origin is Dask."""
     settings = {"distributed.scheduler.allowed-failures": 2}
     dask = ObservedCluster(processes, python, galvo.address, galvo.token, settings)
     dask.add_worker("patient", nanny=True)
@@ -114,7 +114,9 @@ def test_task_that_kills_its_workers(galvo, python, processes):
 
 
 def assert_log_of_scheduler(galvo, client):
-    """Galvo has each line that Dask remembers of the scheduler's log, since the plugin came."""
+    """Asserts that Galvo has each line of the scheduler's log that Dask remembers, since the plugin
+    started.
+    """
     observed = client.call("observed")
     remembered = [line.partition(" - INFO - ")[2] for line in observed["log"]]
     expected = since_first_worker(line for line in remembered if line)
@@ -136,13 +138,13 @@ def assert_log_of_scheduler(galvo, client):
         wait_until(lambda: not missing(), "Galvo has the scheduler's log")
     except AssertionError as error:
         raise AssertionError("\n".join([str(error), "It lacks:", *missing()])) from None
-    # Lines of the same millisecond are in order, too. What was repeated may be one line.
+    # Lines of the same millisecond are in order, too. Repeated lines may be merged.
     once = [line for line, number in Counter(expected).items() if number == 1]
     assert [line for line in logged() if line in once] == once
 
 
 def since_first_worker(lines):
-    # Dask makes its text when it is asked for it, and shows what workers are doing then.
+    # Dask formats its text on request, with the workers' activity at that time.
     lines = [re.sub(r"<WorkerState '([^']+)'[^>]*>", r"\1", line) for line in lines]
     first = (n for n, line in enumerate(lines) if line.startswith("Register worker"))
     return lines[next(first, len(lines)) :]
@@ -150,8 +152,9 @@ def since_first_worker(lines):
 
 @pytest.fixture(scope="module")
 def two_clusters(tmp_path_factory, request):
-    """The same failures on two clusters of an account, one with the newest and one with the
-    oldest Dask, reported to a server on PostgreSQL. Dask's own reports of them.
+    """The same failures on two clusters of an account, with the newest and the oldest Dask.
+
+    They report to a server on PostgreSQL. Yields Dask's own reports of them.
     """
     from proxy import Proxy
 
@@ -206,7 +209,7 @@ def test_retries_and_blame(two_clusters, role):
     galvo, _, runs = two_clusters
     run = runs[role]
     report = run["report"]
-    # Dask itself runs what is retried as often as it is allowed to.
+    # Dask retries a task as often as allowed.
     assert report["prefixes"]["patient"]["state_counts"]["processing"] == 3
     assert report["prefixes"]["hopeless"]["state_counts"]["processing"] == 3
     assert report["prefixes"]["summarise"]["state_counts"]["erred"] == 3
@@ -272,7 +275,7 @@ def test_the_same_failure_on_two_clusters_is_one_group(two_clusters):
         assert seconds(group["lastSeenAt"]) == pytest.approx(max(times), abs=0.5)
         assert group["firstSeenAt"] == min(error["at"] for error in found)
         assert group["lastSeenAt"] == max(error["at"] for error in found)
-    # What differed is data.
+    # The differing parts are data.
     title = groups["ValueError"]["title"]
     assert not any(str(run["reading"]) in title for run in runs.values())
     messages = {error["message"] for error in groups["ValueError"]["occurrences"]["nodes"]}
@@ -283,7 +286,9 @@ def test_the_same_failure_on_two_clusters_is_one_group(two_clusters):
 
 @pytest.mark.parametrize("role", ROLES)
 def test_secrets_do_not_leave(two_clusters, role):
-    """In exceptions, events and logs of tasks, not even those that Dask itself shows."""
+    """Secrets are redacted in exceptions, events and logs of tasks, even in those that Dask itself
+    shows.
+    """
     galvo, proxy, runs = two_clusters
     run = runs[role]
     (dasks,) = (error for error in run["report"]["errors"] if error["key"] == "log-in")
@@ -314,7 +319,7 @@ def test_secrets_do_not_leave(two_clusters, role):
 
 @pytest.mark.parametrize("role", ROLES)
 def test_user_events(two_clusters, role):
-    """Each once per topic, as it was published; under topics that are not allowed, not at all."""
+    """Each event is stored once per topic, as published, and not at all under forbidden topics."""
     galvo, proxy, runs = two_clusters
     run = runs[role]
     # Three of tasks, one of the client, and one under both topics.
@@ -343,7 +348,7 @@ def test_user_events(two_clusters, role):
     for event in found:
         assert event["workerId"] == ids.get(event["data"].get("worker"))
     times = sorted(at for _, at, _ in expected)
-    # Where plugins are not told of events they are read later, with the time they have.
+    # Releases without an event hook read events later, with their own time.
     assert sorted(seconds(e["at"]) for e in found) == pytest.approx(times, abs=0.25)
     if not allowed:
         topics = {
@@ -361,7 +366,7 @@ def plain(topic, data):
 
 @pytest.mark.parametrize("role", ROLES)
 def test_failure_of_dask_itself(two_clusters, role):
-    """A defect in a worker: the event with its traceback, and an error of Dask's."""
+    """A defect in a worker: the event with its traceback, and an error of origin Dask."""
     galvo, _, runs = two_clusters
     run = runs[role]
     client, worker = run["client"], worker_named(run["observed"], "one")

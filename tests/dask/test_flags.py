@@ -1,4 +1,4 @@
-"""What Galvo notices of real clusters by itself."""
+"""Flags of real clusters."""
 
 from accounts import cluster_id
 from observed import ObservedCluster, observe
@@ -10,12 +10,12 @@ query ($id: ID!) { cluster(id: $id) { flags {
 } } }
 """
 FAILURES = 12
-# A round every 25 seconds, at the next time that jobs run, and a report before.
+# A round every 25 seconds, the next run of the jobs, and a report before.
 NOTICED_WITHIN = 60.0
 
 
 def test_flags(galvo, processes):
-    """Tasks that fail, and a client with another Python; of both no more once they are over."""
+    """Failing tasks, and a client with another Python; both flags end when the causes end."""
     python = python_named("NEWEST")
     dask = ObservedCluster(processes, python, galvo.address, galvo.token)
     dask.add_worker("one")
@@ -51,7 +51,7 @@ def test_flags(galvo, processes):
 
 
 def differing(observed):
-    """What Dask compares when a client connects, where both have it in another version."""
+    """Returns the packages that Dask compares when a client connects, with differing versions."""
     compared = {"cloudpickle", "dask", "distributed", "lz4", "msgpack", "numpy", "pandas"}
     compared |= {"toolz", "tornado"}
     processes = [observed["versions"], *observed["clients"].values()]

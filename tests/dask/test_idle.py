@@ -1,4 +1,4 @@
-"""Clusters that have nothing to do, or of which nothing is heard any more."""
+"""Idle clusters, and clusters that no longer report."""
 
 import signal
 import time
@@ -9,7 +9,7 @@ from processes import GalvoServer, wait_until
 
 TIMEOUT, WARNING, INTERVAL, LONG_INTERVAL = 60, 20, 2, 12
 JOBS = 10  # seconds between two rounds of the server's background jobs
-SLACK = 5  # for a machine that is busy
+SLACK = 5  # for a busy machine
 
 POLICY = """
 mutation ($input: SetIdlePolicyInput!) {
@@ -20,14 +20,14 @@ mutation ($input: SetIdlePolicyInput!) {
 CLUSTER = """
 query ($id: ID!) { cluster(id: $id) {
   state idleSince idleSeconds idleWarnedAt shutdownAt desiredState endedAt closeReason lastSeenAt
-  durationSeconds whyRunning { code count } stopRequest { origin reason at }
-  usage { clusterSeconds costs { amount } }
+  durationSeconds runReasons { code count } stopRequest { origin reason at }
+  usage { threadSeconds costs { amount } }
 } }
 """
 
 
 class Reporting:
-    """A Dask cluster that reports, and what Galvo says of it."""
+    """A Dask cluster that reports, and Galvo's data about it."""
 
     def __init__(self, galvo, start_cluster, python, interval):
         settings = settings_for(galvo.address, galvo.token)
@@ -46,6 +46,29 @@ class Reporting:
         return wait_until(lambda: self.says()["state"] == state, f"it is {state}", seconds=within)
 
 
+def test_idleness_before_registration_does_not_count(galvo, start_cluster, every_python):
+    """A timeout counts from its configuration, and not from the start of the idleness."""
+    timeout = 5.0
+    dask = start_cluster(every_python, workers=1)
+    settings = {**settings_for(galvo.address, galvo.token), "galvo.idle.timeout": f"{timeout}s"}
+    client = dask.client(settings=settings)
+    scheduler_id, since = client.call("idle")
+    wait_until(lambda: time.time() - since > timeout + 2, "it is idle for longer than that")
+    assert client.call("idle")[1] == since
+    asked = time.time()
+    client.call("register_with_galvo")
+    known = time.time()
+    # On a busy machine the process exits some time after the end that it reports, see below.
+    assert dask.scheduler.wait(timeout + 12 * SLACK) == 0
+    assert asked + timeout < time.time()
+    found = wait_until(lambda: cluster_id(galvo, scheduler_id), "the cluster is known")
+    told = galvo.query(CLUSTER, id=found)["cluster"]
+    assert (told["state"], told["closeReason"]) == ("CLOSED", "idle-timeout-exceeded")
+    # The earlier idleness is reported as it is.
+    assert abs(seconds(told["idleSince"]) - since) < 0.5
+    assert asked + timeout < seconds(told["endedAt"]) < known + timeout + SLACK
+
+
 def test_idle_busy_and_lost_clusters(processes, start_cluster, python):
     """An idle cluster is marked and stopped in time, a busy one is not, and a dead one is lost."""
     galvo = GalvoServer(processes).start()
@@ -58,7 +81,7 @@ def test_idle_busy_and_lost_clusters(processes, start_cluster, python):
     idle = Reporting(galvo, start_cluster, python, INTERVAL)
     wait_until(started.exists, "the endless task runs")
 
-    # The scheduler dies, and can tell nobody.
+    # The scheduler dies without a last report.
     lost.becomes("IDLE", within=2 * LONG_INTERVAL)
     before = lost.says()
     lost.dask.scheduler.send(signal.SIGKILL)
@@ -69,9 +92,9 @@ def test_idle_busy_and_lost_clusters(processes, start_cluster, python):
     for same in ("usage", "durationSeconds", "lastSeenAt", "idleSince"):
         assert after[same] == before[same], same
     assert seconds(after["endedAt"]) <= died
-    assert [reason["code"] for reason in after["whyRunning"]] == ["LOST"]
+    assert [reason["code"] for reason in after["runReasons"]] == ["LOST"]
 
-    # The idle one is marked, and stopped by the answer to the first report after its time.
+    # The idle one is marked, and stopped by the response to the first report after its timeout.
     idle.becomes("IDLE", within=20)
     idle_since = seconds(idle.says()["idleSince"])
     marked = wait_until(lambda: idle.says()["idleWarnedAt"], "it is marked", seconds=TIMEOUT)
@@ -86,7 +109,7 @@ def test_idle_busy_and_lost_clusters(processes, start_cluster, python):
     reason = f"requested through Galvo by the idle policy: {found['stopRequest']['reason']}"
     assert found["closeReason"] == reason
 
-    # The busy one has been there for longer.
+    # The busy one has existed for longer.
     wait_until(
         lambda: time.time() - started.stat().st_mtime > TIMEOUT + 2 * INTERVAL, "time goes by"
     )
@@ -98,7 +121,7 @@ def test_idle_busy_and_lost_clusters(processes, start_cluster, python):
         None,
     )
     assert (found["idleSeconds"], found["stopRequest"]) == (0, None)
-    codes = [reason["code"] for reason in found["whyRunning"]]
+    codes = [reason["code"] for reason in found["runReasons"]]
     assert codes == ["PROCESSING"], found
     end.touch()
     busy.client.answer()

@@ -1,5 +1,6 @@
-"""What Dask wrote to files becomes clusters that have the numbers Dask itself had."""
+"""Imported files of Dask become clusters with Dask's own numbers."""
 
+import copy
 import json
 import os
 import re
@@ -8,11 +9,18 @@ import shutil
 import subprocess
 from collections import Counter, defaultdict
 
+import invariants
 import pytest
 from accounts import ERRORS, TASK_GROUPS, close_to, everything, moment, seconds
 from conftest import PYTHONS, settings_for
 from observed import EVENTS, LOGS, WORKERS
-from processes import REPOSITORY, WORKLOADS, dask_environment, python_named, run_to_end
+from processes import (
+    REPOSITORY,
+    WORKLOADS,
+    dask_environment,
+    python_named,
+    run_to_end,
+)
 from stores import member
 
 DOCUMENT = (REPOSITORY / "docs" / "importing.md").read_text(encoding="utf-8")
@@ -22,7 +30,7 @@ query ($id: ID!) { cluster(id: $id) {
   number name address state startedAt endedAt durationSeconds closeReason
   totals {
     tasks tasksSucceeded tasksErred errors bytes workers peakWorkers peakThreads
-    computeSeconds transferSeconds clusterSeconds
+    computeSeconds transferSeconds threadSeconds
   }
   usage { utilization costs { amount } }
   clients(first: 10) { nodes { daskId connectedAt } }
@@ -34,10 +42,10 @@ query ($id: ID!) { cluster(id: $id) {
 
 
 class Artefacts:
-    """Files of one release of Dask, what it knew of the same work, and a server to import to."""
+    """Files of one release of Dask, its own data about the same work, and a server to import to."""
 
     def __init__(self, role, galvo, directory):
-        self.directory = directory
+        self.role, self.directory = role, directory
         self.python = python_named(role.upper())
         self.galvo = member(galvo, f"import-{role}")
         run_to_end([self.python, WORKLOADS / "artefacts.py", directory], directory, {})
@@ -55,7 +63,7 @@ class Artefacts:
         )
 
     def imported(self, name, *options):
-        """Galvo's cluster of a file, which is imported if it has not been."""
+        """Returns Galvo's cluster of a file, importing it if necessary."""
         done = self.run(name, *options)
         assert (done.returncode, done.stderr) == (0, "")
         number = re.search(r"cluster (\d+)", done.stdout).group(1)
@@ -73,6 +81,32 @@ class Artefacts:
 @pytest.fixture(scope="module", params=PYTHONS)
 def artefacts(request, galvo, tmp_path_factory):
     return Artefacts(request.param, galvo, tmp_path_factory.mktemp("artefacts"))
+
+
+def test_an_account_that_refuses_broad_tokens_takes_imports(artefacts):
+    strict = copy.copy(artefacts)
+    strict.galvo = member(artefacts.galvo, f"strict-{artefacts.role}")
+    policy = (
+        "mutation { setTokenPolicy(input: { refusesBroadTokens: true }) { userErrors { code } } }"
+    )
+    assert strict.galvo.query(policy)["setTokenPolicy"]["userErrors"] == []
+    cluster, _ = strict.imported("dump.msgpack.gz")
+    tasks = sum(group["tasks"] for group in artefacts.told["groups"].values())
+    assert (cluster["state"], cluster["totals"]["tasks"]) == ("CLOSED", tasks)
+    used = """{ viewer { account { tokenPolicy { lastBroadUseAt }
+      schedulerTokens { nodes { label schedulerId scopes } } } } }"""
+    assert strict.galvo.query(used)["viewer"]["account"] == {
+        "tokenPolicy": {"lastBroadUseAt": None},
+        "schedulerTokens": {
+            "nodes": [
+                {
+                    "label": "stored reports",
+                    "schedulerId": cluster["schedulerId"],
+                    "scopes": ["INGEST"],
+                }
+            ]
+        },
+    }
 
 
 @pytest.mark.parametrize("name", ["dump.msgpack.gz", "dump.yaml"])
@@ -119,7 +153,7 @@ def test_a_cluster_dump(artefacts, name):
         group["name"]: (group["tasksSucceeded"], group["tasksErred"], group["tasksBlamed"])
         for group in artefacts.all(TASK_GROUPS, cluster)
     }
-    # One square was asked for by another client, and one sum waited for what failed.
+    # One square was requested by another client, and one sum depended on the failed task.
     assert outcomes == {
         "square": (21, 0, 0),
         "measure": (3, 1, 0),
@@ -136,7 +170,7 @@ def test_a_cluster_dump(artefacts, name):
 
     (error,) = artefacts.all(ERRORS, cluster)
     assert (error["key"], error["type"]) == (told["failed"], "ValueError")
-    # A secret does not become less of one by being in a file.
+    # A secret in a file is still redacted.
     assert error["message"] == FAILURE
     assert "in measure" in error["traceback"]
     assert error["worker"] in told["scheduler"]["workers"]
@@ -152,14 +186,14 @@ def test_a_cluster_dump(artefacts, name):
         known = told["scheduler"]["workers"][worker["address"]]
         shown = (worker["name"], worker["threads"], worker["memoryLimit"])
         assert shown == (known["name"], known["threads"], known["memory_limit"])
-        # Each was there before the work, and after the scheduler.
+        # Each existed before the work, and after the scheduler.
         assert begun < seconds(worker["startedAt"]) < told["started"]
     offered = sum(ended - seconds(worker["startedAt"]) for worker in workers)
-    assert totals["clusterSeconds"] == pytest.approx(offered, abs=0.05)
+    assert totals["threadSeconds"] == pytest.approx(offered, abs=0.05)
     assert cluster["usage"]["utilization"] == pytest.approx(
-        totals["computeSeconds"] / totals["clusterSeconds"], rel=1e-3
+        totals["computeSeconds"] / totals["threadSeconds"], rel=1e-3
     )
-    # Without rates, a thread-hour is said to cost 0.05 USD.
+    # Without rates, a thread-hour is estimated at 0.05 USD.
     (cost,) = cluster["usage"]["costs"]
     assert cost["amount"] == pytest.approx(offered / 3600 * 0.05, rel=0.01)
     clients = {client["daskId"]: client for client in cluster["clients"]["nodes"]}
@@ -171,18 +205,18 @@ def test_a_cluster_dump(artefacts, name):
 
     lines = Counter(line["message"].strip() for line in artefacts.all(LOGS, cluster))
     written = [line.split(" - ", 3)[3] for lines in told["logs"].values() for line in lines]
-    # The last thing they logged was that they were asked for their logs.
+    # Their last lines concern the request for their logs.
     calm = Counter(line.strip() for line in written if not re.search("Failed|out-of-band", line))
     assert len(calm) > 10
     assert calm - lines == Counter()
     for line in artefacts.all(LOGS, cluster):
-        # Whatever the time zone of those who import, and of those who wrote.
+        # Independent of the time zones of the importer and the writer.
         assert begun - 5 < seconds(line["at"]) < ended + 1
     # Newer releases of Dask write no events into dumps.
     scores = [e["data"] for e in artefacts.all(EVENTS, cluster) if e["topic"] == "scores"]
     writes_events = packages["distributed"] < "2024"
     assert sorted(score["number"] for score in scores) == ([0, 1, 2] if writes_events else [])
-    # What is in no dump is not there, and nothing is said to be nothing.
+    # Data missing in a dump is absent, and no zero is claimed.
     assert cluster["computations"]["nodes"] == []
     assert "no computations" in printed
 
@@ -192,8 +226,8 @@ def test_a_performance_report(artefacts):
     cluster, printed = artefacts.imported("report.html")
     assert (cluster["name"], cluster["state"]) == ("report.html", "CLOSED")
     assert cluster["address"] == told["scheduler"]["address"]
-    # It tells no times of its own: they are those of the first measurement, and what it lasted,
-    # which is until its page was made.
+    # It has no times of its own: they are derived from the first measurement and the duration,
+    # which lasts until its page was made.
     first = min(spent["start"] for task in told["stream"] for spent in task["startstops"])
     assert told["started"] - 0.25 < seconds(cluster["startedAt"]) < first + 0.01
     page = (artefacts.directory / "report.html").read_text(encoding="utf-8")
@@ -227,10 +261,10 @@ def test_a_performance_report(artefacts):
     assert (totals["tasks"], totals["tasksSucceeded"], totals["tasksErred"]) == (29, 28, 1)
     assert totals["computeSeconds"] == pytest.approx(sum(g[2] for g in expected.values()))
     assert totals["workers"] == 2
-    assert totals["clusterSeconds"] == pytest.approx(2 * cluster["durationSeconds"], rel=0.01)
+    assert totals["threadSeconds"] == pytest.approx(2 * cluster["durationSeconds"], rel=0.01)
 
     (error,) = artefacts.all(ERRORS, cluster)
-    # That it failed is drawn in black. Why, nothing says.
+    # A failure is drawn in black, without a reason.
     assert (error["key"], error["message"], error["traceback"]) == (told["failed"], "", "")
     workers = {worker["address"]: worker["threads"] for worker in artefacts.all(WORKERS, cluster)}
     assert workers == dict.fromkeys(told["scheduler"]["workers"], 1)
@@ -238,8 +272,8 @@ def test_a_performance_report(artefacts):
     assert computation["state"] == "ERRED"
     ((frame,),) = computation["code"]
     assert "futures, failed = work(client, other)" in frame["snippet"]["text"]
-    # Of the functions that called others, since the innermost ones are not drawn; a busy machine
-    # looks less often.
+    # Of functions that called others, because the innermost ones are not drawn. A busy machine
+    # takes fewer samples.
     assert cluster["profile"]["samples"] > 10
     assert "linger" in [frame["function"] for frame in cluster["profile"]["frames"]]
     assert "why tasks failed" in printed.replace("\n", " ")
@@ -255,7 +289,7 @@ def test_the_same_file_is_one_cluster(artefacts):
         "{ viewer { account { clusters(first: 50) { nodes { number } } } } }"
     )
     assert len(listed["viewer"]["account"]["clusters"]["nodes"]) == 3
-    # Another release of Dask makes the same of it.
+    # Another release of Dask gives the same result.
     other = python_named("OTHER")
     assert artefacts.run("report.html", python=other).stdout.count("imported before") == 1
 
@@ -295,7 +329,7 @@ def test_a_dry_run_sends_nothing(artefacts):
 
 
 def test_what_is_years_old(artefacts):
-    """The server takes it with its own times; what is too old for the account is named."""
+    """The server accepts it with its own times. Data past the account's retention is named."""
     text = (artefacts.directory / "dump.yaml").read_text()
     ago = 1000 * 86_400
     older = re.sub(r"\b1[78]\d{8}\.\d+", lambda found: str(float(found[0]) - ago), text)
@@ -317,13 +351,15 @@ def test_what_is_years_old(artefacts):
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_files_that_are_not_as_they_should_be(artefacts, seed):
-    """Whatever stands in them is refused as a file, or is a report that the server takes."""
+    """Any damaged content is refused as a file, or becomes a report that the server accepts."""
     settings = settings_for(artefacts.galvo.address, artefacts.galvo.token)
     arguments = [artefacts.python, WORKLOADS / "mutants.py", artefacts.directory, "40", str(seed)]
     told = json.loads(run_to_end(arguments, artefacts.directory, settings))
     assert told["wrong"] == []
     assert told["imported"] > 20
     assert told["imported"] + len(told["refused"]) == 80
+    # Whatever a file states, the cluster's numbers agree with each other.
+    assert invariants.check_all(told["imported"]) >= 20
 
 
 @pytest.mark.parametrize("artefacts", ["newest"], indirect=True)

@@ -1,4 +1,4 @@
-"""Subscriptions with clients as they are published, while a cluster works."""
+"""Subscriptions with published clients, while a cluster works."""
 
 import asyncio
 import contextlib
@@ -35,8 +35,7 @@ list: errors(first: 100, after: $after) {
 
 ROUNDS = 5
 
-# Left to themselves both offer the older protocol first, and the first of them does not notice
-# what is chosen.
+# By default both offer the older protocol first, and the first of them ignores the chosen one.
 TRANSPORTS = {
     "websockets": WebsocketsTransport,
     "aiohttp": AIOHTTPWebsocketsTransport,
@@ -45,7 +44,7 @@ TRANSPORTS = {
     ),
 }
 
-# Of JavaScript, by the names in `tests/live-js/clients.js`.
+# JavaScript clients, by the names in `tests/live-js/clients.js`.
 CLIENTS = ["graphql-ws", "graphql-sse", "urql over a WebSocket", "urql over events"]
 
 LISTEN = pathlib.Path(__file__).parent.parent / "live-js" / "listen.js"
@@ -57,7 +56,7 @@ def transport(kind, port, token):
 
 
 class Listener:
-    """Hears of errors, and goes on behind the last one whenever a connection ends."""
+    """Receives errors, and resumes after the last one whenever a connection ends."""
 
     def __init__(self, kind, port, token, cursor):
         self.errors, self.gaps, self.cursor, self.connections = [], 0, cursor, 0
@@ -73,7 +72,7 @@ class Listener:
             self._loop.run_until_complete(self._task)
 
     async def _listen(self):
-        # A cancellation is lost where the client cannot tell the server any more.
+        # A cancellation is lost if the client cannot notify the server any more.
         while not self._closing:
             try:
                 async with Client(transport=self._make()) as session:
@@ -105,7 +104,7 @@ class Listener:
 
 
 class NodeListener:
-    """The same, with a client of JavaScript in a process of its own."""
+    """The same, with a JavaScript client in a separate process."""
 
     def __init__(self, name, port, token, cursor):
         self.errors, self.gaps = [], 0
@@ -146,7 +145,7 @@ def test_javascript_hears_of_all_errors_once_though_its_connection_breaks(galvo,
 
 
 def hear(galvo, start_cluster, makers):
-    """Has tasks fail while listeners hear of it, whose connections are cut again and again."""
+    """Runs failing tasks while the listeners' connections are cut repeatedly."""
     settings = settings_for(galvo.address, galvo.token)
     dask = start_cluster(python_named("NEWEST"), preloads=["galvo"], settings=settings)
     client = dask.client()
@@ -157,7 +156,7 @@ def hear(galvo, start_cluster, makers):
     try:
         for first in range(0, ROUNDS * 20, 20):
             client.call("run", workload="failures", first=first, count=20)
-            # Each report brings some of them.
+            # Each report contains some of them.
             for listener in listeners:
                 listener.wait_for(first + 1)
             wire.cut()
@@ -176,7 +175,7 @@ def hear(galvo, start_cluster, makers):
 
 
 def stored(galvo, scheduler_id):
-    """The identifiers of the errors that Galvo has of a cluster."""
+    """Returns the identifiers of a cluster's errors in Galvo."""
     if not cluster_id(galvo, scheduler_id):
         return []
     return sorted(error["id"] for error in everything(galvo, ALL_ERRORS, scheduler_id))

@@ -1,20 +1,24 @@
-"""What people ask from Python, in notebooks or elsewhere, is what Dask itself knows."""
+"""The Python API's results, in notebooks and elsewhere, match Dask's own data."""
 
 import json
+import re
+from pathlib import Path
 
+import browser
 import nbformat
 import pytest
 from accounts import close_to, computation_of, error_of, moment
 from conftest import PYTHONS, settings_for
 from inquiries import ANNOUNCED, TOPICS, Inquiry
 from nbclient import NotebookClient
-from processes import WORKLOADS, Processes, dask_environment, python_named
+from nbconvert import HTMLExporter
+from processes import Processes, dask_environment, python_named, run_to_end
 from stores import member
 
 
 @pytest.fixture(scope="module", params=PYTHONS)
 def shared(request, galvo, tmp_path_factory):
-    """A cluster that several tests ask about."""
+    """A cluster that several tests query."""
     processes = Processes(tmp_path_factory.mktemp("shared"))
     python = python_named(request.param.upper())
     yield Inquiry(processes, python, galvo, f"shared-{request.param}").work()
@@ -28,7 +32,7 @@ def inquiry(processes, python, galvo, request):
 
 
 def test_lists(shared):
-    """All lists of a cluster and of its account have what Dask has, all pages of them."""
+    """All lists of a cluster and of its account have Dask's data, on all pages."""
     report, row = shared.report, shared.told()
     number = row["number"]
     assert row["schedulerId"] == report["scheduler_id"]
@@ -43,7 +47,7 @@ def test_lists(shared):
         assert shared.ask("list_clusters", **which) == []
 
     computations = {one["id"]: computation_of(one, report) for one in report["computations"]}
-    # Later on Dask forgets when tasks stopped that nobody needs.
+    # Dask later discards the end times of released tasks.
     stopped = {
         one["id"]: computation_of(one, shared.before)["stop"]
         for one in shared.before["computations"]
@@ -67,7 +71,7 @@ def test_lists(shared):
         found = shared.ask("list_exceptions", **way)
         told = {error["key"]: {name: error[name] for name in names} for error in found}
         assert told.keys() == errors.keys()
-        # The one with a password in its text leaves the scheduler without.
+        # The error with a password in its text is redacted on the scheduler.
         assert told.pop("log-in")["message"].endswith("password=[removed]')")
         assert told == {key: {name: errors[key][name] for name in names} for key in told}
     (patient,) = (error for error in found if error["key"] == "hopeless")
@@ -118,9 +122,9 @@ def test_close_stops_the_scheduler(inquiry):
 
 @pytest.mark.parametrize("python", ["newest"], indirect=True)
 def test_tables(inquiry):
-    """DataFrames have the rows of the lists, in their order, with types to compute with."""
+    """DataFrames have the rows of the lists, in the same order, with numeric and time types."""
     number = inquiry.told()["number"]
-    # What does not change any more is the same however often it is read.
+    # Unchanging data is the same on each read.
     inquiry.client.call("shutdown")
     assert inquiry.dask.dask.scheduler.wait(15) == 0
     asked = [
@@ -142,7 +146,7 @@ def test_tables(inquiry):
                 if name in cells:
                     assert value == decoded(value, cells[name]), (function, name)
                 else:
-                    # An object that is not there: none of its columns has a value.
+                    # A missing object: none of its columns has a value.
                     below = [cells[other] for other in cells if other.startswith(name + ".")]
                     assert value is None and below and set(below) == {None}, (function, name)
         assert "<script" not in tables["html"]
@@ -153,7 +157,7 @@ def test_tables(inquiry):
 
 
 def decoded(value, cell):
-    """What stands in a column, of which lists and objects are texts of JSON."""
+    """Decodes a cell; lists and objects are JSON strings."""
     is_json = isinstance(cell, str) and not isinstance(value, str)
     return json.loads(cell) if is_json else cell
 
@@ -164,6 +168,35 @@ def test_without_packages_for_tables(shared):
     assert "pip install pandas" in shared.client.call("table_without_packages")
 
 
+REGISTERED = """
+import sys
+from dask.distributed import Client, LocalCluster
+import galvo
+
+server, token = sys.argv[1:]
+try:
+    galvo.list_clusters()
+except galvo.NotConfigured as error:
+    assert "galvo.register(server=…, token=…)" in str(error), error
+with LocalCluster(n_workers=1, processes=False, dashboard_address=":0") as cluster:
+    with Client(cluster) as client:
+        galvo.register(client, server=server, token=token)
+        mine = galvo.report(client).data["schedulerId"]
+        assert mine == client.scheduler_info()["id"]
+        for given in ((cluster,), ()):
+            assert galvo.report(*given).data["schedulerId"] == mine
+    assert [row["schedulerId"] for row in galvo.list_clusters()] == [mine]
+    assert galvo.report(-1).data["schedulerId"] == mine
+print(mine)
+"""
+
+
+def test_what_was_registered_is_asked_about_without_a_configuration(galvo, processes, python):
+    seen = member(galvo, "registered-" + Path(python).parts[-3])
+    arguments = [python, "-c", REGISTERED, seen.address, seen.token]
+    assert run_to_end(arguments, processes.directory, {}).startswith("Scheduler-")
+
+
 def test_report(shared):
     shared.told()
     told = shared.client.call("report")
@@ -172,6 +205,13 @@ def test_report(shared):
     assert answers["exceptions"]["value"] == erred
     assert (
         f"Did any exceptions occur? [bad]\n    {answers['exceptions']['headline']}" in told["text"]
+    )
+    # The cost appears twice with the same value.
+    (cost,) = re.findall(r"^Cost: ~(.* USD)$", told["text"], re.MULTILINE)
+    assert re.search(
+        rf"^How much did that cost me\? \[estimated\]\n    It cost {re.escape(cost)}[, ]",
+        told["text"],
+        re.MULTILINE,
     )
     compute = {
         name: prefix["durations"].get("compute", 0)
@@ -225,12 +265,13 @@ functions = galvo.export(f"clusters/{clusters[0]['number']}/functions").to_panda
 functions[["prefix", "computeSeconds", "tasks"]]
 """,
     "galvo.report(scheduler)",
+    "display(galvo.list_computations(), galvo.list_exceptions(), galvo.list_logs())",
     """
 print(json.dumps({
     "scheduler": scheduler,
     "clusters": cost[["schedulerId", "name", "state", "totals.tasksSucceeded"]].values.tolist(),
     "cost": float(cost["cost"][0]),
-    "seconds": float(hours["usage.clusterSeconds"].sum()),
+    "seconds": float(hours["usage.threadSeconds"].sum()),
     "failures": failures[["type", "message"]].values.tolist(),
     "functions": functions[["prefix", "tasks", "tasksErred"]].values.tolist(),
     "compute": functions["computeSeconds"].tolist(),
@@ -240,19 +281,27 @@ print(json.dumps({
 ]
 
 
-@pytest.mark.parametrize("python", ["newest"], indirect=True)
-def test_a_notebook(galvo, processes, python, monkeypatch):
-    """It registers a cluster, runs work, and shows cost, failures and functions as DataFrames."""
+@pytest.fixture(scope="module")
+def executed(galvo, tmp_path_factory):
+    """An executed notebook, and the account that it queried."""
     account = member(galvo, "notebook")
+    directory = tmp_path_factory.mktemp("notebook")
     settings = settings_for(account.address, account.token)
-    for name, value in dask_environment(processes.directory, settings).items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.setenv("PYTHONPATH", str(WORKLOADS))
     notebook = nbformat.v4.new_notebook(
         cells=[nbformat.v4.new_code_cell(text.strip()) for text in NOTEBOOK],
         metadata={"kernelspec": {"name": "python3", "display_name": "Python"}},
     )
-    NotebookClient(notebook, timeout=120, resources={}).execute(cwd=str(processes.directory))
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in dask_environment(directory, settings).items():
+            patch.setenv(name, value)
+        patch.delenv("MODULES_TO_MISS")
+        NotebookClient(notebook, timeout=120, resources={}).execute(cwd=str(directory))
+    return notebook, account
+
+
+def test_a_notebook(executed):
+    """It registers a cluster, runs work, and shows cost, failures and functions as DataFrames."""
+    notebook, account = executed
     cells = [cell.outputs for cell in notebook.cells]
     assert not [one for outputs in cells for one in outputs if one.output_type == "error"]
 
@@ -260,7 +309,7 @@ def test_a_notebook(galvo, processes, python, monkeypatch):
         kinds = ("display_data", "execute_result")
         return [one.data for one in cells[number] if one.output_type in kinds]
 
-    # What is watched is below the first cell; it changed while the others ran.
+    # The watch's output is below the first cell; it changed while the others ran.
     assert "cluster" in shown(0)[0]["text/html"]
     assert "laptop" in shown(3)[0]["text/html"] and "1 cluster" in shown(3)[0]["text/html"]
     for number in (4, 5, 6):
@@ -268,10 +317,10 @@ def test_a_notebook(galvo, processes, python, monkeypatch):
     assert "Did my computation finish?" in shown(7)[0]["text/html"]
     assert account.token not in nbformat.writes(notebook)
 
-    told = json.loads("".join(one.text for one in cells[8] if one.output_type == "stream"))
+    told = json.loads("".join(one.text for one in cells[9] if one.output_type == "stream"))
     assert told["clusters"] == [[told["scheduler"], "laptop", "CLOSED", 20]]
     assert told["last"] == "CLOSED"
-    # Without rates, a thread-hour is said to cost 0.05 USD.
+    # Without rates, a thread-hour is estimated at 0.05 USD.
     assert told["cost"] == pytest.approx(told["seconds"] / 3600 * 0.05, rel=1e-3)
     assert told["failures"] == [
         ["ValueError", "ValueError('no station sends a reading of 3')"],
@@ -280,3 +329,56 @@ def test_a_notebook(galvo, processes, python, monkeypatch):
     # Each square sleeps for 20 milliseconds.
     assert 0.4 <= max(told["compute"]) < 5
     assert told["compute"] == sorted(told["compute"], reverse=True)
+
+
+# The numeric columns of all tables that Galvo shows.
+NUMBERS = {
+    "number",
+    "for",
+    "workers",
+    "tasks",
+    "errors",
+    "busy",
+    "cost",
+    "took",
+    "computed",
+    "erred",
+}
+
+
+@pytest.mark.parametrize("width", [1200, 640])
+def test_tables_look_right_in_jupyterlab(executed, tmp_path, width):
+    """With JupyterLab's style sheet, text is left-aligned, numbers are right-aligned, and words are
+    unbroken.
+    """
+    # Its template has JupyterLab's style sheets and the elements that surround outputs.
+    exporter = HTMLExporter(template_name="lab", require_js_url="", mathjax_url="")
+    page, _ = exporter.from_notebook_node(executed[0])
+    assert ".jp-RenderedHTMLCommon td" in page
+    found = browser.layout(page, tmp_path, width)
+    heads = [tuple(cell["text"] for cell in table["head"]) for table in found["tables"]]
+    assert {head[0] for head in heads if head} >= {
+        "number",
+        "cluster",
+        "question",
+        "function",
+        "at",
+    }
+    for head, table in zip(heads, found["tables"], strict=True):
+        assert table["scrolls"]
+        for row in [table["head"], *table["rows"]]:
+            for place, cell in enumerate(row):
+                assert cell["broken"] == [], cell["text"]
+                is_number = place < len(head) and head[place] in NUMBERS
+                # The computed alignment of text without a direction is "start" or "left".
+                expected = ["right"] if is_number else ["left", "start"]
+                assert cell["align"] in expected, (head, cell)
+                if is_number:
+                    assert cell["lines"] <= 1, cell["text"]
+        # All cells of a column share an edge.
+        for place in range(len(head)):
+            edge = "right" if head[place] in NUMBERS else "left"
+            column = [row[place] for row in [table["head"], *table["rows"]]]
+            edges = {round(cell[edge]) for cell in column if cell["text"]}
+            assert max(edges) - min(edges) <= 1, (head[place], edges)
+    assert found["items"] and all(item["align"] in ("left", "start") for item in found["items"])

@@ -1,6 +1,6 @@
-"""What an account or a scheduler may not tell leaves no trace, and what is told lies sealed.
+"""Refused data leaves no trace, and accepted data is stored encrypted.
 
-``workloads/marked.py`` has a marker on each line of source that could be told.
+``workloads/marked.py`` has a marker on each line of source that could be sent.
 """
 
 import json
@@ -9,7 +9,7 @@ import time
 import pytest
 from accounts import CLUSTERS, cluster_id
 from processes import GalvoServer, Processes, python_named, wait_until
-from proxy import REPORTS, Proxy
+from proxy import EXCHANGES, REPORTS, Proxy
 from stores import STORES, empty_store, member, rows, texts_in_store
 from studies import Study
 
@@ -61,12 +61,12 @@ def markers(*kinds):
     return {marker for kind in kinds or lists for marker in lists[kind]}
 
 
-# On lines that are told by some releases only, or by chance.
+# On lines that only some releases send, or only by chance.
 OTHERS = {"LogMarkerStack", "LogMarkerWarning", "TraceMarkerCause", "DataMarker"}
 
 
 class Case:
-    """An account with its cluster, and a proxy that takes down what the cluster sends."""
+    """An account with its cluster, and a proxy that records the cluster's requests."""
 
     def __init__(self, processes, galvo, python, name, refuses=(), **options):
         self.name, self.value = name, "Argument" + name.title()
@@ -88,8 +88,8 @@ class Case:
         return [e for e in self.proxy.exchanges[since:] if e.acknowledged]
 
     def traffic(self):
-        """All that was sent, readable."""
-        assert {path for _, path in self.proxy.requests} <= {REPORTS}
+        """Returns all recorded reports as text."""
+        assert {path for _, path in self.proxy.requests} <= {REPORTS, EXCHANGES}
         return "\n".join(
             json.dumps(exchange.report, ensure_ascii=False) for exchange in self.proxy.exchanges
         )
@@ -99,7 +99,7 @@ class Case:
         return {text for text in texts if text in traffic}
 
     def shown(self, texts):
-        """Which of these texts Galvo shows, decrypted, to its own."""
+        """Returns which of these texts Galvo returns, decrypted, to a member."""
         found = self.galvo.query(TEXTS, id=self.id)["cluster"]
         assert found["totals"]["tasksErred"] == 4
         everything = json.dumps(found, ensure_ascii=False)
@@ -110,7 +110,7 @@ class Case:
         return {entry["class"]: entry for entry in classes}
 
     def reported(self):
-        """Waits until two more reports have told what there is, and profiles have had time."""
+        """Waits for two more reports, and for the profiles."""
         now = len(self.proxy.exchanges)
         wait_until(lambda: len(self.acknowledged(now)) >= 2, f"{self.name} reports")
 
@@ -120,7 +120,7 @@ class Cases:
         self.galvo = galvo = GalvoServer(processes, store).start()
         python = python_named({"sqlite": "NEWEST", "postgres": "OLDEST"}[kind])
         self.kind = kind
-        # Either name of the setting does.
+        # Either name of the setting works.
         setting = {
             "sqlite": "galvo.computation.code.transmit",
             "postgres": "coiled.analytics.computation.code.transmit",
@@ -154,13 +154,13 @@ class Cases:
         for case in self.cases:
             case.reported()
         for case in self.cases:
-            # What is compared must not go on changing.
+            # The compared data must not change any more.
             case.proxy.shut = True
             exchanges = case.proxy.exchanges
             wait_until(lambda exchanges=exchanges: exchanges[-1].status, "the last answer")
 
     def rehearse(self):
-        """Shows what would be sent."""
+        """Runs a dry run, which shows the first report."""
         study = self.all.study
         plugins = study.call("dask_plugins")
         self.rehearsal = json.loads(study.call("dry_run"))
@@ -190,17 +190,17 @@ def cases(request, tmp_path_factory):
 
 
 def test_everything_is_told_and_sealed(cases):
-    """The workload does have a marker wherever one can be, or the other tests say nothing."""
+    """The workload has a marker wherever possible, without which the other tests prove nothing."""
     assert cases.all.sent(markers()) == markers()
     assert cases.all.shown(markers()) >= markers() - markers("EVENTS")
-    # Events lie in the open, so they hold no source.
+    # Events are stored unencrypted, so they contain no source.
     events = cases.all.galvo.query(TEXTS, id=cases.all.id)["cluster"]["events"]
     assert "tripped" in json.dumps(events) and "EventMarker" not in json.dumps(events)
 
 
 def test_nothing_lies_in_the_open(cases):
     assert texts_in_store(cases.galvo, markers() | OTHERS) == set()
-    # This is how what does lie there is found.
+    # Shows that unencrypted texts are found.
     assert texts_in_store(cases.galvo, ["troubles", "marked"]) == {"troubles", "marked"}
 
 
@@ -209,7 +209,7 @@ def test_no_code_leaves_a_cluster_that_may_not_tell_it(cases, name):
     case = getattr(cases, name)
     assert case.sent(markers() | OTHERS) == set()
     assert case.shown(markers() | OTHERS) == set()
-    # All else is told: errors, log lines, events, profiles without their lines.
+    # All other data is sent: errors, log lines, events, profiles without their lines.
     found = case.galvo.query(TEXTS, id=case.id)["cluster"]
     assert len(found["errors"]["nodes"]) == 4
     assert all('marked.py", line' in error["traceback"] for error in found["errors"]["nodes"])
@@ -246,7 +246,7 @@ def test_arguments_and_results_are_never_told(cases):
         data = {case.value + "DataMarker", "ResultDataMarker", "Reading\nkwargs"}
         assert case.sent(data) == set(), case.name
         assert case.shown(data) == set(), case.name
-    # Dask writes them to its log, the oldest release those of tasks as well.
+    # Dask writes them to its log; the oldest release also those of tasks.
     log = cases.all.study.dask.workers[0].log()
     shown = log.partition("Compute Failed")[2].partition("Run Failed")
     assert "ArgumentAllDataMarker" in shown[2]
@@ -263,7 +263,7 @@ def items_of(report, data_class):
 
 
 def identity(section, item):
-    """What tells one item from another, which may be sent again with other values."""
+    """Returns the identity of an item, which may be sent again with other values."""
     names = {"fine_metrics": "span_id", "code": "hash", "usage": "hour"}
     if section in ("samples", "thread_history"):
         return json.dumps(item)
@@ -292,7 +292,7 @@ def test_receipts(cases):
             "refused": {"CODE"}, "unprofiled": {"PROFILES", "LOGS"}
         }.get(case.name, set())  # fmt: skip
         for name, entry in receipt.items():
-            # Until its first report is answered a scheduler does not know what is refused.
+            # Before the response to its first report a scheduler does not know the refused classes.
             early = list(items_of(case.proxy.exchanges[0].report, name)) if name in refused else []
             assert entry["dropped"] == len(early), (case.name, name)
     snippets = cases.all.receipt()["CODE"]["sent"]

@@ -1,4 +1,4 @@
-"""Programs that end without closing their cluster, which Dask does when the interpreter ends."""
+"""Programs that end without closing their cluster, which Dask then does at interpreter exit."""
 
 import re
 
@@ -7,15 +7,15 @@ from accounts import COMPUTATIONS, ERRORS, cluster, everything
 from conftest import settings_for
 from processes import WORKLOADS, dask_environment, python_named
 
-# Since Python 3.12 an interpreter that ends starts no more threads.
+# Since Python 3.12 an exiting interpreter starts no threads.
 ROLES = ["NEWEST", "OLDEST", "OTHER"]
 
 
 def run(galvo, processes, python, *arguments):
-    """What Galvo says of the program's cluster, after the program has ended by itself."""
+    """Returns Galvo's data about the program's cluster, after the program has ended by itself."""
     settings = {
         **settings_for(galvo.address, galvo.token),
-        # So the first report is the only one before the last.
+        # With this interval, the first report is the only one before the last.
         "galvo.computation.interval": "60s",
         "galvo.events.interval": "60s",
     }
@@ -51,7 +51,7 @@ def test_program_that_does_not_close_its_cluster(galvo, processes, role, end, wo
 @pytest.mark.parametrize("workers", ["threads", "processes"])
 @pytest.mark.parametrize("role", ["NEWEST", "OLDEST"])
 def test_interrupted_computation(galvo, processes, role, workers):
-    """What was interrupted is told as such, and what the program did then as what became of it."""
+    """An interrupted computation is reported as such, and the next one with its own outcome."""
     code, scheduler_id = run(galvo, processes, python_named(role), workers, "interruption")
     assert code == 0
     found = cluster(galvo, scheduler_id)

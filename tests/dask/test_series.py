@@ -1,4 +1,4 @@
-"""What is measured over time, and what groups of tasks come to, against Dask's own numbers."""
+"""Time series and totals of task groups, compared with Dask's own numbers."""
 
 import math
 import shutil
@@ -33,12 +33,12 @@ MEMORY = ("MEMORY_PROCESS", "MEMORY_MANAGED", "MEMORY_UNMANAGED", "MEMORY_SPILLE
 DISK = ("DISK_FREE", "DISK_TOTAL")
 METRICS = (*COUNTS, "MEMORY_LIMIT", *MEMORY, *DISK)
 OWN = (*MEMORY, "TASKS_EXECUTING", *DISK)
-# What was measured between two looks of the observer is at most so far away.
+# The largest delay of a measurement between two samples of the observer.
 SLACK = 0.2
 
 
 def series_of(galvo, observed):
-    """By metric: the points of the cluster, and those of each worker."""
+    """Returns the points by metric, of the cluster and of each worker."""
     id_ = cluster_id(galvo, observed["scheduler_id"])
     found = galvo.query(SERIES, id=id_, metrics=METRICS, own=OWN)["cluster"]
     workers = {node["daskId"]: by_metric(node["series"]) for node in found["workers"]["nodes"]}
@@ -54,7 +54,7 @@ def by_metric(series):
 
 
 def assert_seen(points, samples, what, exact):
-    """Each point is made of values that were there within its second."""
+    """Asserts that each point consists of values observed within its second."""
     assert points, what
     for point in points:
         begin, end = point["at"] - SLACK, point["at"] + 1 + SLACK
@@ -74,7 +74,7 @@ def assert_series(galvo, client, observed):
     cluster, workers = series_of(galvo, observed)
     for metric in (*COUNTS, "MEMORY_LIMIT", *MEMORY):
         seen = [(s["at"], s["cluster"][metric]) for s in samples if metric in s["cluster"]]
-        # Sums of what workers tell one after the other may be seen between two of them.
+        # Sums over workers may be observed between two workers' heartbeats.
         exact = metric in ("WORKERS", "THREADS", "MEMORY_LIMIT")
         assert_seen(cluster[metric], seen, metric, exact)
     assert len(workers) == len(observed["workers"])
@@ -87,7 +87,7 @@ def assert_series(galvo, client, observed):
 
 
 def test_series(galvo, python, processes):
-    """Memory, threads and tasks are those that Dask had in the same second."""
+    """Memory, threads and tasks equal Dask's own values in the same second."""
     dask = ObservedCluster(processes, python, galvo.address, galvo.token)
     dask.add_worker("one", threads=2)
     dask.add_worker("two", memory="2GiB")
@@ -120,7 +120,7 @@ def test_series(galvo, python, processes):
     wait_until(reported, "Galvo has measured what came last")
     samples, cluster, workers = assert_series(galvo, client, observed)
 
-    # It has also been what the workload makes of it.
+    # It also had the values that the workload causes.
     (during,) = [p for p in cluster["TASKS_PROCESSING"] if p["at"] == math.floor(busy["at"]) - 1]
     assert (during["min"], during["value"], during["max"]) == (5, 5, 5)
     assert busy["cluster"]["TASKS_PROCESSING"] == 5
@@ -132,14 +132,14 @@ def test_series(galvo, python, processes):
     assert cluster["MEMORY_LIMIT"][-1]["value"] == 3 * 2**30
     managed = [point["max"] for point in workers[one]["MEMORY_MANAGED"]]
     assert max(managed) >= 2 * 60 * 2**20 > managed[-1]
-    # Where nothing was measured, there is no point.
+    # Without measurements there is no point.
     seen = [point["at"] for point in cluster["WORKERS"]]
     assert seen == sorted(set(seen)) and all(at == int(at) for at in seen)
     assert_disk(processes, cluster, workers)
 
 
 def assert_disk(processes, cluster, workers):
-    """Dask does not tell of disks, so what the plugin brings to workers measures them."""
+    """Dask does not report disks, so the plugin's worker part measures them."""
     total = shutil.disk_usage(processes.directory).total
     free = shutil.disk_usage(processes.directory).free
     for series in (cluster, *workers.values()):
@@ -151,7 +151,7 @@ def assert_disk(processes, cluster, workers):
 
 
 def test_spilling(galvo, python, processes):
-    """Results that do not fit go to disk: seen while they are there, and summed up as usage."""
+    """Results that do not fit are spilled: visible while on disk, and summed up as usage."""
     dask = ObservedCluster(processes, python, galvo.address, galvo.token)
     dask.add_worker("small", memory="384MiB")
     client = dask.client()
@@ -165,7 +165,7 @@ def test_spilling(galvo, python, processes):
         return written > 0 and written
 
     observed = observe(client, spilled, "Dask has written results to disk")
-    client.call("sleep", seconds=2)  # until the worker has nothing more to spill or to tell
+    client.call("sleep", seconds=2)  # until the worker has nothing more to spill or to report
     last = client.call("look", at="samples")[-1]["cluster"]["MEMORY_SPILLED"]
     assert 0 < last <= held
 
@@ -182,7 +182,7 @@ def test_spilling(galvo, python, processes):
 
     def used():
         usage = galvo.query(USAGE, id=id_)["cluster"]["usage"]
-        # What is written last, a worker may tell only after it is seen on disk.
+        # A worker may report its last write only after it is visible on disk.
         return usage["spilledBytes"] == bytes_spilled(client.call("observed")) and usage
 
     usage = wait_until(used, "Galvo says that as many bytes were spilled as Dask does")
@@ -200,7 +200,7 @@ def bytes_spilled(observed):
 
 
 def test_arrays(galvo, python, processes):
-    """Durations, bytes and counts of what people do with arrays, with results going by P2P."""
+    """Durations, bytes and counts of typical array operations, with P2P transfers."""
     report = run(galvo, python, processes, "arrays")
     prefixes = report["prefixes"]
     assert {"rechunk-transfer", "rechunk-p2p"} & set(prefixes), sorted(prefixes)
@@ -208,7 +208,7 @@ def test_arrays(galvo, python, processes):
 
 
 def test_dataframe_shuffle(galvo, processes):
-    """The same of a shuffle."""
+    """The same for a shuffle."""
     report = run(galvo, python_named("NEWEST"), processes, "dataframes")
     prefixes = report["prefixes"]
     assert {"shuffle-transfer", "shuffle-barrier", "p2pshuffle"} <= set(prefixes)
@@ -216,7 +216,7 @@ def test_dataframe_shuffle(galvo, processes):
 
 
 def run(galvo, python, processes, workload):
-    """Runs it, and compares while its results are held and when they are forgotten."""
+    """Runs a workload, and compares while its results are held and after they are forgotten."""
     dask = ObservedCluster(processes, python, galvo.address, galvo.token)
     dask.add_worker("one")
     dask.add_worker("two")
@@ -230,7 +230,7 @@ def run(galvo, python, processes, workload):
 
 
 def settled(client):
-    """Dask's account when nothing changes any more: what nobody needs is forgotten later."""
+    """Returns Dask's numbers once they no longer change: tasks are forgotten with a delay."""
     report, before = client.call("dask_report"), None
     while before is None or report["groups"] != before["groups"]:
         time.sleep(0.5)

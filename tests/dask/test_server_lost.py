@@ -1,5 +1,6 @@
-"""A server that dies, or comes back as another one, while clusters report to it."""
+"""A server that dies, or returns with another store, while clusters report to it."""
 
+import gzip
 import os
 import shutil
 import signal
@@ -17,12 +18,36 @@ from accounts import (
     reports_say,
 )
 from conftest import settings_for
-from processes import GalvoServer, wait_until
+from processes import GalvoServer, run_to_end, wait_until
+
+
+def test_a_script_that_ends_while_the_server_is_away(python, processes, start_cluster):
+    """Unsent reports are spooled, and match Dask's data once they are sent."""
+    galvo = GalvoServer(processes).start()
+    galvo.stop()
+    spool = processes.directory / "spool"
+    settings = {**settings_for(galvo.address, galvo.token), "galvo.spool.directory": str(spool)}
+    dask = start_cluster(python, preloads=["galvo"], settings=settings)
+    client = dask.client()
+    attempts = str(processes.directory / "attempts")
+    client.call("run", workload="mixture", attempts=attempts)
+    client.call("release")
+    report = client.call("dask_report")
+    client.call("shutdown")
+    assert dask.scheduler.wait(10) == 0
+    (file,) = spool.iterdir()
+    assert galvo.token.encode() not in gzip.decompress(file.read_bytes())
+
+    galvo.start()
+    assert cluster(galvo, report["scheduler_id"]) is None
+    sent = run_to_end([python, "-m", "galvo", "spool", "send"], processes.directory, settings)
+    assert sent == f"Sent {file}.\n" and list(spool.iterdir()) == []
+    assert_agreement(galvo, report, closed=True)
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def database_url(request):
-    """The address of an empty database; None for a file of the server's own."""
+    """Yields the URL of an empty database; None for a file of the server's own."""
     if request.param == "sqlite":
         yield None
         return
@@ -46,7 +71,7 @@ def run_sql(url, statement):
 
 
 def test_server_killed_in_mid_run(processes, start_cluster, start_proxy, python, database_url):
-    """What was acknowledged is there after kill -9, and the rest comes when the server is back."""
+    """Acknowledged data survives kill -9, and the rest arrives after the restart."""
     galvo = GalvoServer(processes, database_url).start()
     proxy = start_proxy(galvo.port)
     settings = settings_for(proxy.address, galvo.token)
@@ -69,7 +94,7 @@ def test_server_killed_in_mid_run(processes, start_cluster, start_proxy, python,
 
 
 def kill_server(galvo, proxy, moment):
-    """Kills the server when it has just got, or answered, a report that tells something new."""
+    """Kills the server right after it has received, or answered, a report with new data."""
     seen = len(proxy.exchanges)
 
     def kill(exchange):
@@ -79,18 +104,18 @@ def kill_server(galvo, proxy, moment):
             galvo.process.send(signal.SIGKILL)
             setattr(proxy, moment, lambda exchange: None)
 
-    # Some reports more have to come and to change rows, or nothing could be lost.
+    # Further reports must arrive and change rows first, or nothing could be lost.
     wait_until(lambda: len(proxy.exchanges) > seen + 3, "reports arrive", seconds=60)
     setattr(proxy, moment, kill)
     assert galvo.process.wait(60) == -signal.SIGKILL
 
 
 def assert_kept(galvo, proxy):
-    """Starts the server again, and compares before the plugin gets through to it."""
+    """Restarts the server, and compares before the plugin reconnects."""
     galvo.start()
     scheduler_id = proxy.exchanges[-1].report["scheduler_id"]
     found = galvo_says(galvo, scheduler_id)
-    # A report that was not answered may have been stored whole, or not at all.
+    # A report without a response may be stored completely, or not at all.
     acknowledged = [exchange.report for exchange in proxy.exchanges if exchange.acknowledged]
     sent = [*acknowledged, proxy.exchanges[-1].report]
     expected, alternative = reports_say(acknowledged), reports_say(sent)
@@ -101,7 +126,7 @@ def assert_kept(galvo, proxy):
 
 
 def test_token_unknown_to_a_new_server(processes, start_cluster, start_proxy, python):
-    """A scheduler whose token is not accepted computes on, and complains once."""
+    """A scheduler whose token is not accepted continues to compute, and logs one warning."""
     galvo = GalvoServer(processes).start()
     proxy = start_proxy(galvo.port)
     settings = settings_for(proxy.address, galvo.token)
@@ -120,7 +145,7 @@ def test_token_unknown_to_a_new_server(processes, start_cluster, start_proxy, py
     client.call("shutdown")
     assert dask.scheduler.wait(10) == 0
 
-    # After a refusal the plugin waits for a minute. What it sends at the end is refused as well.
+    # After a refusal the plugin waits for a minute. Its last report is refused as well.
     assert len(refused(proxy)) >= 2
     assert cluster(galvo, proxy.exchanges[0].report["scheduler_id"]) is None
     assert dask.scheduler.log().count("did not accept a report: 401") == 1
@@ -131,14 +156,17 @@ def refused(proxy):
 
 
 def test_store_restored_from_an_older_copy(processes, start_cluster, start_proxy, python):
-    """A server that has lost what it acknowledged is told again what the scheduler still knows."""
+    """A server that has lost acknowledged data gets everything that the scheduler still knows.
+
+    It has also lost the tokens issued since, so the scheduler reports with the user's token.
+    """
     galvo = GalvoServer(processes).start()
     galvo.stop()
     copy = processes.directory / "copy.db"
     shutil.copy(galvo.store, copy)
     galvo.start()
     proxy = start_proxy(galvo.port)
-    settings = settings_for(proxy.address, galvo.token)
+    settings = {**settings_for(proxy.address, galvo.token), "galvo.ship_token": True}
     dask = start_cluster(python, preloads=["galvo"], settings=settings)
     client = dask.client()
     client.call("run", workload="squares", first=0, count=4)

@@ -1,4 +1,4 @@
-"""Spans, fine performance metrics, code and profiles: Galvo says of them what Dask says."""
+"""Spans, fine performance metrics, code and profiles: Galvo's data equals Dask's."""
 
 import itertools
 import json
@@ -76,7 +76,7 @@ IDLE = ("execute", "N/A", "idle or other spans", "seconds")
 
 
 class Run:
-    """A cluster that has done all that the tests here ask about."""
+    """A cluster that has done everything that these tests examine."""
 
     def __init__(self, processes, kind, store):
         galvo = GalvoServer(processes, store).start()
@@ -97,7 +97,7 @@ class Run:
         study = self.study.begin().ready()
         self.calls = study.run("call_often", times=5)
         attempts = str(processes.directory / "attempts")
-        # The oldest release has no fine metrics of what it shuffles.
+        # The oldest release has no fine metrics of P2P transfers.
         study.run("nested", attempts=attempts, p2p=self.python == "NEWEST")
         self.shift = study.run("shift", rounds=ROUNDS, threads=WORKERS * THREADS, pauses=PAUSES)
         self.id = cluster_id(galvo, study.scheduler_id)
@@ -139,7 +139,7 @@ def run(request, tmp_path_factory):
 
 
 def agree(run, galvo_says, dask_says):
-    """Galvo says the same as Dask, once the last heartbeats and reports have come."""
+    """Asserts that Galvo agrees with Dask, once the last heartbeats and reports have arrived."""
     found = expected = None
 
     def look():
@@ -155,7 +155,7 @@ def agree(run, galvo_says, dask_says):
 
 
 def exact(value):
-    """A number that was not measured twice, though perhaps added up in another order."""
+    """A number measured once, though perhaps summed in another order."""
     return value if isinstance(value, int) else pytest.approx(value, rel=1e-9, abs=1e-12)
 
 
@@ -167,7 +167,7 @@ def dask_sums(totals):
     return {
         "tasks": totals["tasks"],
         "bytes": totals["bytes"],
-        # Groups keep whole microseconds, of which the server adds up as many.
+        # Groups store whole microseconds, and the server sums these.
         "computeSeconds": pytest.approx(totals["durations"].get("compute", 0), abs=1e-5),
         "transferSeconds": pytest.approx(totals["durations"].get("transfer", 0), abs=1e-5),
     }
@@ -385,7 +385,7 @@ def test_what_the_coiled_client_tells_of_a_span(run):
     span = told(run)
     begun, ended = seconds(span["clientStartedAt"]), seconds(span["clientStoppedAt"])
     assert run.told["begun"] - 0.001 <= begun < ended <= run.told["ended"]
-    # Workers estimate the scheduler's clock, which on a busy machine is off by some 0.1 s.
+    # Workers estimate the scheduler's clock, which is off by some 0.1 s on a busy machine.
     assert begun - 0.5 <= seconds(span["startedAt"]) < seconds(span["stoppedAt"]) <= ended + 0.5
     (frame,) = span["clientCode"]
     assert frame["snippet"]["text"] == run.told["code"]
@@ -404,7 +404,7 @@ def test_profile(run):
     (file, function, number, text), most = max(by_line.items(), key=lambda item: item[1])
     source = (Path(__file__).parent / "workloads/spanned.py").read_text().splitlines()
     assert (file, function, text) == ("spanned.py", "pause", source[number - 1].strip())
-    assert text == "time.sleep(PAUSE)  # where all the time goes"
+    assert text == "time.sleep(PAUSE)  # all the time is spent here"
     assert most > 0.8 * profile["samples"]
 
     assert profile["samples"] == sum(node["self"] for node in nodes)
@@ -417,7 +417,7 @@ def test_profile(run):
         node["self"] + sum_ for node, sum_ in zip(nodes, below, strict=True)
     ]
 
-    # Merging adds windows up, and ranges that follow each other share none.
+    # Merging adds windows up, and adjacent ranges share none.
     sent = [
         window
         for exchange in run.proxy.exchanges
@@ -438,5 +438,5 @@ def test_profile(run):
 def time_of(moment):
     from datetime import datetime, timezone
 
-    # A millisecond earlier: the server keeps no parts of them.
+    # A millisecond earlier: the server stores no fractions of them.
     return datetime.fromtimestamp(moment - 0.001, timezone.utc).isoformat()

@@ -1,4 +1,4 @@
-"""Outcomes that Dask itself tells only in part."""
+"""Outcomes of tasks that Dask itself reports only in part."""
 
 import pytest
 from accounts import (
@@ -35,7 +35,7 @@ def test_killed_worker(galvo, python, start_cluster):
     client.call("wait_for_workers", count=1)
 
     report = client.call("dask_report")
-    # Dask's own list of errors leaves the text of this one out; its exception has it.
+    # Dask's own list of errors lacks the text of this one; its exception has it.
     (error,) = report["errors"]
     assert (error["key"], error["message"], error["traceback"]) == (killed["key"], "", "")
     error["message"] = killed["message"]
@@ -50,7 +50,7 @@ def test_killed_worker(galvo, python, start_cluster):
 
 
 def test_group_that_is_used_again(galvo, python, start_cluster):
-    """A function whose earlier results are still held adds to the same group of Dask's."""
+    """A function whose earlier results are still held adds to the same Dask group."""
     client = start_reporting_cluster(start_cluster, python, galvo).client()
     client.call("run", workload="squares", first=0, count=4)
     before = client.call("dask_report")
@@ -59,28 +59,29 @@ def test_group_that_is_used_again(galvo, python, start_cluster):
     after = client.call("dask_report")
     (group,) = after["groups"]
     assert group["tasks"] == 10
-    # Dask ascribes the group to the first computation only, which then seems to go on.
+    # Dask assigns the group to the first computation only, which then seems to continue.
     _, second = after["computations"]
     assert second["groups"] == []
     expected = dask_says(after)
     ((first, alone),) = dask_says(before)["computations"].items()
-    # All tasks of a group count for each computation that uses it.
-    shared = {"tasks": 10, "states": {"MEMORY": 10}}
+    # Of a shared group, each computation has the tasks that it submitted.
+    assert (alone["tasks"], alone["states"]) == (4, {"MEMORY": 4})
     expected["computations"] = {
-        first: {**alone, **shared},
+        first: alone,
         second["id"]: {
             "start": moment(second["start"]),
             "stop": moment(group["stop"]),
             "state": "FINISHED",
             "groups": ["square"],
-            **shared,
+            "tasks": 6,
+            "states": {"MEMORY": 6},
         },
     }
     assert_galvo_says(expected, galvo, after)
 
 
 def test_results_lost_with_a_worker(galvo, python, start_cluster):
-    """Tasks that Dask runs once more count once more, as they do with Dask."""
+    """Tasks that Dask runs again count again, as they do in Dask."""
     dask = start_reporting_cluster(start_cluster, python, galvo)
     client = dask.client()
     client.call("run", workload="squares", first=0, count=8)
@@ -93,7 +94,7 @@ def test_results_lost_with_a_worker(galvo, python, start_cluster):
         counts = report["prefixes"]["square"]["state_counts"]
         return counts["memory"] > 8 and group["states"]["memory"] == 8
 
-    # The client may not have heard yet that it holds less than it did, so it cannot wait for it.
+    # The client may not know yet that it holds fewer results, so it cannot wait for them.
     wait_until(lost_and_found, "Dask computes again what was lost")
     report = client.call("dask_report")
     assert report["workers_now"] == 1
@@ -102,7 +103,7 @@ def test_results_lost_with_a_worker(galvo, python, start_cluster):
 
 
 def test_restart(galvo, python, start_cluster):
-    """Dask forgets everything when it is restarted by a client; it has happened all the same."""
+    """Dask forgets everything at a client's restart; Galvo's totals remain."""
     client = start_reporting_cluster(start_cluster, python, galvo, nanny=True).client()
     client.call("run", workload="failure_of", reading=1, stations=1)
     client.call("run", workload="squares", first=0, count=4)
@@ -127,7 +128,9 @@ def add(one, other):
 
 
 def test_registration_when_there_are_results(galvo, python, start_cluster):
-    """What Dask still knows when the plugin arrives is told as if it had always been there."""
+    """Everything that Dask still knows when the plugin starts is reported as if the plugin had been
+    there.
+    """
     client = start_cluster(python).client(settings=settings_for(galvo.address, galvo.token))
     client.call("run", workload="squares", first=0, count=4)
     client.call("register_with_galvo")
@@ -148,11 +151,11 @@ query ($id: ID!) { cluster(id: $id) {
 
 
 def test_registering_again_goes_on(galvo, python, start_cluster):
-    """Nothing that was told is lost or doubled, and what nobody heard counts once."""
+    """Nothing reported is lost or duplicated, and unobserved work counts once."""
     client = start_cluster(python).client(settings=settings_for(galvo.address, galvo.token))
 
     def counts():
-        # Two reports later all is told.
+        # Everything has been reported after two more reports.
         report = client.call("dask_report")
         for _ in range(2):
             since = told(galvo, report)
@@ -161,7 +164,7 @@ def test_registering_again_goes_on(galvo, python, start_cluster):
 
     def sums(counts):
         names = ("tasks", "tasksErred", "errors", "workers")
-        tasks = {}  # of all groups of a name, as Dask may have forgotten one in between
+        tasks = {}  # of all groups of a name, because Dask may have forgotten one in between
         for group in counts["taskGroups"]["nodes"]:
             tasks[group["name"]] = tasks.get(group["name"], 0) + group["tasks"]
         return [counts["usage"][name] for name in names], tasks
@@ -201,14 +204,14 @@ def told(galvo, report):
 
 
 def test_blame_for_an_earlier_error(galvo, python, start_cluster):
-    """A computation that only fails because of what another one left behind."""
+    """A computation that fails only because of an earlier one's error."""
     client = start_reporting_cluster(start_cluster, python, galvo).client()
     client.call("run", workload="failure_then_need")
     report = client.call("dask_report")
     _, second = report["computations"]
     assert [report["groups"][place]["name"] for place in second["groups"]] == ["summarise"]
     expected = dask_says(report)
-    # Dask knows no end of what never ran.
+    # Dask has no end time of tasks that never ran.
     expected["computations"][second["id"]] |= {
         "state": "ERRED",
         "stop": pytest.approx(second["start"], rel=0, abs=0.5),

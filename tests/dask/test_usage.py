@@ -1,4 +1,4 @@
-"""What clusters used, and what that cost, is what Dask's own numbers add up to."""
+"""The usage and cost of clusters equal the sums of Dask's own numbers."""
 
 import itertools
 
@@ -16,7 +16,7 @@ DAYS = {"from": "2020-01-01", "to": "2120-01-01"}
 CLUSTER = """
 query ($id: ID!) { cluster(id: $id) {
   user { name }
-  totals { tasksSucceeded tasksErred bytes computeSeconds transferSeconds clusterSeconds }
+  totals { tasksSucceeded tasksErred bytes computeSeconds transferSeconds threadSeconds }
   usage { ...all }
   usageHours { start usage { ...all } }
   functions { prefix computeSeconds costs { amount currency basis } }
@@ -47,7 +47,7 @@ query ($user: ID!) { viewer { account { functions(user: $user) {
 
 FRAGMENT = """
 fragment all on Usage {
-  clusterSeconds computeSeconds transferSeconds workerSeconds memoryGibSeconds idleSeconds
+  threadSeconds computeSeconds transferSeconds workerSeconds memoryGibSeconds idleSeconds
   utilization causes { cause seconds } tasks tasksErred retries errors bytes spilledBytes workers
   costs { amount currency basis causes { cause amount } }
 }
@@ -57,9 +57,9 @@ SET_RATE = """
 mutation ($rate: CostRateInput!) { setCostRate(input: $rate) { userErrors { message } } }
 """
 
-# What adds up.
+# Additive fields.
 SUMS = [
-    *["clusterSeconds", "computeSeconds", "transferSeconds", "workerSeconds", "memoryGibSeconds"],
+    *["threadSeconds", "computeSeconds", "transferSeconds", "workerSeconds", "memoryGibSeconds"],
     *[
         "idleSeconds",
         "tasks",
@@ -72,7 +72,7 @@ SUMS = [
     ],
 ]
 
-# What workers measure of their threads' time with a task; anything else is Dask's own work.
+# The workers' metrics of thread time within tasks; all others are Dask's own overhead.
 CAUSE_OF = {
     **{"thread-cpu": "CPU", "thread-noncpu": "WAITING"},
     **dict.fromkeys(["serialize", "deserialize"], "SERIALIZATION"),
@@ -82,7 +82,7 @@ CAUSE_OF = {
 
 
 class Year:
-    """Two clusters of two users of one account, which have ended."""
+    """Two closed clusters of two users of one account."""
 
     def __init__(self, processes, store):
         galvo = GalvoServer(processes, store).start()
@@ -123,13 +123,13 @@ class Year:
             name: ada.query(CLUSTER + FRAGMENT, id=study.id)["cluster"]
             for name, study in self.studies.items()
         }
-        # Days are added up in the background.
+        # Days are summed up in the background.
         self.account = wait_until(self.folded, "the hours are in the days", 60)
 
     def folded(self):
         account = self.galvo.query(ACCOUNT + FRAGMENT, **DAYS)["viewer"]["account"]
-        hours = sum(cluster["usage"]["clusterSeconds"] for cluster in self.clusters.values())
-        complete = account["usage"]["clusterSeconds"] == pytest.approx(hours, abs=1e-3)
+        hours = sum(cluster["usage"]["threadSeconds"] for cluster in self.clusters.values())
+        complete = account["usage"]["threadSeconds"] == pytest.approx(hours, abs=1e-3)
         return account if complete else None
 
 
@@ -148,7 +148,7 @@ def year(request, tmp_path_factory):
 
 
 def causes_of(metrics, thread_seconds):
-    """Where the time of all threads went, by Dask's own sums over all workers."""
+    """Returns how all threads spent their time, from Dask's own sums over all workers."""
     causes = dict.fromkeys([*CAUSE_OF.values(), "OVERHEAD", "UNACCOUNTED"], 0.0)
     for (context, *_, activity, unit), value in metrics:
         if context == "execute" and unit == "seconds":
@@ -157,7 +157,7 @@ def causes_of(metrics, thread_seconds):
 
 
 def functions_of(report):
-    """Dask's own sums by prefix; an erred task is known by the witness."""
+    """Returns Dask's own sums by prefix; the witness provides erred tasks."""
     functions = {}
     for name, prefix in report["prefixes"].items():
         groups = [group for group in report["groups"] if group["prefix"] == name]
@@ -172,7 +172,7 @@ def functions_of(report):
 
 
 def added(*values):
-    """Sums of what all of these say, by name and then by field."""
+    """Returns the sums of all these values, by name and field."""
     sums = {}
     for value in values:
         for name, fields in value.items():
@@ -195,8 +195,8 @@ def test_a_cluster(year, name):
     ended = year.reports[name][-1]["cluster"]["closed_at"]
     history = [(at, n) for at, n in dask["threads_history"] if at <= ended] + [(ended, 0)]
     offered = sum(n * (until - at) for (at, n), (until, _) in itertools.pairwise(history))
-    assert usage["clusterSeconds"] == pytest.approx(offered, rel=0.005)
-    assert found["totals"]["clusterSeconds"] == pytest.approx(offered, rel=0.005)
+    assert usage["threadSeconds"] == pytest.approx(offered, rel=0.005)
+    assert found["totals"]["threadSeconds"] == pytest.approx(offered, rel=0.005)
 
     functions = functions_of(dask)
     for field in ("computeSeconds", "transferSeconds", "tasks", "tasksErred", "bytes"):
@@ -209,19 +209,19 @@ def test_a_cluster(year, name):
     # Workers have two threads and 1 GiB each.
     assert usage["workerSeconds"] == pytest.approx(offered / 2, rel=0.02)
     assert usage["memoryGibSeconds"] == pytest.approx(usage["workerSeconds"])
-    assert usage["utilization"] == pytest.approx(usage["computeSeconds"] / usage["clusterSeconds"])
+    assert usage["utilization"] == pytest.approx(usage["computeSeconds"] / usage["threadSeconds"])
     assert usage["computeSeconds"] > 4 * 15 * 0.1
     causes = {cause["cause"]: cause["seconds"] for cause in usage["causes"]}
-    assert sum(causes.values()) == pytest.approx(usage["clusterSeconds"])
-    expected = causes_of(dask["metrics"], usage["clusterSeconds"])
-    assert expected["WAITING"] > 4 * 15 * 0.1  # all that the function does is to wait
+    assert sum(causes.values()) == pytest.approx(usage["threadSeconds"])
+    expected = causes_of(dask["metrics"], usage["threadSeconds"])
+    assert expected["WAITING"] > 4 * 15 * 0.1  # the function only waits
     assert causes == {cause: close(spent) for cause, spent in expected.items()}
     assert causes["IDLE"] == pytest.approx(usage["idleSeconds"])
 
     hours = found["usageHours"]
     for field in SUMS:
         assert sum(hour["usage"][field] for hour in hours) == close(usage[field]), field
-    # Each hour from that of the first thread, which may begin an hour after its scheduler.
+    # Each hour from that of the first thread, which may start an hour after its scheduler.
     starts = [seconds(hour["start"]) for hour in hours]
     began = next(at for at, n in history if n)
     assert starts == [*range(int(began // 3600) * 3600, int(starts[-1]) + 1, 3600)]
@@ -233,7 +233,7 @@ def assert_priced(usage):
     (cost,) = usage["costs"]
     assert (cost["currency"], cost["basis"]) == ("EUR", "RATE_CARD")
     expected = (
-        usage["clusterSeconds"] / 3600 * RATE["perThreadHour"]
+        usage["threadSeconds"] / 3600 * RATE["perThreadHour"]
         + usage["memoryGibSeconds"] / 3600 * RATE["perGibHour"]
         + usage["workerSeconds"] / 3600 * RATE["perWorkerHour"]
     )
@@ -241,7 +241,7 @@ def assert_priced(usage):
     parts = {part["cause"]: part["amount"] for part in cost["causes"]}
     assert sum(parts.values()) == pytest.approx(cost["amount"], rel=1e-4, abs=2e-6)
     for cause in usage["causes"]:
-        share = cause["seconds"] / usage["clusterSeconds"]
+        share = cause["seconds"] / usage["threadSeconds"]
         assert parts.get(cause["cause"], 0) == pytest.approx(
             share * cost["amount"], rel=1e-3, abs=1e-5
         )
@@ -249,7 +249,7 @@ def assert_priced(usage):
 
 @pytest.mark.parametrize("name", ["ada", "bob"])
 def test_answers(year, name):
-    """What is answered in a sentence is what Dask's own numbers say."""
+    """The answers agree with Dask's own numbers."""
     dask, found = year.dask[name], year.clusters[name]
     answers = found["answers"]
 
@@ -278,7 +278,7 @@ def test_answers(year, name):
     )
     assert longest in answers["topTime"]["headline"]
 
-    offered = found["usage"]["clusterSeconds"]
+    offered = found["usage"]["threadSeconds"]
     causes = causes_of(dask["metrics"], offered)
     (cost,) = found["usage"]["costs"]
     assert_answered("cost", cost["amount"], "EUR", causes["IDLE"] / offered, "ESTIMATED")

@@ -1,4 +1,4 @@
-"""The ways a scheduler comes to report, and that Galvo then says what Dask says."""
+"""The ways in which a scheduler starts to report, each with a comparison with Dask's data."""
 
 import itertools
 import json
@@ -15,12 +15,12 @@ from processes import REPOSITORY, python_named
 from proxy import REPORTS
 
 PRELOAD = "/api/v2/analytics/preload"
-# Importable on the test's machine, but not on every scheduler.
+# Importable on the test machine, but not on every scheduler.
 FOREIGN = "coiled galvo aiohttp requests"
 
 
 def test_the_server_offers_the_plugin_of_this_repository(galvo):
-    # The other tests would silently be about the plugin that was there when the server was built.
+    # Otherwise the other tests would silently test the plugin with which the server was built.
     with urllib.request.urlopen(galvo.address + PRELOAD, timeout=10) as response:
         offered = response.read().decode()
     files = (REPOSITORY / "python/src/galvo/plugin").glob("*.py")
@@ -34,7 +34,7 @@ def test_preload_from_the_server(galvo, python, start_cluster, processes):
     dask = start_cluster(
         python,
         preloads=[galvo.address + PRELOAD],
-        # The server is the one that the plugin came from.
+        # The plugin reports to the server that it came from.
         settings={"galvo.token": galvo.token, "galvo.computation.interval": REPORT_INTERVAL},
         miss=FOREIGN,
     )
@@ -45,7 +45,7 @@ def test_preload_of_the_package(galvo, python, start_cluster, processes):
     dask = start_cluster(
         python, preloads=["galvo"], settings=settings_for(galvo.address, galvo.token), miss="coiled"
     )
-    # With a signal, newer releases of Dask tell why they close.
+    # After a signal, newer releases of Dask report a reason for closing.
     assert_reported(galvo, dask, dask.client(), processes, end="SIGTERM")
 
 
@@ -62,19 +62,21 @@ def test_coiled_register(galvo, python, start_cluster, start_proxy, processes):
     dask = start_cluster(python, miss=FOREIGN)
     client = dask.client(settings=coiled_settings(proxy.address, galvo.token))
     client.call("register_with_coiled")
-    # The plugin reports to where the client got it from.
+    # The plugin reports to the server from which the client got it.
     assert_reported(galvo, dask, client, processes)
     assert {path for _, path in proxy.requests} == {
         "/api/v2/user/me",
         "/api/v2/user/me/memberships",
         PRELOAD,
+        # From the scheduler: the client ships its own token.
+        "/api/v1/scheduler-tokens",
         REPORTS,
     }
 
 
 @pytest.mark.parametrize("package", ["galvo", "coiled"])
 def test_client_of_another_python(package, galvo, start_cluster, processes):
-    """What a client sends is made for its own version of Python; a scheduler may have another."""
+    """A client's data is pickled by its own version of Python; a scheduler may have another."""
     assert python_version("OTHER") != python_version("NEWEST")
     dask = start_cluster(python_named("OTHER"), miss=FOREIGN)
     settings = {
@@ -100,7 +102,7 @@ def coiled_settings(server, token):
 
 
 def assert_reported(galvo, dask, client, processes, end="shutdown"):
-    """Runs a bit of everything; compares while it is held, when it is forgotten, and at the end."""
+    """Runs a mixture; compares while results are held, after they are forgotten, and at the end."""
     client.call("run", workload="mixture", attempts=str(processes.directory / "attempts"))
     held = client.call("dask_report")
     assert_mixture(held)
@@ -110,7 +112,7 @@ def assert_reported(galvo, dask, client, processes, end="shutdown"):
     forgotten = client.call("dask_report")
     for group in forgotten["groups"]:
         assert {state for state, count in group["states"].items() if count} == {"forgotten"}
-    # Only states have changed since; what Dask counted must not be less.
+    # Only states have changed since; Dask's counts must not decrease.
     assert dask_says(forgotten)["totals"] == dask_says(held)["totals"]
     assert_agreement(galvo, forgotten)
 
@@ -125,7 +127,9 @@ def assert_reported(galvo, dask, client, processes, end="shutdown"):
 
 
 def assert_mixture(report):
-    """Dask has done what the workload was meant to do, so comparing with it means something."""
+    """Asserts that Dask did everything that the workload should do, so that comparing is
+    meaningful.
+    """
     tasks, erred = {}, 0
     for group in report["groups"]:
         tasks[group["prefix"]] = tasks.get(group["prefix"], 0) + group["tasks"]
@@ -144,7 +148,7 @@ def assert_mixture(report):
     assert len(report["computations"]) >= 9
     assert len([group for group in report["groups"] if group["prefix"] == "glance"]) == 3
     assert "numpy.ndarray" in {name for group in report["groups"] for name in group["types"]}
-    # Of what takes time, durations show more than what a difference of clocks could be.
+    # Durations must exceed possible clock differences.
     assert report["prefixes"]["square"]["durations"]["compute"] > 16 * 0.02
     assert report["prefixes"]["add"]["durations"]["transfer"] > 0
 
@@ -153,7 +157,7 @@ def assert_ended(galvo, dask, report, asked):
     found = cluster(galvo, report["scheduler_id"])
     ended = seconds(found["endedAt"])
     assert asked <= ended <= time.time()
-    # Dask tells the reason to its log, if at all.
+    # Dask only logs the reason, if at all.
     reason = re.search(r"Closing scheduler\. Reason: (.+)", dask.scheduler.log())
     reason = reason and reason.group(1).strip()
     assert found["closeReason"] == (None if reason == "unknown" else reason)
@@ -161,4 +165,4 @@ def assert_ended(galvo, dask, report, asked):
     offered = sum(
         threads * (until - since) for (since, threads), (until, _) in itertools.pairwise(history)
     )
-    assert found["totals"]["clusterSeconds"] == pytest.approx(offered, abs=0.2)
+    assert found["totals"]["threadSeconds"] == pytest.approx(offered, abs=0.2)

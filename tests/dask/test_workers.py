@@ -1,4 +1,4 @@
-"""Who takes part in a cluster: on what software, from when to when, and how workers end."""
+"""The members of a cluster: their software, their lifetime, and how workers end."""
 
 import signal
 from pathlib import Path
@@ -42,7 +42,7 @@ query ($id: ID!, $worker: ID!) { cluster(id: $id) {
 
 
 def test_environments(galvo, python, processes):
-    """What Dask's own look at versions says of every process, and where they differ."""
+    """Galvo has Dask's own version data for every process, and the differences."""
     dask = ObservedCluster(processes, python, galvo.address, galvo.token)
     dask.add_worker("one")
     dask.add_worker("two")
@@ -58,9 +58,9 @@ def test_environments(galvo, python, processes):
         found = id_ and galvo.query(ENVIRONMENTS, id=id_)["cluster"]
         known = found and found["environment"] and len(found["clients"]["nodes"]) == number
         workers = known and workers_of(galvo, observed)
-        # What it runs on comes with a heartbeat of the worker.
+        # The environment arrives with a worker's heartbeat.
         told = workers and all(w["environment"] and w["environment"]["executable"] for w in workers)
-        # Asked again, since one answer's parts may have been read before and after a report.
+        # Queried again, because the parts of one response may precede and follow a report.
         return told and (galvo.query(ENVIRONMENTS, id=id_)["cluster"], workers)
 
     found, workers = wait_until(answer, "Galvo knows what all of them run on")
@@ -87,7 +87,7 @@ def test_environments(galvo, python, processes):
 
 
 def mismatches_of(observed):
-    """Of each package that not all have in the same version, how many processes have which."""
+    """Returns the number of processes per version, for each package that differs."""
     processes = [("SCHEDULER", observed["versions"])]
     processes += [("WORKER", worker["versions"]) for worker in observed["workers"]]
     processes += [("CLIENT", versions) for versions in observed["clients"].values()]
@@ -166,7 +166,7 @@ def test_how_workers_end(galvo, python, processes):
     eaten = ends[first["id"]]
     assert [key.partition("-")[0] for key in eaten["processingKeys"]] == ["devour"]
     assert eaten["lostResults"] == 0
-    if python == python_named("NEWEST"):  # since some release nannies tell how much it was
+    if python == python_named("NEWEST"):  # nannies of newer releases report the amount
         assert 0.95 <= eaten["lastMemoryShare"] < 2
     for name in ("sent away", "closed"):
         end = ends[worker_named(observed, name)["id"]]
@@ -185,7 +185,7 @@ def test_how_workers_end(galvo, python, processes):
     late = {worker["name"]: worker["end"]["kind"] for worker in found}
     assert (late["steady"], late["hungry"]) == ("CLOSED", "CLOSED")
     history = everything(galvo, THREADS, observed["scheduler_id"])
-    # Of workers that leave within a millisecond the last one tells how many threads are left.
+    # If several workers leave within a millisecond, the last number is stored.
     dasks = {round(1000 * at): threads for at, threads in observed["threads_history"]}
     told = [(round(1000 * seconds(change["at"])), change["threads"]) for change in history]
     assert told[: len(dasks)] == list(dasks.items())
@@ -202,7 +202,7 @@ def logs_of(galvo, observed, worker):
 
 
 def assert_last_words(galvo, observed):
-    """What a worker wrote before it was killed can be read, and by its identifier."""
+    """Asserts that a worker's lines before its kill are stored, and found by its identifier."""
     doomed = worker_named(observed, "doomed")
     lines = logs_of(galvo, observed, doomed)
     assert {(line["source"], line["worker"]) for line in lines} == {("WORKER", doomed["address"])}
@@ -213,7 +213,7 @@ def assert_last_words(galvo, observed):
 
 
 def assert_memory_in_logs(galvo, observed, worker):
-    """A nanny's line about its worker's memory is among the lines of that worker."""
+    """Asserts that a nanny's line about its worker's memory belongs to that worker's log."""
 
     def find():
         return [

@@ -1,4 +1,4 @@
-"""A proxy that understands nothing of what it passes on, and can break."""
+"""A byte-level proxy whose connections can be cut."""
 
 import contextlib
 import socket
@@ -6,7 +6,7 @@ import threading
 
 
 class Wire:
-    """Passes bytes on to a port of this machine, and back."""
+    """Forwards bytes to a port of this machine, and back."""
 
     def __init__(self, port):
         self._port = port
@@ -34,12 +34,12 @@ class Wire:
             _end(end)
 
     def cut(self):
-        """Ends every connection without a word."""
+        """Aborts every connection."""
         self.cuts += bool(self._open)
         self._end_all()
 
     def close(self):
-        """Passes nothing on any more, which is no cut."""
+        """Stops forwarding, without counting as a cut."""
         self._listener.close()
         self._end_all()
 
@@ -50,6 +50,6 @@ class Wire:
 
 def _end(end):
     with contextlib.suppress(OSError):
-        # It also ends what waits for something to come.
+        # It also wakes up threads that wait for data.
         end.shutdown(socket.SHUT_RDWR)
     end.close()

@@ -1,17 +1,17 @@
-"""Servers that see another time than the machine's."""
+"""Servers with a time that differs from the machine's."""
 
 from pathlib import Path
 
 
 def library():
-    """What shows a process another time than the machine's."""
+    """Returns the library that fakes a process's time."""
     found = sorted(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"))
     assert found, "libfaketime is missing: scripts/test.sh installs it"
     return found[0]
 
 
 class Clock:
-    """The server's clock, set by so many seconds against the machine's."""
+    """The server's clock, with an offset in seconds to the machine's."""
 
     def __init__(self, directory):
         self._file = directory / "clock"
@@ -21,7 +21,7 @@ class Clock:
             "LD_PRELOAD": str(library()),
             "FAKETIME_TIMESTAMP_FILE": str(self._file),
             "FAKETIME_NO_CACHE": "1",
-            # Nothing sets that one.
+            # The monotonic clock is never set.
             "FAKETIME_DONT_FAKE_MONOTONIC": "1",
             "DONT_FAKE_MONOTONIC": "1",
         }

@@ -1,8 +1,7 @@
-"""What a test of faults needs: servers of its own, dice that are the same again with the same seed,
-and a place to write down what came of it.
+"""Fixtures for fault tests: separate servers, a seeded random generator, and a results file.
 
-``FAULTS_SEED`` repeats a run, ``FAULTS_LENGTH`` makes it longer, ``FAULTS_RESULTS`` names the file
-that outcomes are added to, a line of JSON each.
+``FAULTS_SEED`` repeats a run, ``FAULTS_LENGTH`` makes it longer, and ``FAULTS_RESULTS`` names the
+file to which outcomes are appended, one line of JSON each.
 """
 
 import json
@@ -31,9 +30,9 @@ SEED = "FAULTS_SEED"
 
 
 def pytest_configure(config):
-    # Fixtures are not torn down by SIGTERM, and processes would stay.
+    # SIGTERM does not tear down fixtures, and processes would remain.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    # Those who share the tests get it from whom started them.
+    # Parallel test processes get it from their parent.
     os.environ.setdefault(SEED, str(random.SystemRandom().randrange(1_000_000)))
 
 
@@ -59,7 +58,7 @@ def dice(request):
 
 @pytest.fixture
 def length():
-    """How many times as much as usual there is of what a test repeats, or waits for."""
+    """The factor for repetitions and waiting times."""
     return float(os.environ.get("FAULTS_LENGTH", "1"))
 
 
@@ -129,7 +128,7 @@ def store(request):
 
 @pytest.fixture
 def database_url(request, store, tmp_path):
-    """The address of an empty store."""
+    """Returns the URL of an empty store."""
     if store == "sqlite":
         return f"sqlite://{tmp_path}/galvo.db?mode=rwc"
     return request.getfixturevalue("postgres").make_database()
@@ -142,7 +141,7 @@ def server(make_server, database_url):
 
 @pytest.fixture
 def make_fleet(dice):
-    """Starts reporters, which end with the test."""
+    """Starts reporters that end with the test."""
     fleets = []
 
     def make(server, **options):
@@ -156,20 +155,20 @@ def make_fleet(dice):
 
 
 class Outcome:
-    """Writes down what came of a fault."""
+    """Records the outcome of a fault."""
 
     def __init__(self, store):
         self._store = store
 
     def judge(self, fleet, server):
-        """All that was acknowledged is there, once, and nothing is half there."""
+        """Asserts that all acknowledged reports are stored exactly once, and none partially."""
         verdict = judge(fleet, server)
         assert not verdict.differences, str(verdict)
         assert verdict.lost == 0 and verdict.acknowledged > 0
         return verdict
 
     def write(self, fault, verdict, recovery=None, store=None, note=""):
-        """``recovery`` is in seconds."""
+        """Writes a row of results. ``recovery`` is in seconds."""
         row = {
             "fault": fault,
             "store": store or self._store,

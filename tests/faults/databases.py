@@ -1,5 +1,6 @@
-"""PostgreSQL and Redis servers that belong to one test, which may do anything to them. PostgreSQL
-flushes what it commits, as it does in production.
+"""PostgreSQL and Redis servers owned by one test, which may do anything to them.
+
+PostgreSQL flushes its commits, as in production.
 """
 
 import contextlib
@@ -15,7 +16,7 @@ from pathlib import Path
 from processes import clean_environment, wait_until
 
 PASSWORD = "only-for-this-test"
-USER = "galvo"  # may not take the connections that are reserved for superusers
+USER = "galvo"  # may not use the connections reserved for superusers
 SUPERUSER = "postgres"
 
 
@@ -25,7 +26,7 @@ def free_port():
 
 
 def postgres_bin():
-    """Debian keeps the server's binaries off PATH."""
+    """Returns the server's binaries, which Debian keeps off PATH."""
     for directory in sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True):
         if (directory / "initdb").exists():
             return directory
@@ -35,7 +36,7 @@ def postgres_bin():
 
 
 def as_postgres():
-    """What makes a command run as somebody else than root, which PostgreSQL refuses to be."""
+    """Returns a command prefix for a non-root user, because PostgreSQL refuses to run as root."""
     if os.geteuid() != 0:
         return []
     return ["setpriv", "--reuid=postgres", "--regid=postgres", "--init-groups"]
@@ -50,7 +51,7 @@ def run(*command, **options):
 
 
 class Postgres:
-    """A PostgreSQL server on a port that it keeps."""
+    """A PostgreSQL server with a fixed port."""
 
     def __init__(self, processes, directory, settings=None):
         self._processes = processes
@@ -71,7 +72,7 @@ class Postgres:
 
     @classmethod
     def made_from(cls, template, processes, directory, settings=None):
-        """One with an empty data directory."""
+        """Creates one with an empty data directory."""
         run(*as_postgres(), "cp", "-a", template, directory)
         return cls(processes, directory, settings)
 
@@ -94,7 +95,7 @@ class Postgres:
                         session.run("SELECT 1")
                         return self
                 time.sleep(0.05)
-            # Those it started may outlive it for a moment, and hold its memory.
+            # Its children may outlive it for a moment, and hold its memory.
             time.sleep(0.2)
 
     def make_database(self, name="galvo", tablespace=None):
@@ -110,17 +111,19 @@ class Postgres:
         return PgSession(self.port, user, database)
 
     def stop(self, how):
-        """`fast` ends sessions and writes all down, `immediate` leaves that to the next start."""
+        """Stops it: `fast` ends sessions and writes everything, `immediate` leaves recovery to the
+        next start.
+        """
         self.process.send({"fast": signal.SIGINT, "immediate": signal.SIGQUIT}[how])
         self.process.wait(30)
 
     def kill(self):
-        """SIGKILL; the next start recovers from the log."""
+        """Sends SIGKILL; the next start recovers from the log."""
         self.process.send(signal.SIGKILL)
         self.process.wait(10)
 
     def make_standby(self, directory):
-        """A copy that follows it; commits wait until it has them, too."""
+        """Creates a synchronous standby: commits wait until it has them, too."""
         run(
             *[
                 *as_postgres(),
@@ -158,11 +161,11 @@ class Postgres:
 
 
 def make_template(directory):
-    """An empty data directory with both users, to copy from."""
+    """Creates an empty data directory with both users, as a template."""
     password = directory.parent / "password"
     password.write_text(PASSWORD)
     if os.geteuid() == 0:
-        # The directories of tests are their owner's alone.
+        # The directories of tests are accessible to their owner only.
         for parent in directory.parents:
             if not parent.stat().st_mode & 1:
                 parent.chmod(parent.stat().st_mode | 0o111)
@@ -180,13 +183,11 @@ def make_template(directory):
 
 
 class DatabaseError(Exception):
-    """What PostgreSQL says instead of an answer."""
+    """An error response of PostgreSQL."""
 
 
 class PgSession:
-    """A connection that runs one statement after the other, and holds what they locked until it
-    ends.
-    """
+    """A connection that runs statements in sequence, and holds their locks until it ends."""
 
     def __init__(self, port, user, database):
         self._socket = socket.create_connection(("127.0.0.1", port), timeout=30)
@@ -211,7 +212,7 @@ class PgSession:
         self._socket.close()
 
     def run(self, statement):
-        """The rows, as texts."""
+        """Returns the rows, as texts."""
         self._send(b"Q", statement.encode() + b"\0")
         return self._until_ready()
 
@@ -252,7 +253,7 @@ def _row(body):
 
 
 class Redis:
-    """A Redis server on a port that it keeps."""
+    """A Redis server with a fixed port."""
 
     def __init__(self, processes, directory):
         self._processes, self._directory = processes, directory
@@ -279,7 +280,7 @@ class Redis:
 
 @contextlib.contextmanager
 def small_disk(directory, megabytes, owner=None):
-    """A file system with an end. ``fill`` and ``empty`` make it full and not full."""
+    """Mounts a small file system. ``fill`` and ``empty`` make it full and not full."""
     directory.mkdir()
     as_root = [] if os.geteuid() == 0 else ["sudo", "--non-interactive"]
     run(*as_root, "mount", "-t", "tmpfs", "-o", f"size={megabytes}m,mode=1777", "tmpfs", directory)
@@ -293,7 +294,7 @@ def small_disk(directory, megabytes, owner=None):
 
 
 def fill(directory):
-    """Takes all that is left of the file system."""
+    """Uses up the remaining space of the file system."""
     with (directory / "ballast").open("ab", buffering=0) as ballast:
         with contextlib.suppress(OSError):
             while True:

@@ -1,8 +1,9 @@
-"""Whether the server has what it acknowledged: all of it, once, and of no report only a part.
+"""Compares the server's data with its acknowledgments: complete, without duplicates, and atomic per
+report.
 
-What the reporters wrote down is compared with what GraphQL answers. A report that was not
-acknowledged may have been stored or not; which of them was stored last shows in the cluster's
-number of tasks, which grows with each report. From that follows everything else, to the last row.
+The reporters' records are compared with GraphQL responses. A report without an acknowledgment may
+be stored or not; the last stored one is determined by the cluster's number of tasks, which grows
+with each report. Everything else follows from that, to the last row.
 """
 
 from dataclasses import dataclass
@@ -30,7 +31,7 @@ DURATIONS = {"compute": "COMPUTE", "transfer": "TRANSFER"}
 
 @dataclass
 class Verdict:
-    """What was compared, and where it differs."""
+    """The extent of a comparison, and its differences."""
 
     acknowledged: int
     facts: int
@@ -42,7 +43,7 @@ class Verdict:
 
 
 def judge(fleet, server):
-    """Compares all that the fleet's reporters know with what the server answers."""
+    """Compares all records of the fleet's reporters with the server's responses."""
     found = clusters(server)
     verdict = Verdict(fleet.acknowledged, 0, 0, [])
     for reporter in fleet.reporters:
@@ -88,14 +89,14 @@ def compare(scheduler, rows, server, verdict):
         there = sorted(answered(kind, server, row["id"]), key=repr)
         verdict.facts += len(right)
         missing, excess = difference(right, there), difference(there, right)
-        # What is lost counts as that only if somebody was told that it is there.
+        # Missing data counts as lost only if it was acknowledged.
         verdict.lost += len(missing) if stored.sequence <= acknowledged else 0
         verdict.differences += [f"{scheduler.name}: {kind} lacks {fact}" for fact in missing]
         verdict.differences += [f"{scheduler.name}: {kind} has too much {fact}" for fact in excess]
 
 
 def difference(those, others):
-    """Those that are not among the others, each as often as it is there more."""
+    """Returns the items that the others lack, with their multiplicity."""
     left = list(map(repr, others))
     missing = []
     for fact in those:
@@ -107,7 +108,7 @@ def difference(those, others):
 
 
 def everything_until(scheduler, sequence):
-    """The newest of each item, as the reports say that lead up to this one."""
+    """Returns the newest version of each item in the reports up to this sequence."""
     newest = {kind: {} for kind in LISTS}
     for report in scheduler.reports:
         if report.sequence <= sequence:
@@ -117,7 +118,7 @@ def everything_until(scheduler, sequence):
 
 
 def facts(kind, newest):
-    """What the server has to say of these items."""
+    """Yields the expected responses of the server for these items."""
     names = {id_: group["name"] for id_, group in newest["task_groups"].items()}
     for item in newest[kind].values():
         match kind:
@@ -148,7 +149,7 @@ def facts(kind, newest):
 
 
 def answered(kind, server, cluster):
-    """The same as the server says it."""
+    """Yields the server's responses in the same form."""
     for node in pages(server, *LISTS[kind], cluster):
         match kind:
             case "task_groups":
@@ -191,7 +192,7 @@ def pages(server, field, selection, cluster):
 
 
 def clusters(server):
-    """All of the account's clusters, by scheduler."""
+    """Returns all of the account's clusters, by scheduler."""
     found, after = {}, None
     while True:
         page = server.query(CLUSTERS, after=after)["viewer"]["account"]["list"]

@@ -1,10 +1,10 @@
-"""Offers reports to a server, as a process of its own: python load.py PORT CONNECTIONS RATE SECONDS
-< token
+"""Sends reports to a server, in a separate process: python load.py PORT CONNECTIONS RATE SECONDS <
+token
 
-With a RATE of reports per second in all, reports are offered at their times whether or not the ones
-before were answered, as far as connections are free; with 0, each connection sends the next one
-when the last one was answered. Prints a line of JSON for each answer: when it was sent after the
-start, how long it took, its status, and which report of which scheduler it was about.
+With a RATE of reports per second in total, reports are sent on schedule even if earlier ones have
+no response yet, as far as connections are free. With 0, each connection sends the next one after
+the response. Prints a line of JSON for each response: the time of sending since the start, the
+duration, the status, and the report and scheduler.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ STARTED_AT = time.time() - 60.0
 
 
 def report(scheduler, sequence):
-    """A report of usual size, which changes rows of all kinds."""
+    """Returns a report of usual size that changes rows of all kinds."""
 
     def id_(number):
         return f"{scheduler:08x}-0000-4000-8000-{number:012x}"
@@ -73,9 +73,9 @@ def report(scheduler, sequence):
 
 
 class Connection(asyncio.Protocol):
-    """Sends reports of one scheduler, with one request at a time.
+    """Sends reports of one scheduler, one request at a time.
 
-    A protocol of its own, since streams take longer than a server that refuses.
+    It implements a protocol, because streams are slower than a server that refuses.
     """
 
     def __init__(self, port, token, scheduler):
@@ -87,7 +87,7 @@ class Connection(asyncio.Protocol):
         self._transport = self._answered = None
 
     async def send(self):
-        """The status of the answer; 0 where there is none."""
+        """Sends a report, and returns the status of the response; 0 without one."""
         self.sequence += 1
         body = report(self.scheduler, self.sequence)
         loop = asyncio.get_running_loop()

@@ -1,11 +1,10 @@
-"""Makes the stores of an earlier release that `test_upgrades.py` begins with, by that release
-itself:
+"""Creates the stores of an earlier release for `test_upgrades.py`, with that release:
 
     GALVO_BIN=galvo-of-then FAULTS_SEED=1 GALVO_EARLIER=tests/faults/earlier pytest
     tests/faults/make_earlier.py
 
-Its name keeps it from being run with the tests. What the release answers is kept beside what it
-stored, because a later one has to answer the same.
+Its name excludes it from the tests. The release's responses are stored beside the stores, because a
+later release must give the same responses.
 """
 
 import contextlib

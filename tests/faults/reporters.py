@@ -1,6 +1,7 @@
-"""Schedulers that exist only here. They report as the plugin does: what changed since the last
-report that was acknowledged, with cumulative values, and write down what they sent and what was
-said to it.
+"""Simulated schedulers.
+
+They report like the plugin: the changes since the last acknowledged report, with cumulative values.
+They record their reports and the responses.
 """
 
 import contextlib
@@ -14,18 +15,19 @@ import time
 import uuid
 from dataclasses import dataclass, field
 
-# Longer than the server may take over anything: what takes longer hangs.
+# Longer than any timeout of the server: a longer request hangs.
 PATIENCE_SECONDS = 30.0
-# What never changes is sent until it is acknowledged; of the other kinds the newest is sent.
+# Immutable items are sent until they are acknowledged; of the other kinds the newest version is
+# sent.
 KINDS = ("task_groups", "computations", "errors", "events", "logs")
 
 
 @dataclass
 class Report:
-    """What was sent, and whether that was acknowledged."""
+    """A report, and True if it was acknowledged."""
 
     sequence: int
-    tasks: int  # grows from one report to the next, so it tells them apart
+    tasks: int  # grows with each report, so it identifies the report
     items: dict
     errors: int
     body: bytes
@@ -34,11 +36,11 @@ class Report:
 
 @dataclass
 class Answer:
-    """What became of one attempt to send a report."""
+    """The outcome of one attempt to send a report."""
 
     began: float
     ended: float
-    status: int | None  # None when there was no answer
+    status: int | None  # None without a response
     retry_after: str | None = None
     why: str = ""
 
@@ -48,7 +50,7 @@ class Answer:
 
 
 class Scheduler:
-    """What happens on a cluster, a step a report. ``clock`` is the scheduler's own."""
+    """The activity on a cluster, one step per report. ``clock`` is the scheduler's own."""
 
     def __init__(self, name, dice, clock=time.time):
         self.id = f"Scheduler-{uuid.UUID(int=dice.getrandbits(128))}"
@@ -64,7 +66,7 @@ class Scheduler:
         self._worker = self._uuid()
 
     def next_report(self):
-        """The next report, in which something new happened."""
+        """Returns the next report, with new activity."""
         self._step()
         items = {kind: dict(unsent) for kind, unsent in self._unsent.items()}
         sequence = len(self.reports) + 1
@@ -97,7 +99,7 @@ class Scheduler:
 
     def _step(self):
         now, number, dice = self._clock(), len(self.reports) + 1, self._dice
-        if self._running is not None:  # what was computed when the last report was made has ended
+        if self._running is not None:  # the computation of the last report has ended
             group, computation = self._running
             done = group["tasks"]
             states, durations = {"memory": done}, {"compute": 0.25 * done, "transfer": 0.5}
@@ -213,9 +215,9 @@ class Scheduler:
 
 
 class Reporter(threading.Thread):
-    """Sends one scheduler's reports, and tries again soon, whatever happens.
+    """Sends one scheduler's reports, and retries soon after any failure.
 
-    A plugin would wait for longer: it is the server's haste that is measured here.
+    A plugin would wait longer, but the server's recovery time is measured here.
     """
 
     def __init__(self, scheduler, port, token, dice, pace, repeats=0.1):
@@ -241,7 +243,7 @@ class Reporter(threading.Thread):
                 report = self.scheduler.next_report()
             if self.send(report):
                 if self._dice.random() < self._repeats:
-                    self.send(report)  # the same again, as after an answer that was lost
+                    self.send(report)  # repeated, as after a lost response
                 time.sleep(self._dice.uniform(0.0, 2 * self._pace))
             else:
                 time.sleep(self._dice.uniform(0.02, 0.2))
@@ -249,7 +251,7 @@ class Reporter(threading.Thread):
         self._hang_up()
 
     def send(self, report):
-        """Whether the report is acknowledged now."""
+        """Sends a report, and returns True if it is acknowledged."""
         began, status, retry_after, why = time.monotonic(), None, None, ""
         try:
             status, headers, body = self._exchange(report.body)
@@ -312,8 +314,10 @@ class Reporter(threading.Thread):
 
 @dataclass
 class Fleet:
-    """Several reporters at once. ``pace`` is their mean pause between two reports, in seconds; that
-    share of reports is sent twice.
+    """Several reporters at once.
+
+    ``pace`` is their mean pause between two reports, in seconds. ``repeats`` is the share of
+    reports that are sent twice.
     """
 
     server: object
@@ -337,7 +341,7 @@ class Fleet:
         return self
 
     def pause(self):
-        """Returns when nothing is under way any more."""
+        """Returns once nothing is in flight."""
         for reporter in self.reporters:
             reporter.pause()
         for reporter in self.reporters:
@@ -359,7 +363,7 @@ class Fleet:
         return sum(reporter.scheduler.acknowledged for reporter in self.reporters)
 
     def wait_for_progress(self, reports=2, seconds=60.0):
-        """Until each had some more reports acknowledged. Returns how long that took."""
+        """Waits until each has further acknowledged reports, and returns the seconds."""
         began = time.monotonic()
         goals = [r.scheduler.acknowledged + reports for r in self.reporters]
         while any(
@@ -371,7 +375,7 @@ class Fleet:
         return time.monotonic() - began
 
     def answers(self, since=0.0, until=float("inf")):
-        """What was answered to attempts that began in this time."""
+        """Returns the responses to attempts that started in this time."""
         return [
             answer
             for reporter in self.reporters
@@ -380,14 +384,12 @@ class Fleet:
         ]
 
     def until_some_moment(self):
-        """Until reports go on, and then for as long as the dice say, so that a fault may strike
-        anywhere.
-        """
+        """Waits for progress and then for a random time, so that a fault may occur at any point."""
         self.wait_for_progress(3)
         time.sleep(self.dice.uniform(0.0, 0.4))
 
     def settle(self):
-        """Stops, after the last report of each was acknowledged."""
+        """Stops after the last report of each was acknowledged."""
         self.wait_for_progress(1)
         for reporter in self.reporters:
             reporter.ask_to_stop()

@@ -1,4 +1,4 @@
-"""The server under test, as faults need it: killed, stopped, started again, asked how it is."""
+"""The server under test, with operations for faults: kill, stop, restart, probe."""
 
 import contextlib
 import json
@@ -18,7 +18,7 @@ KEY = "dGhpcyBpcyBhIGtleSBmb3IgdGVzdHMsIG5vIG1vcmU"
 
 @dataclass
 class Health:
-    """What a probe said."""
+    """The result of a probe."""
 
     status: int | None
     seconds: float
@@ -26,9 +26,9 @@ class Health:
 
 
 class Server:
-    """``galvo serve`` on a store. It keeps its port when it is started again.
+    """``galvo serve`` on a store. It keeps its port on a restart.
 
-    ``settings`` are flags without their dashes; ``environment`` comes on top of a clean one.
+    ``settings`` are flags without their dashes; ``environment`` is added to a clean one.
     """
 
     def __init__(self, processes, database_url, settings=None, environment=None, port=0):
@@ -62,7 +62,7 @@ class Server:
         return self
 
     def kill(self):
-        """As `kill -9` does."""
+        """Kills it, like `kill -9`."""
         self.process.send(signal.SIGKILL)
         assert self.process.wait(10) == -signal.SIGKILL
 
@@ -74,7 +74,7 @@ class Server:
         assert self.process.wait(seconds) == 0
 
     def probe(self, path, patience=20.0):
-        """A request without credentials, as probes make it."""
+        """Sends a request without credentials, like a health probe."""
         began = time.monotonic()
         try:
             answer = urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=patience)
@@ -89,13 +89,13 @@ class Server:
         return self.probe("/readyz").status == 200
 
     def wait_until_ready(self, seconds=60.0):
-        """Returns how long it took."""
+        """Waits until it is ready, and returns the seconds."""
         began = time.monotonic()
         wait_until(self.is_ready, "the server is ready", seconds)
         return time.monotonic() - began
 
     def query(self, text, **variables):
-        """The data that GraphQL answers with."""
+        """Returns the data of a GraphQL response."""
         request = urllib.request.Request(
             f"http://127.0.0.1:{self.port}/graphql",
             json.dumps({"query": text, "variables": variables}).encode(),
@@ -110,7 +110,7 @@ class Server:
         return answer["data"]
 
     def memory(self):
-        """Resident bytes, now and at the most so far."""
+        """Returns the present and the peak resident memory, in bytes."""
         with open(f"/proc/{self.process.popen.pid}/status") as status:
             text = status.read()
         sizes = {name: int(size) << 10 for name, size in re.findall(r"(Vm\w+):\s+(\d+) kB", text)}
@@ -119,9 +119,7 @@ class Server:
 
 @contextlib.contextmanager
 def probing(server, every=0.25):
-    """Asks for the health all the time; the answers come as lists under their paths, with when they
-    came.
-    """
+    """Probes the health continuously. Yields lists of times and results by path."""
     stop, heard = threading.Event(), {"/healthz": [], "/readyz": []}
 
     def ask(path):

@@ -1,6 +1,4 @@
-"""Somebody who watches: with WebSockets, who comes back whenever the connection ends and goes on
-behind the last payload.
-"""
+"""A WebSocket subscriber that reconnects after disconnects, and resumes after the last payload."""
 
 import contextlib
 import json
@@ -42,7 +40,7 @@ class Subscriber(threading.Thread):
         self._stop_asked = threading.Event()
         self.clusters, self.events = {}, []
         self.gaps = self.connections = 0
-        self.closes = []  # codes with which servers ended connections
+        self.closes = []  # codes with which servers closed connections
         self.refusals = []
         self._socket = None
 
@@ -98,7 +96,7 @@ class Subscriber(threading.Thread):
 
 
 def watch(server, port=None):
-    """A subscriber who sees all that happens from now on."""
+    """Starts a subscriber for everything from now on."""
     cursor = server.query(CURSOR)["viewer"]["account"]["liveCursor"]
     subscriber = Subscriber(port or server.port, server.token, cursor)
     subscriber.start()
@@ -116,9 +114,9 @@ def states(server):
 
 
 def assert_right(subscriber, server, fleet, seconds=40.0):
-    """In the end, what was sent says of each cluster what a query says, and had every event once.
+    """Asserts that the final payloads match queries, and that every event was sent once.
 
-    Returns how long it took.
+    Returns the time it took, in seconds.
     """
     began, wrong = time.monotonic(), None
     schedulers = {r.scheduler.id for r in fleet.reporters}

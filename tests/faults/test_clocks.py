@@ -1,6 +1,4 @@
-"""Clocks jump: the server's, by hours, under load; those of schedulers are wrong from the beginning
-or jump, too.
-"""
+"""Clock jumps: the server's clock by hours under load; wrong or jumping clocks of schedulers."""
 
 import time
 from datetime import datetime
@@ -15,7 +13,7 @@ HOUR = 3600.0
 
 
 class Jumping:
-    """A scheduler's clock that somebody corrects now and then."""
+    """A scheduler's clock that is corrected now and then."""
 
     def __init__(self, dice):
         self._dice = dice
@@ -25,7 +23,7 @@ class Jumping:
 
 
 def states(server):
-    """When each scheduler was heard of, and what its cluster does."""
+    """Returns the time of each scheduler's last report, and its cluster's state."""
     query = """{ viewer { account { clusters(first: 100) { nodes {
       schedulerId lastSeenAt state } } } } }"""
     nodes = server.query(query)["viewer"]["account"]["clusters"]["nodes"]
@@ -36,7 +34,7 @@ def states(server):
 
 
 def shown_by(server, dice):
-    """The server's clock, as a cluster shows it that was never heard of before."""
+    """Returns the server's clock, from the first report of a new cluster."""
     scheduler = Scheduler("newcomer", dice)
     newcomer = Reporter(scheduler, server.port, server.token, dice, 1.0)
     assert newcomer.send(scheduler.next_report()), newcomer.answers
@@ -61,7 +59,7 @@ def test_jump(make_server, database_url, make_fleet, tmp_path, outcome, dice):
         fleet.wait_for_progress(5)
         assert abs(shown_by(server, dice) - time.time() - offset) < 10
         time.sleep(1.0)
-    # Longer than between two looks for clusters that are lost.
+    # Longer than the interval of the search for lost clusters.
     wait_until(lambda: time.monotonic() > began + 12, "it looked for lost clusters", 30)
     fleet.wait_for_progress(5)
     fleet.settle()

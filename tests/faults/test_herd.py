@@ -1,4 +1,4 @@
-"""After an outage, real plugins come back: when they were told to, and not all at once."""
+"""After an outage, real plugins return at the times they were given, and not all at once."""
 
 import asyncio
 import math
@@ -40,7 +40,7 @@ def describe_cluster(closed_at=None, close_reason=None):
 
 
 class Plugin:
-    """A plugin's courier, which reports as often as it may, and when it did."""
+    """A plugin's courier that reports as often as allowed, with its record."""
 
     def __init__(self, number, server):
         self.scheduler = Scheduler(seed=number, sequence=1000)
@@ -54,7 +54,7 @@ class Plugin:
         }
         ledger = self.scheduler.ledger
         self.courier = Courier(settings, ledger, self.scheduler, describe_cluster)
-        self.attempts = []  # when, status, and what Retry-After said
+        self.attempts = []  # the time, the status, and the Retry-After value
         self.groups = self.acknowledged = 0
         settle = self.courier._settle
 
@@ -84,7 +84,7 @@ class Plugin:
 
 
 async def live_through(plugins, outage):
-    """Lets them report, and returns when the outage was over."""
+    """Runs the reporters through an outage, and returns its end."""
     stop = asyncio.Event()
     running = [asyncio.create_task(plugin.run(stop)) for plugin in plugins]
 
@@ -102,7 +102,7 @@ async def live_through(plugins, outage):
     await until_all(over, RETURN_SECONDS)
     stop.set()
     await asyncio.gather(*running)
-    for plugin in plugins:  # what the last failed attempt held
+    for plugin in plugins:  # data of the last failed attempt
         await plugin.courier.deliver()
     return over
 
@@ -112,7 +112,7 @@ def test_all_come_back(kind, postgres, make_server, outcome):
     server = make_server(postgres.make_database()).start()
     if kind == "away":
         outage = SimpleNamespace(begin=server.kill, end=server.start)
-    else:  # it says 503 as long as its database is away
+    else:  # it returns 503 while its database is down
         outage = SimpleNamespace(begin=lambda: postgres.stop("fast"), end=postgres.start)
 
     async def main():
@@ -121,7 +121,7 @@ def test_all_come_back(kind, postgres, make_server, outcome):
 
     plugins, over = asyncio.run(main())
     first = [plugin.first_acknowledged(over) for plugin in plugins]
-    # Some had begun to ask before it was over, and were answered then.
+    # Some had sent a request before the end, and got a response then.
     returns = sorted(attempt.at - over for attempt in first)
     busiest = max(Counter(math.floor(moment) for moment in returns).values())
     assert busiest <= SIZE * 0.5, returns
@@ -132,7 +132,7 @@ def test_all_come_back(kind, postgres, make_server, outcome):
             if attempt.retry_after is not None:
                 assert following.at - attempt.ended >= float(attempt.retry_after) - 0.05
     refused = sum(a.retry_after is not None for plugin in plugins for a in plugin.attempts)
-    # A slow machine refuses some of them before and after as well, because they are many.
+    # A slow machine refuses some of them before and after as well, because of their number.
     assert refused > 0 or kind == "away"
 
     found = clusters(server)

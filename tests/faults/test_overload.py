@@ -1,5 +1,5 @@
-"""Ten times more reports than the server takes: those it takes are answered about as fast as ever,
-the others at once.
+"""Ten times the accepted load: accepted reports have almost the usual latency, and others are
+refused at once.
 """
 
 import json
@@ -17,17 +17,17 @@ from ledger import clusters
 
 pytestmark = pytest.mark.alone
 
-# Those whose time is taken: in a process of their own, since in one that offers all it can
-# answers wait for their reader.
+# The measured reports: in a separate process, because in an overloaded one responses wait for their
+# reader.
 MEASURED, MEASURED_RATE = 8, 160
-# With them as many as it stores at a time: it is busy, and nobody is refused.
+# Together with them as many as it stores at a time: it is busy, and refuses nothing.
 FULL = 32 - MEASURED
 CONNECTIONS = 320
-# Whoever else has the machine can make a round slow, but hardly fast: it is compared with the
-# better of what was before and after it.
+# Other load on the machine can slow a round down, but hardly speed it up: the round is compared
+# with the better of the ones before and after it.
 MOST_ROUNDS = 3
-# Seconds that each packet takes to PostgreSQL and back, so that the processors that the server has
-# to share are enough to offer ten times what it takes. A file cannot be as far away.
+# The delay of each packet to and from PostgreSQL in seconds, so that the CPUs shared with the
+# server suffice for ten times the accepted load. A file cannot be delayed.
 AWAY = 0.01
 LOAD = Path(__file__).parent / "load.py"
 
@@ -44,7 +44,7 @@ def server(request, store, database_url, make_server, make_wire):
 
 
 class Load:
-    """What came of some seconds of load."""
+    """The result of some seconds of load."""
 
     def __init__(self, server, connections, rate, seconds):
         command = [sys.executable, LOAD, server.port, connections, rate, seconds]
@@ -69,7 +69,7 @@ class Load:
             if status == 200:
                 known = self.acknowledged.get(scheduler, 0)
                 self.acknowledged[scheduler] = max(known, sequence)
-        # At first connections are made, and statements prepared.
+        # At first connections are opened, and statements are prepared.
         answers = [answer for answer in answers if answer[0] > self._seconds * 0.25]
         self.taken = [took for _, took, status, *_ in answers if status == 200]
         self.refused = [took for _, took, status, *_ in answers if status in (429, 503)]
@@ -87,12 +87,12 @@ def quantiles(seconds):
 
 
 def offer(server, connections, rate, seconds):
-    """A load, and the few of it whose time is taken."""
+    """Starts a load, and the measured part of it."""
     return Load(server, connections, rate, seconds), Load(server, MEASURED, MEASURED_RATE, seconds)
 
 
 class Round:
-    """The same few before, while, and after others offer ten times as much as is taken."""
+    """The measured load before, while, and after others send ten times the accepted load."""
 
     def __init__(self, server):
         loads = [load.wait() for load in offer(server, FULL, 0, 8)]
@@ -106,7 +106,7 @@ class Round:
         self.loads = [*loads, self.flood, self.overload, *recovered]
 
     def slow(self):
-        """What took longer than it may, or nothing."""
+        """Returns the latencies over their limit; empty if there are none."""
         usual = min(self.normal.median, self.after.median), min(self.normal.p95, self.after.p95)
         refusal = quantiles(self.flood.refused)[0]
         allowed = {
@@ -120,7 +120,7 @@ class Round:
 
 
 def test_ten_times(server, outcome):
-    Load(server, FULL, 0, 4).wait()  # to be warm
+    Load(server, FULL, 0, 4).wait()  # warm-up
     before, _ = server.memory()
     rounds = []
     while not rounds or (rounds[-1].slow() and len(rounds) < MOST_ROUNDS):

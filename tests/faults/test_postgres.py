@@ -1,5 +1,6 @@
-"""PostgreSQL goes away, comes back, is another one, is slow, full or cut off. The server stays up,
-says what it is, and goes on by itself.
+"""PostgreSQL is down, returns, fails over, is slow, full or cut off.
+
+The server stays up, reports its state, and recovers by itself.
 """
 
 import time
@@ -10,14 +11,14 @@ from processes import wait_until
 from databases import DatabaseError, empty, fill, small_disk
 from servers import probing
 
-# A reporter is told to come back within this time, and the load balancer as well.
+# The time within which reporters and load balancers must get a response.
 PROMPT_SECONDS = 6.0
-# Whoever waits for the answer of a database that was cut off is told at last.
+# The time within which a request to a disconnected database must get a response.
 LOST_SECONDS = 18.0
 
 
 def assert_told(fleet, since, until, within=PROMPT_SECONDS):
-    """In this time, all that was refused was refused soon, with 503 and when to come back."""
+    """Asserts that all refusals in this time were prompt, with 503 and Retry-After."""
     answers = fleet.answers(since, until)
     refused = [answer for answer in answers if answer.status != 200]
     assert refused, "nobody noticed"
@@ -29,11 +30,11 @@ def assert_told(fleet, since, until, within=PROMPT_SECONDS):
 
 
 def assert_health(heard, since, until, within=PROMPT_SECONDS):
-    """It lived all the time, and said that it was not ready."""
+    """Asserts that it was alive all the time, and reported that it was not ready."""
     alive = [health for at, health in heard["/healthz"]]
     assert {health.status for health in alive} == {200}
     assert max(health.seconds for health in alive) < 2.0
-    # Those that were asked and answered in this time.
+    # The probes within this time.
     ready = [h for at, h in heard["/readyz"] if at - h.seconds > since and at < until]
     assert ready, "it did not answer"
     assert {health.status for health in ready} == {503}, ready
@@ -42,7 +43,7 @@ def assert_health(heard, since, until, within=PROMPT_SECONDS):
 
 @pytest.fixture
 def begun(postgres, make_server, make_fleet):
-    """A server on PostgreSQL that is reported to."""
+    """A server on PostgreSQL with reporters."""
     server = make_server(postgres.make_database()).start()
     fleet = make_fleet(server)
     fleet.until_some_moment()
@@ -50,7 +51,7 @@ def begun(postgres, make_server, make_fleet):
 
 
 def conclude(fault, fleet, server, outcome, recovery, note=""):
-    """``recovery`` is how long it took until each reporter had a report acknowledged."""
+    """Writes the result. ``recovery`` is the time until each reporter had a report acknowledged."""
     fleet.wait_for_progress(3)
     fleet.settle()
     outcome.write(fault, outcome.judge(fleet, server), recovery, note=note)
@@ -83,7 +84,7 @@ def test_stopped(postgres, begun, outcome, dice, length, how):
 
 
 def test_failing_over(make_postgres, make_server, make_fleet, make_wire, outcome):
-    """The standby has all that was committed, since commits waited for it."""
+    """The standby has all commits, because they waited for it."""
     primary = make_postgres()
     directory = primary.directory.with_name(primary.directory.name + "-standby")
     primary.make_database()
@@ -111,8 +112,8 @@ def test_failing_over(make_postgres, make_server, make_fleet, make_wire, outcome
 
 
 def test_only_reading(postgres, begun, outcome):
-    """What was the primary once, and what is none yet, takes no change: that is no defect, but a
-    matter of time.
+    """A former primary, and a standby before its promotion, are read-only: that is temporary, and
+    no defect.
     """
     server, fleet = begun
     with postgres.session("postgres") as session:
@@ -140,7 +141,7 @@ def test_out_of_connections(postgres, begun, outcome):
                 return False
             except DatabaseError:
                 others = [str(session.run("SELECT pg_backend_pid()")[0][0]) for session in sessions]
-                # Those of the server end, and it finds their places taken.
+                # The server's own connections end, and it finds their slots taken.
                 ended = operator.run(
                     "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
                     f" WHERE usename = 'galvo' AND pid NOT IN ({','.join(others)})"
@@ -164,7 +165,7 @@ def test_out_of_connections(postgres, begun, outcome):
 
 
 def test_slow(postgres, make_server, make_fleet, make_wire, outcome):
-    """Whatever is not stored in time is refused; nothing queues up."""
+    """Reports that cannot be stored in time are refused; nothing queues up."""
     postgres.make_database()
     wire = make_wire(postgres.port)
     server = make_server(postgres.url(port=wire.port)).start()
@@ -187,12 +188,11 @@ def test_slow(postgres, make_server, make_fleet, make_wire, outcome):
 
 
 def test_cut_off(postgres, make_server, make_fleet, make_wire, outcome):
-    """Nothing is answered, and nobody is told. Connections of before never come back to life."""
+    """There are no responses and no errors. Old connections never revive."""
     postgres.make_database()
     wire = make_wire(postgres.port)
     server = make_server(postgres.url(port=wire.port)).start()
-    # Of some there is always something under way, and others have nothing under way when it
-    # happens.
+    # Some connections always have a request in flight, and others have none at that time.
     fleet, others = make_fleet(server, pace=0.005), make_fleet(server, pace=1.0)
     fleet.until_some_moment()
     others.wait_for_progress(1)
@@ -215,7 +215,7 @@ def test_cut_off(postgres, make_server, make_fleet, make_wire, outcome):
 
 
 def test_disk_full(make_postgres, tmp_path, make_server, make_fleet, outcome):
-    """The disk of the tables: reports wait, and what is stored can still be read."""
+    """With the tables' disk full, reports wait, and stored data can still be read."""
     postgres = make_postgres()
     with small_disk(tmp_path / "disk", 80, owner="postgres") as disk:
         tmp_path.chmod(0o711)

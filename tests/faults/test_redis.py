@@ -1,4 +1,4 @@
-"""Redis goes away, and comes back: reports go on, and who watches is sent what was missed."""
+"""Redis is down, and returns: reports continue, and subscribers get what they missed."""
 
 import time
 
@@ -23,7 +23,7 @@ def test_away(postgres, make_redis, make_wire, make_server, make_fleet, outcome,
     there.token = here.token
     for server in (here, there):
         wait_until(lambda server=server: live(server) == "whole", "Redis is there")
-    # What is reported to one is watched at the other.
+    # Reports to one server are watched at the other.
     subscriber = watch(here)
     fleet = make_fleet(there)
     fleet.wait_for_progress(5)

@@ -1,4 +1,4 @@
-"""Replicas of one store are replaced while schedulers report and people watch."""
+"""Replicas of one store are replaced while schedulers report and clients subscribe."""
 
 import time
 
@@ -8,7 +8,7 @@ from subscribers import assert_right, watch
 
 
 def test_rolling(postgres, make_redis, make_wire, make_server, make_fleet, outcome, length):
-    """Each of two replicas is told to stop and replaced, twice, behind a proxy."""
+    """Each of two replicas is stopped and replaced, twice, behind a proxy."""
     redis = make_redis()
     url, bus = postgres.make_database(), {"GALVO_REDIS_URL": redis.url()}
     first = make_server(url, environment=bus).start()
@@ -37,12 +37,12 @@ def test_rolling(postgres, make_redis, make_wire, make_server, make_fleet, outco
     survivor = replicas[0]
     for subscriber in subscribers:
         assert_right(subscriber, survivor, fleet)
-        # They were told that the server stops, which is to say: come again.
+        # The close code says that the server is stopping, so clients reconnect.
         assert set(subscriber.closes) <= {1001}, subscriber.closes
         subscriber.close()
     told = sum(len(subscriber.closes) for subscriber in subscribers)
     assert told >= 2
-    # A connection that is kept may end just when something is sent, so some come twice; none is
+    # A kept-alive connection may end just when a request is sent, so some are sent twice; none is
     # refused.
     answers = fleet.answers()
     assert {answer.status for answer in answers} <= {200, None}
@@ -52,7 +52,7 @@ def test_rolling(postgres, make_redis, make_wire, make_server, make_fleet, outco
 
 
 def test_open_reports_are_answered(postgres, make_server, make_fleet, outcome):
-    """What was under way when the server was told to stop is stored and answered."""
+    """Reports in flight when the server is stopped are stored and acknowledged."""
     server = make_server(postgres.make_database()).start()
     fleet = make_fleet(server, repeats=0.0)
     fleet.until_some_moment()

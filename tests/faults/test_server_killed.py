@@ -1,4 +1,4 @@
-"""The server is killed at every step of a report, and started again on the same store."""
+"""The server is killed at every step of a report, and restarted on the same store."""
 
 import contextlib
 import socket
@@ -13,10 +13,10 @@ STRIKES = 4
 
 @contextlib.contextmanager
 def locked(request, store, tmp_path):
-    """Nothing can be stored as long as this lasts.
+    """Blocks all writes while it lasts.
 
-    PostgreSQL stops a report in the middle, after rows of other tables were written; SQLite when it
-    begins.
+    PostgreSQL blocks a report in the middle, after rows of other tables were written; SQLite blocks
+    it at the start.
     """
     if store == "sqlite":
         with contextlib.closing(sqlite3.connect(tmp_path / "galvo.db", timeout=30)) as connection:
@@ -31,9 +31,9 @@ def locked(request, store, tmp_path):
 
 
 def begin_again(server, fleet, outcome):
-    """Starts the server, compares before anything can be sent again, and lets the reporters go on.
+    """Restarts the server, compares before any resend, and resumes the reporters.
 
-    Returns the seconds from the start to when each was acknowledged a report.
+    Returns the seconds from the start until each had a report acknowledged.
     """
     fleet.pause()
     began = time.monotonic()
@@ -85,7 +85,7 @@ def test_after_the_commit_and_before_the_answer(server, make_fleet, make_wire, o
     wire.mute = True
 
     def is_stored():
-        """Something that nobody was told of."""
+        """True if a report is stored without its acknowledgment having arrived."""
         query = "{ viewer { account { clusters { nodes { schedulerId totals { tasks } } } } } }"
         nodes = server.query(query)["viewer"]["account"]["clusters"]["nodes"]
         stored = {node["schedulerId"]: node["totals"]["tasks"] for node in nodes}

@@ -1,4 +1,4 @@
-"""The disk that an SQLite store lies on is full."""
+"""The disk of an SQLite store is full."""
 
 import time
 

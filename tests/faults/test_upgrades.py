@@ -1,6 +1,4 @@
-"""Newer releases on stores of earlier ones: forward with all data, and beside replicas that still
-run.
-"""
+"""Newer releases on stores of earlier ones: migrated with all data, and beside running replicas."""
 
 import contextlib
 import gzip
@@ -31,7 +29,7 @@ SELECT type, name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite_%' ORDER B
 
 
 def restore(store, tmp_path, postgres):
-    """A store as an earlier release left it. Returns its address."""
+    """Restores a store as an earlier release left it, and returns its URL."""
     if store == "sqlite":
         with (
             gzip.open(EARLIER / "galvo.db.gz") as packed,
@@ -54,7 +52,7 @@ def restore(store, tmp_path, postgres):
 
 
 def schema(store, tmp_path, postgres, name="galvo"):
-    """What a store consists of, without the partitions, which follow the calendar."""
+    """Returns the schema of a store without the partitions, which follow the calendar."""
     if store == "sqlite":
         with contextlib.closing(sqlite3.connect(tmp_path / f"{name}.db")) as connection:
             return connection.execute(SQLITE_SCHEMA).fetchall()
@@ -68,14 +66,12 @@ def schema(store, tmp_path, postgres, name="galvo"):
 
 
 def test_forward(store, request, tmp_path, make_server, make_fleet, outcome):
-    """A store of an earlier release comes to the same schema as an empty one, and reads as it did
-    there.
-    """
+    """A migrated store has the same schema as an empty one, and the same responses as before."""
     postgres = request.getfixturevalue("postgres") if store == "postgres" else None
     url = restore(store, tmp_path, postgres)
     earlier = schema(store, tmp_path, postgres)
     says = json.loads((EARLIER / "says.json").read_text())
-    # What it holds would be deleted by its age some day.
+    # Its data would expire by its age some day.
     clock = Clock(tmp_path)
     clock.set(says["made_at"] - time.time())
     server = make_server(url, environment=clock.environment)
@@ -104,10 +100,10 @@ def test_forward(store, request, tmp_path, make_server, make_fleet, outcome):
 def test_a_newer_schema_under_load(
     postgres, make_redis, make_wire, make_server, make_fleet, outcome
 ):
-    """What a newer release may do to the schema while this one serves: this one does not notice.
+    """A newer release's schema changes do not affect this one.
 
-    Columns that may be null or have a default are added to all tables, tables and indexes are made.
-    Replicas of this release go on, and one that has to start again starts.
+    Nullable columns and columns with a default are added to all tables, and tables and indexes are
+    created. Replicas of this release continue, and one that restarts succeeds.
     """
     redis = make_redis()
     url, bus = postgres.make_database(), {"GALVO_REDIS_URL": redis.url()}
@@ -122,7 +118,7 @@ def test_a_newer_schema_under_load(
             "SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace"
             " AND relkind IN ('r', 'p') AND NOT relispartition ORDER BY 1"
         )
-        # As a step of a migration does: it waits for a moment at the most, and tries again.
+        # Like a migration step: it waits briefly for a lock, and retries.
         session.run("SET lock_timeout = '2s'")
         for (table,) in tables:
             session.run(f'ALTER TABLE "{table}" ADD COLUMN of_next_release text')
@@ -141,7 +137,7 @@ def test_a_newer_schema_under_load(
     fleet.wait_for_progress(5)
     fleet.settle()
     statuses = [answer.status for answer in fleet.answers()]
-    # Those without an answer are of the replica that was killed.
+    # Those without a response belong to the killed replica.
     assert set(statuses) <= {200, None}
     note = f"{len(tables)} tables changed under {len(statuses)} reports, none was refused"
     verdict = outcome.judge(fleet, second)

@@ -1,4 +1,4 @@
-"""Networks that break: a proxy that understands nothing of what it passes on."""
+"""Faulty networks: a byte-level proxy."""
 
 import contextlib
 import socket
@@ -9,13 +9,13 @@ PIECE = 65536
 
 
 class Wire:
-    """Passes connections on to the first of its targets, ports of this machine, that takes one.
+    """Forwards connections to the first of its targets, ports of this machine, that accepts one.
 
-    - ``delay``: seconds that each piece takes, in both directions.
-    - ``mute``: answers are swallowed, as if the network broke between request and answer.
-    - ``black_out()``: from then on nothing arrives, and nobody is told, not even by those
-      connections that were open then when ``light_up()`` has ended it.
-    - ``cut()``: every connection ends without a word.
+    - ``delay``: seconds that each chunk takes, in both directions.
+    - ``mute``: responses are dropped, as if the network broke between request and response.
+    - ``black_out()``: from then on nothing arrives, without an error. This still holds for the
+      connections open at that time after ``light_up()`` has ended it.
+    - ``cut()``: every connection is aborted.
     """
 
     def __init__(self, *targets, rotate=False):
@@ -58,7 +58,7 @@ class Wire:
         era = self._era
         with self._lock:
             self._open.add(inner)
-        if self._dark.is_set():  # what is said into it is never heard
+        if self._dark.is_set():  # data sent into it is lost
             return
         outer = self._reach()
         if outer is None:
@@ -89,7 +89,7 @@ class Wire:
                 if self.delay:
                     time.sleep(self.delay)
                 if era != self._era:
-                    return  # and both ends wait for what never comes
+                    return  # both ends wait forever
                 if not (is_answer and self.mute):
                     target.sendall(piece)
         if era != self._era:
@@ -102,6 +102,6 @@ class Wire:
 
 def _end(end):
     with contextlib.suppress(OSError):
-        # It also ends what waits for something to come.
+        # It also wakes up threads that wait for data.
         end.shutdown(socket.SHUT_RDWR)
     end.close()

@@ -1,5 +1,5 @@
-// Requests of every kind the specification speaks of, by the phase that refuses them. What they are about stands in
-// front, since a request that is refused for another reason shows nothing.
+// Requests of every kind covered by the specification, by the phase that refuses them. Each name states
+// the intended defect, since a request that is refused for another reason proves nothing.
 import { COERCE, OPERATION, PARSE, VALID, VALIDATE } from "./oracle.js";
 
 const account = (selection) => `{ viewer { account { ${selection} } } }`;
@@ -327,7 +327,7 @@ const valid = [
 const requests = (phase, list) =>
   list.map(([name, query, variables, operationName]) => ({ phase, name, query, variables, operationName }));
 
-/** All of them. Variables may be JSON, where JavaScript does not tell two numbers apart. */
+/** All requests. Variables may be JSON text, because JavaScript does not distinguish certain numbers. */
 export const documents = [
   ...requests(PARSE, parse),
   ...requests(VALIDATE, validate),

@@ -1,4 +1,5 @@
-// The guard agrees with the reference implementation on what is refused, in which phase and at which place.
+// The guard and the reference implementation refuse the same requests, in the same phase and at the same
+// position.
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 
@@ -34,7 +35,7 @@ for (const { phase, name, query, variables: given, operationName } of documents)
     assert.equal(status, 400, text);
     assert.ok(!("data" in answer), text);
     assert.ok(answer.errors.every(({ path }) => path === undefined), text);
-    // The place that is told first is one that the reference implementation means, too.
+    // The first reported position is one that the reference implementation reports, too.
     for (const { line, column } of first.locations ?? []) {
       assert.ok(judged.places.includes(`${line}:${column}`), `${text}: expected ${judged.places}`);
     }

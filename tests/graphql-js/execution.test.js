@@ -1,5 +1,5 @@
-// Answers are the ones the reference implementation makes of the same data, to the byte: the order of keys, what is
-// merged, what is left out, and what an error takes with it.
+// Answers equal those of the reference implementation for the same data, to the byte: the order of keys,
+// merged and skipped fields, and the fields nulled by an error.
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 
@@ -59,7 +59,7 @@ const requests = [
   ["another of them", "query A { viewer { scopes } } query B($id: ID!) { cluster(id: $id) { ...F } } fragment F on Cluster { number }", undefined, "A"],
   ["variables of one name in two operations", "query A($n: Int) { viewer { account { clusters(first: $n) { nodes { number } } } } } query B($n: String!) { account(slug: $n) { slug } }", { n: 1 }, "A"],
   ["an error takes its nullable parent", cluster("number taskGroups(first: 1000000) { nodes { name } } state")],
-  ["an error takes the whole answer", "{ viewer { account { clusters(first: 1000000) { totalCount } } scopes } }"],
+  ["an error takes the whole answer", '{ viewer { account { clusters(after: "x") { totalCount } } scopes } }'],
   ["an error leaves the rest", "query($id: ID!) { a: cluster(id: $id) { number } b: cluster(id: $id) { taskGroups(first: 0) { totalCount } } c: cluster(id: $id) { state } }"],
   ["an error in an item of a list", cluster("errors(first: 1) { nodes { key cluster { errors(first: -1) { totalCount } } } }")],
   ["an error below one that may be null", cluster("number errors(first: 1) { nodes { key computation { state errors(first: 1000000) { totalCount } } } }")],
@@ -81,15 +81,33 @@ const requests = [
   ["the roots of the schema", "{ __schema { queryType { name } mutationType { name } subscriptionType { name } } }"],
 ];
 
+// If neither the field nor its ancestors are nullable, an error known before execution is a request
+// error.
+const refused = [
+  ["a page that is too long", "{ viewer { account { clusters(first: 1000000) { totalCount } } scopes } }"],
+  ["the same by a variable", "query($n: Int) { viewer { account { clusters(first: $n) { totalCount } } } }", { n: 0 }],
+  ["a page from both ends", "{ viewer { account { clusters(first: 1, last: 1) { totalCount } } } }"],
+  ["days that end before they begin", '{ viewer { account { usage(from: "2026-11-20", to: "2026-11-19") { threadSeconds } } } }'],
+];
+
+for (const [name, query, variables] of refused) {
+  test(name, async () => {
+    const { text } = await server.ask({ query, variables });
+    const { errors, ...rest } = JSON.parse(text);
+    assert.deepEqual(rest, {});
+    assert.deepEqual(errors.map(({ path, extensions }) => [path, extensions.code]), [[undefined, "BAD_USER_INPUT"]]);
+  });
+}
+
 test("there are enough of them", () => assert.ok(requests.length >= 45));
 
-/** JSON whose numbers are written as JavaScript does: 2.0 and 2 are the same. */
+/** Converts the numbers in JSON to JavaScript's notation: 2.0 and 2 become equal. */
 const withJavaScriptNumbers = (json) =>
   json.replace(/"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g, (token) =>
     token.startsWith('"') ? token : String(Number(token)),
   );
 
-/** What is compared of errors: how they are said is each server's own. */
+/** Returns the parts of errors that are compared: the messages are implementation-specific. */
 const told = (errors = []) =>
   errors.map(({ path, locations, extensions }) => JSON.stringify([path, locations, extensions.code])).sort();
 

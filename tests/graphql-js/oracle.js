@@ -1,4 +1,4 @@
-// What the reference implementation says of a request: in which phase it is refused, and where.
+// The verdict of the reference implementation on a request: the phase that refuses it, and the position.
 import {
   Lexer,
   Source,
@@ -19,7 +19,7 @@ export const PARSE = "GRAPHQL_PARSE_FAILED";
 export const VALIDATE = "GRAPHQL_VALIDATION_FAILED";
 export const OPERATION = "OPERATION_RESOLUTION_FAILURE";
 export const COERCE = "BAD_USER_INPUT";
-/** None of them refuses it. */
+/** The result if no phase refuses the request. */
 export const VALID = "VALID";
 
 const NUMBER_OF_DAYS = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
@@ -37,7 +37,7 @@ function isDateTime(text) {
   return !!parts && isDate(parts[1]) && parts[2] < 24 && parts[3] < 60 && parts[4] < 60;
 }
 
-/** The schema, its own scalars with the rules of their descriptions. */
+/** Returns the schema; its custom scalars follow the rules in their descriptions. */
 export function schemaWithScalars() {
   const schema = buildSchema(sdl);
   for (const [name, takes] of [
@@ -58,12 +58,15 @@ const schema = schemaWithScalars();
 
 const place = ({ line, column }) => `${line}:${column}`;
 
-/** Where a node begins, the one it lies in, and those in it: servers differ in which of them they name. */
+/**
+ * Returns the start of each node, its parent and its children: servers differ in which of them they
+ * name.
+ */
 function placesOf(nodes, document) {
   const around = new Set();
   visit(document, {
     enter(node, _key, holder, _path, ancestors) {
-      // Some are held by a list that their parent has.
+      // Some nodes are in a list of their parent.
       const parent = holder?.kind ? holder : ancestors.at(-1);
       if (nodes.includes(node) || nodes.includes(parent)) around.add(node);
       if (nodes.includes(node) && parent) around.add(parent);
@@ -72,7 +75,7 @@ function placesOf(nodes, document) {
   return [...around].map((node) => place(getLocation(node.loc.source, node.loc.start)));
 }
 
-/** Where a text is no GraphQL, and where the token begins that this place lies in. */
+/** Returns the position of a syntax error, and the start of the token that contains it. */
 function placesIn(query, error) {
   const found = error.locations.map(place);
   const lexer = new Lexer(new Source(query));
@@ -85,7 +88,7 @@ function placesIn(query, error) {
   return found;
 }
 
-/** The phase that refuses a request, and the places its errors may name, as `line:column`. */
+/** Returns the phase that refuses a request, and the positions its errors may name, as `line:column`. */
 export function judge({ query, variables, operationName }) {
   let document;
   try {

@@ -1,4 +1,4 @@
-// Two clusters, as their schedulers would report them.
+// Two clusters, as reported by their schedulers.
 
 const STARTED_AT = 1_795_172_400;
 
@@ -62,7 +62,7 @@ const report = (scheduler, sections) => ({
   ...sections,
 });
 
-/** One with computations, task groups, errors and events, and one that did nothing. */
+/** The reports of a cluster with computations, task groups, errors and events, and of an empty one. */
 export const reports = [
   report("Scheduler-1", {
     computations: [computation(1, 11, 12), computation(2, 13), computation(3)],

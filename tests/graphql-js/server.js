@@ -1,4 +1,4 @@
-// The server program on a store of its own, as an operator would start it, and one account's token.
+// The server program on a separate store, started as by an operator, and one account's token.
 import { spawn } from "node:child_process";
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -9,10 +9,10 @@ import { fileURLToPath } from "node:url";
 const root = fileURLToPath(new URL("../../", import.meta.url));
 const program = process.env.GALVO_BIN ?? join(root, "target/debug/galvo");
 
-/** The committed schema, which a test of the server compares with what is served. */
+/** The committed schema, which a test of the server compares with the served one. */
 export const sdl = await readFile(join(root, "schema.graphql"), "utf8");
 
-/** Starts a server, with further arguments and variables if there are any. It has to be stopped. */
+/** Starts a server, with optional further arguments and variables. The caller has to stop it. */
 export async function start({ more = [], variables = {}, listen = "127.0.0.1:0" } = {}) {
   const directory = await mkdtemp(join(tmpdir(), "galvo-graphql-js-"));
   const inherited = Object.entries(process.env).filter(([name]) => !name.startsWith("GALVO_"));
@@ -28,7 +28,7 @@ export async function start({ more = [], variables = {}, listen = "127.0.0.1:0" 
     ].flat(),
     { env: environment, stdio: ["ignore", "pipe", "inherit"] },
   );
-  // Also when a test ends this process before it comes to `stop`.
+  // Also if a test ends this process before it calls `stop`.
   process.on("exit", () => child.kill("SIGKILL"));
   const ended = new Promise((resolve, reject) => child.on("error", reject).on("exit", resolve));
   const server = { url: undefined, token: undefined };
@@ -38,10 +38,10 @@ export async function start({ more = [], variables = {}, listen = "127.0.0.1:0" 
     if (server.url && server.token) break;
   }
   if (!server.token) throw new Error(`${program} did not start: ${await ended}`);
-  // Nobody has to read what else it says.
+  // The remaining output is not needed.
   child.stdout.resume();
 
-  /** `fetch` with the token. */
+  /** Calls `fetch` with the token. */
   const authorized = (url, options = {}) => {
     const headers = new Headers(options.headers);
     headers.set("authorization", `Bearer ${server.token}`);
@@ -65,19 +65,22 @@ export async function start({ more = [], variables = {}, listen = "127.0.0.1:0" 
       if (status !== 0) throw new Error(`${words.join(" ")} ended with ${status}`);
     },
     authorized,
-    /** The status and text of what is answered in the media type that tells refusals by their status. */
+    /**
+     * Returns the status and text of an answer in the media type that expresses refusals by the
+     * status.
+     */
     async ask(parameters) {
       const response = await post("/graphql", parameters, { accept: "application/graphql-response+json" });
       return { status: response.status, text: await response.text() };
     },
-    /** The data of an answer without errors. */
+    /** Returns the data of an answer without errors. */
     async data(query, variables = {}) {
       const { text } = await this.ask({ query, variables });
       const { data, errors } = JSON.parse(text);
       if (errors) throw new Error(`${query}: ${text}`);
       return data;
     },
-    /** Sends a report, which has to be taken. */
+    /** Sends a report, which must be accepted. */
     async report(report) {
       const response = await post("/api/v1/reports", report);
       if (response.status !== 200) throw new Error(await response.text());

@@ -1,4 +1,5 @@
-// What the server knows, for the reference implementation to answer from: fetched once, whole, and linked up.
+// The server's data, from which the reference implementation answers: fetched once, complete, and with
+// references resolved.
 import { GraphQLError, execute, getNamedType, parse } from "graphql";
 
 import { schemaWithScalars } from "./oracle.js";
@@ -21,11 +22,12 @@ const WHOLE = `
 
 const wrong = (code) => new GraphQLError(code, { extensions: { code } });
 
-/** The page of a list that the arguments ask for. */
+/** Returns the page of a list that the arguments select. */
 function page(edges, { first, last, after, before }) {
   const sizes = [first, last].filter((size) => size != null);
   if (sizes.length > 1 || sizes.some((size) => size < 1 || size > 100)) throw wrong("BAD_USER_INPUT");
   const at = (cursor) => edges.findIndex((edge) => edge.cursor === cursor);
+  if ([after, before].some((cursor) => cursor != null && at(cursor) < 0)) throw wrong("BAD_USER_INPUT");
   const begin = after == null ? 0 : at(after) + 1;
   const end = before == null ? edges.length : at(before);
   const from = last == null ? begin : Math.max(begin, end - last);
@@ -44,7 +46,7 @@ function page(edges, { first, last, after, before }) {
   };
 }
 
-/** Fetches what the server knows, and returns what answers from it. */
+/** Fetches the server's data; returns the clusters, and a function that answers from the data. */
 export async function world(server) {
   const { viewer } = await server.data(WHOLE);
   const { account } = viewer;
@@ -57,7 +59,7 @@ export async function world(server) {
       byId.set(node.id, Object.assign(node, { cluster }));
     }
   }
-  // What was fetched of nodes that are told elsewhere stands for them.
+  // Nodes that are fetched only by their id are replaced by the complete ones.
   const link = (holder, field) => {
     const value = holder[field];
     if (Array.isArray(value)) holder[field] = value.map(({ id }) => byId.get(id));
@@ -88,7 +90,7 @@ export async function world(server) {
   const fieldResolver = (source, given, _context, { fieldName, parentType, returnType }) => {
     if (source === roots) return roots[fieldName](given);
     const value = source[fieldName];
-    // A page that is sorted or filtered would have to be made by the server's own rules.
+    // A sorted or filtered page would require the server's own rules.
     if (value === undefined) throw new Error(`${parentType}.${fieldName} was not fetched`);
     return getNamedType(returnType).name.endsWith("Connection") ? page(value.edges, given) : value;
   };

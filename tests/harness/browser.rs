@@ -1,4 +1,5 @@
-//! A browser, as far as servers notice: it keeps cookies, follows nothing by itself, and says where its forms come from.
+//! A browser as servers see it: it keeps cookies, does not follow redirects, and sends the origin of its
+//! forms.
 
 use std::{
     collections::BTreeMap,
@@ -17,17 +18,17 @@ pub struct Browser {
     cookies: Mutex<BTreeMap<String, String>>,
 }
 
-/// What a browser was answered.
+/// A response to a browser.
 pub struct Page {
-    /// Its status.
+    /// The status.
     pub status: StatusCode,
-    /// Where it sends the browser.
+    /// The address it redirects to.
     pub location: Option<String>,
-    /// The lines that set cookies.
+    /// The `Set-Cookie` headers.
     pub set_cookies: Vec<String>,
-    /// Its headers.
+    /// The headers.
     pub headers: header::HeaderMap,
-    /// Its HTML.
+    /// The HTML.
     pub html: String,
 }
 
@@ -62,14 +63,14 @@ impl Browser {
         Self::at(&app.url(""), Ipv4Addr::LOCALHOST.into())
     }
 
-    /// A browser that opens a server from an address of this machine.
+    /// A browser that connects to a server from an address of this machine.
     #[must_use]
     pub fn at(server: &str, from: IpAddr) -> Self {
         let client = Client::builder().redirect(Policy::none()).local_address(from).build().unwrap();
         Self { client, address: server.to_owned(), cookies: Mutex::default() }
     }
 
-    /// A request with the cookies and nothing else that a browser sends.
+    /// A request with the cookies, and without the other headers that a browser sends.
     pub fn request(&self, method: Method, path: &str) -> RequestBuilder {
         let request = self.client.request(method, format!("{}{path}", self.address));
         let cookies = self.cookies.lock().unwrap();
@@ -85,12 +86,17 @@ impl Browser {
         self.keep(self.request(Method::GET, path).send().await.unwrap()).await
     }
 
-    /// Sends a form of a page of the server.
+    /// Sends a custom request, and keeps the cookies of the response.
+    pub async fn take(&self, request: RequestBuilder) -> Page {
+        self.keep(request.send().await.unwrap()).await
+    }
+
+    /// Sends a form from a page of the server.
     pub async fn submit(&self, path: &str, fields: &[(&str, &str)]) -> Page {
         self.submit_from(&self.address, path, fields).await
     }
 
-    /// Sends a form of a page of any server.
+    /// Sends a form from a page of any server.
     pub async fn submit_from(&self, origin: &str, path: &str, fields: &[(&str, &str)]) -> Page {
         let mut form = form_urlencoded::Serializer::new(String::new());
         form.extend_pairs(fields);
@@ -102,7 +108,7 @@ impl Browser {
         self.keep(request.send().await.unwrap()).await
     }
 
-    /// Signs in, which has to work.
+    /// Signs in, which must succeed.
     pub async fn sign_in(&self, name: &str, password: &str) {
         let page = self.submit("/sign-in", &[("username", name), ("password", password)]).await;
         assert_eq!(
@@ -113,20 +119,20 @@ impl Browser {
         );
     }
 
-    /// The token of the session.
+    /// The CSRF token of the session.
     pub async fn csrf(&self) -> String {
         let answer = self.request(Method::GET, "/api/v1/session").send().await.unwrap();
         let body: serde_json::Value = answer.json().await.unwrap();
         body["csrf_token"].as_str().unwrap_or_else(|| panic!("{body}")).to_owned()
     }
 
-    /// What a cookie holds.
+    /// The value of a cookie.
     #[must_use]
     pub fn cookie(&self, name: &str) -> Option<String> {
         self.cookies.lock().unwrap().get(name).cloned()
     }
 
-    /// Sets a cookie, as nobody but the user of a browser can.
+    /// Sets a cookie, as only the user of a browser can.
     pub fn set_cookie(&self, name: &str, value: &str) {
         self.cookies.lock().unwrap().insert(name.to_owned(), value.to_owned());
     }

@@ -1,4 +1,4 @@
-//! Who issues JWTs: keys to sign with, and a server that tells the public halves.
+//! An issuer of JWTs: signing keys, and a server that publishes the public halves.
 
 use std::{
     net::SocketAddr,
@@ -10,7 +10,7 @@ use std::{
 };
 
 use galvo::{
-    config::{JwksTiming, JwtConfig},
+    config::{JwksRefresh, JwtConfig},
     domain::claims::ClaimNames,
 };
 use jsonwebtoken::{Algorithm, EncodingKey, Header, encode, jwk::Jwk};
@@ -21,32 +21,32 @@ use tokio::{
     task::JoinSet,
 };
 
-/// Who issues tokens in tests.
+/// The issuer of tokens in tests.
 pub const ISSUER: &str = "https://login.example.com/";
 
-/// For whom.
+/// The audience of these tokens.
 pub const AUDIENCE: &str = "galvo";
 
 /// The secret shared for HS256.
 pub const SHARED_SECRET: &[u8] = b"a secret of thirty-two bytes, or more";
 
-/// A key to sign with.
+/// A signing key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SigningKey {
-    /// What is shared, for HS256.
+    /// The shared secret, for HS256.
     Shared,
-    /// For RS256.
+    /// An RSA key, for RS256.
     Rsa,
-    /// Another one.
+    /// Another RSA key.
     OtherRsa,
-    /// For ES256.
+    /// An EC key, for ES256.
     Ec,
-    /// For EdDSA.
+    /// An Ed25519 key, for EdDSA.
     Ed,
 }
 
 impl SigningKey {
-    /// The algorithm it is for.
+    /// The algorithm of the key.
     #[must_use]
     pub fn algorithm(self) -> Algorithm {
         match self {
@@ -57,7 +57,7 @@ impl SigningKey {
         }
     }
 
-    /// Its public half under a name, as sets of keys hold it.
+    /// Its public half with a key identifier, as in a key set.
     #[must_use]
     pub fn public(self, id: &str) -> Value {
         let mut key = Jwk::from_encoding_key(&self.private(), self.algorithm()).unwrap();
@@ -65,14 +65,14 @@ impl SigningKey {
         serde_json::to_value(key).unwrap()
     }
 
-    /// A token with these claims, which names a key if there is a name.
+    /// A token with these claims, and with a key identifier if given.
     #[must_use]
     pub fn sign(self, id: Option<&str>, claims: &Value) -> String {
         let header = Header { kid: id.map(str::to_owned), ..Header::new(self.algorithm()) };
         self.sign_with(&header, claims)
     }
 
-    /// A token with another head.
+    /// A token with a custom header.
     #[must_use]
     pub fn sign_with(self, header: &Header, claims: &Value) -> String {
         encode(header, claims, &self.private()).unwrap()
@@ -95,13 +95,13 @@ pub fn key_set(keys: &[(SigningKey, &str)]) -> Value {
     json!({ "keys": keys.iter().map(|(key, id)| key.public(id)).collect::<Vec<_>>() })
 }
 
-/// Claims that are good at the time at which servers in tests begin, for five minutes.
+/// Claims that are valid for five minutes from the initial time of servers in tests.
 #[must_use]
 pub fn claims(subject: &str) -> Value {
     json!({ "iss": ISSUER, "aud": AUDIENCE, "sub": subject, "iat": 1_795_176_000, "exp": 1_795_176_300 })
 }
 
-/// Settings by which the issuer's tokens are accepted; keys have to be added.
+/// Settings that accept the issuer's tokens. Keys must be added.
 #[must_use]
 pub fn jwt_config() -> JwtConfig {
     JwtConfig {
@@ -109,8 +109,11 @@ pub fn jwt_config() -> JwtConfig {
         audience: AUDIENCE.to_owned(),
         secret: None,
         jwks: None,
-        // A test that looks for a key that is not there does not wait for the next time.
-        jwks_timing: JwksTiming { every: Duration::from_mins(5), at_most_every: Duration::ZERO },
+        // A test that looks up an unknown key must not wait for the next refresh.
+        jwks_timing: JwksRefresh {
+            refresh_interval: Duration::from_mins(5),
+            min_refresh_interval: Duration::ZERO,
+        },
         claims: ClaimNames { user: "sub".parse().unwrap(), accounts: None, role: None },
         provision: None,
     }
@@ -122,7 +125,7 @@ pub fn shared_jwt_config() -> JwtConfig {
     JwtConfig { secret: Some(SHARED_SECRET.try_into().unwrap()), ..jwt_config() }
 }
 
-/// A server that answers everything with what it was told.
+/// A server that answers every request with a preset response.
 pub struct KeyServer {
     address: SocketAddr,
     answer: Arc<Mutex<(u16, String)>>,
@@ -131,7 +134,7 @@ pub struct KeyServer {
 }
 
 impl KeyServer {
-    /// One that answers with a set of keys.
+    /// Starts a server that answers with a key set.
     pub async fn start(keys: &Value) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -152,25 +155,25 @@ impl KeyServer {
                     "HTTP/1.1 {status} X\r\nConnection: close\r\nLocation: /elsewhere\r\nContent-Length: {}\r\n\r\n",
                     body.len()
                 );
-                // Whoever asked may have heard enough.
+                // The client may have closed the connection already.
                 let _ = stream.write_all(format!("{head}{body}").as_bytes()).await;
             }
         });
         Self { address, answer, asked, _serving: serving }
     }
 
-    /// Its address.
+    /// The URL of the key set.
     #[must_use]
     pub fn url(&self) -> String {
         format!("http://{}/keys", self.address)
     }
 
-    /// Answers so from now on.
+    /// Sets the response from now on.
     pub fn answer(&self, status: u16, body: impl Into<String>) {
         *self.answer.lock().unwrap() = (status, body.into());
     }
 
-    /// How often it was asked.
+    /// The number of requests received.
     #[must_use]
     pub fn asked(&self) -> usize {
         self.asked.load(Ordering::SeqCst)

@@ -1,4 +1,4 @@
-//! The system under test and those who use it, as tests speak of them.
+//! The system under test and its users, in the vocabulary of tests.
 #![expect(
     clippy::missing_panics_doc,
     clippy::unwrap_used,
@@ -7,22 +7,29 @@
 
 mod app;
 mod browser;
+mod dashboard;
 mod database;
 mod hostile;
 mod issuer;
 mod program;
+mod proxy;
 mod receiver;
 mod report;
 mod socket;
 
 pub use app::{Member, TestApp};
 pub use browser::{Browser, Page};
-pub use database::{Database, Outage};
+pub use dashboard::{
+    DOCUMENT as DASHBOARD_DOCUMENT, DOCUMENT_HASH as DASHBOARD_DOCUMENT_HASH, DashboardBuild,
+    PAGE as DASHBOARD_PAGE, SCRIPT as DASHBOARD_SCRIPT,
+};
+pub use database::{Database, Outage, numbers};
 pub use hostile::{HostileRequest, hostile_requests};
 pub use issuer::{
     AUDIENCE, ISSUER, KeyServer, SHARED_SECRET, SigningKey, claims, jwt_config, key_set, shared_jwt_config,
 };
 pub use program::Program;
+pub use proxy::{Prefix, PrefixProxy};
 pub use receiver::{Answer, Mail, MailReceiver, Received, WebhookReceiver};
 pub use report::{
     ReportBuilder, STARTED_AT, code, code_frame, computation, error, event, log_line, profile, sample, span,

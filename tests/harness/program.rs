@@ -8,13 +8,13 @@ use tokio::{
     process::{Child, ChildStdout, Command},
 };
 
-/// A key for servers on PostgreSQL, which make none themselves.
+/// A key for servers on PostgreSQL, which do not generate one.
 const SECRET_KEY: &str = "dGhpcyBpcyBhIGtleSBmb3IgdGVzdHMsIG5vIG1vcmU";
 
-/// A server in a process of its own. It is killed when dropped.
+/// A server in a separate process, which is killed on drop.
 pub struct Program {
     child: Child,
-    /// What it prints, after the line that says where it listens.
+    /// The output after the line with the listening address.
     pub output: Lines<BufReader<ChildStdout>>,
     address: String,
 }
@@ -38,7 +38,7 @@ impl Program {
         command
     }
 
-    /// Runs a command to its end: its exit status, standard output and standard error.
+    /// Runs a command to its end, and returns its exit status, standard output and standard error.
     pub async fn run(arguments: &[&str]) -> (Option<i32>, String, String) {
         let output = Self::command(arguments).output().await.unwrap();
         let text = |bytes| String::from_utf8(bytes).unwrap();
@@ -56,7 +56,7 @@ impl Program {
         Self::spawn(command.stderr(Stdio::inherit())).await
     }
 
-    /// Serves as a command says.
+    /// Starts a server with a prepared command.
     pub async fn spawn(command: &mut Command) -> Self {
         let mut child = command.spawn().unwrap();
         let mut output = BufReader::new(child.stdout.take().unwrap()).lines();
@@ -65,7 +65,7 @@ impl Program {
         Self { child, output, address }
     }
 
-    /// The token it prints where its store was empty.
+    /// The token that the server prints if its store was empty.
     pub async fn bootstrap_token(&mut self) -> String {
         loop {
             let line = self.output.next_line().await.unwrap().expect("it prints a token");
@@ -75,25 +75,25 @@ impl Program {
         }
     }
 
-    /// The address of a path.
+    /// The URL of a path.
     #[must_use]
     pub fn url(&self, path: &str) -> String {
         format!("{}{path}", self.address)
     }
 
-    /// Where it listens, as `--listen` takes it.
+    /// The listening address, as `--listen` takes it.
     #[must_use]
     pub fn listen(&self) -> &str {
         self.address.strip_prefix("http://").unwrap()
     }
 
-    /// Memory of the process that is its own or shared, in bytes.
+    /// The resident memory of the process, in bytes.
     #[must_use]
     pub fn resident_bytes(&self) -> u64 {
         self.memory("VmRSS:")
     }
 
-    /// The most it ever had.
+    /// The peak resident memory of the process, in bytes.
     #[must_use]
     pub fn peak_bytes(&self) -> u64 {
         self.memory("VmHWM:")
@@ -112,12 +112,12 @@ impl Program {
         Client::new()
     }
 
-    /// Ends it as a power cut would.
+    /// Kills it, like a power failure.
     pub async fn kill(mut self) {
         self.child.kill().await.unwrap();
     }
 
-    /// Asks it to end, and waits for its exit status.
+    /// Requests its end, and waits for its exit status.
     pub async fn terminate(mut self) -> Option<i32> {
         let pid = self.child.id().unwrap().to_string();
         assert!(Command::new("kill").args(["-TERM", &pid]).status().await.unwrap().success());
@@ -125,7 +125,7 @@ impl Program {
     }
 }
 
-/// Cargo puts the program beside the directory the test is in.
+/// Cargo puts the program in the parent of the test's directory.
 fn executable() -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let program = test.parent().and_then(std::path::Path::parent).unwrap().join("galvo");

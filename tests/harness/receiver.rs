@@ -1,4 +1,4 @@
-//! Those whom the server tells of alerts and traces: one that takes HTTP requests, and one that takes e-mails.
+//! Receivers of alerts and traces: an HTTP server and a mail server.
 
 use std::{
     collections::VecDeque,
@@ -14,7 +14,7 @@ use tokio::{
     task::JoinSet,
 };
 
-/// A request as it came.
+/// A received request.
 #[derive(Clone, Debug)]
 pub struct Received {
     /// The method and path.
@@ -45,16 +45,16 @@ impl Received {
     }
 }
 
-/// How requests are answered.
+/// The response to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// With a status.
+    /// A response with this status.
     Status(u16),
-    /// Not at all.
+    /// No response.
     Silence,
 }
 
-/// A server that takes HTTP requests and keeps them.
+/// A server that accepts HTTP requests and stores them.
 pub struct WebhookReceiver {
     address: SocketAddr,
     received: Arc<Mutex<Vec<Received>>>,
@@ -64,7 +64,7 @@ pub struct WebhookReceiver {
 }
 
 impl WebhookReceiver {
-    /// One that answers everything with 204.
+    /// Starts one that answers every request with 204.
     pub async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -87,7 +87,7 @@ impl WebhookReceiver {
                             let text = format!(
                                 "HTTP/1.1 {status} X\r\nConnection: close\r\nLocation: /elsewhere\r\nContent-Length: 0\r\n\r\n"
                             );
-                            // Whoever asked may have heard enough.
+                            // The client may have closed the connection already.
                             let _ = stream.write_all(text.as_bytes()).await;
                         }
                         Answer::Silence => std::future::pending().await,
@@ -98,30 +98,30 @@ impl WebhookReceiver {
         Self { address, received, answers, heard, _accepting: accepting }
     }
 
-    /// Where it is, without a path.
+    /// Its origin, without a path.
     #[must_use]
     pub fn origin(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// An address to send requests to.
+    /// A URL to send requests to.
     #[must_use]
     pub fn url(&self) -> String {
         format!("{}/hook/secret-path", self.origin())
     }
 
-    /// Answers the next requests so, and those after them with 204.
+    /// Sets the responses to the next requests. Later ones are answered with 204.
     pub fn answer(&self, answers: &[Answer]) {
         *self.answers.lock().unwrap() = answers.iter().copied().collect();
     }
 
-    /// What came until now, in its order.
+    /// All requests so far, in order.
     #[must_use]
     pub fn received(&self) -> Vec<Received> {
         self.received.lock().unwrap().clone()
     }
 
-    /// Waits until so many requests came.
+    /// Waits until `count` requests have arrived.
     pub async fn wait_for(&self, count: usize) {
         loop {
             let heard = self.heard.notified();
@@ -153,16 +153,16 @@ async fn read_request(mut stream: TcpStream) -> Option<(Received, TcpStream)> {
     Some((Received { target, headers, body }, stream))
 }
 
-/// An e-mail as it came.
+/// A received mail.
 #[derive(Clone, Debug)]
 pub struct Mail {
-    /// What came as its sender and receivers.
+    /// The sender and the recipients of the envelope.
     pub envelope: Vec<String>,
     /// The headers and the text.
     pub data: String,
 }
 
-/// A server that takes e-mails and keeps them, by RFC 5321.
+/// A server that accepts mails and stores them, by RFC 5321.
 pub struct MailReceiver {
     address: SocketAddr,
     received: Arc<Mutex<Vec<Mail>>>,
@@ -171,7 +171,7 @@ pub struct MailReceiver {
 }
 
 impl MailReceiver {
-    /// One that takes everything.
+    /// Starts one that accepts every mail.
     pub async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -181,25 +181,25 @@ impl MailReceiver {
         accepting.spawn(async move {
             loop {
                 let (stream, _) = listener.accept().await.unwrap();
-                // One that breaks off has heard enough.
+                // A client may disconnect early.
                 let _ = converse(stream, &state.0, &state.1).await;
             }
         });
         Self { address, received, refusals, _accepting: accepting }
     }
 
-    /// Where it is, as settings take it.
+    /// Its URL, as the settings take it.
     #[must_use]
     pub fn url(&self) -> String {
         format!("smtp://{}", self.address)
     }
 
-    /// Refuses so many e-mails for a while.
+    /// Rejects the next `count` mails temporarily.
     pub fn refuse(&self, count: u32) {
         *self.refusals.lock().unwrap() = count;
     }
 
-    /// What came until now, in its order.
+    /// All mails so far, in order.
     #[must_use]
     pub fn received(&self) -> Vec<Mail> {
         self.received.lock().unwrap().clone()

@@ -1,12 +1,12 @@
-//! Reports as a scheduler would send them, small enough to be read.
+//! Reports as a scheduler would send them, but small enough to read.
 
-use galvo::domain::bounded::Digest;
+use galvo::domain::validated::Digest;
 use serde_json::{Value, json};
 
-/// When all schedulers of the tests started: 2026-11-20T11:00:00Z.
+/// The start time of all schedulers in tests: 2026-11-20T11:00:00Z.
 pub const STARTED_AT: f64 = 1_795_172_400.0;
 
-/// A UUID that is its number.
+/// A UUID with this numeric value.
 #[must_use]
 pub fn uuid(number: u128) -> String {
     uuid::Uuid::from_u128(number).to_string()
@@ -17,7 +17,7 @@ pub fn uuid(number: u128) -> String {
 pub struct ReportBuilder(Value);
 
 impl ReportBuilder {
-    /// A report of a scheduler that does nothing.
+    /// A report of an idle scheduler.
     #[must_use]
     pub fn new(scheduler_id: &str, sequence: i64) -> Self {
         #[expect(clippy::cast_precision_loss, reason = "tests have few reports")]
@@ -88,8 +88,8 @@ pub fn task_group(number: u128, prefix: &str, tasks: i64) -> Value {
     })
 }
 
-/// What a cluster used in an hour of 2026-11-20, given as hours since its midnight: `threads` threads all the time,
-/// of which one computed. Fine metrics tell where its time went.
+/// The usage in an hour of 2026-11-20, given as hours since its midnight: `threads` threads all the
+/// time, of which one computed. Fine metrics show where its time went.
 #[must_use]
 pub fn usage(hour: i64, threads: i64) -> Value {
     json!({
@@ -116,7 +116,7 @@ pub fn error(number: u128, task_group: u128, computation: u128) -> Value {
     })
 }
 
-/// A worker that is there.
+/// A live worker.
 #[must_use]
 pub fn worker(number: u128) -> Value {
     json!({
@@ -126,7 +126,7 @@ pub fn worker(number: u128) -> Value {
     })
 }
 
-/// What was measured of the cluster or a worker, so many milliseconds after the start.
+/// A sample of the cluster or a worker, this many milliseconds after the start.
 #[must_use]
 pub fn sample(worker: Option<u128>, milliseconds: i64, metrics: impl Into<Value>) -> Value {
     #[expect(clippy::cast_precision_loss, reason = "tests are short")]
@@ -134,7 +134,7 @@ pub fn sample(worker: Option<u128>, milliseconds: i64, metrics: impl Into<Value>
     json!({ "worker_id": worker.map(uuid), "at": at, "metrics": metrics.into() })
 }
 
-/// A span, with times in seconds after the scheduler's start. One that did not stop is not done.
+/// A span, with times in seconds after the scheduler's start. Without a stop time it is not done.
 #[must_use]
 pub fn span(number: u128, parent: Option<u128>, path: &[&str], enqueued: f64, stopped: Option<f64>) -> Value {
     json!({
@@ -145,7 +145,7 @@ pub fn span(number: u128, parent: Option<u128>, path: &[&str], enqueued: f64, st
     })
 }
 
-/// Since when, in seconds after the scheduler's start, the cluster has had how many threads.
+/// A change in the number of threads, in seconds after the scheduler's start.
 #[must_use]
 pub fn threads(at: f64, threads: i64) -> Value {
     json!({ "at": STARTED_AT + at, "threads": threads })
@@ -163,7 +163,7 @@ pub fn code_frame(text: &str, line: i64, relative_line: i64) -> Value {
     json!({ "hash": Digest::of(text).as_str(), "file": "/home/ada/etl.py", "line": line, "relative_line": relative_line })
 }
 
-/// A window of a profile, ten seconds long, with times in seconds after the scheduler's start.
+/// A profile window of ten seconds, with times in seconds after the scheduler's start.
 #[must_use]
 pub fn profile(number: u128, started: f64, samples: i64, frames: &Value, nodes: &Value) -> Value {
     json!({
@@ -172,7 +172,7 @@ pub fn profile(number: u128, started: f64, samples: i64, frames: &Value, nodes: 
     })
 }
 
-/// An event; those with higher numbers happened later.
+/// An event. Higher numbers happened later.
 #[must_use]
 pub fn event(number: u32, topic: &str, data: impl Into<Value>) -> Value {
     json!({
@@ -180,7 +180,7 @@ pub fn event(number: u32, topic: &str, data: impl Into<Value>) -> Value {
     })
 }
 
-/// A line of the scheduler's log; those with higher numbers were written later.
+/// A line of the scheduler's log. Higher numbers were written later.
 #[must_use]
 pub fn log_line(number: u32, message: &str) -> Value {
     json!({

@@ -1,4 +1,4 @@
-//! A WebSocket as a test holds it: it says what it is told to say and shows what it hears.
+//! A WebSocket client for tests: it sends what a test specifies and returns what arrives.
 
 use std::time::Duration;
 
@@ -16,56 +16,42 @@ use tokio_tungstenite::{
 
 use crate::{Member, TestApp};
 
-/// How long is waited for what has to come.
+/// The timeout for an expected message.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A WebSocket.
 pub struct Socket {
     stream: WebSocketStream<TcpStream>,
-    /// What was chosen of what it offered.
+    /// The subprotocol that the server chose.
     pub protocol: Option<String>,
 }
 
-/// What comes by a socket, apart from the pings and pongs of WebSockets themselves.
+/// The next item from a socket, except for the pings and pongs of WebSocket itself.
 #[derive(Debug, PartialEq)]
 pub enum Heard {
     /// A message of the protocol.
     Message(Value),
-    /// The end, with its code and reason.
+    /// A close frame, with its code and reason.
     Closed(u16, String),
-    /// The end without a word.
+    /// The end of the connection without a close frame.
     Gone,
 }
 
 impl TestApp {
-    /// Opens a socket with these headers, or returns the status with which that is refused.
+    /// Opens a socket with these headers.
     ///
     /// # Errors
-    /// The status.
+    /// Returns the HTTP status if the server refuses the upgrade.
     pub async fn socket_with(&self, headers: &[(&str, &str)]) -> Result<Socket, u16> {
-        let address = self.url("/graphql").replacen("http", "ws", 1);
-        let mut request = address.into_client_request().unwrap();
-        for (name, value) in headers {
-            let name: HeaderName = name.parse().unwrap();
-            request.headers_mut().append(name, HeaderValue::from_str(value).unwrap());
-        }
-        let stream = TcpStream::connect(self.url("").strip_prefix("http://").unwrap()).await.unwrap();
-        match client_async(request, stream).await {
-            Ok((stream, response)) => {
-                let protocol = response.headers().get("sec-websocket-protocol");
-                Ok(Socket { stream, protocol: protocol.map(|name| name.to_str().unwrap().to_owned()) })
-            }
-            Err(Error::Http(response)) => Err(response.status().as_u16()),
-            Err(error) => panic!("{error}"),
-        }
+        Socket::open(&self.url("/graphql"), headers).await
     }
 
-    /// Opens a socket of today's protocol that shows nothing of who it is.
+    /// Opens a socket of the current protocol without credentials.
     pub async fn socket(&self) -> Socket {
         self.socket_with(&[("Sec-WebSocket-Protocol", "graphql-transport-ws")]).await.unwrap()
     }
 
-    /// Opens a socket with which a member has signed in.
+    /// Opens a socket that is authenticated as a member.
     pub async fn socket_of(&self, member: &Member) -> Socket {
         let mut socket = self.socket().await;
         let payload = json!({ "Authorization": format!("Bearer {}", member.secret()) });
@@ -76,28 +62,49 @@ impl TestApp {
 }
 
 impl Socket {
-    /// Says something.
+    /// Opens a socket at an address that begins with `http:`.
+    ///
+    /// # Errors
+    /// Returns the HTTP status if the server refuses the upgrade.
+    pub async fn open(address: &str, headers: &[(&str, &str)]) -> Result<Self, u16> {
+        let mut request = address.replacen("http", "ws", 1).into_client_request().unwrap();
+        for (name, value) in headers {
+            let name: HeaderName = name.parse().unwrap();
+            request.headers_mut().append(name, HeaderValue::from_str(value).unwrap());
+        }
+        let stream = TcpStream::connect(request.uri().authority().unwrap().as_str()).await.unwrap();
+        match client_async(request, stream).await {
+            Ok((stream, response)) => {
+                let protocol = response.headers().get("sec-websocket-protocol");
+                Ok(Self { stream, protocol: protocol.map(|name| name.to_str().unwrap().to_owned()) })
+            }
+            Err(Error::Http(response)) => Err(response.status().as_u16()),
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// Sends a message of the protocol.
     pub async fn say(&mut self, message: &Value) {
         self.send(Message::text(message.to_string())).await;
     }
 
-    /// Sends a frame. What becomes of it shows by what comes back.
+    /// Sends a frame. Errors are ignored; the next frame received shows the effect.
     pub async fn send(&mut self, message: Message) {
         let _ = self.stream.send(message).await;
     }
 
-    /// Asks for an operation.
+    /// Starts an operation.
     pub async fn ask(&mut self, id: &str, query: &str, variables: Value) {
         let payload = json!({ "query": query, "variables": variables });
         self.say(&json!({ "type": "subscribe", "id": id, "payload": payload })).await;
     }
 
-    /// What comes next.
+    /// Returns the next item, and fails after the timeout.
     pub async fn hear(&mut self) -> Heard {
         self.hear_within(PATIENCE).await.expect("something comes")
     }
 
-    /// What comes next, if it comes so soon.
+    /// Returns the next item, or `None` after `patience`.
     pub async fn hear_within(&mut self, patience: Duration) -> Option<Heard> {
         let heard = async {
             loop {
@@ -117,7 +124,7 @@ impl Socket {
         timeout(patience, heard).await.ok()
     }
 
-    /// The next message, which is one of the protocol.
+    /// Returns the next item, which must be a message of the protocol.
     pub async fn message(&mut self) -> Value {
         match self.hear().await {
             Heard::Message(message) => message,
@@ -125,7 +132,7 @@ impl Socket {
         }
     }
 
-    /// The code with which it ends, whatever comes before.
+    /// Returns the close code, ignoring earlier messages.
     pub async fn close_code(&mut self) -> u16 {
         loop {
             match self.hear().await {
@@ -136,7 +143,7 @@ impl Socket {
         }
     }
 
-    /// The next frame of any kind.
+    /// Returns the next frame of any kind.
     pub async fn frame(&mut self) -> Option<Message> {
         timeout(PATIENCE, self.stream.next()).await.expect("something comes").and_then(Result::ok)
     }

@@ -1,10 +1,10 @@
-//! What accounts want to be told of: rules, messages, and receivers that do not always answer.
+//! Alerts: rules, messages, and unreliable receivers.
 
 use std::{collections::BTreeSet, fs, path::Path, process::Stdio};
 
 use chrono::{DateTime, TimeDelta, Utc};
 use entity::api_token::Scope;
-use galvo::{config::SmtpConfig, key_ring::KeySource, seal::Keys};
+use galvo::{config::SmtpConfig, encryption::Keys, key_ring::KeySource};
 use harness::{
     Answer, Database, MailReceiver, Member, Program, Received, ReportBuilder, TestApp, WebhookReceiver,
     error, sample, usage,
@@ -32,7 +32,7 @@ async fn start() -> TestApp {
     TestApp::start_with(|serve| serve.alerts.private_targets = true).await
 }
 
-/// Makes a rule; its identifier and secret.
+/// Creates a rule, and returns its identifier and secret.
 async fn rule(member: &Member, input: Value) -> (String, String) {
     let mut made = member.query(CREATE, json!({ "input": input })).await["result"].take();
     assert_eq!(made["userErrors"], json!([]), "{input}");
@@ -51,7 +51,7 @@ async fn alerts(member: &Member) -> Value {
     member.query(ALERTS, json!({})).await["viewer"]["account"]["alerts"]["nodes"].take()
 }
 
-/// The states and texts of what a request tells.
+/// The states and texts in a request.
 fn told(request: &Received) -> Vec<(String, String)> {
     let body = request.json();
     let text = |value: &Value| value.as_str().unwrap().to_owned();
@@ -59,7 +59,7 @@ fn told(request: &Received) -> Vec<(String, String)> {
     alerts.map(|alert| (text(&alert["state"]), text(&alert["text"]))).collect()
 }
 
-/// A report of a cluster whose memory is used to so many hundredths.
+/// A report of a cluster with this percentage of its memory in use.
 fn memory(name: &str, sequence: i64, used: i64) -> Value {
     let samples = (0..5).map(|back| {
         let metrics = json!({ "memory_process_bytes": used, "memory_limit_bytes": 100 });
@@ -123,7 +123,7 @@ async fn a_flag_is_told_when_it_comes_and_when_it_goes_and_not_in_between() {
     assert_eq!(requests[1].json()["alerts"][0]["id"], id, "it is the same alert");
     assert_ne!(requests[1].header("idempotency-key"), key);
 
-    // It comes again within the rest of an hour: nothing is said until that is over.
+    // The flag is raised again within the hour's cooldown, so no message is sent until that is over.
     app.set_clock("2026-11-20T12:10:00Z");
     ada.reported(&memory("etl", 700, 95)).await;
     app.run_jobs().await;
@@ -132,7 +132,7 @@ async fn a_flag_is_told_when_it_comes_and_when_it_goes_and_not_in_between() {
     ada.reported(&memory("etl", 3_700, 95)).await;
     app.run_jobs().await;
     assert_eq!(receiver.received().len(), 3);
-    // What is muted is over, too.
+    // Muting a flag resolves it, too.
     let mute = "mutation { muteFlag(input: { kind: MEMORY_PRESSURE }) { userErrors { field } } }";
     ada.query(mute, json!({})).await;
     app.run_jobs().await;
@@ -181,7 +181,7 @@ async fn failures_costs_and_idleness_are_told_of_whom_they_are() {
     of_bob["users"] = json!([id("bob")]);
     rule(&ada, of_bob).await;
 
-    // At 5 cents an hour: a and b cost 10 and 20 cents of Ada, c 20 of Bob.
+    // At 5 cents per hour: a and b of Ada cost 10 and 20 cents, c of Bob costs 20.
     for (member, name, errors, threads) in [(&ada, "a", 1_u128, 2), (&ada, "b", 2, 4), (&bob, "c", 3, 4)] {
         let errors: Vec<Value> = (0..errors).map(|number| error(100 + number, 11, 1)).collect();
         let mut report = ReportBuilder::new(name, 100).with("/cluster/name", name).with("/errors", errors);
@@ -225,7 +225,8 @@ async fn failures_costs_and_idleness_are_told_of_whom_they_are() {
     assert_eq!(texts, expected.into());
     assert_eq!(receiver.received().len(), 10, "one message for each rule that has something to tell");
 
-    // An hour later the errors are long ago; the costs are of another day, and are looked at every five minutes.
+    // An hour later the errors are outside the window. The costs belong to another day, and are checked
+    // every five minutes.
     app.set_clock("2026-11-20T12:00:02Z");
     app.run_jobs().await;
     assert_eq!(receiver.received().len(), 10);
@@ -264,13 +265,13 @@ async fn what_does_not_arrive_is_sent_again_under_the_same_key_and_given_up_afte
     let origin = receiver.url().replace("hook/secret-path", "…");
     assert_eq!(made[0]["target"], origin, "the path may be a secret");
     assert_eq!((&made[0]["event"], &made[0]["state"]), (&json!("TEST"), &json!("PENDING")));
-    // A redirection is not followed; a receiver that says nothing is not waited for.
+    // A redirect is not followed, and an unresponsive receiver times out.
     receiver.answer(&[Answer::Status(500), Answer::Status(302), Answer::Silence]);
     let mut expected = Vec::new();
     for (time, next, error) in [
-        ("12:00:00", Some("12:00:10"), Some("it answers with the status 500 Internal Server Error")),
-        ("12:00:10", Some("12:01:10"), Some("it answers with the status 302 Found")),
-        ("12:01:10", Some("12:06:10"), Some("it does not answer within 5 s")),
+        ("12:00:00", Some("12:00:10"), Some("response with status 500 Internal Server Error")),
+        ("12:00:10", Some("12:01:10"), Some("response with status 302 Found")),
+        ("12:01:10", Some("12:06:10"), Some("no response within 5 s")),
         ("12:06:10", None, None),
     ] {
         app.set_clock(&format!("2026-11-20T{time}Z"));
@@ -322,7 +323,7 @@ async fn what_does_not_arrive_is_sent_again_under_the_same_key_and_given_up_afte
 #[tokio::test]
 async fn a_message_that_was_under_way_when_the_server_was_killed_is_sent_again() {
     let receiver = WebhookReceiver::start().await;
-    let database = Database::empty().await;
+    let database = Database::migrated().await;
     let run = async |arguments: &[&str]| {
         let (status, output, errors) =
             Program::run(&[arguments, &["--database-url", database.url()]].concat()).await;
@@ -358,7 +359,7 @@ async fn a_message_that_was_under_way_when_the_server_was_killed_is_sent_again()
     receiver.answer(&[Answer::Silence]);
     let tested = ask(TEST, json!({ "identifier": made["alertRule"]["identifier"] })).await;
     assert_eq!(tested["data"]["result"]["deliveries"][0]["state"], "PENDING", "{tested}");
-    // It has been sent, and nobody has written down that it was.
+    // The request has been sent, but its delivery is not stored yet.
     receiver.wait_for(1).await;
     server.kill().await;
 
@@ -405,7 +406,7 @@ async fn two_servers_send_a_message_once() {
     app.stop().await;
 }
 
-/// What the documentation tells receivers to do, done.
+/// Verifies a signature as the documentation tells receivers to.
 async fn verified_as_documented(secret: &str, request: &Received) -> bool {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join("docs/alerts.md");
     let text = fs::read_to_string(path).unwrap();
@@ -443,7 +444,7 @@ async fn requests_are_signed_with_a_secret_that_lies_nowhere_in_the_open() {
     assert!(!verified_as_documented(&secret, &forged).await);
     assert!(!verified_as_documented(&format!("{secret}x"), &request).await);
 
-    // A new secret holds at once, and addresses stay when none are given.
+    // A new secret takes effect immediately, and addresses are kept if none are given.
     let change = json!({ "name": "Other", "condition": { "flags": ["IDLE"] } });
     let variables = json!({ "identifier": identifier, "input": change, "new": true });
     let mut changed = ada.query(UPDATE, variables).await["result"].take();
@@ -497,7 +498,7 @@ async fn requests_reach_nobody_but_the_public_unless_the_operator_says() {
     assert_eq!(found.len(), hooks.len());
     for delivery in found {
         let error = delivery["lastError"].as_str().unwrap();
-        assert!(error.contains("it is no public address, or not encrypted"), "{delivery}");
+        assert!(error.contains("the address is not public, or not encrypted"), "{delivery}");
     }
     app.stop().await;
 }
@@ -537,7 +538,7 @@ async fn e_mails_are_sent_until_they_are_taken() {
     }
     app.stop().await;
 
-    // Without a server nothing is tried.
+    // Without a mail server, no delivery is attempted.
     let app = TestApp::start().await;
     let ada = app.account("ada").await;
     let input = json!({ "name": "Test", "condition": condition, "emails": ["ada@example.com"] });
@@ -547,7 +548,7 @@ async fn e_mails_are_sent_until_they_are_taken() {
     let found = deliveries(&ada).await.remove(0);
     assert_eq!(
         (&found["state"], &found["lastError"]),
-        (&json!("FAILED"), &json!("this server sends no e-mails"))
+        (&json!("FAILED"), &json!("no mail server is configured"))
     );
     app.stop().await;
 }
@@ -573,7 +574,7 @@ async fn rules_are_refused_with_every_field_named_and_changed_by_admins_alone() 
                     "INVALID",
                     "must be an address beginning with https://, or http:// where the operator allows it, without a user or password"
                 ],
-                ["emails", "INVALID", "must be an e-mail address, as ada@example.com"]
+                ["emails", "INVALID", "must be an e-mail address, such as ada@example.com"]
             ]),
         ),
         (
@@ -608,7 +609,7 @@ async fn rules_are_refused_with_every_field_named_and_changed_by_admins_alone() 
     let made = ada.query(CREATE, json!({ "input": input })).await["result"].take();
     assert_eq!(
         made["userErrors"],
-        json!([{ "field": "name", "code": "TOO_MANY", "message": "there can be 50 rules at the most" }])
+        json!([{ "field": "name", "code": "TOO_MANY", "message": "an account can have at most 50 rules" }])
     );
 
     let delete = "mutation($identifier: String!) { deleteAlertRule(identifier: $identifier) {

@@ -1,7 +1,10 @@
-//! Answers to questions about clusters: what reports tell, worked out by hand.
+//! Answers to questions about clusters, compared with values computed by hand.
+
+use std::collections::BTreeSet;
 
 use harness::{
-    Member, ReportBuilder, STARTED_AT, TestApp, computation, error, sample, task_group, usage, uuid, worker,
+    Member, ReportBuilder, STARTED_AT, TestApp, computation, error, sample, span, task_group, threads, usage,
+    uuid, worker,
 };
 use serde_json::{Value, json};
 
@@ -13,7 +16,7 @@ fn report(sequence: i64) -> ReportBuilder {
     ReportBuilder::new("Scheduler-1", sequence).with("/sent_at", STARTED_AT + 600.0)
 }
 
-/// One answer of a cluster, and apart from it what it rests on.
+/// One answer of a cluster, and separately its evidence.
 async fn ask(member: &Member, number: i64, question: &str) -> (Value, Vec<Value>) {
     let query =
         format!("query($id: ID!) {{ cluster(id: $id) {{ answers {{ {question} {{ {ANSWER} }} }} }} }}");
@@ -46,7 +49,7 @@ async fn refuse(member: &Member, class: &str) {
     assert_eq!(member.query(set, input).await["setDataPolicy"]["userErrors"], json!([]));
 }
 
-/// A computation that was submitted so many seconds after the start, and took five if it has ended.
+/// A computation submitted this many seconds after the start. If it has ended, it took five seconds.
 fn run(number: u128, started: f64, state: &str) -> Value {
     let mut run = computation(number, &[]);
     run["started_at"] = json!(STARTED_AT + started);
@@ -104,7 +107,7 @@ async fn did_my_computation_finish() {
     assert_eq!(evidence[0]["label"], "Computation of 2026-11-20 11:00:09 UTC, cancelled");
     assert_eq!(evidence[0]["value"], Value::Null);
 
-    // Five at the most, the newest first, with what each took.
+    // At most five, the newest first, with the duration of each.
     let many: Vec<Value> = (10..20_u8).map(|n| run(n.into(), f64::from(n), "erred")).collect();
     ada.reported(&report(9).with("/computations", many).build()).await;
     let (_, evidence) = ask(&ada, number, "finished").await;
@@ -115,13 +118,13 @@ async fn did_my_computation_finish() {
         (&json!("Computation of 2026-11-20 11:00:19 UTC, failed"), &json!(5.0), &json!("seconds"))
     );
 
-    // What was reported in part is not all.
+    // A partial report does not cover all computations.
     let gave_up = ReportBuilder::new("Scheduler-2", 1)
         .with("/computations", json!([run(1, 1.0, "finished")]))
         .with("/dropped", json!({ "computations": 3 }));
     let number = ada.reported(&gave_up.build()).await;
     let headline = "The 1 computation finished. 3 more computations were not reported.";
-    let expected = answer(["GOOD", "ESTIMATED"], headline, Some((1.0, "computations")), Some(1.0));
+    let expected = answer(["UNKNOWN", "ESTIMATED"], headline, Some((1.0, "computations")), Some(1.0));
     assert_eq!(ask(&ada, number, "finished").await.0, expected);
     app.stop().await;
 }
@@ -135,17 +138,18 @@ async fn a_cluster_that_fell_silent_leaves_it_open() {
     app.set_clock("2026-11-20T12:00:45Z");
     assert_eq!(ask(&ada, number, "finished").await.0["verdict"], "NOTICE");
     app.set_clock("2026-11-20T14:05:00Z");
-    let headline = "1 of 1 computations had not finished when the cluster was last heard of, 2 h 5 min ago.";
-    let expected = answer(["UNKNOWN", "MEASURED"], headline, Some((0.0, "computations")), Some(0.0));
+    let headline = "1 of 1 computations had not finished when the cluster was last heard of, 2 h 5 min ago. \
+                    What came after 2026-11-20 11:10:00 UTC is unknown.";
+    let expected = answer(["UNKNOWN", "ESTIMATED"], headline, Some((0.0, "computations")), Some(0.0));
     assert_eq!(ask(&ada, number, "finished").await.0, expected);
-    let headline =
-        "Whether it runs is not known: nothing was heard of it for 2 h 5 min, though it reports every 15 s.";
+    let headline = "Whether it runs is not known: it has not reported for 2 h 5 min, though it reports \
+                    every 15 s. What came after 2026-11-20 11:10:00 UTC is unknown.";
     let expected = answer(["UNKNOWN", "MEASURED"], headline, Some((7_500.0, "seconds")), None);
     assert_eq!(ask(&ada, number, "whyRunning").await, (expected, vec![]));
     app.stop().await;
 }
 
-/// An error whose group is one of its number's.
+/// An error whose group depends on its type.
 fn failure(number: u128, kind: &str, origin: &str) -> Value {
     let mut error = error(number, 1, 1);
     error["type"] = json!(kind);
@@ -183,7 +187,7 @@ async fn did_any_exceptions_occur() {
     ];
     assert_eq!(rows, expected);
 
-    // Workers that died stand beside what Dask says of them; one that was not needed any more does not.
+    // Dead workers are listed next to Dask's errors; workers that were no longer needed are not.
     let ended = |number: u128, end: &str, processing: i64| {
         let mut worker = worker(number);
         worker["ended_at"] = json!(STARTED_AT + 100.0);
@@ -208,7 +212,7 @@ async fn did_any_exceptions_occur() {
     let expected =
         answer(["BAD", "MEASURED"], "1 exception, all of Dask itself.", Some((1.0, "exceptions")), None);
     assert_eq!(ask(&ada, number, "exceptions").await.0, expected);
-    // The scheduler recorded more than it told of.
+    // The scheduler recorded more errors than it reported.
     let lossy = ReportBuilder::new("Scheduler-2", 2).with("/cluster/totals/errors", 3);
     ada.reported(&lossy.build()).await;
     let headline = "At least 1 exception, all of Dask itself. 2 more are not stored.";
@@ -226,13 +230,20 @@ async fn how_much_did_that_cost_me() {
     let headline = "No usage was reported, 0 hours of it, so there is nothing to price.";
     assert_eq!(ask(&ada, number, "cost").await, (answer(none, headline, None, None), vec![]));
 
-    // Four threads for the last hour of the 20th, 3,000 s on the CPU, 600 s waiting, and the rest idle.
+    // Four threads for the last hour of the 20th: 3,000 s on the CPU, 600 s waiting, and the rest idle.
     ada.reported(&report(2).with("/usage", vec![usage(23, 4)]).build()).await;
-    let headline = "No rates are set for its days, so what 4 h 0 min of thread time cost is not known: setCostRate sets them.";
-    let guess = "Days without a rate, if a thread-hour cost 0.05 USD, the server's guess";
+    let guess = "estimated at 0.05 USD per thread-hour, as no rate is set: setCostRate sets one.";
     let hours = |hours: f64| number_of("Thread time, busy or idle", hours, "thread-hours");
-    let evidence = vec![hours(4.0), number_of(guess, 0.2, "USD")];
-    assert_eq!(ask(&ada, number, "cost").await, (answer(none, headline, None, None), evidence));
+    let headline = format!("It cost 0.20 USD, 75 % of it while threads were idle, {guess}");
+    let expected = answer(["UNKNOWN", "ESTIMATED"], &headline, Some((0.2, "USD")), Some(0.75));
+    assert_eq!(ask(&ada, number, "cost").await, (expected, vec![hours(4.0)]));
+    // The amount equals that of the cluster's usage.
+    let usage_costs = async |number: i64| {
+        let query = "query($id: ID!) { cluster(id: $id) { usage { costs { amount currency basis } } } }";
+        ada.query(query, json!({ "id": number.to_string() })).await["cluster"]["usage"]["costs"].clone()
+    };
+    let estimated = |amount: f64| json!({ "amount": amount, "currency": "USD", "basis": "ESTIMATED" });
+    assert_eq!(usage_costs(number).await, json!([estimated(0.2)]));
 
     let set = "mutation($input: CostRateInput!) { setCostRate(input: $input) { userErrors { field } } }";
     let rate = json!({ "validFrom": "2026-11-20", "currency": "EUR", "perThreadHour": 0.12 });
@@ -241,17 +252,31 @@ async fn how_much_did_that_cost_me() {
     let expected = answer(["NOTICE", "ESTIMATED"], headline, Some((0.48, "EUR")), Some(0.75));
     assert_eq!(ask(&ada, number, "cost").await, (expected, vec![hours(4.0)]));
 
-    // A day before the rate is not in the amount, and a release that tells of no idle time has no share.
+    // A day before the rate has a separate amount, and with two amounts there is no value.
     let mut old = usage(0, 2);
-    old.as_object_mut().unwrap().remove("idle_seconds");
     old["hour"] = json!(old["hour"].as_i64().unwrap() - 24);
-    let mut new = usage(23, 1);
-    new.as_object_mut().unwrap().remove("idle_seconds");
-    let other = ReportBuilder::new("Scheduler-2", 1).with("/usage", vec![old, new]);
+    let other = ReportBuilder::new("Scheduler-2", 1).with("/usage", vec![old, usage(23, 1)]);
+    let number = ada.reported(&other.build()).await;
+    let headline =
+        format!("It cost 0.12 EUR by the account's rates, and 0.10 USD on days without a rate, {guess}");
+    let parts = vec![
+        number_of("By the rates in this currency", 0.12, "EUR"),
+        hours(3.0),
+        number_of("Days without a rate, estimated", 0.1, "USD"),
+    ];
+    let expected = answer(["UNKNOWN", "ESTIMATED"], &headline, None, None);
+    assert_eq!(ask(&ada, number, "cost").await, (expected, parts));
+    let by_rates = json!({ "amount": 0.12, "currency": "EUR", "basis": "RATE_CARD" });
+    assert_eq!(usage_costs(number).await, json!([by_rates, estimated(0.1)]));
+
+    // A release that reports no idle time has no share and no verdict.
+    let mut untold = usage(23, 1);
+    untold.as_object_mut().unwrap().remove("idle_seconds");
+    let other = ReportBuilder::new("Scheduler-3", 1).with("/usage", vec![untold]);
     let number = ada.reported(&other.build()).await;
     let headline = "It cost 0.12 EUR by the account's rates.";
     let expected = answer(["UNKNOWN", "ESTIMATED"], headline, Some((0.12, "EUR")), None);
-    assert_eq!(ask(&ada, number, "cost").await, (expected, vec![hours(3.0), number_of(guess, 0.1, "USD")]));
+    assert_eq!(ask(&ada, number, "cost").await, (expected, vec![hours(1.0)]));
     app.stop().await;
 }
 
@@ -273,14 +298,14 @@ async fn what_is_taking_most_of_the_time() {
         vec![number_of("load", 3_000.5, "thread-seconds"), number_of("divide", 599.5, "thread-seconds")];
     assert_eq!(ask(&ada, number, "topTime").await, (expected, functions));
 
-    // The same with three more threads that did nothing, and twice.
+    // The same with three more threads that were idle, and twice.
     ada.reported(&report(3).with("/usage", vec![usage(22, 4), usage(23, 4)]).build()).await;
     let headline = "load takes 1 h 40 min of thread time, 83 % of what was computed; but threads computed only 25 % of the time.";
     let value = Some((6_001.0, "thread-seconds"));
     let expected = answer(["NOTICE", "MEASURED"], headline, value, Some(6_001.0 / 7_200.0));
     assert_eq!(ask(&ada, number, "topTime").await.0, expected);
 
-    // Of more functions than there is room for, those that took longest.
+    // Of more functions than fit, the slowest.
     let mut hour = usage(23, 1);
     let function = |n: i64| json!({ "prefix": format!("f{n}"), "compute_seconds": n, "transfer_seconds": 0, "tasks": 1, "tasks_erred": 0, "bytes": 0 });
     hour["functions"] = (1..=9).map(function).collect();
@@ -370,8 +395,8 @@ async fn why_is_that_cluster_still_running() {
         ada.query("query($id: ID!) { cluster(id: $id) { id } }", json!({ "id": number.to_string() })).await;
     ada.query(stop, json!({ "id": id["cluster"]["id"] })).await;
     let (found, _) = ask(&ada, number, "whyRunning").await;
-    let headline =
-        "It was told to stop, and has not yet done so. It works: 4 tasks are processed by its 0 workers.";
+    let headline = "It was requested to stop, and has not stopped yet. It works: 4 tasks are processed by \
+                    its 0 workers.";
     assert_eq!(found, answer(["NOTICE", "MEASURED"], headline, Some((4.0, "tasks")), None));
     app.stop().await;
 }
@@ -391,7 +416,7 @@ async fn how_much_time_is_lost_to_the_gil_and_to_blocked_event_loops() {
     let headline = "How long event loops were blocked was not measured in the time that was looked at: no sample tells of it.";
     assert_eq!(ask(&ada, number, "eventLoop").await, (answer(none, headline, None, None), vec![]));
 
-    // In 600 seconds, over two chunks: the GIL at 0.25 and 0.5, and ticks of 80 ms.
+    // In 600 seconds, over two chunks: GIL contention of 0.25 and 0.5, and ticks of 80 ms.
     let contention = json!([
         sample(
             None,
@@ -414,7 +439,8 @@ async fn how_much_time_is_lost_to_the_gil_and_to_blocked_event_loops() {
     ];
     let expected = answer(["NOTICE", "MEASURED"], headline, Some((225.0, "seconds")), Some(0.375));
     assert_eq!(ask(&ada, number, "gil").await, (expected, evidence));
-    // A tick every 80 ms that should come every 20 ms: a quarter of the ticks came, and the rest of the time is lost.
+    // A tick every 80 ms instead of every 20 ms: a quarter of the ticks occurred, and the rest of the
+    // time is lost.
     let (found, evidence) = ask(&ada, number, "eventLoop").await;
     let headline = "In the last 10 min the workers' event loops were blocked 75 % of the time: a tick took 80 ms and not 20 ms.";
     assert_eq!(found, answer(["BAD", "MEASURED"], headline, Some((450.0, "seconds")), Some(0.75)));
@@ -426,7 +452,7 @@ async fn how_much_time_is_lost_to_the_gil_and_to_blocked_event_loops() {
     ];
     assert_eq!(evidence, expected);
 
-    // With one thread a worker, nothing waits for the GIL.
+    // With one thread per worker, nothing waits for the GIL.
     let alone = report(1)
         .with("/scheduler_id", "alone")
         .with("/cluster/totals/peak_workers", 3)
@@ -450,7 +476,7 @@ async fn how_much_time_is_lost_to_the_gil_and_to_blocked_event_loops() {
     app.stop().await;
 }
 
-/// What the workers of a cluster measured for no task in particular, and for one span.
+/// The metrics of a cluster's workers outside tasks, and for one span.
 fn metrics(of_none: &Value, of_tasks: &Value) -> Value {
     json!([{ "cells": of_none }, { "span_id": uuid(30), "cells": of_tasks }])
 }
@@ -534,7 +560,7 @@ async fn how_much_time_is_lost_to_spilling() {
     );
     assert_eq!(ask(&ada, number, "spill").await, (expected, vec![]));
 
-    // Only the memory monitor spilled, beside the tasks.
+    // Only the memory monitor spilled, outside tasks.
     let monitor = metrics(
         &json!([
             ["memory-monitor", null, "disk-write", "seconds", 2.5],
@@ -577,7 +603,7 @@ async fn which_functions_hold_threads_without_the_cpu() {
     let expected = answer(["UNKNOWN", "NOT_COLLECTED"], headline, None, None);
     assert_eq!(ask(&ada, number, "cpu").await, (expected, vec![]));
 
-    // 60 of 160 thread-seconds; the second span's `load` counts, too, and spilling does not.
+    // 60 of 160 thread-seconds. The second span's `load` counts, too, and spilling does not.
     let cells = json!([
         { "span_id": uuid(30), "cells": [["execute", "load", "thread-cpu", "seconds", 20], ["execute", "load", "thread-noncpu", "seconds", 40],
             ["execute", "fit", "thread-cpu", "seconds", 70], ["execute", "fit", "thread-noncpu", "seconds", 10],
@@ -649,12 +675,12 @@ async fn what_the_account_refuses_is_not_shown_as_nothing() {
         let expected = answer([verdict, "NOT_COLLECTED"], &headline, None, None);
         assert_eq!(ask(&ada, number, question).await, (expected, vec![]), "{question}");
     }
-    // Usage by the hour is of another class, and tells of 10 bytes.
+    // Hourly usage belongs to another class, and contains 10 bytes.
     let (found, _) = ask(&ada, number, "spill").await;
     let headline = "10 bytes were written to disk beside the tasks, and what that cost them cannot be told.";
     assert_eq!(found, answer(["UNKNOWN", "NOT_ATTRIBUTABLE"], headline, None, None));
 
-    // What the scheduler kept back by itself is told apart from what never was.
+    // Data that the scheduler withheld is distinguished from data that never existed.
     let bob = app.account("bob").await;
     let kept = |withheld: i64| {
         let counts = json!({ "sent": 0, "bytes": 0, "withheld": withheld });
@@ -675,5 +701,323 @@ async fn what_the_account_refuses_is_not_shown_as_nothing() {
     let headline = "At least 1 exception, all of Dask itself. 4 more are not stored.";
     let expected = answer(["BAD", "ESTIMATED"], headline, Some((1.0, "exceptions")), Some(0.25));
     assert_eq!(ask(&bob, number, "exceptions").await.0, expected);
+    app.stop().await;
+}
+
+/// A report, 20 seconds after the start, of a cluster with only good answers.
+fn flawless(scheduler: &str) -> ReportBuilder {
+    let mut hour = usage(11, 1);
+    hour["spilled_bytes"] = json!(0);
+    let measured =
+        json!({ "gil_contention": 0.125, "scheduler_event_loop_seconds": 0.02, "tasks_processing": 3 });
+    let cells = json!([
+        ["execute", "load", "thread-cpu", "seconds", 60],
+        ["execute", "load", "thread-noncpu", "seconds", 8]
+    ]);
+    let network = json!([["gather-dep", null, "network", "seconds", 60]]);
+    let environment = json!({ "id": uuid(1), "python": "3.12", "os": "Linux", "os_release": "6.1", "machine": "x86_64",
+        "packages": { "dask": "2026.1.0" } });
+    ReportBuilder::new(scheduler, 9)
+        .with("/sent_at", STARTED_AT + 20.0)
+        .with("/cluster/name", "nightly")
+        .with("/cluster/workers", 2)
+        .with("/cluster/environment_id", uuid(1))
+        .with("/cluster/totals/tasks", 10)
+        .with("/cluster/totals/tasks_succeeded", 10)
+        .with("/cluster/totals/peak_workers", 2)
+        .with("/cluster/totals/peak_threads", 8)
+        .with("/computations", json!([run(1, 1.0, "finished")]))
+        .with("/environments", json!([environment]))
+        .with("/samples", json!([sample(None, 10_000, measured)]))
+        .with("/usage", json!([hour]))
+        .with("/thread_history", json!([threads(0.0, 8)]))
+        .with("/spans", json!([span(1, None, &["etl"], 0.0, Some(10.0))]))
+        .with("/fine_metrics", json!([{ "cells": network }, { "span_id": uuid(1), "cells": cells }]))
+}
+
+/// All questions in the schema, and every other field that returns an answer.
+async fn questions(member: &Member) -> Vec<String> {
+    let query = "{ __schema { types { name fields { name type { name ofType { name } } } } } }";
+    let schema = member.query(query, json!({})).await;
+    let (mut questions, mut others) = (Vec::new(), BTreeSet::new());
+    for of in schema["__schema"]["types"].as_array().unwrap() {
+        for field in of["fields"].as_array().into_iter().flatten() {
+            if field["type"]["name"] != "Answer" && field["type"]["ofType"]["name"] != "Answer" {
+                continue;
+            }
+            let name = field["name"].as_str().unwrap();
+            if of["name"] == "Answers" {
+                questions.push(name.to_owned());
+            } else {
+                others.insert(format!("{}.{name}", of["name"].as_str().unwrap()));
+            }
+        }
+    }
+    // The test of all questions covers this field, too.
+    assert_eq!(others, BTreeSet::from(["Comparison.verdict".to_owned()]));
+    questions
+}
+
+/// The verdict of a comparison of two clusters.
+async fn compared(member: &Member, base: i64, head: i64) -> Value {
+    let query = format!(
+        "{{ viewer {{ account {{ compare(base: {{ clusterIds: [\"{base}\"] }}, head: {{ clusterIds: [\"{head}\"] }})
+            {{ verdict {{ verdict headline confidence }} }} }} }} }}"
+    );
+    member.query(&query, json!({})).await["viewer"]["account"]["compare"]["verdict"].take()
+}
+
+#[tokio::test]
+#[expect(clippy::too_many_lines, reason = "each case stands with what it expects")]
+async fn no_answer_is_good_and_measured_of_what_is_not_wholly_known() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    let set = "mutation($input: CostRateInput!) { setCostRate(input: $input) { userErrors { field } } }";
+    let rate = json!({ "validFrom": "2026-11-20", "currency": "EUR", "perThreadHour": 0.12 });
+    ada.query(set, json!({ "input": rate })).await;
+    let closed =
+        |report: ReportBuilder| report.with("/final", true).with("/cluster/closed_at", STARTED_AT + 20.0);
+    let earlier = closed(flawless("earlier")).with("/cluster/started_at", STARTED_AT - 60.0);
+    let base = ada.reported(&earlier.build()).await;
+    let number = ada.reported(&flawless("Scheduler-1").build()).await;
+    let questions = questions(&ada).await;
+
+    // All answers are good while it reports, so the later results are not due to missing data.
+    for question in &questions {
+        let (found, _) = ask(&ada, number, question).await;
+        let confidence = if question == "cost" { "ESTIMATED" } else { "MEASURED" };
+        let told = (found["verdict"].as_str().unwrap(), found["confidence"].as_str().unwrap());
+        assert_eq!(told, ("GOOD", confidence), "{question}: {found}");
+        assert!(!found["headline"].as_str().unwrap().contains("unknown"), "{question}: {found}");
+    }
+    let headline = "It spent 1 min of thread time, as much as the first work.";
+    let expected = json!({ "verdict": "GOOD", "confidence": "MEASURED", "headline": headline });
+    assert_eq!(compared(&ada, base, number).await, expected);
+
+    // The cluster stops reporting, first without the server having stored that.
+    app.set_clock("2026-11-20T12:05:00Z");
+    let end = ", up to 2026-11-20 11:00:20 UTC; what came after is unknown.";
+    let sentence = "What came after 2026-11-20 11:00:20 UTC is unknown.";
+    let (unknown, good) = (["UNKNOWN", "ESTIMATED"], ["GOOD", "ESTIMATED"]);
+    let expected = [
+        ("finished", unknown, format!("The 1 computation finished{end}")),
+        ("exceptions", unknown, format!("No exceptions: 0 tasks failed and 10 tasks succeeded{end}")),
+        (
+            "cost",
+            good,
+            format!("It cost 0.12 EUR by the account's rates, 0 % of it while threads were idle{end}"),
+        ),
+        ("topTime", good, format!("load takes 50 min of thread time, 83 % of what was computed{end}")),
+        (
+            "whyRunning",
+            ["UNKNOWN", "MEASURED"],
+            format!(
+                "Whether it runs is not known: it has not reported for 5 min, though it reports every 15 s. \
+                 {sentence}"
+            ),
+        ),
+        ("gil", good, format!("The GIL was busy 12 % of the last 20 s{end}")),
+        (
+            "network",
+            good,
+            format!(
+                "Workers received data for 1 min, beside their tasks: threads were idle 0 % of the time, and it cost no more \
+                 than that{end}"
+            ),
+        ),
+        ("spill", good, format!("No time was lost to spilling, 0 s{end}")),
+        (
+            "eventLoop",
+            good,
+            format!(
+                "In the last 20 s the scheduler's event loop was blocked 0 % of the time: a tick took 20 ms, as it should{end}"
+            ),
+        ),
+        (
+            "cpu",
+            good,
+            format!(
+                "Tasks held threads for 8 s without using the CPU, 12 % of their time, most of it in load{end}"
+            ),
+        ),
+        (
+            "whatChanged",
+            unknown,
+            format!("Nothing that is known of it changed since cluster {base}, 0 changes{end}"),
+        ),
+        ("slower", unknown, format!("It spent 1 min of thread time, as much as cluster {base}{end}")),
+        (
+            "scaling",
+            good,
+            format!(
+                "With 8 threads as before, tasks used the CPU for 75 % of the thread time, and for 75 % in cluster {base}: \
+                 nothing was lost anew, 0 s{end}"
+            ),
+        ),
+    ];
+    let asked: Vec<&str> = expected.iter().map(|(question, ..)| *question).collect();
+    assert_eq!(questions, asked, "a new question needs a line here");
+    for is_lost in [false, true] {
+        if is_lost {
+            assert_eq!(app.run_jobs().await.get("life-cycle.lost"), Some(&1));
+        }
+        for (question, [verdict, confidence], headline) in &expected {
+            let (found, _) = ask(&ada, number, question).await;
+            let expected = (&json!(verdict), &json!(confidence), &json!(headline));
+            assert_eq!((&found["verdict"], &found["confidence"], &found["headline"]), expected);
+        }
+    }
+    let headline = "It spent 1 min of thread time, as much as the first work. The second work is known up to \
+                    2026-11-20 11:00:20 UTC; what came after is unknown.";
+    let expected = json!({ "verdict": "UNKNOWN", "confidence": "ESTIMATED", "headline": headline });
+    assert_eq!(compared(&ada, base, number).await, expected);
+    let headline = format!(
+        "It spent 1 min of thread time, as much as cluster {number}. Cluster {number} is known up to \
+         2026-11-20 11:00:20 UTC; what came after is unknown."
+    );
+    let (found, _) = ask_by(&ada, base, "slower", number).await;
+    assert_eq!((&found["verdict"], &found["headline"]), (&json!("UNKNOWN"), &json!(headline)));
+    app.stop().await;
+}
+
+/// The answer to the same question with a baseline.
+async fn ask_by(member: &Member, number: i64, question: &str, baseline: i64) -> (Value, Value) {
+    let query = format!(
+        "query($id: ID!) {{ cluster(id: $id) {{ answers {{ {question}(baseline: \"{baseline}\") {{ {ANSWER} }} }} }} }}"
+    );
+    let mut data = member.query(&query, json!({ "id": number.to_string() })).await;
+    let mut answer = data["cluster"]["answers"][question].take();
+    let evidence = answer.as_object_mut().unwrap().remove("evidence").unwrap();
+    (answer, evidence)
+}
+
+#[tokio::test]
+#[expect(clippy::too_many_lines, reason = "each case stands with what it expects")]
+async fn answers_say_which_part_of_a_cluster_is_not_known() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    let closed =
+        |report: ReportBuilder| report.with("/final", true).with("/cluster/closed_at", STARTED_AT + 20.0);
+    // Each is compared with a run of the same name.
+    let told = async |name: &str, report: ReportBuilder| {
+        let earlier =
+            closed(flawless(&format!("before {name}"))).with("/cluster/started_at", STARTED_AT - 60.0);
+        ada.reported(&earlier.with("/cluster/name", name).build()).await;
+        ada.reported(&closed(report).with("/cluster/name", name).build()).await
+    };
+    let sections = [
+        "computations",
+        "errors",
+        "environments",
+        "workers",
+        "samples",
+        "spans",
+        "fine_metrics",
+        "thread_history",
+        "usage",
+    ];
+    let dropped: Value = sections.iter().map(|section| ((*section).to_owned(), json!(3))).collect();
+    let lossy = told("lossy", flawless("lossy").with("/dropped", dropped)).await;
+    // Earlier reports went to another store.
+    let late = told("late", flawless("late").with("/base", 8)).await;
+    let file = told("file", flawless("import-7c0e4bd3")).await;
+    let receipt = json!({ "tasks": { "sent": 9, "bytes": 900, "withheld": 1 } });
+    let kept = told("kept", flawless("kept").with("/receipt", receipt)).await;
+    let whole = told("whole", flawless("whole")).await;
+    let label = ask(&ada, lossy, "scaling").await.1[0]["node"]["id"].clone();
+    let query = "query($id: ID!) { node(id: $id) { ... on Cluster { number schedulerId } } }";
+    let found = ada.query(query, json!({ "id": label })).await["node"].take();
+    assert_eq!(found["schedulerId"], "before lossy");
+    let before = found["number"].clone();
+    let scaling = format!(
+        "With 8 threads as before, tasks used the CPU for 75 % of the thread time, and for 75 % in cluster {before}: \
+         nothing was lost anew, 0 s. 3 more sets of fine metrics, 3 more spans and 3 more changes of the threads \
+         were not reported."
+    );
+    for question in questions(&ada).await {
+        let told = async |number: i64| {
+            let (found, _) = ask(&ada, number, &question).await;
+            let is_sure = found["verdict"] == "GOOD" && found["confidence"] == "MEASURED";
+            (is_sure, found["headline"].as_str().unwrap().to_owned())
+        };
+        assert!(question == "cost" || told(whole).await.0, "{question}");
+        // Its closing is known even if nothing else is.
+        if question == "whyRunning" {
+            assert!(told(lossy).await.0 && told(late).await.0);
+        } else {
+            let (is_sure, headline) = told(lossy).await;
+            assert!(!is_sure, "{question}: {headline}");
+            // The answer itself states that no exception is stored.
+            let says = if question == "exceptions" { "not stored" } else { "not reported." };
+            assert!(headline.contains(says), "{question}: {headline}");
+            let (is_sure, headline) = told(late).await;
+            assert!(!is_sure, "{question}: {headline}");
+            let says = "Some of its reports have not arrived, and what they tell is unknown.";
+            assert!(headline.ends_with(says), "{question}: {headline}");
+        }
+        let (is_sure, headline) = told(file).await;
+        assert!(!is_sure, "{question}: {headline}");
+        let says = [
+            "up to 2026-11-20 11:00:20 UTC; what came after is",
+            "What came after 2026-11-20 11:00:20 UTC is",
+        ];
+        assert!(
+            says.iter().any(|says| headline.ends_with(&format!("{says} unknown."))),
+            "{question}: {headline}"
+        );
+    }
+
+    for (number, question, told, headline) in [
+        (
+            lossy,
+            "exceptions",
+            ["BAD", "NOT_COLLECTED"],
+            "3 exceptions were recorded, but not stored, because there were more at once than its scheduler keeps.",
+        ),
+        (
+            lossy,
+            "finished",
+            ["UNKNOWN", "ESTIMATED"],
+            "The 1 computation finished. 3 more computations were not reported.",
+        ),
+        (lossy, "scaling", ["GOOD", "ESTIMATED"], scaling.as_str()),
+        (
+            lossy,
+            "gil",
+            ["GOOD", "ESTIMATED"],
+            "The GIL was busy 12 % of the last 20 s. 3 more samples were not reported.",
+        ),
+        (
+            kept,
+            "finished",
+            ["UNKNOWN", "ESTIMATED"],
+            "The 1 computation finished. Data of the class TASKS was kept back: see the privacy receipt of the cluster.",
+        ),
+        (kept, "exceptions", ["GOOD", "MEASURED"], "No exceptions: 0 tasks failed and 10 tasks succeeded."),
+        (
+            late,
+            "exceptions",
+            ["UNKNOWN", "ESTIMATED"],
+            "No exceptions: 0 tasks failed and 10 tasks succeeded. Some of its reports have not arrived, and what they tell \
+             is unknown.",
+        ),
+        (
+            file,
+            "whyRunning",
+            ["UNKNOWN", "MEASURED"],
+            "Whether it runs is not known: the file that it was imported from ends at 2026-11-20 11:00:20 UTC, 1 h 0 min ago. \
+             What came after 2026-11-20 11:00:20 UTC is unknown.",
+        ),
+        (
+            file,
+            "finished",
+            ["UNKNOWN", "ESTIMATED"],
+            "The 1 computation finished, up to 2026-11-20 11:00:20 UTC; what came after is unknown.",
+        ),
+    ] {
+        let (found, _) = ask(&ada, number, question).await;
+        let expected = (&json!(told[0]), &json!(told[1]), &json!(headline));
+        assert_eq!((&found["verdict"], &found["confidence"], &found["headline"]), expected);
+    }
     app.stop().await;
 }

@@ -1,7 +1,7 @@
-//! Tokens: what is accepted as one, and what is not.
+//! API tokens: valid and invalid ones.
 
 use entity::{api_token::Scope, membership::Role};
-use galvo::{key_ring::KeySource, seal::Keys};
+use galvo::{encryption::Keys, key_ring::KeySource};
 use harness::{Member, TestApp};
 use reqwest::{Method, header};
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, ColumnTrait, EntityTrait, IntoActiveModel, QueryFilter};
@@ -121,7 +121,7 @@ async fn a_token_that_was_made_is_shown_once_and_ends_at_once() {
         (&next["nodes"][0]["identifier"], &next["pageInfo"]["hasNextPage"]),
         (&json!(own), &json!(false))
     );
-    // What is stored in milliseconds is answered so from the first.
+    // Times stored in milliseconds are returned in milliseconds from the start.
     let input =
         json!({ "label": "short", "scopes": ["READ"], "expiresAt": "2026-12-20T00:00:00.123456789Z" });
     let short = ada.query(CREATE, json!({ "input": input })).await["createToken"]["token"].take();
@@ -151,7 +151,7 @@ async fn a_token_that_was_made_is_shown_once_and_ends_at_once() {
         let answer = ada.ask(REVOKE, json!({ "identifier": nothing })).await;
         assert_eq!(answer["errors"][0]["extensions"]["code"], "NOT_FOUND", "{nothing}: {answer}");
     }
-    // Somebody may end the token they ask with.
+    // A caller may revoke the token of the request.
     let answer = ada.query(REVOKE, json!({ "identifier": own })).await;
     assert_eq!(answer["revokeToken"]["token"]["identifier"], own.as_str());
     let ask = ada.request(Method::POST, "/graphql").json(&json!({ "query": "{ viewer { scopes } }" }));
@@ -245,10 +245,10 @@ async fn when_a_token_was_last_used_is_written_down_now_and_then() {
     assert_eq!(app.statements() - before, 1, "nothing was used since");
     assert_eq!(last_used(&used).await, "2026-11-20T12:00:03+00:00");
     assert_eq!(last_used(&unused).await, Value::Null);
-    // Who is not let in uses nothing.
+    // A rejected token is not recorded as used.
     let wrong = ada.with_token(format!("{}-wrong", public(&unused)));
     assert_eq!(wrong.status().await.0, 401);
-    // Another server, which saw it earlier, and writes it later.
+    // Another server sees an earlier use and stores it later.
     let other = TestApp::start_beside(&app, KeySource::Ring(Keys::generate())).await;
     app.set_clock("2026-11-20T12:00:02Z");
     other.here(&reader).query("{ viewer { scopes } }", json!({})).await;
@@ -261,7 +261,7 @@ async fn when_a_token_was_last_used_is_written_down_now_and_then() {
     app.stop().await;
 }
 
-/// Status and body of what the routes answer that the `coiled` client has for tokens.
+/// The status and body of the `coiled` client's routes for tokens.
 async fn rest(member: &Member, method: Method, path: &str, body: Option<Value>) -> (u16, Value) {
     let mut request = member.request(method, &format!("/api/v1/api-tokens/{path}"));
     if let Some(body) = body {
@@ -277,7 +277,7 @@ async fn the_coiled_client_lists_makes_and_ends_the_tokens_of_its_user() {
     let ada = app.account("ada").await;
     let bob = app.member_with("bob", "ada", Role::Member).await;
     app.set_clock("2026-11-20T12:00:01Z");
-    // In the client's own notation of times.
+    // In the client's own time format.
     let wish = json!({ "label": "laptop", "expiry": "2026-11-21T12:00:01.123456+00:00" });
     let (status, mut made) = rest(&bob, Method::POST, "", Some(wish)).await;
     assert_eq!(status, 201, "{made}");
@@ -291,14 +291,14 @@ async fn the_coiled_client_lists_makes_and_ends_the_tokens_of_its_user() {
     let scopes =
         json!({ "scopes": ["INGEST", "READ"], "user": { "name": "bob" }, "account": { "slug": "ada" } });
     assert_eq!(of_token.query(viewer, json!({})).await["viewer"], scopes);
-    // The list is of one's own tokens, of an owner as well: "revoke all" goes by it.
+    // The list has only the caller's own tokens, for an owner, too: "revoke all" relies on it.
     let (_, list) = rest(&bob, Method::GET, "?page=1", None).await;
     assert_eq!((&list["next"], list["results"].as_array().unwrap().len()), (&Value::Null, 2), "{list}");
     assert_eq!(list["results"][0], expected);
     let (_, of_ada) = rest(&ada, Method::GET, "", None).await;
     assert_eq!(of_ada["results"].as_array().unwrap().len(), 1, "{of_ada}");
     assert_eq!(rest(&bob, Method::GET, "?page=2", None).await.1, json!({ "results": [], "next": null }));
-    // Nobody ends another's here, and what has ended stays so.
+    // A member cannot revoke another's token here, and revoking is final.
     let revoke = format!("{identifier}/revoke");
     assert_eq!(rest(&ada, Method::DELETE, &revoke, None).await.0, 404);
     for _ in 0..2 {
@@ -334,7 +334,7 @@ async fn a_token_that_is_good_for_less_than_its_user_decides_on_no_others() {
         assert_eq!(rest(member, Method::POST, "", Some(json!({}))).await.1["code"], "MISSING_SCOPE");
         assert_eq!(rest(member, Method::DELETE, &revoke, None).await.1["code"], "MISSING_SCOPE");
     }
-    // What ends makes nothing that ends later, and without a word what ends with it.
+    // A token that expires creates no token that outlives it, and by default one that expires with it.
     let (status, made) = rest(&ending, Method::POST, "", Some(json!({}))).await;
     assert_eq!(
         (status, &made["expiry"], &made["label"]),
@@ -344,6 +344,8 @@ async fn a_token_that_is_good_for_less_than_its_user_decides_on_no_others() {
         (json!({ "expiry": "2026-11-30T00:00:01Z" }), "/expiry"),
         (json!({ "expiry": "2026-11-20T12:00:00Z" }), "/expiry"),
         (json!({ "expiry": "tomorrow" }), "/expiry"),
+        (json!({ "expiry": "2026-11-29" }), "/expiry"),
+        (json!({ "expiry": "2026-11-29T00:00:00" }), "/expiry"),
         (json!({ "label": "x".repeat(201) }), "/label"),
         (json!({ "label": 1 }), "/label"),
     ] {

@@ -1,13 +1,14 @@
-//! The audit log: every change has its entry, which says who, what, when and from where; nothing changes or removes one.
+//! The audit log: every change has an entry with the user, action, time and origin, and no operation
+//! changes or removes an entry.
 
 use std::collections::BTreeSet;
 
 use entity::{api_token::Scope, audit_entry, membership::Role};
 use galvo::{
-    config::{PerimeterConfig, Provision},
+    config::{NetworkConfig, Provision},
     domain::{
-        access::{Grant, InvitationWish},
-        address::{ForwardedHeader, Proxies},
+        access::{Grant, NewInvitation},
+        client_ip::{ForwardedHeader, TrustedProxies},
     },
 };
 use harness::{
@@ -37,8 +38,8 @@ fn actions(entries: &[Value]) -> Vec<&str> {
     entries.iter().map(|entry| entry["action"].as_str().unwrap()).collect()
 }
 
-/// Each mutation, its arguments, the kind and identifier of what it is done to, and what else is written down. Words in
-/// brackets stand for what there is in the account.
+/// Each mutation with its arguments, the kind and identifier of its target, and the other data of its
+/// entry. Words in angle brackets are replaced by objects of the account.
 const MUTATIONS: &[(&str, &str, &str, &str, &str)] = &[
     (
         "setDesiredState",
@@ -104,6 +105,13 @@ const MUTATIONS: &[(&str, &str, &str, &str, &str)] = &[
         r#"{"class":"logs","accepted":false,"retention_days":7}"#,
     ),
     (
+        "setTokenPolicy",
+        "(input: { refusesBroadTokens: false }) { tokenPolicy { refusesBroadTokens } }",
+        "ACCOUNT",
+        "<ACCOUNT>",
+        r#"{"refuses_broad_tokens":false}"#,
+    ),
+    (
         "muteFlag",
         r#"(input: { kind: IDLE, tag: { key: "team" }, until: "2026-12-01T00:00:00Z" }) { userErrors { message } }"#,
         "ACCOUNT",
@@ -160,6 +168,34 @@ const MUTATIONS: &[(&str, &str, &str, &str, &str)] = &[
         r#"{"user":<TARGET UUID>,"label":"ci","scopes":["read"],"expires_at":"2026-11-20T12:04:00+00:00"}"#,
     ),
     (
+        "forgetToken",
+        r#"(input: { tokenId: <TOKEN>, since: "2026-11-20T11:00:00Z" }) { userErrors { code } }"#,
+        "API_TOKEN",
+        "<TOKEN>",
+        r#"{"quarantined":0,"since":"2026-11-20T11:00:00+00:00"}"#,
+    ),
+    (
+        "restoreToken",
+        "(input: { tokenId: <TOKEN> }) { userErrors { code } }",
+        "API_TOKEN",
+        "<TOKEN>",
+        r#"{"restored":0}"#,
+    ),
+    (
+        "handOverCluster",
+        "(input: { clusterId: <CLUSTER>, userId: <TARGET> }) { userErrors { code } }",
+        "CLUSTER",
+        "<CLUSTER>",
+        r#"{"before":<SELF UUID>,"after":<TARGET UUID>}"#,
+    ),
+    (
+        "deleteCluster",
+        "(input: { clusterId: <OTHER CLUSTER> }) { userErrors { code } }",
+        "CLUSTER",
+        "<OTHER CLUSTER>",
+        r#"{"scheduler_id":"Scheduler-2"}"#,
+    ),
+    (
         "revokeToken",
         "(identifier: <TOKEN>) { userErrors { code } }",
         "API_TOKEN",
@@ -201,11 +237,26 @@ const MUTATIONS: &[(&str, &str, &str, &str, &str)] = &[
         "<TARGET>",
         r#"{"before":{"role":"admin","until":null}}"#,
     ),
+    (
+        "deleteUser",
+        "(input: { userId: <TARGET> }) { userErrors { code } }",
+        "USER",
+        "<TARGET>",
+        r#"{"clusters":1}"#,
+    ),
+    (
+        "deleteData",
+        "(input: { class: LOGS }) { userErrors { code } }",
+        "ACCOUNT",
+        "<ACCOUNT>",
+        r#"{"class":"logs","cluster":null}"#,
+    ),
     ("setDefaultAccount", r#"(slug: "ada") { memberships { slug } }"#, "USER", "<SELF>", "{}"),
 ];
 
-/// Has a test of its own: it is written down in the account that is joined.
-const ELSEWHERE: &str = "acceptInvitation";
+/// These have separate tests: the entry in the joined account, and an account that nobody can read any
+/// more.
+const ELSEWHERE: [&str; 2] = ["acceptInvitation", "deleteAccount"];
 
 #[test]
 fn every_mutation_has_an_entry_of_its_name() {
@@ -214,14 +265,14 @@ fn every_mutation_has_an_entry_of_its_name() {
         sdl.fields("Mutation").map(|field| field.name.node.to_string()).collect();
     let names: BTreeSet<&str> = sdl.values("AuditAction").collect();
     let rows: BTreeSet<String> =
-        MUTATIONS.iter().map(|(name, ..)| *name).chain([ELSEWHERE]).map(str::to_owned).collect();
+        MUTATIONS.iter().map(|(name, ..)| *name).chain(ELSEWHERE).map(str::to_owned).collect();
     assert_eq!(rows, mutations);
     for mutation in mutations {
         assert!(names.contains(action_of(&mutation).as_str()), "{mutation}");
     }
 }
 
-/// The action of a mutation: its name, as enums write it.
+/// The action of a mutation: its name in the notation of enums.
 fn action_of(mutation: &str) -> String {
     let mut action = String::new();
     for character in mutation.chars() {
@@ -237,7 +288,7 @@ async fn start() -> TestApp {
     TestApp::start_with(|serve| serve.jwt = Some(shared_jwt_config())).await
 }
 
-/// The part of a global identifier behind its last colon, as a UUID.
+/// The part of a global identifier after its last colon, as a UUID.
 fn uuid_of(id: &Value) -> Value {
     use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 
@@ -267,7 +318,7 @@ async fn what_a_mutation_does_is_written_down_with_it() {
     app.link("ada", "ada").await;
     let jwt = app.bearer(SigningKey::Shared.sign(None, &claims("ada")), None);
     let token = app.token_of("target", "ada", &[Scope::Read]).await;
-    let wish = InvitationWish {
+    let wish = NewInvitation {
         name: None,
         label: String::new(),
         grant: Grant { role: Role::Viewer, ends_at: None },
@@ -285,7 +336,11 @@ async fn what_a_mutation_does_is_written_down_with_it() {
         alertRule { identifier } } }"#;
     let rule = ada.query(rule, json!({})).await["createAlertRule"]["alertRule"]["identifier"].take();
     let report = ada.stored_report("private", "report.html", "<p>").await;
+    let other = ada.reported(&ReportBuilder::new("Scheduler-2", 1).build()).await;
+    let query = "query($id: ID!) { cluster(id: $id) { id } }";
+    let other = ada.query(query, json!({ "id": other.to_string() })).await["cluster"]["id"].take();
     let mut words = vec![
+        ("<OTHER CLUSTER>", other),
         ("<RULE>", rule),
         ("<REPORT>", json!(report)),
         ("<ACCOUNT>", account["id"].clone()),
@@ -294,6 +349,7 @@ async fn what_a_mutation_does_is_written_down_with_it() {
         ("<SELF>", user("ada")),
         ("<TARGET>", user("target")),
         ("<TARGET UUID>", uuid_of(&user("target"))),
+        ("<SELF UUID>", uuid_of(&user("ada"))),
         ("<TOKEN>", json!(token.split('-').next().unwrap())),
         ("<INVITATION>", json!(invitation.identifier())),
         ("<CURRENCY>", json!("USD")),
@@ -305,7 +361,7 @@ async fn what_a_mutation_does_is_written_down_with_it() {
             words.iter().fold(text.to_owned(), |text, (word, value)| text.replace(word, &value.to_string()))
         };
         let document = format!("mutation {{ result: {mutation}{} }}", fill(arguments, &words));
-        // The user's own is for credentials that are; everything else is done with a token.
+        // This mutation needs the user's own credentials; all others are called with a token.
         let by_token = *mutation != "setDefaultAccount";
         let member = if by_token { &ada } else { &jwt };
         let sent = member.request(Method::POST, "/graphql").json(&json!({ "query": document }));
@@ -347,7 +403,7 @@ async fn what_comes_to_nothing_has_no_entry() {
     let cluster = cluster["viewer"]["account"]["clusters"]["nodes"][0]["id"].as_str().unwrap();
     let before = log(&ada, json!({})).await.len();
     for document in [
-        // Nothing of the kind, or wrong.
+        // Missing or invalid objects.
         r#"mutation { deleteCostRate(validFrom: "2026-11-20") { userErrors { field } } }"#,
         r#"mutation { revokeToken(identifier: "nobody") { userErrors { field } } }"#,
         "mutation { setIdlePolicy(input: { mode: STOP }) { userErrors { field } } }",
@@ -359,7 +415,7 @@ async fn what_comes_to_nothing_has_no_entry() {
         ada.ask(&document.replace("<CLUSTER>", cluster), json!({})).await;
     }
     assert_eq!(log(&ada, json!({})).await.len(), before);
-    // Ending what has ended.
+    // Revoking a revoked token.
     let identifier = ada.token(&[Scope::Read], None).await.split('-').next().unwrap().to_owned();
     let revoke = "mutation($id: String!) { revokeToken(identifier: $id) { userErrors { field } } }";
     for _ in 0..3 {
@@ -396,7 +452,7 @@ async fn who_joins_is_written_down_where_they_join() {
         assert_eq!(accepted[0][field], expected, "{field}");
     }
     assert_eq!(log(&ada, json!({ "action": "ACCEPT_INVITATION" })).await, Vec::<Value>::new());
-    // Whom the issuer sends for the first time.
+    // A user whom the issuer sends for the first time.
     let newcomer = app.bearer(SigningKey::Shared.sign(None, &claims("newcomer")), None);
     newcomer.query("{ viewer { user { name } } }", json!({})).await;
     let joined = log(&team, json!({ "action": "JOIN_BY_SIGN_IN" })).await;
@@ -415,7 +471,7 @@ async fn what_operators_do_is_written_down_too() {
     let admin = Grant { role: Role::Admin, ends_at: None };
     accounts.change_user(&bob, &slug, Some(admin)).await.unwrap();
     app.link("bob", "bob").await;
-    let wish = InvitationWish { name: None, label: String::new(), grant: admin, expires_at: None };
+    let wish = NewInvitation { name: None, label: String::new(), grant: admin, expires_at: None };
     accounts.invite(&slug, wish).await.unwrap();
     accounts.change_user(&bob, &slug, None).await.unwrap();
     let entries = log(&ada, json!({})).await;
@@ -453,7 +509,7 @@ async fn what_people_do_in_browsers_is_written_down_in_all_their_accounts() {
     assert_eq!(told(&log(&ada, json!({})).await[..2]), expected);
     assert_eq!((&made[0]["userName"], &made[0]["address"]), (&json!("ada"), &json!("127.0.0.1")));
     assert!(made[0]["requestId"].is_string());
-    // A wrong password is no sign-in, and no other password either.
+    // A wrong password neither signs in nor changes the password.
     let wrong = Browser::new(&app);
     assert_eq!(
         wrong.submit("/sign-in", &[("username", "ada"), ("password", "wrong password")]).await.status,
@@ -490,7 +546,7 @@ async fn tokens_made_and_ended_by_the_coiled_client_are_written_down() {
         let revoke = ada.request(Method::DELETE, &format!("{path}{identifier}/revoke"));
         assert_eq!(revoke.send().await.unwrap().status(), 200);
     }
-    // And the one that somebody at a browser gives a program.
+    // And a token that a user in a browser gives to a program.
     let browser = app.browser(&ada).await;
     let asked = app.anonymous(Method::POST, "/api/v1/api-tokens-no-user/");
     let asked = asked.header("content-type", "application/x-www-form-urlencoded").body("label=job");
@@ -515,14 +571,14 @@ async fn tokens_made_and_ended_by_the_coiled_client_are_written_down() {
     app.stop().await;
 }
 
-/// What was written down after some entries.
+/// The entries written since.
 async fn entries_since(member: &Member, before: &[Value]) -> Vec<Value> {
     let mut entries = log(member, json!({})).await;
     entries.truncate(entries.len() - before.len());
     entries
 }
 
-/// Action, credential and detail of entries.
+/// The action, credential and detail of entries.
 fn told(entries: &[Value]) -> Vec<(&str, &str, Value)> {
     entries
         .iter()
@@ -551,7 +607,7 @@ async fn what_is_tried_without_the_right_to_it_is_written_down_once_a_minute() {
     app.set_clock("2026-11-20T12:01:00Z");
     reader.ask(remove, json!({})).await;
     assert_eq!(log(&ada, refused.clone()).await.len(), 2);
-    // An admin, above whom the owner stands.
+    // An admin, who ranks below the owner.
     app.join("carl", "ada", Role::Admin, None).await;
     let carl = app.bearer(app.token_of("carl", "ada", &[Scope::Read, Scope::Admin]).await, None);
     let owner = ada.query("{ viewer { user { id } } }", json!({})).await["viewer"]["user"]["id"].clone();
@@ -619,7 +675,7 @@ async fn the_log_is_for_admins_and_found_by_what_is_asked() {
     ] {
         assert_eq!(log(&ada, filter.clone()).await.len(), expected, "{filter}");
     }
-    // Page by page it is the same.
+    // Paging returns the same entries.
     let (mut after, mut paged) = (Value::Null, Vec::new());
     loop {
         let answer = ada.query(LOG, json!({ "first": 2, "after": after })).await;
@@ -631,7 +687,7 @@ async fn the_log_is_for_admins_and_found_by_what_is_asked() {
         after = page["pageInfo"]["endCursor"].clone();
     }
     assert_eq!(paged, log(&ada, json!({})).await);
-    // To others it is as if there were nothing.
+    // Other accounts see no such entry.
     assert_eq!(log(&bob, json!({ "target": id })).await, Vec::<Value>::new());
     assert_eq!(log(&bob, json!({})).await.len(), 3);
     let theirs = bob.ask(LOG, json!({ "filter": { "user": me } })).await;
@@ -658,7 +714,7 @@ async fn an_entry_outlives_what_it_tells_of_and_no_secret_is_in_it() {
     let entries = log(&ada, json!({ "action": "REMOVE_MEMBER" })).await;
     let told = (&entries[0]["user"], &entries[0]["userName"], &entries[0]["tokenIdentifier"]);
     assert_eq!(told, (&Value::Null, &json!("bob"), &json!(token.split('-').next().unwrap())));
-    // Whatever is kept for a year goes, and nothing of this does.
+    // Data with a retention of a year is deleted, and no audit entry is.
     app.set_clock("2036-11-20T12:00:00Z");
     app.run_jobs().await;
     let rows = audit_entry::Entity::find().all(&app.database.connection().await).await.unwrap();
@@ -674,9 +730,9 @@ async fn an_entry_outlives_what_it_tells_of_and_no_secret_is_in_it() {
 async fn the_address_is_the_one_that_a_trusted_proxy_tells() {
     let behind = |proxies: &[&str]| {
         let trusted = proxies.iter().map(|network| network.parse().unwrap()).collect();
-        PerimeterConfig {
-            proxies: Proxies::new(trusted, ForwardedHeader::XForwardedFor),
-            ..PerimeterConfig::default()
+        NetworkConfig {
+            proxies: TrustedProxies::new(trusted, ForwardedHeader::XForwardedFor),
+            ..NetworkConfig::default()
         }
     };
     for (proxies, expected) in [(vec![], "127.0.0.1"), (vec!["127.0.0.0/8"], "203.0.113.9")] {

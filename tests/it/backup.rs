@@ -1,4 +1,4 @@
-//! Copies of a store, made while reports come in, and what becomes of them.
+//! Copies of a store, made while reports arrive, and restored.
 
 use std::{
     collections::BTreeMap,
@@ -42,7 +42,7 @@ impl Store {
     }
 }
 
-/// Makes an account with a token.
+/// Creates an account with a token.
 async fn set_up(database_url: &str) -> String {
     let run = async |arguments: &[&str]| {
         let (status, output, errors) =
@@ -50,6 +50,7 @@ async fn set_up(database_url: &str) -> String {
         assert_eq!(status, Some(0), "{errors}");
         output.trim().to_owned()
     };
+    run(&["migrate"]).await;
     run(&["account", "create", "team"]).await;
     run(&["user", "create", "ada", "--account", "team"]).await;
     run(&["token", "create", "--user", "ada", "--account", "team"]).await
@@ -87,12 +88,12 @@ impl Reporters {
         Self { acknowledged, _tasks: tasks }
     }
 
-    /// What each was last acknowledged.
+    /// The last acknowledged sequence number of each.
     fn acknowledged(&self) -> BTreeMap<u128, i64> {
         self.acknowledged.lock().unwrap().clone()
     }
 
-    /// Waits until each was acknowledged so many more than before.
+    /// Waits until each has this many more acknowledged reports.
     async fn wait_for(&self, more: i64) {
         let before = self.acknowledged();
         for _ in 0..3_000 {
@@ -110,7 +111,7 @@ impl Reporters {
     }
 }
 
-/// Checks that a server has all that was acknowledged, each report whole, and can read what is encrypted.
+/// Checks that a server has all acknowledged reports, each complete, and can decrypt their texts.
 async fn check(server: &Program, token: &str, acknowledged: &BTreeMap<u128, i64>) {
     let query =
         "{ viewer { account { clusters { nodes { schedulerId totals { tasks } taskGroups { totalCount }
@@ -150,21 +151,21 @@ async fn a_copy_made_while_reports_come_in_has_all_that_were_acknowledged_before
     assert!(output.starts_with(&format!("{}: {bytes} bytes, checked\n", copy.display())), "{output}");
     let key = store.path("galvo.db.key");
     assert!(
-        output.contains(&format!("the keys are not in it: keep a copy of {}", key.display())),
+        output.contains(&format!("the copy does not contain the keys: back up {}", key.display())),
         "{output}"
     );
     assert_eq!(elsewhere.files(), ["copy.db"], "nothing else is left, and no key");
     assert_eq!(fs::metadata(&copy).unwrap().permissions().mode() & 0o777, 0o600);
 
-    // What is there is not overwritten.
+    // An existing file is not overwritten.
     let before = fs::read(&copy).unwrap();
     let (status, _, errors) = Program::run(&arguments).await;
     assert_eq!(status, Some(1));
-    assert!(errors.contains("is there already, and is not overwritten"), "{errors}");
+    assert!(errors.contains("already exists and is not overwritten"), "{errors}");
     assert!(fs::read(&copy).unwrap() == before);
     assert_eq!(elsewhere.files(), ["copy.db"]);
 
-    // The machine is gone, but for the copy and the key.
+    // The machine is lost, except for the copy and the key.
     server.kill().await;
     drop(reporters);
     let restored = Store::new();
@@ -195,7 +196,7 @@ async fn what_cannot_be_copied_leaves_nothing_behind() {
     assert!(status == Some(2) && errors.contains("pg_dump --format=custom"), "{errors}");
     assert!(!errors.contains("geheim"), "{errors}");
 
-    // Something else that is a database, and one with a page that is none.
+    // A database that is not a store, and a store with a damaged page.
     let other = sea_orm::Database::connect(store.url()).await.unwrap();
     sea_orm::ConnectionTrait::execute_unprepared(&other, "CREATE TABLE a (b INTEGER)").await.unwrap();
     other.close().await.unwrap();
@@ -221,7 +222,7 @@ async fn what_cannot_be_copied_leaves_nothing_behind() {
     assert_eq!(elsewhere.files(), Vec::<String>::new());
 }
 
-/// PostgreSQL's own programs, where they are.
+/// The directory of PostgreSQL's own programs, if they are installed.
 fn postgres_programs() -> Option<PathBuf> {
     let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten();
     let mut found: Vec<PathBuf> = versions.map(|version| version.unwrap().path().join("bin")).collect();
@@ -232,7 +233,7 @@ fn postgres_programs() -> Option<PathBuf> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_copy_of_postgresql_is_made_and_restored_as_it_is_documented() {
     if std::env::var("GALVO_TEST_DATABASE_URL").is_err() {
-        // There is no server to copy. The suite runs on one as well.
+        // There is no server to copy here. The suite runs on one as well.
         return;
     }
     let (database, restored) = (Database::migrated().await, Database::empty().await);

@@ -1,5 +1,5 @@
-//! Fine performance metrics, profiles and series of a whole account: summed over clusters, users and spans, and checked
-//! against arithmetic by hand.
+//! Fine performance metrics, profiles and series of a whole account: summed over clusters, users and
+//! spans, and compared with values computed by hand.
 
 use harness::{Member, ReportBuilder, STARTED_AT, TestApp, profile, sample, span, threads, usage, uuid};
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ const ROWS: &str =
     rows { value share key { part function activity context path tag cluster { schedulerId } user { name }
         spanAttributable } }";
 
-/// A cluster with 3 threads for as long as it lived, and a span of 10 seconds.
+/// A cluster with 3 threads for its whole lifetime, and a span of 10 seconds.
 pub(crate) fn small(scheduler: &str) -> ReportBuilder {
     ReportBuilder::new(scheduler, 20)
         .with("/thread_history", json!([threads(0.0, 3)]))
@@ -26,7 +26,7 @@ pub(crate) fn small(scheduler: &str) -> ReportBuilder {
         )
 }
 
-/// The fine metrics of the account of a member.
+/// The fine metrics of a member's account.
 async fn ask(member: &Member, arguments: &str) -> Value {
     let query = format!("{{ viewer {{ account {{ fineMetrics({arguments}) {{ {ROWS} }} }} }} }}");
     member.query(&query, json!({})).await["viewer"]["account"]["fineMetrics"].take()
@@ -58,7 +58,8 @@ async fn two_users(app: &TestApp) -> (Member, Member, [i64; 2]) {
 async fn thread_time_of_all_clusters_adds_up_by_any_dimension() {
     let app = TestApp::start().await;
     let (ada, ..) = two_users(&app).await;
-    // Of the first, 56 thread-seconds with `etl` and 16 with `default`; of the second, 10 seconds of 3 threads.
+    // Of the first, 56 thread-seconds with `etl` and 16 with `default`; of the second, 10 seconds of 3
+    // threads.
     let total = 56.0 + 16.0 + 30.0;
     let all = ask(&ada, "by: [FUNCTION, ACTIVITY]").await;
     let names: Vec<_> = all["rows"]
@@ -70,14 +71,14 @@ async fn thread_time_of_all_clusters_adds_up_by_any_dimension() {
             json!([key["part"], key["function"], key["activity"], row["value"]])
         })
         .collect();
-    // 27 + 20.1 on the CPU, and of 102 what is not 43.5 + 20.4.
+    // 27 + 20.1 on the CPU, and of 102 the remainder of 43.5 + 20.4.
     let expected = json!([
         ["TASKS", "load", "thread-cpu", 47.1],
         ["IDLE", null, null, 38.1],
         ["TASKS", "fit", "thread-cpu", 12.5],
-        ["BESIDE", null, "network", 7.0],
+        ["OUTSIDE_TASKS", null, "network", 7.0],
         ["TASKS", "load", "other", 4.0],
-        ["BESIDE", "foreground", "network", 3.0],
+        ["OUTSIDE_TASKS", "foreground", "network", 3.0],
         ["TASKS", "load", "disk-read", 0.3],
     ]);
     assert_eq!(json!(names), expected);
@@ -95,8 +96,8 @@ async fn thread_time_of_all_clusters_adds_up_by_any_dimension() {
         row("IDLE", "ada", 28.5),
         row("TASKS", "eve", 20.4),
         row("IDLE", "eve", 9.6),
-        row("BESIDE", "ada", 7.0),
-        row("BESIDE", "ada", 3.0),
+        row("OUTSIDE_TASKS", "ada", 7.0),
+        row("OUTSIDE_TASKS", "ada", 3.0),
     ];
     assert_eq!(rows(&by_user, "/user/name"), expected);
     let by_cluster = ask(&ada, "by: [CLUSTER, FUNCTION], first: 3").await;
@@ -111,8 +112,8 @@ async fn thread_time_of_all_clusters_adds_up_by_any_dimension() {
     let expected = [
         row("TASKS", "execute", 63.9),
         row("IDLE", Value::Null, 38.1),
-        row("BESIDE", "gather-dep", 7.0),
-        row("BESIDE", "p2p", 3.0),
+        row("OUTSIDE_TASKS", "gather-dep", 7.0),
+        row("OUTSIDE_TASKS", "p2p", 3.0),
     ];
     assert_eq!(rows(&by_context, "/context"), expected);
     let by_span = ask(&ada, "by: [SPAN]").await;
@@ -121,12 +122,12 @@ async fn thread_time_of_all_clusters_adds_up_by_any_dimension() {
         row("TASKS", json!(["etl", "load"]), 30.4),
         row("TASKS", json!(["etl", "load", "parse"]), 20.0),
         row("TASKS", json!(["etl", "train"]), 12.5),
-        row("BESIDE", Value::Null, 7.0),
-        row("BESIDE", json!(["etl", "train"]), 3.0),
+        row("OUTSIDE_TASKS", Value::Null, 7.0),
+        row("OUTSIDE_TASKS", json!(["etl", "train"]), 3.0),
         row("TASKS", json!(["default"]), 1.0),
     ];
     assert_eq!(rows(&by_span, "/path"), expected);
-    // What lies in `etl` counts for it and for the tags below it, and the total once.
+    // Time in `etl` counts for it and for the tags below it, but only once in the total.
     let by_tag = ask(&ada, "by: [TAG]").await;
     let expected = [
         row("TASKS", "etl", 62.9),
@@ -134,15 +135,15 @@ async fn thread_time_of_all_clusters_adds_up_by_any_dimension() {
         row("IDLE", Value::Null, 38.1),
         row("TASKS", "parse", 20.0),
         row("TASKS", "train", 12.5),
-        row("BESIDE", Value::Null, 7.0),
-        row("BESIDE", "etl", 3.0),
-        row("BESIDE", "train", 3.0),
+        row("OUTSIDE_TASKS", Value::Null, 7.0),
+        row("OUTSIDE_TASKS", "etl", 3.0),
+        row("OUTSIDE_TASKS", "train", 3.0),
         row("TASKS", "default", 1.0),
     ];
     assert_eq!(rows(&by_tag, "/tag"), expected);
     assert_eq!(by_tag["total"], total);
     let bytes = ask(&ada, "by: [CONTEXT], unit: \"bytes\"").await;
-    let expected = [row("TASKS", "execute", 1_500.0), row("BESIDE", "get-data", 50.0)];
+    let expected = [row("TASKS", "execute", 1_500.0), row("OUTSIDE_TASKS", "get-data", 50.0)];
     assert_eq!(rows(&bytes, "/context"), expected);
     assert_eq!((&bytes["total"], &bytes["idleSeconds"]), (&json!(1_550.0), &Value::Null));
     assert_eq!(bytes["rows"][1]["share"], 50.0 / 1_550.0);
@@ -166,14 +167,15 @@ async fn a_scope_is_what_passes_all_of_its_conditions() {
     assert_eq!(of("clusters: { search: \"scheduler-1\" }").await, json!([1, 72.0, 28.5]));
     let both = format!("clusterIds: [\"{second}\"], clusters: {{ search: \"scheduler-1\" }}");
     assert_eq!(of(&both).await, json!([0, 0.0, null]));
-    // `load` and what lies below it: from second 4 on with 2 threads and from second 10 to 20 with 4, less 30; and all
-    // of the second cluster.
+    // `load` and the spans below it: from second 4 on with 2 threads and from second 10 to 20 with 4,
+    // less 30; and all of the second cluster.
     assert_eq!(of("spanTags: [\"load\", \"nothing\"]").await, json!([2, 52.0 + 30.0, 22.0 + 9.6]));
     assert_eq!(of("spanTags: [\"nothing\"]").await, json!([2, 0.0, null]));
-    // What threads did without a task belongs to no function.
+    // Time of threads without a task belongs to no function.
     assert_eq!(of("functions: [\"fit\"]").await, json!([2, 12.5, null]));
     assert_eq!(of("functions: [\"load\"], spanTags: [\"parse\"]").await, json!([2, 20.0, null]));
-    // Spans that came in seconds 5 to 8: from second 6 on with 2 threads, and from 10 to 20 with 4, less 32.5.
+    // Spans enqueued in seconds 5 to 8: from second 6 on with 2 threads, and from 10 to 20 with 4, less
+    // 32.5.
     let time = "from: \"2026-11-20T11:00:05Z\", to: \"2026-11-20T11:00:08.001Z\"";
     assert_eq!(of(time).await, json!([2, 48.0, 15.5]));
     assert_eq!(of("from: \"2026-11-20T11:00:21Z\"").await, json!([1, 16.0, 15.0]));
@@ -216,8 +218,9 @@ async fn a_scope_is_what_passes_all_of_its_conditions() {
 async fn what_was_not_collected_is_said_and_never_idle() {
     let app = TestApp::start().await;
     let ada = app.account("ada").await;
-    // One of a release without spans, which had 40 thread-seconds in all; one that did nothing; one with spans and
-    // threads and without metrics; one with metrics and without threads; and one whose metrics count too much.
+    // One of a release without spans, which had 40 thread-seconds in all; one that was idle; one with
+    // spans and threads but without metrics; one with metrics but without threads; and one whose metrics
+    // exceed its threads.
     let old = ReportBuilder::new("old", 1)
         .with("/cluster/totals/tasks", 5)
         .with("/cluster/totals/thread_seconds", 40);
@@ -332,7 +335,7 @@ async fn profiles_merge_over_clusters_and_users() {
     let partial = of("(scope: { spanTags: [\"etl\"] })").await;
     assert_eq!(partial["errors"][0]["extensions"]["code"], "BAD_USER_INPUT");
 
-    // Of many windows, as many of each cluster: of two clusters the newest 250 of each.
+    // Of many windows, the same number per cluster: of two clusters the newest 250 of each.
     for part in 0..13_u16 {
         let many: Vec<Value> = (0..20_u16)
             .map(|n| {
@@ -367,7 +370,7 @@ async fn series_of_clusters_become_one_as_the_metric_asks() {
             "gil_contention_max": gil + 0.25, "disk_free_bytes": free });
         sample(None, 1_000 * seconds, metrics)
     };
-    // Two samples of a minute, and one of the next.
+    // Two samples in one minute, and one in the next.
     let first = json!([at(0, 2, 0.5, 0.25, 70), at(30, 4, 0.5, 0.25, 70), at(60, 8, 0.5, 0.5, 50)]);
     ada.reported(&report("Scheduler-1", 100.0, first)).await;
     ada.reported(&report("Scheduler-2", 100.0, json!([at(10, 10, 0.25, 0.125, 20)]))).await;
@@ -423,7 +426,7 @@ async fn series_of_clusters_become_one_as_the_metric_asks() {
         (&wide["bucketSeconds"], &wide["points"][0]["value"]),
         (&json!(900), &json!(14.0 / 3.0 + 10.0))
     );
-    // The server's clock says 12:00: nothing was measured in its last half hour.
+    // The server's clock is at 12:00, and nothing was measured in its last half hour.
     let late = of("metrics: [WORKERS], scope: { from: \"2026-11-20T11:30:00Z\" }").await;
     assert_eq!(late["data"]["viewer"]["account"]["series"][0]["points"], json!([]));
     for (arguments, argument) in [
@@ -459,10 +462,10 @@ async fn the_benefit_of_a_faster_network_has_bounds() {
                 json!([{ "cells": [["gather-dep", null, "network", "seconds", seconds]] }]),
             )
     };
-    // A worker has 2 threads, if 3 have 4: they waited for 100 seconds at the most.
+    // A worker has 2 threads if 3 workers have 4 in total: they waited for at most 100 seconds.
     let expected = json!({ "value": 100.0, "benefit": { "low": 0.0, "high": 200.0 } });
     assert_eq!(of(receiving("Scheduler-1", 100)).await, expected);
-    // Three of four threads were idle for an hour, and no more can be won.
+    // Three of four threads were idle for an hour, which bounds the gain.
     let expected = json!({ "value": 9_000.0, "benefit": { "low": 0.0, "high": 10_800.0 } });
     assert_eq!(of(receiving("Scheduler-2", 9_000)).await, expected);
     app.stop().await;

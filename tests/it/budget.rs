@@ -1,9 +1,9 @@
-//! How many statements an operation costs: the same at any depth and for any number of rows.
+//! The number of statements per operation: independent of depth and number of rows.
 
 use harness::{Member, ReportBuilder, TestApp, computation, error, sample, task_group, usage, uuid, worker};
 use serde_json::{Value, json};
 
-/// The statement that looks the token up comes with every request.
+/// Every request has one statement that looks up the token.
 const SIGN_IN: u64 = 1;
 
 async fn cost(app: &TestApp, member: &Member, query: &str, variables: Value) -> (u64, Value) {
@@ -23,13 +23,19 @@ async fn a_list_of_clusters_with_their_totals_costs_three_statements_at_any_dept
         }
     }
     let totals = "schedulerId state startedAt lastSeenAt now { workers threads }
-        totals { tasks tasksSucceeded tasksErred errors bytes computeSeconds transferSeconds clusterSeconds }";
+        totals { tasks tasksSucceeded tasksErred errors bytes computeSeconds transferSeconds threadSeconds }";
     let query = format!(
         "query($after: String) {{ viewer {{ account {{ clusters(first: 50, after: $after) {{
             totalCount nodes {{ {totals} }} pageInfo {{ hasNextPage endCursor }} }} }} }} }}"
     );
     let with_users = query.replace(totals, &format!("{totals} user {{ name }}"));
     let (mut after, mut seen) = (Value::Null, 0);
+    let (statements, _) = cost(&app, &ada, &query, json!({})).await;
+    assert_eq!(
+        statements,
+        SIGN_IN + 3,
+        "once a minute the clusters are counted, since prices go by their number"
+    );
     loop {
         let (statements, answer) = cost(&app, &ada, &query, json!({ "after": after })).await;
         assert_eq!(statements, SIGN_IN + 2, "one for the page, one for its total count");
@@ -45,7 +51,7 @@ async fn a_list_of_clusters_with_their_totals_costs_three_statements_at_any_dept
     assert_eq!(seen, 180);
     let uncounted = query.replace("totalCount", "");
     assert_eq!(cost(&app, &ada, &uncounted, json!({})).await.0, SIGN_IN + 1, "nobody asked for the count");
-    let summed = query.replace("totalCount", "totalCount aggregates { clusters tasks clusterSeconds bytes }").replace(
+    let summed = query.replace("totalCount", "totalCount aggregates { clusters tasks threadSeconds bytes }").replace(
         "first: 50",
         "first: 50, orderBy: { field: TASKS }, filter: { states: [RUNNING], hasErrors: false, search: \"scheduler\",
             package: { name: \"dask\" } }",
@@ -57,6 +63,7 @@ async fn a_list_of_clusters_with_their_totals_costs_three_statements_at_any_dept
 #[tokio::test]
 async fn a_heat_map_of_members_and_days_costs_one_statement() {
     let app = TestApp::start().await;
+    app.set_clock("2026-12-10T12:00:00Z");
     let ada = app.account("ada").await;
     for user in 0..5 {
         let member = app.member(&format!("user-{user}"), "ada").await;
@@ -85,7 +92,7 @@ async fn a_heat_map_of_members_and_days_costs_one_statement() {
     let (statements, _) = cost(&app, &ada, &priced, json!({ "by": ["USER", "DAY"] })).await;
     assert_eq!(statements, SIGN_IN + 2, "and the rates");
     let statistics =
-        "{ viewer { account { statistics { clusters users usage { clusterSeconds costs { amount } } } } } }";
+        "{ viewer { account { statistics { clusters users usage { threadSeconds costs { amount } } } } } }";
     assert_eq!(cost(&app, &ada, statistics, json!({})).await.0, SIGN_IN + 4, "one a field, and the rates");
     app.stop().await;
 }
@@ -113,7 +120,7 @@ async fn what_people_write_and_what_clusters_cost_is_read_for_a_page_at_once() {
     let cost_of = json!({ "minCost": { "amount": 0.15 } });
     for (filter, field, statements, what) in [
         (json!({}), "STARTED_AT", 4, "the page, tags, notes, and who wrote them"),
-        (tags, "STARTED_AT", 4, "the same"),
+        (tags, "STARTED_AT", 5, "the same, and for the price how many clusters there are"),
         (cost_of, "STARTED_AT", 5, "and the rates"),
         (json!({ "minCost": { "amount": 0.1 } }), "COST", 5, "and the rates once"),
     ] {
@@ -146,8 +153,8 @@ async fn a_drill_down_costs_one_statement_a_list() {
     assert_eq!(computations.len(), 10);
     assert!(computations.iter().all(|node| node["taskGroups"]["nodes"].as_array().unwrap().len() == 15));
     assert!(computations.iter().all(|node| node["errors"]["nodes"].as_array().unwrap().len() == 1));
-    // Cluster, user, computations, their count, task groups, their counts, errors; then the computations and the
-    // task groups these errors refer to. The cluster they all refer to is known already.
+    // Cluster, user, computations, their count, task groups, their counts, errors; then the computations
+    // and the task groups these errors refer to. The cluster of all errors is loaded already.
     assert_eq!(statements, SIGN_IN + 9);
     let plain = "query($id: ID!) { cluster(id: $id) { name totals { tasks }
         computations(first: 10) { nodes { daskId state taskGroups(first: 15) { nodes { name states { count } } } } }
@@ -170,14 +177,14 @@ async fn a_report_costs_statements_by_tables_and_not_by_rows() {
             .build()
     };
     ada.reported(&report(1, 1)).await;
-    // Rows go in by small numbers and powers of two, so that few different statements stay prepared: 400 are 256, 128
-    // and 16.
+    // Rows are inserted in batches of small sizes and powers of two, so that few different statements
+    // stay prepared: 400 are 256, 128 and 16.
     for (sequence, items, chunks) in [(2, 1, 1), (3, 7, 1), (4, 256, 1), (5, 400, 3), (6, 500, 6)] {
         let before = app.statements();
         ada.reported(&report(sequence, items)).await;
-        // The cluster is read and written; then task groups, computations, links and errors. The group of these
-        // errors is read and stays as it is.
-        assert_eq!(app.statements() - before, SIGN_IN + 2 + 4 * chunks + 1, "{items}");
+        // The cluster is read and written; then task groups, computations, links and errors. The group
+        // of these errors is read and remains unchanged. The account's daily bytes are increased.
+        assert_eq!(app.statements() - before, SIGN_IN + 2 + 4 * chunks + 1 + 1, "{items}");
     }
     app.stop().await;
 }
@@ -208,7 +215,7 @@ async fn lists_of_very_many_parents_are_read_in_batches() {
     app.stop().await;
 }
 
-/// Clusters with something to say to every question, each of another kind.
+/// Clusters with data for every question, each of another kind.
 async fn questionable(ada: &Member) {
     for cluster in 0..6_u32 {
         let mut last = computation(2, &[10]);
@@ -242,8 +249,8 @@ async fn an_answer_costs_two_statements_for_any_number_of_clusters() {
         let query = format!(
             "{{ viewer {{ account {{ clusters(first: 50) {{ nodes {{ answers {{ {answers} }} }} }} }} }} }}"
         );
-        // Clusters wait a millisecond for each other before they read, and on a busy machine one may come too late: the fewest
-        // of ten times is what it takes.
+        // Clusters are loaded in batches that wait a millisecond, and on a busy machine one may miss its
+        // batch. The minimum of ten runs is the actual cost.
         let mut fewest = u64::MAX;
         for _ in 0..10 {
             let (statements, answer) = cost(&app, &ada, &query, json!({})).await;
@@ -254,7 +261,7 @@ async fn an_answer_costs_two_statements_for_any_number_of_clusters() {
     };
     let plain = "{ verdict headline value share confidence evidence { label value unit } }";
     let questions = [
-        // How many there are in which state, and some in the state that decides.
+        // The number in each state, and some in the deciding state.
         ("finished", 2),
         // Errors by kind, and the workers that died.
         ("exceptions", 2),
@@ -278,13 +285,13 @@ async fn an_answer_costs_two_statements_for_any_number_of_clusters() {
         assert_eq!(ask(&format!("{question} {plain}")).await, statements, "{question}");
     }
     assert_eq!(ask("__typename").await, 0, "who asks nothing reads nothing");
-    // Usage, samples and fine metrics are read once for all of them, or once more by who asks for them while they are
-    // being read.
+    // Usage, samples and fine metrics are read once for all questions, or once more by a question that
+    // needs them while they are being read.
     let all: Vec<String> = questions.iter().map(|(question, _)| format!("{question} {plain}")).collect();
     let together = ask(&all.join(" ")).await;
     assert!((11..=14).contains(&together), "{together}");
-    // Computations and workers are known already. Groups of errors are read, those of clusters without dead workers
-    // perhaps before the others.
+    // Computations and workers are loaded already. Error groups are read, those of clusters without dead
+    // workers perhaps in an earlier batch.
     let nodes = "{ evidence { node { id } } }";
     assert_eq!(ask(&format!("finished {nodes}")).await, 2);
     let with_groups = ask(&format!("exceptions {nodes}")).await;

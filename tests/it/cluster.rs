@@ -1,4 +1,4 @@
-//! What a cluster's report looks like when it is asked for.
+//! The API's view of a cluster's report.
 
 use harness::{ReportBuilder, TestApp, computation, error, event, task_group, uuid};
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ const EVERYTHING: &str = "query($id: ID!) { cluster(id: $id) {
     startedAt endedAt closeReason lastSeenAt idleSince
     now { at workers threads memoryUsed memoryLimit }
     totals { tasks tasksSucceeded tasksErred errors bytes workers peakWorkers peakThreads
-        computeSeconds transferSeconds clusterSeconds }
+        computeSeconds transferSeconds threadSeconds }
     dropped { computations taskGroups errors }
     computations { totalCount nodes { daskId state startedAt endedAt wallSeconds cluster { schedulerId }
         taskGroups { totalCount nodes { prefix } } errors { totalCount nodes { key } } } }
@@ -55,7 +55,7 @@ async fn everything_reported_is_answered() {
     app.stop().await;
 }
 
-/// Numbers of 16 and 17 digits, as Python writes them, stay the numbers they were, and not the ones beside them.
+/// Numbers of 16 and 17 digits, as Python writes them, are stored exactly and not rounded to a neighbor.
 #[tokio::test]
 async fn numbers_are_exact() {
     let app = TestApp::start().await;
@@ -87,7 +87,7 @@ async fn the_final_report_closes_the_cluster() {
         .with("/cluster/closed_at", 1_795_176_000.25)
         .with("/cluster/close_reason", "idle-timeout-exceeded");
     let number = ada.reported(&last.build()).await;
-    // A report from before that arrives late does not open it again, but it was heard.
+    // A late report with an earlier sequence does not reopen it, but counts as a sign of life.
     app.set_clock("2026-11-20T12:31:00Z");
     ada.reported(&report(1).build()).await;
     let query = "query($id: ID!) { cluster(id: $id) { state endedAt closeReason lastSeenAt now { workers } totals { peakWorkers } } }";
@@ -124,6 +124,45 @@ async fn a_task_group_can_serve_several_computations() {
 }
 
 #[tokio::test]
+async fn a_computation_counts_its_own_tasks_of_a_group_that_others_use() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    let share = |tasks: i64, states: Value, joint: bool| {
+        json!([{
+            "task_group_id": uuid(10), "joint": joint, "states": states, "tasks": tasks, "tasks_succeeded": tasks - 1,
+            "tasks_erred": 1, "tasks_retried": 2, "durations": { "compute": 1.25 }, "bytes": 100 * tasks,
+        }])
+    };
+    let (mut first, mut second) = (computation(1, &[10]), computation(2, &[10, 11]));
+    first["task_group_shares"] = share(200, json!({ "memory": 199, "erred": 1 }), true);
+    second["task_group_shares"] = share(40, json!({ "memory": 30, "forgotten": 10 }), false);
+    let report = ReportBuilder::new("Scheduler-1", 1)
+        .with("/computations", json!([first, second]))
+        .with("/task_groups", json!([task_group(10, "load", 240), task_group(11, "sum", 5)]))
+        .build();
+    let number = ada.reported(&report).await;
+    let query = "query($id: ID!) { cluster(id: $id) { computations { nodes { totals { tasks tasksSucceeded tasksErred
+        tasksRetried computeSeconds transferSeconds bytes includesOtherComputations states { state count } } } } } }";
+    let answer = ada.query(query, json!({ "id": number.to_string() })).await;
+    assert_eq!(
+        answer["cluster"]["computations"]["nodes"],
+        json!([
+            { "totals": {
+                "tasks": 45, "tasksSucceeded": 44, "tasksErred": 1, "tasksRetried": 2, "computeSeconds": 2.75,
+                "transferSeconds": 0.25, "bytes": 8_000, "includesOtherComputations": false,
+                "states": [{ "state": "MEMORY", "count": 35 }, { "state": "FORGOTTEN", "count": 10 }],
+            } },
+            { "totals": {
+                "tasks": 200, "tasksSucceeded": 199, "tasksErred": 1, "tasksRetried": 2, "computeSeconds": 1.25,
+                "transferSeconds": 0.0, "bytes": 20_000, "includesOtherComputations": true,
+                "states": [{ "state": "MEMORY", "count": 199 }, { "state": "ERRED", "count": 1 }],
+            } },
+        ])
+    );
+    app.stop().await;
+}
+
+#[tokio::test]
 async fn a_thing_is_found_by_its_global_identifier() {
     let app = TestApp::start().await;
     let ada = app.account("ada").await;
@@ -144,7 +183,7 @@ async fn a_thing_is_found_by_its_global_identifier() {
             ada.query("query($id: ID!) { node(id: $id) { __typename id } }", json!({ "id": id })).await;
         assert_eq!(found["node"], json!({ "__typename": noun, "id": id }));
     }
-    // One noun's identifier is no cluster's.
+    // An identifier of another type is not a cluster's.
     let query = "query($id: ID!) { cluster(id: $id) { id } }";
     assert_eq!(ada.query(query, json!({ "id": cluster["id"] })).await["cluster"]["id"], cluster["id"]);
     for id in [&answer["viewer"]["account"]["id"], &json!("nothing"), &json!("12")] {
@@ -177,7 +216,7 @@ async fn a_computation_comes_to_what_its_task_groups_do() {
         .with("/computations", computations)
         .build();
     let number = ada.reported(&report).await;
-    // The same identifiers on another cluster, and of another account.
+    // The same identifiers on another cluster, and in another account.
     let other = ReportBuilder::new("Scheduler-2", 1)
         .with("/task_groups", json!([group(10, json!({ "erred": 2 }), 2, 1)]))
         .with("/computations", json!([computation(1, &[10])]))

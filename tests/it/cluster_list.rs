@@ -1,4 +1,4 @@
-//! Lists of clusters: which pass a filter, in what order, and what they come to.
+//! Lists of clusters: filters, order, and totals.
 
 use entity::ids::ClusterId;
 use harness::{Member, ReportBuilder, STARTED_AT, TestApp, usage, uuid};
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 const LIST: &str = "query($filter: ClusterFilter, $order: ClusterOrder! = { direction: ASC }) { viewer { account {
     clusters(filter: $filter, orderBy: $order, first: 100) { totalCount nodes { schedulerId }
-        aggregates { clusters clusterSeconds computeSeconds tasks tasksSucceeded tasksErred workers bytes errors } } } } }";
+        aggregates { clusters threadSeconds computeSeconds tasks tasksSucceeded tasksErred workers bytes errors } } } } }";
 
 async fn list(member: &Member, variables: Value) -> (String, Value) {
     let what = variables.to_string();
@@ -20,7 +20,8 @@ async fn list(member: &Member, variables: Value) -> (String, Value) {
     (names, clusters["aggregates"].take())
 }
 
-/// A cluster that started so many minutes after the first one and was known for so many seconds; closed if `is_final`.
+/// A cluster that started this many minutes after the first one and was known for this many seconds;
+/// closed if `is_final`.
 fn cluster(name: &str, minutes: i32, seconds: f64, is_final: bool) -> ReportBuilder {
     let started_at = STARTED_AT + 60.0 * f64::from(minutes);
     let report = ReportBuilder::new(name, 1)
@@ -34,8 +35,8 @@ fn environment(number: u128, python: &str, packages: &Value) -> Value {
     json!([{ "id": uuid(number), "python": python, "packages": packages }])
 }
 
-/// Five clusters of two users: `a`, `b` and `c` of ada, `d` and `e` of bob. Their seconds add up exactly, in
-/// whichever order.
+/// Five clusters of two users: `a`, `b` and `c` of ada, `d` and `e` of bob. Their seconds add up
+/// exactly, in any order.
 async fn five(app: &TestApp) -> (Member, Member) {
     let ada = app.account("ada").await;
     let bob = app.member("bob", "ada").await;
@@ -155,12 +156,12 @@ async fn a_filter_passes_what_holds_all_of_its_conditions() {
 async fn every_order_is_by_its_values_and_then_by_number() {
     let app = TestApp::start().await;
     let (ada, _) = five(&app).await;
-    // The clock went backwards between them, so the number of e is the least.
+    // The clock was set back between them, so the number of e is the smallest.
     for (field, ascending) in [
         ("STARTED_AT", "a b c d e"),
         ("ENDED_AT", "e a c d b"),
         ("DURATION", "e a b d c"),
-        ("CLUSTER_SECONDS", "d c a b e"),
+        ("THREAD_SECONDS", "d c a b e"),
         ("COMPUTE_SECONDS", "d b c a e"),
         ("ERRORS", "e d a c b"),
         ("TASKS", "d e c a b"),
@@ -177,11 +178,11 @@ async fn every_order_is_by_its_values_and_then_by_number() {
 #[tokio::test]
 async fn what_a_cluster_came_to_is_ordered_as_it_last_told() {
     let app = TestApp::start().await;
-    let (ada, _) = five(&app).await;
-    // d closes; then a report from before that arrives.
+    let (ada, bob) = five(&app).await;
+    // d closes; then a report with an earlier sequence arrives.
     let d = cluster("d", 3, 1_500.0, true).with("/sequence", 3);
-    ada.reported(&d.build()).await;
-    ada.reported(&cluster("d", 3, 2_000.0, false).with("/sequence", 2).build()).await;
+    bob.reported(&d.build()).await;
+    bob.reported(&cluster("d", 3, 2_000.0, false).with("/sequence", 2).build()).await;
     for (field, ascending) in [("ENDED_AT", "e a c d b"), ("DURATION", "e a b c d")] {
         let (names, _) = list(&ada, json!({ "order": { "field": field, "direction": "ASC" } })).await;
         assert_eq!(names, ascending, "{field}");
@@ -197,7 +198,7 @@ async fn aggregates_are_of_all_that_pass_whatever_the_page() {
     let app = TestApp::start().await;
     let (ada, _) = five(&app).await;
     let sums = |clusters: i64, threads: f64, compute: f64, tasks: i64, errors: i64| {
-        json!({ "clusters": clusters, "clusterSeconds": threads, "computeSeconds": compute, "tasks": tasks,
+        json!({ "clusters": clusters, "threadSeconds": threads, "computeSeconds": compute, "tasks": tasks,
             "tasksSucceeded": tasks - errors, "tasksErred": errors, "workers": 2 * clusters, "bytes": 10 * tasks,
             "errors": errors })
     };
@@ -216,7 +217,7 @@ async fn aggregates_are_of_all_that_pass_whatever_the_page() {
         assert_eq!(clusters["aggregates"], json!({ "tasks": 67 }));
         after = clusters["pageInfo"]["endCursor"].clone();
     }
-    // Numbers that no integer of the database holds the sum of.
+    // The sum of these numbers exceeds every integer type of the database.
     let database = app.database.connection().await;
     database.execute_unprepared("UPDATE clusters SET total_bytes = 9223372036854775807").await.unwrap();
     assert_eq!(list(&ada, json!({})).await.1["bytes"], i64::MAX);
@@ -269,7 +270,7 @@ async fn a_wrong_filter_is_refused_and_named() {
             json!({ "field": "COST", "currency": "EURO" }),
             "argument 'currency': must be three capital letters, as in USD",
         ),
-        (json!({ "currency": "EUR" }), "argument 'currency': is for the order COST alone"),
+        (json!({ "currency": "EUR" }), "argument 'currency': is allowed only with the order COST"),
     ] {
         let answer = ada.ask(LIST, json!({ "order": order })).await;
         assert_eq!(answer["errors"][0]["message"], message, "{order}");
@@ -284,7 +285,8 @@ const RATE: &str =
 async fn clusters_are_found_and_ordered_by_what_they_cost_in_a_currency() {
     let app = TestApp::start().await;
     let ada = app.account("ada").await;
-    // Hour 23 is the last one of the 20th: each hour a worker, two GiB and so many threads.
+    // Hour 23 is the last one of the 20th. Each hour has a worker, two GiB and the given number of
+    // threads.
     for (second, name, hours) in [
         (1, "a", vec![usage(23, 4)]),
         (2, "b", vec![usage(23, 1), usage(24, 2)]),
@@ -303,19 +305,19 @@ async fn clusters_are_found_and_ordered_by_what_they_cost_in_a_currency() {
     let by_cost = |currency: Option<&str>, direction: &str| json!({ "order": { "field": "COST", "currency": currency, "direction": direction } });
     let used = async |filter: Value| {
         let query = "query($filter: ClusterFilter) { viewer { account { clusters(filter: $filter, first: 1) { aggregates {
-            usage { clusterSeconds idleSeconds utilization tasks costs { amount currency basis } } } } } } }";
+            usage { threadSeconds idleSeconds utilization tasks costs { amount currency basis } } } } } } }";
         let mut answer = ada.query(query, json!({ "filter": filter })).await;
         answer["viewer"]["account"]["clusters"]["aggregates"]["usage"].take()
     };
-    // 4, 3 and 6 thread-hours, in each of which one computed; at 0.05 USD each.
+    // 4, 3 and 6 thread-hours, in each of which one thread computed; at 0.05 USD each.
     let estimated = |amount: f64| json!([{ "amount": amount, "currency": "USD", "basis": "ESTIMATED" }]);
     let all = used(json!({})).await;
-    assert_eq!((&all["clusterSeconds"], &all["costs"]), (&json!(13.0 * 3_600.0), &estimated(0.65)), "{all}");
+    assert_eq!((&all["threadSeconds"], &all["costs"]), (&json!(13.0 * 3_600.0), &estimated(0.65)), "{all}");
     let some = used(json!({ "search": "a" })).await;
-    assert_eq!((&some["clusterSeconds"], &some["costs"]), (&json!(4.0 * 3_600.0), &estimated(0.2)), "{some}");
+    assert_eq!((&some["threadSeconds"], &some["costs"]), (&json!(4.0 * 3_600.0), &estimated(0.2)), "{some}");
     let nothing = used(json!({ "search": "c" })).await;
-    assert_eq!((&nothing["clusterSeconds"], &nothing["tasks"]), (&json!(0.0), &json!(0)), "{nothing}");
-    // Estimated at 0.05 USD a thread-hour: 0.2, 0.15, nothing and 0.3.
+    assert_eq!((&nothing["threadSeconds"], &nothing["tasks"]), (&json!(0.0), &json!(0)), "{nothing}");
+    // Estimated at 0.05 USD per thread-hour: 0.2, 0.15, nothing and 0.3.
     check(&[
         (least(0.0, None), "a b c d"),
         (least(0.15, None), "a b d"),
@@ -327,7 +329,8 @@ async fn clusters_are_found_and_ordered_by_what_they_cost_in_a_currency() {
         (by_cost(Some("EUR"), "ASC"), "a b c d"),
     ])
     .await;
-    // On the 21st b costs 2 x 0.1 + 2 x 0.01 + 0.5 = 0.72 EUR and d 1.12; what is left in USD is 0.2 of a and 0.05 of b.
+    // On the 21st b costs 2 x 0.1 + 2 x 0.01 + 0.5 = 0.72 EUR and d 1.12; in USD remain 0.2 of a and
+    // 0.05 of b.
     let rate = json!({ "validFrom": "2026-11-21", "currency": "EUR", "perThreadHour": 0.1, "perGibHour": 0.01, "perWorkerHour": 0.5 });
     ada.query(RATE, json!({ "input": rate })).await;
     check(&[
@@ -339,10 +342,10 @@ async fn clusters_are_found_and_ordered_by_what_they_cost_in_a_currency() {
         (least(0.05, None), "a b"),
     ])
     .await;
-    // Tomorrow the rate is the one that is valid.
+    // Tomorrow's rate applies tomorrow.
     app.set_clock("2026-11-21T00:00:00Z");
     check(&[(least(0.05, None), "b d"), (by_cost(None, "DESC"), "d b c a")]).await;
-    // What was paid and what is estimated count together where both are in one currency: b costs 0.05 + 2.
+    // Rate-card and estimated amounts in the same currency are added: b costs 0.05 + 2.
     let rate = json!({ "validFrom": "2026-11-21", "currency": "USD", "perThreadHour": 1 });
     ada.query(RATE, json!({ "input": rate })).await;
     check(&[
@@ -375,10 +378,10 @@ async fn the_usage_of_very_many_clusters_is_null_beside_their_other_sums() {
         entity::cluster::Entity::insert_many(rows.to_vec()).exec_without_returning(&database).await.unwrap();
     }
     let query =
-        "{ viewer { account { clusters(first: 1) { aggregates { clusters usage { clusterSeconds } } } } } }";
+        "{ viewer { account { clusters(first: 1) { aggregates { clusters usage { threadSeconds } } } } } }";
     let aggregates = |answer: &Value| answer["data"]["viewer"]["account"]["clusters"]["aggregates"].clone();
     let answer = ada.ask(query, json!({})).await;
-    let expected = json!({ "clusters": 10_000, "usage": { "clusterSeconds": 14_400.0 } });
+    let expected = json!({ "clusters": 10_000, "usage": { "threadSeconds": 14_400.0 } });
     assert_eq!((aggregates(&answer), &answer["errors"]), (expected, &Value::Null));
     last.clone().insert(&database).await.unwrap();
     let answer = ada.ask(query, json!({})).await;
@@ -392,6 +395,7 @@ async fn the_usage_of_very_many_clusters_is_null_beside_their_other_sums() {
 #[tokio::test]
 async fn the_order_by_cost_is_that_of_the_costs_that_are_shown() {
     let app = TestApp::start().await;
+    app.set_clock("2026-11-24T12:00:00Z");
     let ada = app.account("ada").await;
     let rates = [("2026-11-20", 0.123_456), ("2026-11-21", 0.077_777), ("2026-11-23", 1.0 / 3.0)];
     for (day, price) in rates {

@@ -1,4 +1,4 @@
-//! What people write on clusters, and how clusters are found by it.
+//! User-defined tags of clusters, and the search by them.
 
 use entity::api_token::Scope;
 use harness::{Member, ReportBuilder, TestApp};
@@ -46,7 +46,7 @@ async fn a_cluster_has_the_tags_that_were_set_last() {
     assert_eq!(set(given.clone()).await, done);
     assert_eq!(set(given).await, done, "once more is the same");
 
-    // What cannot be changes nothing.
+    // Invalid tags change nothing.
     let (long_key, long_value) = ("k".repeat(101), "v".repeat(201));
     let many: Vec<Value> = (0..51).map(|number| tag(&format!("key-{number}"), None)).collect();
     let key = "a key must have 1 to 100 characters, none of them a control character";
@@ -69,7 +69,7 @@ async fn a_cluster_has_the_tags_that_were_set_last() {
             .collect();
         assert_eq!(set(tags).await, json!({ "cluster": { "tags": expected }, "userErrors": messages }));
     }
-    // A report leaves what people wrote alone.
+    // A report does not change user-defined tags.
     ada.reported(&ReportBuilder::new("Scheduler-1", 2).build()).await;
     let query = "query($id: ID!) { cluster(id: $id) { tags { key value } } }";
     assert_eq!(ada.query(query, json!({ "id": id })).await["cluster"]["tags"], expected);

@@ -1,4 +1,4 @@
-//! Code that called Dask: kept once in an account, encrypted, and only under its own hash.
+//! Code snippets: stored once per account, encrypted, and only under their own hash.
 
 use entity::code_snippet::{Column, Entity};
 use harness::{Member, ReportBuilder, TestApp, code, code_frame, computation, profile, span};
@@ -92,7 +92,7 @@ async fn code_that_is_only_named_is_used_as_well() {
         let rows = Entity::find().all(&connection).await.unwrap();
         rows.iter().map(|row| row.last_used_at.to_rfc3339()[..10].to_owned()).collect::<Vec<_>>()
     };
-    // A reporter brings a text once, and names it as long as it uses it.
+    // A reporter sends a text once, and refers to it while it is in use.
     app.set_clock("2027-01-10T23:00:00Z");
     ada.reported(&report("Scheduler-2", &[])).await;
     assert_eq!(day().await, ["2027-01-10"]);
@@ -109,7 +109,8 @@ async fn code_that_is_only_named_is_used_as_well() {
     let before = app.statements();
     ada.reported(&ReportBuilder::new("Scheduler-1", 5).with("/computations", json!([called])).build()).await;
     assert_eq!(named, app.statements() - before + 1, "a look is all it costs");
-    // Another account that names it does not keep it; and the day is rounded down, so a text has one more.
+    // A reference from another account does not keep it. The day is rounded down, so a text has one more
+    // day.
     app.set_clock("2027-06-18T23:59:59Z");
     app.account("bob").await.reported(&report("Scheduler-3", &[])).await;
     app.run_jobs().await;
@@ -155,7 +156,7 @@ async fn a_lost_key_takes_the_text_and_nothing_else() {
     app.stop().await;
 }
 
-/// Everything the database holds, as it lies there.
+/// The raw content of the whole database.
 async fn contents(app: &TestApp, connection: &DatabaseConnection) -> Vec<u8> {
     if connection.get_database_backend() == DatabaseBackend::Postgres {
         let query = async |sql: String| {

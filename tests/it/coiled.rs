@@ -1,4 +1,4 @@
-//! What the published `coiled` client asks beside what it is there for.
+//! Further requests of the published `coiled` client.
 
 use harness::TestApp;
 use reqwest::Method;

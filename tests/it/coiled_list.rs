@@ -1,4 +1,5 @@
-//! What `coiled.analytics` lists, and how it closes clusters: the requests of the client, with values worked out by hand.
+//! The lists of `coiled.analytics`, and closing clusters with it: the client's requests, compared with
+//! values computed by hand.
 
 use std::time::Duration;
 
@@ -24,7 +25,7 @@ async fn list(member: &Member, path: &str) -> Value {
     body
 }
 
-/// As the client does: pages of a hundred until one is empty.
+/// Reads all pages as the client does: pages of a hundred until one is empty.
 async fn all(member: &Member, path: &str) -> (Vec<usize>, Vec<Value>) {
     let (mut pages, mut rows) = (Vec::new(), Vec::new());
     loop {
@@ -62,7 +63,7 @@ async fn a_cluster_is_a_row_with_what_its_users_ask() {
         .with("/cluster/memory_used_bytes", 1_000_000)
         .with("/cluster/memory_limit_bytes", 16_000_000_000_i64)
         .with("/cluster/totals", totals)
-        // Two threads for an hour at the 0.05 USD that are guessed.
+        // Two threads for an hour at the estimated 0.05 USD.
         .with("/usage", json!([usage(11, 2)]));
     let number = grace.reported(&report.build()).await;
     let expected = json!({
@@ -89,7 +90,7 @@ async fn a_cluster_is_a_row_with_what_its_users_ask() {
         { "amount": 0.1, "currency": "USD", "basis": "estimated" },
     ]);
     assert_eq!(rows[0]["costs"], costs);
-    // What is not limited, named or paid for.
+    // A cluster without limits, names and costs.
     let bare = grace.reported(&ReportBuilder::new("Scheduler-bare", 1).build()).await;
     let rows = list(&grace, path).await;
     let row = rows.as_array().unwrap().iter().find(|row| row["id"] == bare).unwrap();
@@ -167,7 +168,7 @@ async fn clusters_are_found_by_age_and_user_and_paged_to_the_end() {
     bob.reported(&ReportBuilder::new("Scheduler-of-bob", 1).build()).await;
     let grace = app.member("grace", "ada").await;
     let mut numbers = Vec::new();
-    // Always two of them at the same second, and the clock says noon while they began at eleven.
+    // Always two of them in the same second. The clock is at noon, and they started at eleven.
     for second in 0..125_i32 {
         for member in [&ada, &grace] {
             let report = told(&format!("Scheduler-{}-{second}", member.name()), second + 1, None, 1, 1)
@@ -180,7 +181,7 @@ async fn clusters_are_found_by_age_and_user_and_paged_to_the_end() {
     let path = "/api/v2/analytics/ada/clusters/list";
     let (pages, rows) = all(&ada, path).await;
     assert_eq!((pages, ids(&json!(rows))), (vec![100, 100, 50, 0], newest_first.clone()));
-    // Any other pages have the same rows in the same order.
+    // Any other page size returns the same rows in the same order.
     assert_eq!(ids(&list(&ada, &format!("{path}?limit=1000")).await), newest_first);
     assert_eq!(ids(&list(&ada, &format!("{path}?limit=7&offset=6")).await), newest_first[6..13]);
     assert_eq!(ids(&list(&ada, &format!("{path}?limit=999999&offset=249")).await), newest_first[249..]);
@@ -192,7 +193,7 @@ async fn clusters_are_found_by_age_and_user_and_paged_to_the_end() {
     for nobody in ["bob", "nobody", "'"] {
         assert_eq!(list(&ada, &format!("{path}?user={nobody}")).await, json!([]), "{nobody}");
     }
-    // Those of the last five seconds that clusters began in, the first of them included.
+    // The clusters that started in the last five seconds, including the first of these.
     for (since, rows) in
         [("3480", 10), ("3480.0", 10), ("3479.999", 8), ("0", 0), ("604800", 250), ("0.5", 0)]
     {
@@ -225,28 +226,28 @@ async fn the_next_page_is_read_while_one_is_looked_at() {
     let mut reads = async |offset: usize, expected: Value, statements: u64| {
         assert_eq!(page(&ada, offset).await, expected, "{offset}");
         sent += statements;
-        // The one that is read ahead may still be.
+        // The prefetch of the next page may still be running.
         while app.statements() < sent {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         assert_eq!(app.statements(), sent, "{offset}");
     };
-    // The token, and twice a page, its users, what they used, and the rates.
+    // The token, and for each of two pages: the page, its users, usage, and the rates.
     reads(0, rows(0, 2), 9).await;
-    // The token, the page behind, and three empty ones, each with the rates.
+    // The token, the following page, and three empty ones, each with the rates.
     reads(2, rows(2, 4), 11).await;
-    // The page is there, and was not full: there is none behind it.
+    // The page is prefetched, and was not full: no page follows.
     reads(4, rows(4, 5), 1).await;
     // The token, an empty page, and the rates.
     reads(5, json!([]), 3).await;
 
-    // Of the same place in another account nothing was read.
+    // Nothing was prefetched for the same offset in another account.
     reads(0, rows(0, 2), 9).await;
     let of_bob = page(&bob, 2).await;
     assert_eq!(of_bob.as_array().unwrap().len(), 2);
     assert!(ids(&of_bob).iter().all(|id| !ids(&whole).contains(id)), "{of_bob}");
 
-    // What was read ahead is not shown for long.
+    // A prefetched page expires soon.
     let changed = whole[2]["scheduler_id"].as_str().unwrap();
     ada.reported(&told(changed, 11, None, 1, 1).with("/cluster/name", "renamed").build()).await;
     tokio::time::sleep(Duration::from_millis(1_100)).await;
@@ -273,7 +274,7 @@ async fn a_question_that_is_wrong_is_answered_with_what_is_wrong() {
         (format!("{lists}/1/computations/list"), 404, "cluster not found"),
         (format!("{lists}/cluster/etl/computations/list"), 404, "cluster not found"),
         (format!("{lists}/99999999999999999999/events/list"), 404, "cluster not found"),
-        ("/api/v2/analytics/bob/clusters/list".to_owned(), 403, "open no such account"),
+        ("/api/v2/analytics/bob/clusters/list".to_owned(), 403, "give no access to this account"),
         ("/api/v2/analytics/%FF/clusters/list".to_owned(), 404, "nothing at this address"),
     ] {
         let (found, body) = answer(ada.request(Method::GET, &path)).await;
@@ -286,7 +287,7 @@ async fn a_question_that_is_wrong_is_answered_with_what_is_wrong() {
         assert_eq!(answer(reporter.request(Method::GET, &path)).await.0, 403, "{path}");
         assert_eq!(answer(app.anonymous(Method::GET, &path)).await.0, 401, "{path}");
     }
-    // The client has this word where it knows no workspace, and two slashes where its setting ends in one.
+    // The client sends this word if it knows no workspace, and two slashes if its setting ends in one.
     for path in ["/api/v2/analytics/None/clusters/list", "//api/v2/analytics/ada/clusters/list?limit=5"] {
         assert_eq!(ids(&list(&ada, path).await), [number], "{path}");
     }
@@ -340,12 +341,12 @@ async fn a_computation_has_its_code_its_spans_and_its_task_groups() {
         assert_eq!(list(&ada, &format!("{path}?limit=1&offset=1")).await, json!([expected[1]]), "{path}");
         assert_eq!(list(&ada, &format!("{path}?offset=2")).await, json!([]), "{path}");
     }
-    // Whoever reads code is written down, as when it is asked for in GraphQL.
+    // Reading code is recorded in the audit log, as for GraphQL.
     let log = "{ viewer { account { auditLog(filter: { action: READ_CODE }, first: 100) { nodes { detail credential } } } } }";
     let log = ada.query(log, json!({})).await["viewer"]["account"]["auditLog"]["nodes"].take();
     let entry = json!({ "detail": { "texts": 1 }, "credential": "API_TOKEN" });
     assert_eq!(log, json!(vec![entry; 4]));
-    // Groups and spans and code of many computations are read at once.
+    // Groups, spans and code of many computations are loaded in batches.
     let many: Vec<Value> = (100..250).map(|id| computation(id, &[10])).collect();
     ada.reported(&ReportBuilder::new("Scheduler-1", 61).with("/computations", many).build()).await;
     let before = app.statements();
@@ -365,7 +366,7 @@ async fn events_come_in_their_order_with_what_was_logged() {
     let mut events: Vec<Value> =
         (1..=150).map(|n| event(n, "progress", json!({ "step": n, "of": [1.5, null] }))).collect();
     events[0]["worker_id"] = json!(uuid(7));
-    // Two at once are still two.
+    // Two simultaneous events remain two.
     events[149]["at"] = events[148]["at"].clone();
     let report = ReportBuilder::new("Scheduler-1", 1).with("/events", events);
     let number = ada.reported(&report.build()).await;
@@ -435,7 +436,7 @@ async fn exceptions_are_those_of_the_account_or_of_one_cluster() {
     assert_eq!((pages, &of_other[..]), (vec![100, 30, 0], &rows[..130]));
     for (which, count) in [
         ("since=3600", 131),
-        // The last ten seconds in which there were any: they are the 121st to the 130th.
+        // The last ten seconds with events: the 121st to the 130th.
         ("since=3469", 10),
         ("since=0", 0),
         ("user=grace&since=3469", 10),
@@ -495,7 +496,7 @@ async fn closing_takes_and_leaves_the_same_as_the_mutation() {
         control().await,
         json!({ "state": "RUNNING", "desiredState": "RUNNING", "stopRequest": null })
     );
-    // The older way has a reason, which may be long.
+    // The older route has a reason, which may be long.
     let old = format!("/api/v2/clusters/account/ada/id/{number}");
     let reason = format!("too\ndear {}", "x".repeat(5_000));
     let delete = |member: &Member| member.request(Method::DELETE, &old).query(&[("reason", &reason)]);
@@ -511,7 +512,7 @@ async fn closing_takes_and_leaves_the_same_as_the_mutation() {
     let mut log: Vec<Value> = log.as_array().unwrap().clone();
     log.reverse();
     let of = |user: &str, outcome: &str, kind: &str, detail: Value| json!({ "userName": user, "outcome": outcome, "target": { "kind": kind }, "detail": detail });
-    // What is refused again within a minute is written down once.
+    // An identical refusal within a minute is recorded once.
     assert_eq!(
         log,
         [

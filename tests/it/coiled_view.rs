@@ -1,4 +1,4 @@
-//! What the command `coiled cluster` shows, and what else the client asks of a cluster.
+//! The output of `coiled cluster`, and the client's other requests about a cluster.
 
 use std::collections::HashSet;
 
@@ -132,7 +132,7 @@ async fn a_cluster_is_told_with_its_processes() {
     let (minute, second, killed) =
         ("2026-11-20T11:01:00.000+00:00", "2026-11-20T11:00:01.000+00:00", "2026-11-20T11:00:50.000+00:00");
     let here = |updated: &str| (state("started", "", updated), state("ready", "", updated));
-    let over = || state("error", "its nanny killed it over its memory", killed);
+    let over = || state("error", "its nanny killed it because of its memory use", killed);
     let expected = json!({
         "id": number, "name": "Scheduler-1", "created": ELEVEN, "updated": NOON, "current_state": state("ready", "", minute),
         "scheduler": process("scheduler", ELEVEN, "10.0.0.9", number, format!("{number}-scheduler"), here(minute)),
@@ -158,14 +158,14 @@ async fn a_cluster_is_told_with_its_processes() {
         assert_eq!(status, 404, "{path}");
         assert!(body["message"].as_str().unwrap().ends_with("not found"), "{path}: {body}");
     }
-    // When the cluster closes, so do those of its workers that nothing was told of.
+    // When the cluster closes, so do its workers whose end was not reported.
     let last = closing(told("Scheduler-1", 90, None, 0, 5), 90).with("/cluster/close_reason", "done");
     ada.reported(&last.build()).await;
     let body = got(&ada, &path).await;
     assert_eq!(body["current_state"]["state"], "stopped");
     assert_eq!(body["scheduler"]["current_state"]["reason"], "done");
     assert_eq!(body["workers"][0]["instance"]["current_state"]["state"], "stopped");
-    // A scheduler without an address and without workers still is one.
+    // A scheduler without an address and without workers is still listed.
     let bare = ada.reported(&ReportBuilder::new("Scheduler-2", 1).build()).await;
     let body = got(&ada, &format!("/api/v2/clusters/account/ada/id/{bare}")).await;
     assert_eq!(body["scheduler"]["instance"]["private_ip_address"], Value::Null);
@@ -173,7 +173,7 @@ async fn a_cluster_is_told_with_its_processes() {
     app.stop().await;
 }
 
-/// Milliseconds so many seconds after the scheduler started.
+/// The time this many seconds after the scheduler started, in milliseconds.
 fn ms(seconds: i64) -> i64 {
     1_795_172_400_000 + 1_000 * seconds
 }
@@ -245,7 +245,7 @@ async fn logs_are_read_by_time_words_and_process() {
     ] {
         assert_eq!(get(&ada, &format!("{path}?{wrong}")).await.0, 400, "{wrong}");
     }
-    // The older way asks for each process by the name it was told.
+    // The older route requests each process by the name that it was given.
     for (process, expected) in
         [("scheduler".to_owned(), &rows[..1]), (uuid(30), &rows[1..3]), (uuid(31), &rows[3..4])]
     {
@@ -266,7 +266,8 @@ async fn logs_are_read_by_time_words_and_process() {
     app.stop().await;
 }
 
-/// As the client reads a log: from the last millisecond on, without what it has seen of it, until there is nothing new.
+/// Reads a log as the client does: from the last millisecond on, without the lines seen, until there are
+/// no new ones.
 async fn followed(member: &Member, path: &str) -> (Vec<String>, usize) {
     let (mut printed, mut requests, mut from) = (Vec::new(), 0, None);
     let mut seen = HashSet::new();
@@ -295,7 +296,8 @@ async fn followed(member: &Member, path: &str) -> (Vec<String>, usize) {
 async fn following_a_log_tells_every_line_once_however_many_there_are_of_a_millisecond() {
     let app = TestApp::start().await;
     let ada = app.account("ada").await;
-    // Of 3,000 lines there are 900 before, 1,300 of one millisecond, of which the thousandth line is one, and 800 after.
+    // Of 3,000 lines there are 900 before, 1,300 in one millisecond, among them the thousandth line, and
+    // 800 after.
     let lines: Vec<Value> = (0..3_000_u32)
         .map(|number| {
             let mut line = log_line(
@@ -420,5 +422,27 @@ async fn what_else_the_client_asks_has_an_answer() {
     {
         assert_eq!(app.anonymous(Method::GET, path).send().await.unwrap().status(), 401, "{path}");
     }
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn a_lost_cluster_is_told_up_to_its_last_report() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    let number = ada.reported(&told("Scheduler-1", 60, None, 2, 5).build()).await;
+    let path = format!("/clusters/{number}");
+    let browser = app.browser(&ada).await;
+    assert!(!browser.open(&path).await.html.contains("<dt>Data coverage</dt>"));
+    app.set_clock("2026-11-20T12:05:00Z");
+    let known = "<dt>Data coverage</dt><dd>up to 2026-11-20 11:01:00 UTC; what came after is unknown.</dd>";
+    let page = browser.open(&path).await;
+    assert!(page.html.contains(known), "it is silent: {}", page.html);
+    assert_eq!(app.run_jobs().await.get("life-cycle.lost"), Some(&1));
+    let page = browser.open(&path).await;
+    assert!(page.html.contains(known), "it is lost: {}", page.html);
+    let body = got(&ada, &format!("/api/v2/clusters/account/ada/id/{number}")).await;
+    let state = json!({ "state": "error", "updated": "2026-11-20T11:01:00.000+00:00",
+        "reason": "it stopped reporting; its state after 2026-11-20 11:01:00 UTC is unknown" });
+    assert_eq!((&body["current_state"], &body["scheduler"]["current_state"]), (&state, &state));
     app.stop().await;
 }

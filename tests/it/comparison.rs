@@ -1,4 +1,5 @@
-//! Two pieces of work compared, and clusters with earlier runs: differences that add up, worked out by hand.
+//! Comparisons of two sets of clusters, and of clusters with earlier runs: differences that add up,
+//! compared with values computed by hand.
 
 use harness::{
     Member, ReportBuilder, STARTED_AT, TestApp, code, code_frame, computation, profile, span, threads, usage,
@@ -46,7 +47,7 @@ fn other() -> ReportBuilder {
         )
 }
 
-/// One thread for 20 seconds, of which tasks used so much.
+/// One thread for 20 seconds, of which tasks used this much.
 fn of_one_thread(scheduler: &str, seconds: f64) -> Value {
     ReportBuilder::new(scheduler, 30)
         .with("/thread_history", json!([threads(0.0, 1)]))
@@ -87,16 +88,16 @@ async fn differences_of_thread_time_add_up_exactly() {
     let app = TestApp::start().await;
     let ada = app.account("ada").await;
     let clusters = [ada.reported(&nested(30).build()).await, ada.reported(&other().build()).await];
-    let fields = "unit delta deltaExact rowCount rows { base head delta deltaExact shareOfDelta status
-        key { part path function activity } } rest { rows base head delta deltaExact }
+    let fields = "unit delta deltaDecimal rowCount rows { base head delta deltaDecimal shareOfDelta kind
+        key { part path function activity } } remaining { rows base head delta deltaDecimal }
         base { clusters total idleSeconds } head { total idleSeconds clustersWithoutMetrics }
         verdict { verdict headline value unit share confidence evidence { label value } }";
     let all = compare(&ada, clusters, "", fields).await;
-    // 72 thread-seconds as `tests/it/breakdown.rs` works them out, and 20 seconds of 3 threads.
+    // 72 thread-seconds as computed in `tests/it/breakdown.rs`, and 20 seconds of 3 threads.
     assert_eq!(all["base"], json!({ "clusters": 1, "total": 72.0, "idleSeconds": 28.5 }));
     assert_eq!(all["head"], json!({ "total": 60.0, "idleSeconds": 49.2, "clustersWithoutMetrics": 0 }));
     assert_eq!(
-        (&all["delta"], &all["deltaExact"], &all["rowCount"]),
+        (&all["delta"], &all["deltaDecimal"], &all["rowCount"]),
         (&json!(-12.0), &json!("-12"), &json!(7))
     );
     let rows = all["rows"].as_array().unwrap();
@@ -112,7 +113,7 @@ async fn differences_of_thread_time_add_up_exactly() {
                 row["base"],
                 row["head"],
                 row["delta"],
-                row["status"]
+                row["kind"]
             ])
         })
         .collect();
@@ -127,10 +128,13 @@ async fn differences_of_thread_time_add_up_exactly() {
         ["TASKS", load, "load", "other", 4.0, 4.0, 0.0, "UNCHANGED"],
     ]);
     assert_eq!(json!(found), expected);
-    assert_eq!(rows.iter().map(|row| millionths(&row["deltaExact"])).sum::<i64>(), -12_000_000);
-    // The quotient of these two, which is a bit beside -1.725.
+    assert_eq!(rows.iter().map(|row| millionths(&row["deltaDecimal"])).sum::<i64>(), -12_000_000);
+    // The floating-point quotient, which differs slightly from -1.725.
     assert_eq!(rows[0]["shareOfDelta"], 20.7 / -12.0);
-    assert_eq!(all["rest"], json!({ "rows": 0, "base": 0.0, "head": 0.0, "delta": 0.0, "deltaExact": "0" }));
+    assert_eq!(
+        all["remaining"],
+        json!({ "rows": 0, "base": 0.0, "head": 0.0, "delta": 0.0, "deltaDecimal": "0" })
+    );
     let expected = json!({
         "verdict": "GOOD", "value": -12.0, "unit": "thread-seconds", "share": null, "confidence": "MEASURED",
         "headline": "It spent 1 min of thread time, 12 s less than the first work; 20.7 s more in threads without a task.",
@@ -139,11 +143,11 @@ async fn differences_of_thread_time_add_up_exactly() {
     });
     assert_eq!(all["verdict"], expected);
 
-    // What is left out is told in one, and the whole is the same by less.
+    // The remaining rows are summed up in one, and the total is unchanged.
     let few = compare(&ada, clusters, ", first: 2", fields).await;
     assert_eq!(few["rows"].as_array().unwrap().len(), 2);
-    let rest = json!({ "rows": 5, "base": 23.5, "head": 10.8, "delta": -12.7, "deltaExact": "-12.7" });
-    assert_eq!((&few["rest"], &few["delta"]), (&rest, &json!(-12.0)));
+    let rest = json!({ "rows": 5, "base": 23.5, "head": 10.8, "delta": -12.7, "deltaDecimal": "-12.7" });
+    assert_eq!((&few["remaining"], &few["delta"]), (&rest, &json!(-12.0)));
     let by_function =
         compare(&ada, clusters, ", by: [FUNCTION]", "delta rows { delta key { function } }").await;
     let expected = json!({ "delta": -12.0, "rows": [{ "delta": 20.7, "key": { "function": null } },
@@ -159,7 +163,7 @@ async fn differences_of_thread_time_add_up_exactly() {
     .await;
     let expected = json!({ "delta": -590.0, "verdict": null, "rows": [
         { "delta": -600.0, "key": { "part": "TASKS", "function": "load" } },
-        { "delta": 10.0, "key": { "part": "BESIDE", "function": null } }] });
+        { "delta": 10.0, "key": { "part": "OUTSIDE_TASKS", "function": null } }] });
     assert_eq!(bytes, expected);
     app.stop().await;
 }
@@ -168,7 +172,7 @@ async fn differences_of_thread_time_add_up_exactly() {
 async fn any_values_add_up_to_the_last_millionth() {
     let app = TestApp::start().await;
     let ada = app.account("ada").await;
-    // 300 values of no round length, which floats would not add up exactly.
+    // 300 values without round lengths, which floats would not add up exactly.
     let report = |scheduler: &str, seed: i64| {
         let cells = |span: i64| -> Vec<Value> {
             let cell = |n: i64| {
@@ -189,13 +193,17 @@ async fn any_values_add_up_to_the_last_millionth() {
     };
     let clusters =
         [ada.reported(&report("Scheduler-1", 1)).await, ada.reported(&report("Scheduler-2", 2)).await];
-    let fields = "deltaExact base { total } head { total } rows { deltaExact } rest { deltaExact rows }";
+    let fields =
+        "deltaDecimal base { total } head { total } rows { deltaDecimal } remaining { deltaDecimal rows }";
     for first in [1_000, 50] {
         let found = compare(&ada, clusters, &format!(", first: {first}"), fields).await;
         let rows =
-            found["rows"].as_array().unwrap().iter().map(|row| millionths(&row["deltaExact"])).sum::<i64>();
-        assert_eq!(rows + millionths(&found["rest"]["deltaExact"]), millionths(&found["deltaExact"]));
-        // 333.332 seconds of 7 threads both times.
+            found["rows"].as_array().unwrap().iter().map(|row| millionths(&row["deltaDecimal"])).sum::<i64>();
+        assert_eq!(
+            rows + millionths(&found["remaining"]["deltaDecimal"]),
+            millionths(&found["deltaDecimal"])
+        );
+        // 333.332 seconds of 7 threads in both.
         assert_eq!(
             (&found["base"]["total"], &found["head"]["total"]),
             (&json!(2_333.324), &json!(2_333.324))
@@ -245,8 +253,8 @@ async fn profiles_stand_in_one_tree() {
     app.stop().await;
 }
 
-/// A run of ten seconds that began so many minutes after the first one and ended well: half a minute of thread time with
-/// 8 threads, of which 60 seconds on the CPU.
+/// A successful run of ten seconds that began this many minutes after the first one: 80 seconds of
+/// thread time with 8 threads, of which 60 seconds on the CPU.
 fn run(scheduler: &str, minutes: i32) -> ReportBuilder {
     let started_at = STARTED_AT + 60.0 * f64::from(minutes);
     let mut span = span(1, None, &["etl"], 0.0, Some(10.0));
@@ -273,7 +281,7 @@ fn run(scheduler: &str, minutes: i32) -> ReportBuilder {
         .with("/fine_metrics", json!([{ "span_id": uuid(1), "cells": spent(8) }]))
 }
 
-/// A minute on the CPU, and so many seconds of tasks without it.
+/// A minute on the CPU, and this many seconds of tasks off the CPU.
 fn spent(without: i64) -> Value {
     json!([
         ["execute", "load", "thread-cpu", "seconds", 60],
@@ -379,7 +387,7 @@ async fn a_cluster_is_measured_by_a_run_that_went_well() {
     });
     assert_eq!(ask(&ada, head, "whatChanged").await, expected);
 
-    // 80 and 160 thread-seconds, of which 68 and 80 were spent on tasks.
+    // 80 and 160 thread-seconds, of which tasks used 68 and 80.
     let rows = [seconds("threads without a task", 68.0), seconds("load, thread-noncpu", 12.0)];
     let expected = json!({
         "verdict": "BAD", "value": 80.0, "unit": "thread-seconds", "share": 0.5, "confidence": "MEASURED",
@@ -389,7 +397,7 @@ async fn a_cluster_is_measured_by_a_run_that_went_well() {
     });
     assert_eq!(ask(&ada, head, "slower").await, expected);
 
-    // 20 and 100 thread-seconds without CPU for 60 with it, both times.
+    // 20 and 100 thread-seconds off the CPU for 60 on it in both.
     let expected = json!({
         "verdict": "BAD", "value": 80.0, "unit": "thread-seconds", "share": 0.5, "confidence": "MEASURED",
         "headline": format!("With 16 threads instead of 8, tasks used the CPU for 38 % of the thread time, and for 75 % in \
@@ -399,7 +407,7 @@ async fn a_cluster_is_measured_by_a_run_that_went_well() {
     });
     assert_eq!(ask(&ada, head, "scaling").await, expected);
 
-    // The other way round, by what was asked for; half the work would have lost half as much.
+    // The other way round, with an explicit baseline. Half the work would have lost half as much.
     let asked = |question: &str| format!("{question}(baseline: \"{head}\")");
     let less = ask(&ada, base, &asked("slower")).await;
     let headline = format!("It spent 1 min of thread time, 1 min less than cluster {head}.");
@@ -467,7 +475,7 @@ async fn without_a_name_the_same_work_counts() {
             "{question}"
         );
     }
-    // With a baseline, but without what it takes.
+    // With a baseline, but without the required data.
     let nothing = ada.reported(&small("nothing").without("/fine_metrics").build()).await;
     let found = ask(&ada, nothing, &format!("scaling(baseline: \"{first}\")")).await;
     assert_eq!((&found["confidence"], &found["value"]), (&json!("NOT_COLLECTED"), &Value::Null));
@@ -496,8 +504,9 @@ async fn comparisons_cost_the_same_statements_for_any_number_of_clusters() {
         let nodes = format!("nodes {{ answers {{ {question} {{ verdict }} }} }}");
         format!("{{ viewer {{ account {{ clusters(first: {first}) {{ {nodes} }} }} }} }}")
     };
-    // The token and the page. Then the clusters, earlier runs, their spans and functions, and the rows of those found;
-    // then of both clusters, spans, threads and metrics, or clusters, software in three, code and workers.
+    // The token and the page. Then the clusters, earlier runs, their spans and functions, and the rows
+    // of those found; then for both clusters spans, threads and metrics, or clusters, software in three,
+    // code and workers.
     for clusters in [1, 5, 8] {
         let (statements, _) = cost(ask("slower", clusters)).await;
         assert!(statements <= 2 + 4 + 1 + 4, "{clusters}: {statements}");
@@ -510,8 +519,8 @@ async fn comparisons_cost_the_same_statements_for_any_number_of_clusters() {
                 delta environment {{ known }} profile {{ complete }} }} }} }} }}"
         )
     };
-    // The token; of each side clusters, spans, threads and metrics; software in three, code and workers; and the windows
-    // of each side.
+    // The token; for each side clusters, spans, threads and metrics; software in three, code and
+    // workers; and the windows of each side.
     for filter in ["scheduler-1", "scheduler"] {
         assert_eq!(cost(compare(filter)).await.0, 1 + 2 * 4 + 5 + 2, "{filter}");
     }

@@ -1,4 +1,4 @@
-//! What usage costs, by rates that change.
+//! The cost of usage, with rates that change.
 
 use harness::{ReportBuilder, TestApp, usage};
 use serde_json::{Value, json};
@@ -10,7 +10,9 @@ const SET: &str = "mutation($input: CostRateInput!) { setCostRate(input: $input)
 async fn each_day_costs_what_it_cost_then() {
     let app = TestApp::start().await;
     let ada = app.account("ada").await;
-    // Four threads, a worker and two GiB for the last hour of the 20th and the first one of the 21st and 22nd.
+    app.set_clock("2026-11-22T12:00:00Z");
+    // Four threads, a worker and two GiB for the last hour of the 20th and the first hours of the 21st
+    // and 22nd.
     let hours = vec![usage(23, 4), usage(24, 4), usage(48, 4)];
     ada.reported(&ReportBuilder::new("Scheduler-1", 1).with("/usage", hours).build()).await;
     app.fold_usage().await;
@@ -32,13 +34,13 @@ async fn each_day_costs_what_it_cost_then() {
             { "cause": "IDLE", "amount": idle }, { "cause": "UNACCOUNTED", "amount": 0.0 },
         ])
     };
-    // The 21st: 4 x 0.1 + 2 x 0.01 + 0.5 = 0.92; the 22nd: 4 x 0.2 = 0.8. Of four thread-hours 3,000 s used the CPU,
-    // 600 s waited and three hours were idle: 5/24, 1/24 and 3/4 of the amount.
+    // The 21st: 4 x 0.1 + 2 x 0.01 + 0.5 = 0.92; the 22nd: 4 x 0.2 = 0.8. Of four thread-hours 3,000 s
+    // used the CPU, 600 s waited and three hours were idle: 5/24, 1/24 and 3/4 of the amount.
     let expected = json!([
         { "amount": 1.72, "currency": "EUR", "basis": "RATE_CARD",
-          "causes": causes(0.358_333_332, 0.071_666_666, 1.290_000_002) },
+          "causes": causes(0.358_333_334, 0.071_666_666, 1.29) },
         { "amount": 0.2, "currency": "USD", "basis": "ESTIMATED",
-          "causes": causes(0.041_666_666, 0.008_333_333, 0.150_000_001) },
+          "causes": causes(0.041_666_667, 0.008_333_333, 0.15) },
     ]);
     assert_eq!(answer["viewer"]["account"]["usage"]["costs"], expected);
     assert_eq!(answer["viewer"]["account"]["clusters"]["nodes"][0]["usage"]["costs"], expected);

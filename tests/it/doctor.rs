@@ -1,8 +1,13 @@
-//! What the doctor finds: nothing where nothing is wrong, and whatever is.
+//! The findings of `galvo doctor`: none if nothing is wrong, and each possible problem.
 
-use std::{fs, os::unix::fs::PermissionsExt, path::PathBuf, process::Stdio};
+use std::{
+    fs,
+    os::unix::fs::{MetadataExt, PermissionsExt},
+    path::PathBuf,
+    process::Stdio,
+};
 
-use galvo::seal::Keys;
+use galvo::encryption::Keys;
 use harness::{AUDIENCE, Database, ISSUER, Program, ReportBuilder, SigningKey, error, key_set};
 use rcgen::{CertificateParams, KeyPair, date_time_ymd};
 use sea_orm::ConnectionTrait;
@@ -12,10 +17,10 @@ use tokio::{net::TcpStream, process::Command};
 
 const KEY: &str = "dGhpcyBpcyBhIGtleSBmb3IgdGVzdHMsIG5vIG1vcmU";
 
-/// What stands for passwords in these tests, and is nowhere in what the doctor says.
+/// The password in these tests, which must not appear in the doctor's output.
 const SECRET: &str = "geheim";
 
-/// What was found, and with which exit status.
+/// The findings, and the exit status.
 #[derive(Debug)]
 struct Findings {
     status: Option<i32>,
@@ -33,7 +38,8 @@ impl Findings {
         Self { status: output.status.code(), verdict, checks: told["checks"].as_array().unwrap().clone() }
     }
 
-    /// Checks that there is such a finding, which says what to do unless all is well, and that the exit status fits.
+    /// Checks that there is such a finding, with advice unless it is "ok", and that the exit status is
+    /// right.
     #[track_caller]
     fn has(&self, verdict: &str, check: &str, message: &str) {
         let found = self.checks.iter().find(|finding| {
@@ -48,7 +54,7 @@ impl Findings {
     }
 }
 
-/// A doctor with the settings of a server that would serve from a database.
+/// A doctor with the settings of a server on this database.
 fn doctor(database_url: &str, arguments: &[&str]) -> Command {
     let common = ["doctor", "--json", "--database-url", database_url, "--log", "off"];
     let mut command = Program::command(&[&common[..], arguments].concat());
@@ -62,7 +68,7 @@ async fn examine(database_url: &str, arguments: &[&str]) -> Findings {
     Findings::of(&doctor(database_url, arguments).output().await.unwrap())
 }
 
-/// A directory with a store on SQLite in it, wherever the suite runs, that was served from.
+/// A directory with a store on SQLite that was served, on every backend of the suite.
 struct Store(TempDir);
 
 impl Store {
@@ -95,11 +101,11 @@ async fn a_server_that_runs_has_nothing_wrong() {
     let public = server.url("");
     let findings = examine(database.url(), &["--public-url", &public]).await;
     for (check, message) in [
-        ("settings", "all of them can be read"),
+        ("settings", "all are valid"),
         ("store", ", version "),
-        ("rights", "the store can be written"),
-        ("migrations", "all of them are applied"),
-        ("keys", "there is 1, and the store needs no others"),
+        ("rights", "the database is writable"),
+        ("migrations", "all are applied"),
+        ("keys", "1 key, all that the database needs"),
         ("public url", "answers"),
     ] {
         findings.has("ok", check, message);
@@ -108,16 +114,16 @@ async fn a_server_that_runs_has_nothing_wrong() {
         findings.checks.iter().filter(|finding| finding["verdict"] == "failed").collect();
     assert_eq!(failed, Vec::<&Value>::new());
     if !database.url().starts_with("sqlite:") {
-        findings.has("ok", "clock", "the same time");
+        findings.has("ok", "clock", "the clocks of this machine and the database agree");
     }
-    // For people the same, a line each.
+    // The human-readable output has one line per finding.
     let mut command = Program::command(&["doctor", "--database-url", database.url(), "--log", "off"]);
     if !database.url().starts_with("sqlite:") {
         command.env("GALVO_SECRET_KEY", KEY);
     }
     let output = command.output().await.unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
-    assert!(text.starts_with("ok       settings          all of them can be read\n"), "{text}");
+    assert!(text.starts_with("ok       settings          all are valid\n"), "{text}");
     assert_eq!(text.lines().count(), findings.checks.len(), "{text}");
     assert_eq!(output.status.code(), Some(0));
     server.terminate().await;
@@ -128,7 +134,7 @@ async fn settings_that_are_wrong_are_all_named() {
     let mut command = doctor("sqlite://x.db", &["--listen", "nowhere"]);
     let findings = Findings::of(&command.env("GALVO_LISTN", "x").output().await.unwrap());
     findings.has("failed", "settings", "--listen (GALVO_LISTEN)");
-    findings.has("failed", "settings", "GALVO_LISTN: there is no such setting");
+    findings.has("failed", "settings", "GALVO_LISTN: unknown setting");
     assert_eq!(findings.checks.len(), 2);
 }
 
@@ -140,10 +146,14 @@ async fn a_store_that_cannot_be_used_is_told_apart_from_one_that_is_not_there_ye
     findings.has("failed", "store", "Connection refused");
     let within = |name: &str| format!("sqlite://{}/{name}", directory.path().display());
     examine(&within("galvo.db?mode=rwc"), &[]).await.has("warning", "store", "yet");
-    examine(&within("galvo.db?mode=rwc"), &[]).await.has("ok", "keys", "galvo serve makes it");
+    examine(&within("galvo.db?mode=rwc"), &[]).await.has("ok", "keys", "`galvo serve` creates it");
     examine(&within("galvo.db"), &[]).await.has("failed", "store", "cannot be opened");
     examine(&within("nowhere/galvo.db?mode=rwc"), &[]).await.has("failed", "store", "yet");
-    examine(&within("nowhere/galvo.db?mode=rwc"), &[]).await.has("failed", "disk", "nothing can be told");
+    examine(&within("nowhere/galvo.db?mode=rwc"), &[]).await.has(
+        "failed",
+        "disk",
+        "cannot read the free space",
+    );
     fs::write(
         directory.path().join("text"),
         "this is no database, and long enough to be read as one".repeat(9),
@@ -151,6 +161,43 @@ async fn a_store_that_cannot_be_used_is_told_apart_from_one_that_is_not_there_ye
     .unwrap();
     examine(&within("text"), &[]).await.has("failed", "store", "not a database");
     assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1, "nothing was made");
+}
+
+#[tokio::test]
+async fn a_file_that_cannot_be_written_is_told() {
+    let store = Store::served().await;
+    let examined = async || {
+        let mut command = doctor(&store.url(), &[]);
+        if is_root() {
+            // Root may write everything unless its capability is dropped.
+            let program = doctor(&store.url(), &[]);
+            command = Command::new("setpriv");
+            command.args(["--bounding-set=-dac_override"]).arg(program.as_std().get_program());
+            command.args(program.as_std().get_args());
+            for (name, _) in program.as_std().get_envs() {
+                command.env_remove(name);
+            }
+        }
+        Findings::of(&command.output().await.unwrap())
+    };
+    examined().await.has("ok", "rights", "the database is writable");
+    let before = fs::read(store.path("galvo.db")).unwrap();
+    let was_there = store.path("galvo.db-shm").exists();
+    fs::set_permissions(store.path("galvo.db"), fs::Permissions::from_mode(0o400)).unwrap();
+    let findings = examined().await;
+    findings.has("failed", "rights", "the database is not writable");
+    findings.has("failed", "rights", "Permission denied");
+    assert_eq!(findings.status, Some(1), "{findings:?}");
+    let is_there = store.path("galvo.db-shm").exists();
+    assert_eq!(is_there, was_there, "what is made now cannot be written, either");
+    fs::set_permissions(store.path("galvo.db"), fs::Permissions::from_mode(0o600)).unwrap();
+    examined().await.has("ok", "rights", "the database is writable");
+    assert!(fs::read(store.path("galvo.db")).unwrap() == before, "nothing was changed");
+}
+
+/// True if these tests run as root.
+fn is_root() -> bool {
+    fs::metadata("/proc/self").unwrap().uid() == 0
 }
 
 #[tokio::test]
@@ -164,17 +211,28 @@ async fn migrations_are_those_of_this_version() {
         "migrations",
         "the first is m20261120_000001_create_account",
     );
+    let findings = examine(database.url(), &[]).await;
+    findings.has("warning", "migrations", "not migrated yet");
+    let advice = findings.checks.iter().find(|finding| finding["check"] == "migrations").unwrap();
+    assert!(advice["advice"].as_str().unwrap().contains("run `galvo migrate`"), "{advice}");
+    // The keys are not checked before there are tables.
+    let keys = findings.checks.iter().find(|finding| finding["check"] == "keys").unwrap();
+    assert_eq!(keys["verdict"], "ok", "{keys}");
     let database = Database::migrated().await;
-    examine(database.url(), &[]).await.has("ok", "migrations", "all of them");
+    examine(database.url(), &[]).await.has("ok", "migrations", "all are applied");
     let later = "INSERT INTO seaql_migrations (version, applied_at) VALUES ('m29991231_000001_later', 1)";
     database.connection().await.execute_unprepared(later).await.unwrap();
-    // What a server says of it as well: it works beside the newer release that replaces it.
+    // A server gives the same warning: it runs beside the newer release that replaces it.
     let findings = examine(database.url(), &[]).await;
-    findings.has("warning", "migrations", "of a newer release, its newest step is m29991231_000001_later");
+    findings.has(
+        "warning",
+        "migrations",
+        "newer than this release, its latest migration is m29991231_000001_later",
+    );
     assert_eq!(findings.status, Some(0), "{findings:?}");
     let migrate = ["migrate", "--database-url", database.url()];
     assert_eq!(Program::run(&migrate).await.0, Some(0));
-    // Of one that lacks steps and has others a server does not start.
+    // A server does not start on a database that lacks steps and has unknown ones.
     let lack = "DELETE FROM seaql_migrations WHERE version = 'm20261120_000001_create_account'";
     database.connection().await.execute_unprepared(lack).await.unwrap();
     examine(database.url(), &[]).await.has("failed", "migrations", "m29991231_000001_later");
@@ -185,7 +243,7 @@ async fn migrations_are_those_of_this_version() {
 async fn a_role_without_rights_is_told_so() {
     let database = Database::migrated().await;
     let Some((_, place)) = database.url().split_once('@') else {
-        // SQLite knows no roles.
+        // SQLite has no roles.
         return;
     };
     let (connection, role) =
@@ -194,11 +252,11 @@ async fn a_role_without_rights_is_told_so() {
     connection.execute_unprepared(&make).await.unwrap();
     let url = format!("postgres://{role}:{SECRET}@{place}");
     let findings = examine(&url, &[]).await;
-    findings.has("failed", "rights", "the role may not change all of its tables");
-    findings.has("failed", "rights", "the role may not make tables");
+    findings.has("failed", "rights", "the role cannot change all of its tables");
+    findings.has("failed", "rights", "the role cannot create tables");
     let read_only = format!("ALTER ROLE {role} SET default_transaction_read_only = on");
     connection.execute_unprepared(&read_only).await.unwrap();
-    examine(&url, &[]).await.has("failed", "rights", "as a replica does");
+    examine(&url, &[]).await.has("failed", "rights", "as a replica is");
     examine(&url, &["--database-connections", "1000"]).await.has(
         "warning",
         "connections",
@@ -211,11 +269,11 @@ async fn a_role_without_rights_is_told_so() {
 async fn keys_have_to_be_there_and_all_of_them() {
     let store = Store::served().await;
     let key = store.path("galvo.db.key");
-    examine(&store.url(), &[]).await.has("ok", "keys", "there is 1");
+    examine(&store.url(), &[]).await.has("ok", "keys", "1 key");
     fs::set_permissions(&key, fs::Permissions::from_mode(0o640)).unwrap();
-    examine(&store.url(), &[]).await.has("warning", "keys", "others than its owner may read");
+    examine(&store.url(), &[]).await.has("warning", "keys", "is readable by other users");
 
-    // The server has written down which key it would have used, and used it for nothing yet.
+    // The server has recorded its key, and encrypted nothing with it yet.
     let (ring, other) = (fs::read(&key).unwrap(), Keys::generate());
     store.write("galvo.db.key", other.reveal());
     examine(&store.url(), &[]).await.has("warning", "keys", "with 0 rows");
@@ -233,17 +291,17 @@ async fn keys_have_to_be_there_and_all_of_them() {
     assert_eq!(server.terminate().await, Some(0));
 
     store.write("galvo.db.key", other.reveal());
-    // The error, and the group of its like.
+    // The error, and its group.
     examine(&store.url(), &[]).await.has("failed", "keys", "with 2 rows");
     store.write("galvo.db.key", "no key");
-    examine(&store.url(), &[]).await.has("failed", "keys", "is not one");
+    examine(&store.url(), &[]).await.has("failed", "keys", "is not valid");
     fs::remove_file(&key).unwrap();
-    examine(&store.url(), &[]).await.has("failed", "keys", "there is no ");
+    examine(&store.url(), &[]).await.has("failed", "keys", "does not exist");
     store.write("galvo.db.key", &ring);
-    examine(&store.url(), &[]).await.has("ok", "keys", "the store needs no others");
+    examine(&store.url(), &[]).await.has("ok", "keys", "all that the database needs");
     let mut without = doctor("postgres://ada:geheim@127.0.0.1:1/galvo", &[]);
     let findings = Findings::of(&without.env_remove("GALVO_SECRET_KEY").output().await.unwrap());
-    findings.has("failed", "keys", "nothing says where they are");
+    findings.has("failed", "keys", "no key file is configured");
 }
 
 #[tokio::test]
@@ -266,7 +324,7 @@ async fn redis_has_to_pass_messages_on() {
     while TcpStream::connect(("127.0.0.1", port)).await.is_err() {
         tokio::time::sleep(std::time::Duration::from_millis(20)).await;
     }
-    with(&format!("redis://:{SECRET}@127.0.0.1:{port}/")).await.has("ok", "redis", "passes messages on");
+    with(&format!("redis://:{SECRET}@127.0.0.1:{port}/")).await.has("ok", "redis", "delivers messages");
     with(&format!("redis://127.0.0.1:{port}/")).await.has("failed", "redis", "NOAUTH");
 }
 
@@ -284,10 +342,10 @@ async fn connections_need_file_descriptors() {
         limited.env_remove(name);
     }
     let findings = Findings::of(&limited.output().await.unwrap());
-    findings.has("failed", "file descriptors", "may have 256 and may need 964");
+    findings.has("failed", "file descriptors", "the limit is 256, and the process may need 964");
     limited.args(["--max-connections", "100"]);
     let findings = Findings::of(&limited.output().await.unwrap());
-    findings.has("ok", "file descriptors", "may have 256 and needs 164 at the most");
+    findings.has("ok", "file descriptors", "the limit is 256, and the process needs at most 164");
 }
 
 #[tokio::test]
@@ -307,20 +365,28 @@ async fn a_certificate_has_to_be_good_today() {
         examine(&store.url(), &[&settings[..], more].concat()).await
     };
     with(certificate(2020, 2900), &key, &[]).await.has("ok", "certificate", "until 2900-01-01");
-    with(certificate(2020, 2021), &key, &[]).await.has("failed", "certificate", "which is over");
-    with(certificate(2800, 2900), &key, &[]).await.has("failed", "certificate", "which is not yet");
+    with(certificate(2020, 2021), &key, &[]).await.has("failed", "certificate", "and has expired");
+    with(certificate(2800, 2900), &key, &[]).await.has("failed", "certificate", "and not valid yet");
     with(certificate(2020, 2900), &other, &[]).await.has(
         "failed",
         "certificate",
         "cannot be used with its key",
     );
-    with("nothing".to_owned(), &key, &[]).await.has("failed", "certificate", "is not PEM");
+    with("nothing".to_owned(), &key, &[]).await.has(
+        "failed",
+        "certificate",
+        "does not contain the expected PEM data",
+    );
     let url = ["--public-url", "https://other.example.invalid"];
     let findings = with(certificate(2020, 2900), &key, &url).await;
-    findings.has("warning", "certificate", "it is not for other.example.invalid");
-    findings.has("warning", "public url", "does not answer");
+    findings.has("warning", "certificate", "it is not valid for other.example.invalid");
+    findings.has("warning", "public url", "no response");
     fs::set_permissions(&key, fs::Permissions::from_mode(0o644)).unwrap();
-    with(certificate(2020, 2900), &key, &[]).await.has("warning", "certificate", "others than its owner");
+    with(certificate(2020, 2900), &key, &[]).await.has(
+        "warning",
+        "certificate",
+        "is readable by other users",
+    );
 }
 
 #[tokio::test]
@@ -330,13 +396,9 @@ async fn those_who_say_who_somebody_is_have_to_answer() {
     let with = async |keys: &str| examine(&store.url(), &[&jwt[..], &[keys]].concat()).await;
     with("http://127.0.0.1:1/keys").await.has("failed", "jwks", "cannot fetch the keys");
     let keys = store.write("keys.json", key_set(&[(SigningKey::Rsa, "1")]).to_string());
-    with(&keys).await.has("ok", "jwks", "1 keys of the issuer can be used");
-    with(&store.write("keys.json", "{\"keys\": []}")).await.has(
-        "failed",
-        "jwks",
-        "none of the issuer's keys",
-    );
-    with(&store.write("keys.json", "{}")).await.has("failed", "jwks", "no JSON Web Key Set");
+    with(&keys).await.has("ok", "jwks", "contains 1 usable keys");
+    with(&store.write("keys.json", "{\"keys\": []}")).await.has("failed", "jwks", "contains no usable key");
+    with(&store.write("keys.json", "{}")).await.has("failed", "jwks", "not a JSON Web Key Set");
     let oidc = [
         "--oidc-issuer",
         "http://127.0.0.1:1",
@@ -348,16 +410,24 @@ async fn those_who_say_who_somebody_is_have_to_answer() {
     let mut command = doctor(&store.url(), &oidc);
     let output = command.env("GALVO_OIDC_CLIENT_SECRET", SECRET).output().await.unwrap();
     let findings = Findings::of(&output);
-    findings.has("failed", "openid", "the provider cannot be asked now");
-    findings.has("warning", "public url", "does not answer");
+    findings.has("failed", "openid", "the provider is unavailable");
+    findings.has("warning", "public url", "no response");
 }
 
 #[tokio::test]
 async fn tokens_do_not_travel_in_the_open() {
     let store = Store::served().await;
-    examine(&store.url(), &[]).await.has("ok", "public url", "there is none");
+    examine(&store.url(), &[]).await.has("warning", "public url", "GALVO_PUBLIC_URL is not set");
     let everywhere = ["--listen", "0.0.0.0:8000"];
-    examine(&store.url(), &everywhere).await.has("warning", "public url", "in the open");
+    examine(&store.url(), &everywhere).await.has("warning", "public url", "are not encrypted");
     let named = [&everywhere[..], &["--public-url", "http://galvo.example.invalid"]].concat();
     examine(&store.url(), &named).await.has("warning", "public url", "is not encrypted");
+    // A proxy terminates TLS for the server, which must know the proxy to distinguish its clients.
+    let proxied = ["--public-url", "https://127.0.0.1:1/galvo"];
+    let findings = examine(&store.url(), &proxied).await;
+    findings.has("warning", "public url", "https://127.0.0.1:1/galvo: ");
+    findings.has("warning", "proxies", "a proxy serves https://127.0.0.1:1/galvo, but no proxy is trusted");
+    let trusting = [&proxied[..], &["--trusted-proxies", "127.0.0.1"]].concat();
+    let findings = examine(&store.url(), &trusting).await;
+    assert!(findings.checks.iter().all(|finding| finding["check"] != "proxies"), "{findings:?}");
 }

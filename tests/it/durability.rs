@@ -1,4 +1,4 @@
-//! What was acknowledged is there after the process was killed.
+//! Acknowledged reports survive a kill of the process.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -10,7 +10,7 @@ const SCHEDULERS: u128 = 4;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn acknowledged_reports_survive_kill_9() {
-    let database = Database::empty().await;
+    let database = Database::migrated().await;
     let run = async |arguments: &[&str]| {
         let (status, output, errors) =
             Program::run(&[arguments, &["--database-url", database.url()]].concat()).await;
@@ -35,7 +35,7 @@ async fn acknowledged_reports_survive_kill_9() {
                 let mut last = sequence;
                 loop {
                     sequence += 1;
-                    // One task group a report, whose tasks are the report's sequence.
+                    // One task group per report, with the report's sequence as its number of tasks.
                     let group = task_group(
                         1_000 * scheduler + 1 + u128::from(sequence.unsigned_abs()),
                         "load",
@@ -57,12 +57,13 @@ async fn acknowledged_reports_survive_kill_9() {
                         "an acknowledged report is missing after round {round}: {body}"
                     );
                     last = sequence;
-                    let _ = tell.send(scheduler); // nobody listens any more once they are enough
+                    let _ = tell.send(scheduler); // the receiver is dropped once enough have been counted
                 }
             })
         });
         let reporters: Vec<_> = reporters.collect();
-        // Once each has told something in this round, however slow the machine is, at some moment while they go on.
+        // Kill the server at some point after each has reported in this round, however slow the machine
+        // is.
         let mut heard: BTreeMap<u128, u32> = BTreeMap::new();
         while heard.len() < acknowledged.len() || heard.values().any(|reports| *reports < 2) {
             let scheduler = tokio::time::timeout(Duration::from_mins(1), told.recv()).await;
@@ -91,7 +92,7 @@ async fn acknowledged_reports_survive_kill_9() {
         let scheduler: u128 =
             cluster["schedulerId"].as_str().unwrap().strip_prefix("Scheduler-").unwrap().parse().unwrap();
         let last = acknowledged[&scheduler];
-        // A report may have been stored without its answer having arrived, never the other way round.
+        // A report may be stored without its response having arrived, but never the other way round.
         let stored = cluster["totals"]["tasks"].as_i64().unwrap();
         assert!(stored == last || stored == last + 1, "{scheduler}: acknowledged {last}, stored {stored}");
         assert_eq!(cluster["taskGroups"]["totalCount"], stored, "{scheduler}: a report is stored in part");

@@ -1,4 +1,4 @@
-//! Environments: what processes run on, and where it differs.
+//! Environments: the software of the processes, and its differences.
 
 use harness::{ReportBuilder, STARTED_AT, TestApp, uuid, worker};
 use serde_json::{Value, json};
@@ -80,7 +80,7 @@ async fn packages_that_differ_are_named_with_who_has_what() {
     ]);
     let found = ada.query(query, json!({ "id": id })).await["cluster"]["environmentMismatches"].take();
     assert_eq!(found, expected);
-    // All alike, or nothing known: nothing differs.
+    // All equal, or nothing known: no differences.
     for bare in [
         report("Scheduler-2").without("/clients").with("/workers", json!([worker(9)])).build(),
         ReportBuilder::new("Scheduler-3", 1).build(),
@@ -125,7 +125,8 @@ async fn mismatches_of_many_clusters_cost_as_much_as_of_one() {
     let answer = ada.query(query, json!({})).await;
     let clusters = answer["viewer"]["account"]["clusters"]["nodes"].as_array().unwrap();
     assert!(clusters.iter().all(|cluster| cluster["environmentMismatches"].as_array().unwrap().len() == 3));
-    // The token, the clusters, who runs on what (two), the schedulers' environments, and the others.
+    // The token, the clusters, the environments of processes (two), the schedulers' environments, and
+    // the others.
     assert!(app.statements() - before <= 6, "{}", app.statements() - before);
     app.stop().await;
 }

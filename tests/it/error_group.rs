@@ -1,4 +1,4 @@
-//! Errors that look alike are one group, on whatever cluster and in whatever order they are reported.
+//! Similar errors form one group, on any cluster and in any order of reports.
 
 use harness::{Member, ReportBuilder, STARTED_AT, TestApp, error, uuid};
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ const GROUPS: &str = "query($origin: ErrorOrigin, $first: Int, $after: String) {
     errorGroups(origin: $origin, first: $first, after: $after) { totalCount pageInfo { hasNextPage endCursor } nodes {
         type title origin firstSeenAt lastSeenAt occurrenceCount clusterCount } } } } }";
 
-/// An error so many seconds after the cluster's start.
+/// An error this many seconds after the cluster's start.
 fn at(number: u128, seconds: f64, message: &str) -> Value {
     let mut error = error(number, 1, 1);
     error["at"] = json!(STARTED_AT + seconds);
@@ -108,7 +108,7 @@ async fn groups_are_found_by_the_clusters_they_happened_on() {
         (Value::Null, Value::Null, vec![("A", 1), ("B", 3)]),
         (json!({}), Value::Null, vec![("A", 1), ("B", 3)]),
         (json!({ "ids": [ids[0]] }), Value::Null, vec![("A", 1), ("B", 3)]),
-        // All of the group, and not only what happened there.
+        // All errors of the group, and not only those on that cluster.
         (json!({ "ids": [ids[1]] }), Value::Null, vec![("B", 3)]),
         (json!({ "ids": [ids[1], ids[0]], "search": "Scheduler-2" }), Value::Null, vec![("B", 3)]),
         (json!({ "ids": [ids[1]] }), json!("DASK"), vec![]),
@@ -217,12 +217,12 @@ async fn a_list_of_groups_costs_statements_by_what_is_asked_and_not_by_rows() {
     let before = app.statements();
     let found = groups(&ada, json!({ "first": 50 })).await;
     assert_eq!((&found["totalCount"], found["nodes"].as_array().unwrap().len()), (&json!(60), 50));
-    // Who asks; the page, its length, and the counts of all groups.
+    // The token; the page, its length, and the counts of all groups.
     assert_eq!(app.statements() - before, 1 + 3);
     let query = "{ viewer { account { errorGroups(first: 50) { nodes { occurrences { totalCount nodes { key group { title } } } } } } } }";
     let before = app.statements();
     ada.query(query, json!({})).await;
-    // Who asks; the page, its groups' errors and their number, and the groups of these.
+    // The token; the page, its groups' errors and their number, and the groups of these.
     assert_eq!(app.statements() - before, 1 + 4);
     app.stop().await;
 }

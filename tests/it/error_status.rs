@@ -1,16 +1,16 @@
-//! What people say of groups of errors, and what of it still holds when an error happens again.
+//! The triage status of error groups, and its change when an error recurs.
 
 use entity::api_token::Scope;
 use harness::{Member, ReportBuilder, STARTED_AT, TestApp, error};
 use serde_json::{Value, json};
 
-const SET: &str = "mutation($group: ID!, $status: ErrorGroupVerdict!) { result: setErrorGroupStatus(group: $group, status: $status) {
+const SET: &str = "mutation($group: ID!, $status: ErrorGroupTriageStatus!) { result: setErrorGroupStatus(group: $group, status: $status) {
     errorGroup { status statusChangedAt statusChangedBy { name } regressedAt } } }";
 
 const GROUPS: &str = "query($status: [ErrorGroupStatus!]) { viewer { account { errorGroups(status: $status) {
     totalCount nodes { id title status statusChangedAt statusChangedBy { name } regressedAt } } } } }";
 
-/// An error so many seconds after 11:00, reported by a scheduler of its own.
+/// Reports an error this many seconds after 11:00 from a new scheduler.
 async fn happens(member: &Member, number: u32, seconds: f64, message: &str) {
     let mut error = error(number.into(), 1, 1);
     error["at"] = json!(STARTED_AT + seconds);
@@ -55,11 +55,11 @@ async fn a_resolved_group_that_happens_again_has_regressed() {
     let resolved = json!({ "status": "RESOLVED", "statusChangedAt": "2026-11-20T12:00:00+00:00",
         "statusChangedBy": { "name": "bob" }, "regressedAt": null });
     assert_eq!(set(&bob, "boom", "RESOLVED").await, resolved);
-    // What happened before that and is told after it, also at the very moment, was resolved, too.
+    // An error that happened earlier or at the same time, but is reported later, counts as resolved.
     happens(&ada, 2, 1_800.0, "boom").await;
     happens(&ada, 3, 3_600.0, "boom").await;
     assert_eq!(status().await, resolved);
-    // What happens later has not been; the first time counts, in whatever order it is told.
+    // A later error does not. The earliest recurrence counts, in any order of reports.
     happens(&ada, 4, 3_700.0, "boom").await;
     happens(&ada, 5, 3_600.5, "boom").await;
     let mut regressed = resolved.clone();
@@ -67,7 +67,7 @@ async fn a_resolved_group_that_happens_again_has_regressed() {
         (json!("REGRESSED"), json!("2026-11-20T12:00:00.500+00:00"));
     assert_eq!(status().await, regressed);
 
-    // By a scheduler whose clock is fast it happened at 12:01:40 already: resolving covers that.
+    // By a scheduler with a fast clock it happened at 12:01:40 already: resolving covers that.
     assert_eq!(set(&bob, "boom", "RESOLVED").await, resolved);
     happens(&ada, 6, 3_700.0, "boom").await;
     assert_eq!(status().await, resolved);
@@ -115,7 +115,7 @@ async fn groups_are_listed_by_what_is_to_be_thought_of_them() {
         assert_eq!(titles.join(" "), expected, "{status}");
         assert_eq!(found["totalCount"], titles.len(), "{status}");
     }
-    // Who asks, the page, its length, who said what, and when errors happened again.
+    // The token, the page, its length, the users of the statuses, and the recurrences.
     let before = app.statements();
     groups(&ada, Value::Null).await;
     assert_eq!(app.statements() - before, 5);

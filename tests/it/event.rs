@@ -1,4 +1,4 @@
-//! Events: what Dask or a user logged, in any shape.
+//! Events that Dask or a user logged, with any data.
 
 use harness::{Member, ReportBuilder, TestApp, event, uuid};
 use reqwest::{Method, header};
@@ -36,7 +36,7 @@ async fn events_are_listed_in_the_order_they_happened() {
     let page = events(&ada, json!({})).await;
     assert_eq!((&page["totalCount"], &page["nodes"]), (&json!(3), &json!(expected)));
 
-    // Again, and with other content: what was said first stays.
+    // The same events with other content: the first version remains.
     let mut changed = report.clone();
     changed["sequence"] = json!(2);
     changed["events"][0]["data"] = json!("other");
@@ -64,7 +64,8 @@ async fn events_are_listed_in_the_order_they_happened() {
 async fn no_name_in_an_event_has_a_meaning() {
     let app = TestApp::start().await;
     let ada = app.account("ada").await;
-    // An object that a library of ours takes for JSON that is written already. As texts throughout, because it would here.
+    // A key that one of our libraries would interpret as raw JSON. It is kept as text throughout,
+    // because the macro here would interpret it, too.
     let names = [
         r#"{"$serde_json::private::RawValue":"{\"injected\":1}"}"#,
         r#"{"$serde_json::private::RawValue":"no JSON"}"#,
@@ -121,7 +122,7 @@ async fn the_events_of_many_clusters_cost_two_statements() {
         let events = &cluster["events"];
         assert_eq!((events["nodes"].as_array().unwrap().len(), &events["totalCount"]), (25, &json!(30)));
     }
-    // Who asks and the clusters; then the events and their numbers.
+    // The token and the clusters; then the events and their numbers.
     assert_eq!(app.statements() - before, 2 + 2);
     app.stop().await;
 }

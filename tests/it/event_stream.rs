@@ -22,16 +22,16 @@ struct Events {
 enum Event {
     /// A result.
     Next(Value),
-    /// There are no more.
+    /// The end of the results.
     Complete,
-    /// Nothing yet.
+    /// A keep-alive comment.
     Comment,
-    /// The connection ended, and there was nothing left over.
+    /// The end of the connection, without a partial event.
     Ended,
 }
 
 impl Events {
-    /// Sends a request that is answered by events.
+    /// Sends a request whose response is a stream of events.
     async fn of(request: RequestBuilder) -> Self {
         let response = request.header(header::ACCEPT, "text/event-stream").send().await.unwrap();
         let status = response.status();
@@ -131,13 +131,13 @@ async fn what_is_no_request_has_a_status() {
         assert_eq!(refused.headers()[header::CONTENT_TYPE], "application/json; charset=utf-8");
         assert_eq!(code(&refused.json().await.unwrap()), expected);
     }
-    // What goes on cannot be answered at once.
+    // A subscription has no single response.
     for request in [post(&ada, CLUSTERS), get(&ada, CLUSTERS)] {
         let refused = request.header(header::ACCEPT, "application/json").send().await.unwrap();
         assert_eq!(refused.status(), 406);
         assert_eq!(code(&refused.json().await.unwrap()), "NOT_ACCEPTABLE");
     }
-    // The first media type that is known counts.
+    // The first supported media type is chosen.
     for (accept, content_type) in [
         ("text/event-stream, multipart/mixed", "text/event-stream; charset=utf-8"),
         ("application/json, text/event-stream", "application/json; charset=utf-8"),
@@ -169,14 +169,14 @@ async fn a_session_needs_its_token_to_post_and_none_to_read() {
 
 #[tokio::test]
 async fn a_subscription_goes_on_until_its_credentials_end() {
-    let app = TestApp::start_with(|serve| serve.patience.heartbeat = Duration::from_millis(50)).await;
+    let app = TestApp::start_with(|serve| serve.timeouts.heartbeat = Duration::from_millis(50)).await;
     let ada = app.account("ada").await;
     let token = ada.token(&[Scope::Read], None).await;
     let reader = ada.with_token(token.clone());
     let (mut by_post, mut by_get) =
         (Events::of(post(&reader, CLUSTERS)).await, Events::of(get(&ada, CLUSTERS)).await);
     for _ in 0..3 {
-        // The first comes at once, and they go on.
+        // The first one arrives at once, and more follow.
         assert_eq!((by_post.next().await, by_get.next().await), (Event::Comment, Event::Comment));
     }
     for sequence in 1..3 {
@@ -197,7 +197,7 @@ async fn a_subscription_goes_on_until_its_credentials_end() {
     assert_eq!(code(&by_post.result().await), "UNAUTHENTICATED");
     assert_eq!((by_post.next().await, by_post.next().await), (Event::Complete, Event::Ended));
 
-    // A server that stops ends it without a word, after which clients come back.
+    // A server that stops ends the stream without a final event, and clients reconnect.
     let end = async {
         loop {
             match by_get.next().await {

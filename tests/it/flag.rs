@@ -1,4 +1,4 @@
-//! What is noticed of clusters: from reports to flags, and what becomes of them.
+//! Flags of clusters: how reports raise them, and how they change.
 
 use std::{fs, path::Path};
 
@@ -6,7 +6,7 @@ use entity::api_token::Scope;
 use harness::{Member, ReportBuilder, TestApp, error, sample, task_group, uuid, worker};
 use serde_json::{Value, json};
 
-/// The moments at which things are measured, in seconds after the start; the last one is that of the report.
+/// The measuring times in seconds after the start. The last one is that of the report.
 const MOMENTS: [i64; 5] = [40, 55, 70, 85, 100];
 
 /// A report a hundred seconds after the start.
@@ -14,7 +14,7 @@ fn report(name: &str) -> ReportBuilder {
     ReportBuilder::new(name, 100).with("/cluster/name", name)
 }
 
-/// What was measured at the last so many moments, of the cluster or a worker.
+/// The samples of the cluster or a worker at the last measuring times.
 fn measured(worker: Option<u128>, metrics: &[Value]) -> Vec<Value> {
     let moments = MOMENTS.iter().skip(MOMENTS.len() - metrics.len());
     moments.zip(metrics).map(|(second, metrics)| sample(worker, second * 1_000, metrics.clone())).collect()
@@ -32,7 +32,7 @@ fn environment(number: u128, dask: &str) -> Value {
     json!({ "id": uuid(number), "python": "3.12.1", "packages": { "dask": dask, "numpy": "2.3.0", "black": dask } })
 }
 
-/// A kind; a report that leads to it and one that almost does; and what is told of the flag.
+/// A kind; a report that raises it and one that barely does not; and the flag's data.
 #[expect(clippy::too_many_lines, reason = "a table of cases")]
 fn cases() -> Vec<(&'static str, ReportBuilder, ReportBuilder, Value)> {
     let samples =
@@ -69,7 +69,7 @@ fn cases() -> Vec<(&'static str, ReportBuilder, ReportBuilder, Value)> {
             .with("/workers", json!([newer]))
             .with("/environments", json!([environment(40, "2026.8.0"), environment(41, other)]))
     };
-    // Another package and the path of Python may differ.
+    // Another package and another path of Python do not raise the flag.
     let mut same = environment(41, "2026.8.0");
     (same["executable"], same["packages"]["black"]) = (json!("/opt/python"), json!("1.0"));
     let idle = |name: &str, seconds: f64| report(name).with("/cluster/idle_since", 1_795_172_500.0 - seconds);
@@ -188,7 +188,7 @@ async fn flags(member: &Member, variables: Value) -> Vec<Value> {
     nodes
 }
 
-/// The kinds of a cluster's flags, with when they ended.
+/// The kinds of a cluster's flags, with their end times.
 async fn of_cluster(member: &Member, id: i64) -> Vec<(String, Option<String>)> {
     let query = "query($id: ID!) { cluster(id: $id) { flags { nodes { kind until } } } }";
     let found = member.query(query, json!({ "id": id.to_string() })).await;
@@ -276,7 +276,7 @@ async fn a_flag_lasts_until_it_is_over_and_ends_with_its_cluster() {
         (100, 90, None),
         (200, 75, None),
         (300, 60, Some("11:04:00")),
-        // Within ten minutes it has not been over.
+        // Within ten minutes the flag counts as not interrupted.
         (600, 85, None),
         (800, 60, Some("11:12:20")),
     ] {
@@ -298,7 +298,7 @@ async fn a_flag_lasts_until_it_is_over_and_ends_with_its_cluster() {
     assert_eq!(flags(&ada, json!({})).await, Vec::<Value>::new());
     assert_eq!(flags(&ada, json!({ "active": false })).await.len(), 2);
     assert_eq!(flags(&ada, json!({ "active": null })).await.len(), 2);
-    // It comes back, and then it closes.
+    // It is raised again, and then the cluster closes.
     ada.reported(&at(2_010, 95).build()).await;
     app.run_jobs().await;
     assert_eq!(of_cluster(&ada, id).await, twice(None));
@@ -316,7 +316,7 @@ async fn a_flag_lasts_until_it_is_over_and_ends_with_its_cluster() {
         let found = ada.query(query, json!({ "filter": filter })).await;
         assert_eq!(found["viewer"]["account"]["clusters"]["totalCount"], expected, "{filter}");
     }
-    // Another server finds the same.
+    // Another server computes the same flags.
     let database = app.database.again();
     drop(database);
     app.set_clock("2026-11-20T13:00:00Z");
@@ -446,7 +446,7 @@ async fn what_is_muted_is_in_no_list_and_finds_no_cluster() {
         assert_eq!(done, json!({ "account": { "flagMutes": [] }, "userErrors": errors }));
     }
     let done = ada.query(UNMUTE, json!({ "input": { "kind": "IDLE" } })).await["result"].take();
-    let errors = json!([{ "field": "kind", "code": "NOT_FOUND", "message": "is not muted like this" }]);
+    let errors = json!([{ "field": "kind", "code": "NOT_FOUND", "message": "there is no such mute" }]);
     assert_eq!(done["userErrors"], errors);
     for number in 0..100 {
         let input = json!({ "kind": "IDLE", "tag": { "key": format!("tag-{number}") } });
@@ -457,7 +457,8 @@ async fn what_is_muted_is_in_no_list_and_finds_no_cluster() {
         );
     }
     let done = ada.query(MUTE, json!({ "input": { "kind": "IDLE" } })).await["result"].take();
-    let errors = json!([{ "field": "kind", "code": "TOO_MANY", "message": "more than 100 cannot be muted" }]);
+    let errors =
+        json!([{ "field": "kind", "code": "TOO_MANY", "message": "an account can have at most 100 mutes" }]);
     assert_eq!(done["userErrors"], errors);
     let reader = ada.with_token(ada.token(&[Scope::Read], None).await);
     let answer = reader.ask(MUTE, json!({ "input": { "kind": "IDLE" } })).await;

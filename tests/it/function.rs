@@ -1,4 +1,4 @@
-//! Functions and operations: what computing them used and cost.
+//! Functions and operations: their usage and cost.
 
 use harness::{ReportBuilder, TestApp, usage};
 use serde_json::{Value, json};
@@ -6,9 +6,10 @@ use serde_json::{Value, json};
 const FUNCTIONS: &str = "prefix computeSeconds transferSeconds tasks tasksErred bytes
     costs { amount currency basis }";
 
-/// Of an account with rates from the 21st and the 22nd on: four threads, a worker and two GiB for an hour of each
-/// of three days, in which `load` computed 3,000.5 s and `divide` 599.5 s.
+/// Creates an account with rates from the 21st and the 22nd on: four threads, a worker and two GiB for
+/// an hour of each of three days, in which `load` computed 3,000.5 s and `divide` 599.5 s.
 async fn three_days(app: &TestApp) -> (harness::Member, i64) {
+    app.set_clock("2026-11-22T12:00:00Z");
     let ada = app.account("ada").await;
     let set = "mutation($input: CostRateInput!) { setCostRate(input: $input) { userErrors { field } } }";
     for (day, thread, gib, worker) in [("2026-11-21", 0.1, 0.01, 0.5), ("2026-11-22", 0.2, 0.0, 0.0)] {
@@ -40,9 +41,9 @@ fn function(prefix: &str, totals: [f64; 2], counts: [i64; 3], costs: [f64; 2]) -
 async fn an_operation_costs_its_part_of_the_time_it_computed_in() {
     let app = TestApp::start().await;
     let (ada, _) = three_days(&app).await;
-    // Of `load`, 3,000.5 s of 14,400 s of threads a day: on the 20th 3,000.5 / 3,600 x 0.05 USD; on the 21st that share
-    // of 4 x 0.1 + 2 x 0.01 + 0.5 = 0.92 EUR, which is 0.083347222 + 0.004167361 + 0.104184028; on the 22nd of 0.8 EUR.
-    // Of `divide` the same with 599.5 s.
+    // Of `load`, 3,000.5 s of 14,400 s of threads a day: on the 20th 3,000.5 / 3,600 x 0.05 USD; on the
+    // 21st that share of 4 x 0.1 + 2 x 0.01 + 0.5 = 0.92 EUR, which is 0.083347222 + 0.004167361 +
+    // 0.104184028; on the 22nd of 0.8 EUR. Of `divide` the same with 599.5 s.
     let of_one = json!([
         function("load", [9_001.5, 0.0], [180, 0, 1_800], [0.358_393_055, 0.041_673_611]),
         function("divide", [1_798.5, 4.5], [120, 3, 1_200], [0.071_606_945, 0.008_326_389]),
@@ -57,7 +58,7 @@ async fn an_operation_costs_its_part_of_the_time_it_computed_in() {
         json!([{ "functions": of_one }, { "functions": of_one }])
     );
 
-    // Twice as much of everything; what was computed at one rate is rounded once: of `load` on the 21st 0.166694444 +
+    // Twice the amounts. Time at one rate is rounded once: of `load` on the 21st 0.166694444 +
     // 0.008334722 + 0.208368056, on the 22nd 0.333388889.
     let query = format!(
         r#"{{ viewer {{ account {{ functions {{ {FUNCTIONS} }} first: functions(first: 1, to: "2026-11-21") {{

@@ -1,17 +1,18 @@
-//! The guard before the executor: what is refused before any of it runs, and what a query costs.
+//! The admission checks before the executor: refused requests, and the cost of queries.
 
 use std::time::Duration;
 
 use entity::api_token::Scope;
-use galvo::{key_ring::KeySource, seal::Keys};
+use galvo::{encryption::Keys, key_ring::KeySource};
 use harness::{Database, Member, ReportBuilder, TestApp, error};
 use reqwest::{Method, header};
 use serde_json::{Value, json};
 
-/// The statement that looks the token up comes with every request.
+/// Every request has one statement that looks up the token.
 const SIGN_IN: u64 = 1;
 
-/// The status and the text of what is answered in the media type that tells refusals by their status.
+/// Sends a request, and returns the status and body in the media type that expresses refusals by their
+/// status.
 async fn send(member: &Member, body: String) -> (u16, String) {
     let request = member.request(Method::POST, "/graphql").header(header::CONTENT_TYPE, "application/json");
     let request = request.header(header::ACCEPT, "application/graphql-response+json").body(body);
@@ -19,7 +20,7 @@ async fn send(member: &Member, body: String) -> (u16, String) {
     (response.status().as_u16(), response.text().await.unwrap())
 }
 
-/// Expects a request to be refused with a code before anything runs, in a short answer.
+/// Expects a request to be refused with a code and a short response, before anything is executed.
 async fn assert_refused(app: &TestApp, member: &Member, what: &str, body: &Value, code: &str) {
     let before = app.statements();
     let (status, text) = send(member, body.to_string()).await;
@@ -120,8 +121,8 @@ async fn documents_and_variables_are_checked_as_the_specification_says() {
     let answer = ada
         .ask("# ä\r\n{ viewer { account {\n    a: clusters(first: 0) { totalCount } } } }", json!({}))
         .await;
-    assert_eq!(answer["errors"][0]["locations"], json!([{ "line": 3, "column": 5 }]), "{answer}");
-    // These end no line in GraphQL, as they do for others.
+    assert_eq!(answer["errors"][0]["locations"], json!([{ "line": 3, "column": 24 }]), "{answer}");
+    // These characters end no line in GraphQL, unlike elsewhere.
     let comment = "# \u{b}\u{c}\u{85}\u{2028}\u{2029}";
     for wrong in ["?", "nothing"] {
         let answer = ada.ask(&format!("{comment}\n{{\r  {wrong} }}"), json!({})).await;
@@ -140,7 +141,7 @@ async fn an_operation_is_chosen_by_its_name() {
         let (_, text) = send(&ada, json!({ "query": query, "operationName": name }).to_string()).await;
         serde_json::from_str::<Value>(&text).unwrap()
     };
-    // B's variable is not asked for, and C does not run.
+    // B's variable is not needed here, and C is not executed.
     assert_eq!(ask(two, json!("A")).await["data"]["viewer"]["scopes"], json!(["INGEST", "READ", "ADMIN"]));
     assert_eq!(ask(two, json!("B")).await["errors"][0]["extensions"]["code"], "BAD_USER_INPUT");
     assert_eq!(ask(two, json!("C")).await["data"]["deleteCostRate"]["account"]["slug"], "ada");
@@ -166,7 +167,7 @@ async fn null_takes_the_next_parent_that_may_be_null_and_nothing_else() {
     let (status, text) = send(&ada, json!({ "query": query, "variables": { "id": id } }).to_string()).await;
     assert_eq!(status, 200);
     let answer: Value = serde_json::from_str(&text).unwrap();
-    // The error lies in an object that cannot be null, in a list of such, in a page that cannot be null either.
+    // The error is in a non-null object, in a list of such, in a page that is non-null, too.
     let found = json!({ "number": id.parse::<i64>().unwrap() });
     let data = json!({ "first": found, "wrong": null, "last": found });
     assert_eq!(answer["data"], data, "{text}");
@@ -196,8 +197,8 @@ async fn a_query_costs_what_its_answer_may_hold() {
         ),
         (account("clusters { nodes { id } }"), 4 + 20),
         (account("clusters(last: 3) { nodes { id } }"), 4 + 3),
-        (account("clusters(first: 1000000) { nodes { id } }"), 4 + 100),
-        (account("clusters(first: -1) { nodes { id } }"), 4 + 1),
+        (account("clusters(first: 100) { nodes { id } }"), 4 + 100),
+        (account("clusters(first: 1) { nodes { id } }"), 4 + 1),
         (account("clusters(first: 4) { edges { cursor node { id } } }"), 4 + 4 * 3),
         (account("clusters(first: 2) { nodes { id errors(first: 3) { nodes { key } } } }"), 4 + 2 * (3 + 3)),
         (account("functions(first: 10) { prefix tasks }"), 3 + 10 * 2),
@@ -221,6 +222,15 @@ async fn a_query_costs_what_its_answer_may_hold() {
             "{query}: {answer}"
         );
     }
+    // The page size is invalid, so no cost is computed.
+    for (first, what) in [("1000000", "not 1000000"), ("-1", "not -1")] {
+        let query = account(&format!("clusters(first: {first}) {{ nodes {{ id }} }}"));
+        let answer = ada.ask(&query, json!({})).await;
+        assert_eq!(answer["errors"][0]["extensions"]["code"], "BAD_USER_INPUT", "{answer}");
+        let message = answer["errors"][0]["message"].as_str().unwrap();
+        assert_eq!(message, format!("argument 'first': must be between 1 and 100, {what}"));
+        assert_eq!(answer["data"], json!(null));
+    }
     let paged = "query($n: Int = 6) { viewer { account { clusters(first: $n) { nodes { id } } } } }";
     for (variables, cost) in [(json!({}), 10), (json!({ "n": 7 }), 11), (json!({ "n": null }), 24)] {
         let answer = ada.ask(paged, variables).await;
@@ -240,7 +250,57 @@ async fn a_query_costs_what_its_answer_may_hold() {
     app.stop().await;
 }
 
-/// What tools ask, deeper than any query may be.
+#[tokio::test]
+async fn reading_all_clusters_costs_by_how_many_there_are() {
+    let app = TestApp::start_with(|settings| settings.max_query_cost = 1_000).await;
+    let ada = app.account("ada").await;
+    for number in 0..40 {
+        ada.reported(&ReportBuilder::new(&format!("Scheduler-{number}"), 1).build()).await;
+    }
+    let list = |arguments: &str, more: &str| {
+        format!("{{ viewer {{ account {{ clusters(first: 4{arguments}) {{ {more} nodes {{ id }} }} }} }} }}")
+    };
+    // 8 clusters cost one point, so reading all of them costs 5.
+    let page = 4 + 4;
+    let cases = [
+        (list("", ""), page),
+        (list(", orderBy: { field: ENDED_AT }", ""), page),
+        (list(", orderBy: { field: COST }", ""), page + 5),
+        (list(", orderBy: { field: TASKS, direction: ASC }", ""), page + 5),
+        (list(", filter: { startedIn: { from: \"2026-11-01T00:00:00Z\" }, search: null }", ""), page),
+        (list(", filter: { search: \"etl\" }", ""), page + 5),
+        (list(", filter: { hasErrors: true }, orderBy: { field: COST }", ""), page + 5),
+        (list("", "totalCount"), page + 1 + 5),
+        (list("", "totalCount aggregates { clusters tasks }"), page + 1 + 3 + 2 * 5),
+    ];
+    for (query, cost) in cases {
+        let answer = ada.ask(&query, json!({})).await;
+        assert_eq!(answer["extensions"]["cost"]["requested"], cost, "{query}: {answer}");
+    }
+    let variable = "query($order: ClusterOrder!, $search: String) { viewer { account {
+        clusters(first: 4, orderBy: $order, filter: { search: $search }) { nodes { id } } } } }";
+    for (variables, cost) in [
+        (json!({ "order": { "field": "STARTED_AT" } }), page),
+        (json!({ "order": { "field": "ERRORS" } }), page + 5),
+        (json!({ "order": { "field": "STARTED_AT" }, "search": "etl" }), page + 5),
+    ] {
+        let answer = ada.ask(variable, variables).await;
+        assert_eq!(answer["extensions"]["cost"]["requested"], cost, "{answer}");
+    }
+    // Lists with few fields cost much if each of them reads all clusters.
+    let aliases = |count: usize| {
+        let one = |number| {
+            format!("c{number}: clusters(first: 1, orderBy: {{ field: COST }}) {{ nodes {{ id }} }}")
+        };
+        format!("{{ viewer {{ account {{ {} }} }} }}", (0..count).map(one).collect::<String>())
+    };
+    assert_eq!(ada.ask(&aliases(124), json!({})).await["extensions"]["cost"]["requested"], 2 + 124 * 8);
+    let more = json!({ "query": aliases(125) });
+    assert_refused(&app, &ada, "125 scans", &more, "COST_LIMIT_EXCEEDED").await;
+    app.stop().await;
+}
+
+/// The introspection query of tools, which is deeper than other queries may be.
 const INTROSPECTION: &str = "query IntrospectionQuery { __schema { queryType { name } mutationType { name }
     subscriptionType { name } types { ...FullType } directives { name description locations args { ...InputValue } } } }
     fragment FullType on __Type { kind name description fields(includeDeprecated: true) { name description
@@ -272,7 +332,7 @@ async fn a_tokens_queries_may_cost_so_much_in_a_minute() {
     let (again, bob) = (ada.with_token(ada.token(&[Scope::Read], None).await), app.account("bob").await);
     let limit = "rateLimit { limit cost remaining resetAt }";
     let first = ada.query(&format!("{{ {limit} }}"), json!({})).await;
-    // The server's clock stands still. A point comes back in 6 milliseconds.
+    // The server's clock is fixed. A point is restored in 6 milliseconds.
     let full =
         json!({ "limit": 10_000, "cost": 5, "remaining": 9_995, "resetAt": "2026-11-20T12:00:00.030+00:00" });
     assert_eq!(first["rateLimit"], full);
@@ -293,7 +353,7 @@ async fn a_tokens_queries_may_cost_so_much_in_a_minute() {
     let answer: Value = response.json().await.unwrap();
     assert_eq!(answer["errors"][0]["extensions"]["code"], "RATE_LIMITED", "{answer}");
     assert_eq!(app.statements() - before, SIGN_IN);
-    // What has to wait costs nothing, and neither another token nor another account has to.
+    // A rate-limited request costs nothing, and other tokens and accounts are not affected.
     for member in [&again, &bob] {
         assert_eq!(member.query(&format!("{{ {limit} }}"), json!({})).await["rateLimit"], full);
     }
@@ -313,7 +373,7 @@ async fn a_query_that_takes_too_long_is_given_up_and_a_mutation_goes_on() {
     });
     let app = app.await;
     let hurried = app.here(&ada);
-    // Nothing has to be waited for.
+    // Introspection needs no waiting.
     assert_eq!(hurried.query("{ __typename }", json!({})).await["__typename"], "Query");
     for (query, variables) in [
         ("{ viewer { account { clusters { nodes { name } } } } }", json!({})),
@@ -322,7 +382,7 @@ async fn a_query_that_takes_too_long_is_given_up_and_a_mutation_goes_on() {
             json!({ "id": id }),
         ),
     ] {
-        // Timers tick every millisecond, in which a quick database may have answered.
+        // The timer has a resolution of a millisecond, within which a fast database may have responded.
         let mut attempts = 1..=1_000;
         loop {
             let attempt = attempts.next().expect("one of very many takes longer");
@@ -351,7 +411,7 @@ async fn documents_the_server_knows_are_named_by_their_hash() {
     let directory = tempfile::tempdir().unwrap();
     std::fs::write(directory.path().join("name.graphql"), "{ viewer { user { name } } }").unwrap();
     std::fs::write(directory.path().join("readme.txt"), "{ __typename }").unwrap();
-    // Of the first file.
+    // The hash of the first file.
     let hash = "b34baa31867a43364a8ebfe58e37f421e1ed2c74916efbef8827f37ee3d881b2";
     let unknown = "0".repeat(64);
     let found = json!({ "viewer": { "user": { "name": "ada" } } });

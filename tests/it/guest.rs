@@ -1,4 +1,4 @@
-//! Guests: members until a given time, and afterwards as if they had never been any.
+//! Guests: members until a given time, and afterwards like non-members.
 
 use entity::{api_token::Scope, membership::Role};
 use harness::{Member, SigningKey, TestApp, claims, shared_jwt_config};
@@ -52,7 +52,7 @@ async fn a_guest_reads_until_the_end_and_is_nobody_then() {
     }
     app.set_clock(END);
     assert_eq!([token.status().await, jwt.status().await], nobody);
-    // Those who stay still see that there was one, and may make the end another one.
+    // Other members still see the expired guest, and may change the end.
     let over = json!({ "user": { "name": "help" }, "role": "GUEST", "until": "2026-11-20T12:04:00+00:00", "isOver": true });
     assert_eq!(guest_of(&ada).await, over);
     let refused = result(&ada, create, json!({ "user": user })).await;
@@ -80,8 +80,8 @@ async fn only_guests_have_an_end_and_all_of_them_do() {
     for (role, end, wrong) in [
         ("GUEST", json!(null), until("END_MISSING")),
         ("GUEST", json!("2026-11-20T12:00:00Z"), until("END_PAST")),
-        ("VIEWER", json!(END), until("END_NOT_TAKEN")),
-        ("OWNER", json!(END), until("END_NOT_TAKEN")),
+        ("VIEWER", json!(END), until("END_NOT_ALLOWED")),
+        ("OWNER", json!(END), until("END_NOT_ALLOWED")),
     ] {
         let variables = json!({ "role": role, "until": end });
         let refused = result(&ada, ADD, variables.clone()).await;
@@ -93,14 +93,15 @@ async fn only_guests_have_an_end_and_all_of_them_do() {
     let user =
         members.as_array().unwrap().iter().find(|node| node["user"]["name"] == "help").unwrap()["user"]["id"]
             .clone();
-    for (role, end, code) in [("GUEST", json!(null), "END_MISSING"), ("MEMBER", json!(END), "END_NOT_TAKEN")]
+    for (role, end, code) in
+        [("GUEST", json!(null), "END_MISSING"), ("MEMBER", json!(END), "END_NOT_ALLOWED")]
     {
         let refused = result(&ada, SET, json!({ "user": user, "role": role, "until": end })).await;
         assert_eq!(refused, json!({ "member": null, "userErrors": until(code) }));
     }
     let viewer = json!({ "user": { "name": "help" }, "role": "VIEWER", "until": null, "isOver": false });
     assert_eq!(guest_of(&ada).await, viewer);
-    // Nobody else sees a guest's end as their own: a token of the account stays what it was.
+    // A token of the account is not affected by another member's end.
     assert_eq!(ada.with_token(ada.token(&[Scope::Read], None).await).status().await.0, 200);
     app.stop().await;
 }

@@ -1,13 +1,14 @@
-//! A hundred times the history costs the same statements, which read as many rows as they return and few more.
+//! A hundred times the history costs the same number of statements, which read few more rows than they
+//! return.
 
 use std::{ops::Range, time::Duration};
 
 use entity::{
-    computation, computation_task_group, error_group, error_occurrence, fine_metric,
+    computation, computation_share, computation_task_group, error_group, error_occurrence, fine_metric,
     ids::{ClusterId, ErrorGroupId},
     span, task_group, usage_day,
 };
-use galvo::{key_ring::KeySource, seal::Keys};
+use galvo::{encryption::Keys, key_ring::KeySource};
 use harness::{
     Database, Member, ReportBuilder, TestApp, computation as computation_of, error, span as span_of,
     task_group as group_of_tasks, uuid,
@@ -22,11 +23,11 @@ use serde_json::{Value, json};
 const TODAY: i64 = 20_777;
 const DAY: i64 = 86_400_000;
 
-/// Rows that are read besides those that are returned: the token with its user, account and membership, one row more
-/// than a page has, and what a plan looks at to find a range.
+/// Rows read besides those returned: the token with its user, account and membership, one row more than
+/// a page has, and the index entries with which a plan finds a range.
 const BESIDES: i64 = 60;
 
-/// Everything of one cluster, and of the account.
+/// Reports data of every kind for one cluster and the account.
 async fn report(member: &Member) -> i64 {
     let groups = |computation: u128| (1_000 * computation..1_000 * computation + 15).collect::<Vec<_>>();
     let cells = json!([
@@ -47,8 +48,8 @@ async fn report(member: &Member) -> i64 {
     member.reported(&report.build()).await
 }
 
-/// Adds clusters that ran one after the other before the one that was reported, as much work of each as it had, a group of
-/// errors of each, and what the account used on the days they ran, `from` to before `to` of each.
+/// Adds earlier clusters that ran one after the other, each with the same work as the reported one, a
+/// group of errors of each, and the account's usage on the days they ran, from `from` to before `to`.
 async fn fill(database: &DatabaseConnection, from: i64, to: i64) {
     let cluster = entity::cluster::Entity::find().one(database).await.unwrap().unwrap();
     let group = error_group::Entity::find().one(database).await.unwrap().unwrap();
@@ -79,6 +80,7 @@ async fn fill(database: &DatabaseConnection, from: i64, to: i64) {
             user_id: cluster.user_id.unwrap(),
             clusters: 1,
             thread_us: 4_000_000,
+            unobserved_us: 0,
             worker_us: 1_000_000,
             memory_gib_us: 1_000_000,
             compute_us: 1_000_000,
@@ -97,12 +99,14 @@ async fn fill(database: &DatabaseConnection, from: i64, to: i64) {
             bytes: 0,
             spilled_bytes: 0,
             workers: 1,
+            is_cut: false,
         };
         day.into_active_model().reset_all()
     });
     insert::<entity::cluster::Entity>(database, clusters.collect()).await;
     copy::<computation::Entity>(database, cluster.id, from..to).await;
     copy::<computation_task_group::Entity>(database, cluster.id, from..to).await;
+    copy::<computation_share::Entity>(database, cluster.id, from..to).await;
     copy::<task_group::Entity>(database, cluster.id, from..to).await;
     copy::<error_occurrence::Entity>(database, cluster.id, from..to).await;
     copy::<span::Entity>(database, cluster.id, from..to).await;
@@ -112,23 +116,21 @@ async fn fill(database: &DatabaseConnection, from: i64, to: i64) {
     database.execute_unprepared("ANALYZE").await.unwrap();
 }
 
-/// Gives each earlier cluster the rows of a table that the one that was reported has.
+/// Copies the reported cluster's rows of a table to each earlier cluster.
 async fn copy<E: EntityTrait>(database: &DatabaseConnection, cluster: ClusterId, numbers: Range<i64>) {
     const TIMES: [&str; 4] = ["started_at", "stopped_at", "occurred_at", "enqueued_at"];
     let columns: Vec<String> = E::Column::iter().map(|column| column.as_str().to_owned()).collect();
     let values = columns.iter().map(|column| match column.as_str() {
-        "cluster_id" => format!("{} - number", cluster.0),
-        time if TIMES.contains(&time) => format!("{time} - number * {DAY}"),
+        "cluster_id" => format!("{} - n", cluster.0),
+        time if TIMES.contains(&time) => format!("{time} - n * {DAY}"),
         column => column.to_owned(),
     });
     let (table, columns, values) =
         (E::default().table_name().to_owned(), columns.join(", "), values.collect::<Vec<_>>().join(", "));
     let Range { start, end } = numbers;
     let sql = format!(
-        "INSERT INTO {table} ({columns})
-         WITH RECURSIVE earlier(number) AS (
-             SELECT CAST({start} AS BIGINT) UNION ALL SELECT number + 1 FROM earlier WHERE number + 1 < {end})
-         SELECT {values} FROM {table} CROSS JOIN earlier WHERE cluster_id = {}",
+        "INSERT INTO {table} ({columns}) SELECT {values} FROM {table} CROSS JOIN {} WHERE cluster_id = {}",
+        harness::numbers(database.get_database_backend(), start, end - 1),
         cluster.0
     );
     database.execute_unprepared(&sql).await.unwrap();
@@ -148,8 +150,8 @@ async fn number(database: &DatabaseConnection, sql: &str) -> i64 {
     database.query_one_raw(statement).await.unwrap().unwrap().try_get_by_index(0).unwrap()
 }
 
-/// Rows and entries of indexes that were read so far, by connections that are closed: others may tell of what they read at
-/// any later time.
+/// The number of rows and index entries read so far by closed connections. Open ones may publish their
+/// counters at any later time.
 async fn read(database: &DatabaseConnection) -> i64 {
     let open = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
         AND backend_type = 'client backend' AND pid <> pg_backend_pid()";
@@ -162,11 +164,11 @@ async fn read(database: &DatabaseConnection) -> i64 {
     number(database, &format!("SELECT ({rows} + {entries})::bigint")).await
 }
 
-/// What an operation cost.
+/// The cost of an operation.
 struct Cost {
     statements: u64,
     answer: Value,
-    /// Rows that were read, if the database tells.
+    /// The rows read, if the database reports them.
     read: Option<i64>,
 }
 
@@ -174,13 +176,13 @@ async fn start(there: &Database, keys: &Keys) -> TestApp {
     TestApp::start_on(there.again(), KeySource::Ring(keys.clone()), |_| {}).await
 }
 
-/// One connection, which no other of the same pool counts as another's.
+/// A single connection, without a pool whose other connections would be counted.
 async fn alone(there: &Database) -> DatabaseConnection {
     let options = ConnectOptions::new(there.url()).max_connections(1).to_owned();
     sea_orm::Database::connect(options).await.unwrap()
 }
 
-/// Asks a server of its own, which has read nothing before.
+/// Queries a new server with cold caches.
 async fn cost(there: &Database, keys: &Keys, member: &Member, query: &str, variables: Value) -> Cost {
     let database = &alone(there).await;
     let postgres = database.get_database_backend() == DatabaseBackend::Postgres;
@@ -196,7 +198,7 @@ async fn cost(there: &Database, keys: &Keys, member: &Member, query: &str, varia
     Cost { statements, answer, read: Some(read(database).await - before) }
 }
 
-/// How many things an answer tells of: objects with a field that only they have.
+/// The number of items in a response: objects with a field that only they have.
 fn told(answer: &Value) -> i64 {
     match answer {
         Value::Array(items) => items.iter().map(told).sum(),
@@ -213,7 +215,7 @@ async fn a_long_history_costs_what_a_short_one_does() {
     let app = start(&Database::migrated().await, &keys).await;
     let ada = app.account("ada").await;
     let id = report(&ada).await;
-    // The server counts the days that are told of only; those are filled in here.
+    // The server counts only reported days; the others are inserted here.
     let there = app.stop_keeping().await;
     let list = |arguments: &str| {
         format!(
@@ -229,10 +231,10 @@ async fn a_long_history_costs_what_a_short_one_does() {
              taskGroups(first: 15) {{ nodes {{ row: name states {{ count }} durations {{ seconds }} }} }} }} }}
            errors(first: 10) {{ nodes {{ row: key type message at }} }} }} }}"
     );
-    // Days of which each cluster has one, and each user one row a day.
+    // Days on which each cluster has one row, and each user one row per day.
     let days = "from: \"2026-11-05\", to: \"2026-11-20\"";
     let statistics = format!(
-        "{{ viewer {{ account {{ statistics({days}) {{ clusters users usage {{ clusterSeconds }} }} }} }} }}"
+        "{{ viewer {{ account {{ statistics({days}) {{ clusters users usage {{ threadSeconds }} }} }} }} }}"
     );
     let heat_map = format!(
         "{{ viewer {{ account {{ usageTable({days}, by: [USER, DAY]) {{ row: day user {{ name }}
@@ -249,7 +251,7 @@ async fn a_long_history_costs_what_a_short_one_does() {
     let computations = of_account("computations", "state startedAt");
     let errors = of_account("errors", "at worker");
     let spans = of_account("spans", "tag enqueuedAt");
-    // Of ten clusters each, at once.
+    // Lists of ten clusters at once.
     let of_clusters = |list: &str, fields: &str| {
         of_account("clusters", &format!("{list}(first: 1) {{ nodes {{ row: __typename {fields} }} }}"))
     };
@@ -260,15 +262,16 @@ async fn a_long_history_costs_what_a_short_one_does() {
         "spans",
         "totals { tasks } children { totalCount } taskGroups { totalCount } fineMetrics(unit: \"seconds\") { total }",
     );
-    // Besides the rows that are returned, in reading order: those that are summed up or joined for them.
+    // The rows read in addition to those returned, because they are summed up or joined.
     let operations = [
         // The token and the page.
         ("clusters by start", by_start.as_str(), 2, 10, 0),
         ("clusters by end", by_end.as_str(), 2, 10, 0),
-        // The token, the cluster, its computations, their task groups, and its errors. Each of 150 task groups is found by
-        // a link.
+        // The token, the cluster, its computations, their task groups, and its errors. Each of 150 task
+        // groups is found by a link.
         ("drill-down", drill_down.as_str(), 5, 171, 150),
-        // The token, clusters, users and usage: 15 clusters by their ends and their rows, and 15 days twice.
+        // The token, clusters, users and usage: 15 clusters by their ends and their rows, and 15 days
+        // twice.
         ("statistics", statistics.as_str(), 4, 0, 60),
         // Each row has a member and a user.
         ("heat-map", heat_map.as_str(), 2, 15, 30),
@@ -277,12 +280,14 @@ async fn a_long_history_costs_what_a_short_one_does() {
         ("computations", computations.as_str(), 2, 10, 0),
         ("errors", errors.as_str(), 2, 10, 0),
         ("spans", spans.as_str(), 2, 10, 0),
-        // The token, two pages, the sums, and each list with its count; links and task groups, 15 of each computation, are read
-        // for the list, the count and the sums, and errors for the list and the count.
+        // The token, two pages, the sums, and each list with its count. Links and task groups, 15 of
+        // each computation, are read for the list, the count and the sums, and errors for the list and
+        // the count.
         ("clusters with computations", runs.as_str(), 8, 20, 10 * (3 * 30 + 2)),
-        // The token, two pages, and what the errors are of.
+        // The token, two pages, and the objects that the errors belong to.
         ("clusters with errors", failures.as_str(), 5, 40, 0),
-        // The token, two pages, the span with what is below it, level by level, the sums, each list with its count, and metrics.
+        // The token, two pages, the spans with their descendants by level, the sums, each list with its
+        // count, and metrics.
         ("clusters with spans", steps.as_str(), 11, 20, 0),
         // The token, the cluster and the packed rows of ten spans.
         ("fine metrics", fine_metrics.as_str(), 3, 2, 10),
@@ -299,7 +304,7 @@ async fn a_long_history_costs_what_a_short_one_does() {
                 assert!(read <= rows + summed + BESIDES, "{name}, {to} clusters: {read} rows were read");
             }
         }
-        // A page far down.
+        // A page deep in the list.
         let server = start(&there, &keys).await;
         let mut after = Value::Null;
         for _ in 0..(to - 11) / 10 {

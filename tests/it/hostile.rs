@@ -1,5 +1,5 @@
-//! Reports nobody should send: each is refused at the place that is wrong or stored in a form that can be read,
-//! and the server goes on.
+//! Malicious reports: each is refused at the wrong place or stored in a readable form, and the server
+//! keeps working.
 
 use std::io::Write;
 
@@ -12,10 +12,10 @@ const MIB: usize = 1 << 20;
 
 const STARTED_AT: i64 = 1_795_172_400;
 
-/// Stands in a report where JSON is put that no [`Value`] can hold.
+/// A placeholder in a report for JSON that no [`Value`] can hold.
 const MARK: &str = "\u{1}here";
 
-/// One of everything.
+/// A report with data of every kind.
 fn full() -> Value {
     let digest = "a".repeat(64);
     let frame = json!({ "hash": digest, "file": "a.py", "line": 2, "relative_line": 1 });
@@ -81,7 +81,7 @@ fn full() -> Value {
         .build()
 }
 
-/// The report with some JSON at a place.
+/// The report with raw JSON at a pointer.
 fn with(mut report: Value, pointer: &str, json: &str) -> String {
     let (parent, field) = pointer.rsplit_once('/').unwrap();
     match report.pointer_mut(parent).unwrap_or_else(|| panic!("{pointer}")) {
@@ -105,13 +105,13 @@ async fn send(member: &Member, body: &str) -> (u16, Value) {
     (response.status().as_u16(), response.json().await.unwrap())
 }
 
-/// What becomes of a report.
+/// The outcome of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome<'a> {
     Stored,
-    /// A value is wrong, at this place.
+    /// The value at this place is invalid.
     Refused(&'a str),
-    /// It is no JSON.
+    /// It is not JSON.
     Malformed,
     TooLarge,
 }
@@ -227,7 +227,7 @@ async fn what_nobody_should_send_is_refused_where_it_is_wrong() {
             (413, Some("PAYLOAD_TOO_LARGE")) => TooLarge,
             _ => panic!("{what}: {status} {answer}"),
         };
-        // A place within the one expected is as good.
+        // A place within the expected one is also correct.
         let lies_within = |place: &str, wide: &str| {
             place.strip_prefix(wide).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
         };
@@ -280,7 +280,7 @@ async fn any_value_at_any_place_is_stored_or_named() {
     ];
     let mut wrong = Vec::new();
     for place in &places {
-        // The same scheduler each time, so that identifiers and sequences meet what is there already.
+        // The same scheduler each time, so that identifiers and sequences meet existing ones.
         for value in values {
             let (status, answer) = send(&ada, &with(full(), place, value)).await;
             let named = answer["pointer"].as_str().unwrap_or_default();
@@ -336,7 +336,7 @@ async fn clocks_that_are_wrong_are_kept_apart_from_the_servers() {
     for (number, (started, sent)) in (1_i64..).zip([
         (noon + 3_600, noon + 3_600),
         (noon - 7_200, noon - 7_200),
-        // Closed before it began.
+        // Closed before it started.
         (noon + 3_600, noon - 3_600),
     ]) {
         let report = ReportBuilder::new(&format!("Scheduler-{number}"), 1)

@@ -1,4 +1,5 @@
-//! What an idle timeout would have done: worked out by hand from histories, and by replaying the policy on them.
+//! The backtest of an idle timeout, compared with values computed by hand and with a replay of the
+//! policy.
 
 use harness::{Member, ReportBuilder, STARTED_AT, TestApp, uuid};
 use serde_json::{Value, json};
@@ -8,7 +9,7 @@ use crate::life_cycle::{closing, server_time, told};
 const QUERY: &str =
     "query($timeout: Int!, $exempt: [TagPatternInput!]! = [], $in: TimeRange, $first: Int, $after: String) {
     viewer { account { idleBacktest(timeoutSeconds: $timeout, exemptTags: $exempt, startedIn: $in) {
-        clusters clustersWithoutHistory isComplete clustersStopped stops secondsSaved clusterSecondsSaved
+        clusters clustersWithoutHistory isComplete clustersStopped stops secondsSaved threadSecondsSaved
         costsSaved { amount currency basis causes { cause amount } }
         interrupted(first: $first, after: $after) { totalCount nodes { daskId cluster { schedulerId } }
             pageInfo { hasNextPage endCursor } } } } } }";
@@ -17,7 +18,7 @@ async fn backtest(member: &Member, variables: Value) -> Value {
     member.query(QUERY, variables).await["viewer"]["account"]["idleBacktest"].take()
 }
 
-/// A computation from one second after the scheduler's start to another; one that has not ended runs.
+/// A computation from one second after the scheduler's start to another; a running one has no end.
 fn run(number: u128, from: i32, until: Option<i32>) -> Value {
     json!({
         "id": uuid(number), "started_at": STARTED_AT + f64::from(from),
@@ -26,7 +27,7 @@ fn run(number: u128, from: i32, until: Option<i32>) -> Value {
     })
 }
 
-/// When a cluster was busy, when it closed if it did, or was last heard of.
+/// The busy periods of a cluster, and its end or last report.
 struct History {
     name: &'static str,
     runs: &'static [(i32, Option<i32>)],
@@ -42,22 +43,23 @@ const HISTORIES: [History; 5] = [
         end: 4_000,
         closes: true,
     },
-    // Two computations at once, within a third: idle for 700 seconds before, and 650 after, of which it was last heard.
+    // Two computations at once, within a third: idle for 700 seconds before, and 650 after, until its
+    // last report.
     History {
         name: "b",
         runs: &[(700, Some(3_000)), (800, Some(900)), (2_000, Some(2_500))],
         end: 3_650,
         closes: false,
     },
-    // Never had work.
+    // It never had work.
     History { name: "c", runs: &[], end: 1_000, closes: true },
-    // Works still.
+    // It still works.
     History { name: "d", runs: &[(500, None)], end: 9_000, closes: false },
-    // Nobody tells when.
+    // The start of idleness is unknown.
     History { name: "e", runs: &[], end: 9_000, closes: false },
 ];
 
-/// The stretches without work of a history, by hand: from when, until when, and whether it got work then.
+/// The idle periods of a history, computed directly: start, end, and the next work, if any.
 fn idle(history: &History) -> Vec<(i32, i32, Option<i32>)> {
     let (mut idle, mut busy_until) = (Vec::new(), 0);
     for (from, until) in history.runs {
@@ -72,7 +74,7 @@ fn idle(history: &History) -> Vec<(i32, i32, Option<i32>)> {
     idle
 }
 
-/// The whole history in one report. Computations are numbered by cluster and by when they began.
+/// The whole history in one report. Computations are numbered by cluster and start.
 fn report(history: &History) -> ReportBuilder {
     let letter = u128::from(history.name.as_bytes()[0] - b'a');
     let runs = history
@@ -89,7 +91,7 @@ fn report(history: &History) -> ReportBuilder {
 async fn what_would_have_been_saved_is_what_was_worked_out_by_hand() {
     let app = TestApp::start().await;
     let ada = app.account("ada").await;
-    // Another account's clusters are nothing to this one.
+    // Another account's clusters must not count for this one.
     let bob = app.account("bob").await;
     for history in &HISTORIES {
         ada.reported(&report(history).build()).await;
@@ -128,7 +130,7 @@ async fn what_would_have_been_saved_is_what_was_worked_out_by_hand() {
         assert_eq!(names, expected, "{timeout}");
         assert_eq!(found["interrupted"]["totalCount"], expected.len(), "{timeout}");
     }
-    // Once in figures: a 900 - 600 and 2,000 - 600, b 100 and 50, c 400.
+    // With a timeout of 600: a saves 900 - 600 and 2,000 - 600, b 100 and 50, c 400.
     let found = backtest(&ada, json!({ "timeout": 600 })).await;
     assert_eq!((&found["stops"], &found["secondsSaved"]), (&json!(5), &json!(2_250.0)));
     assert_eq!(found["clustersStopped"], 3);
@@ -177,7 +179,8 @@ async fn what_would_have_been_saved_is_what_was_worked_out_by_hand() {
 async fn what_it_cost_is_what_was_used_meanwhile() {
     let app = TestApp::start().await;
     let ada = app.account("ada").await;
-    // Idle from 600 to 9,000 seconds after 11:00, when it closes: 13:30. Four threads, one worker with 2 GiB.
+    // Idle from 600 to 9,000 seconds after 11:00, when it closes: 13:30. Four threads, one worker with 2
+    // GiB.
     let history = History { name: "a", runs: &[(0, Some(600))], end: 9_000, closes: true };
     let hours: Vec<Value> = [(11, 3_600.0), (12, 3_600.0), (13, 1_800.0)]
         .into_iter()
@@ -193,10 +196,11 @@ async fn what_it_cost_is_what_was_used_meanwhile() {
     let rate = r#"mutation { setCostRate(input: { validFrom: "2026-11-01", perThreadHour: 1, perGibHour: 0.5, perWorkerHour: 0.25 }) {
         userErrors { field } } }"#;
     ada.query(rate, json!({})).await;
-    // Stopped at 1,800: half of the first hour, the second, and the half hour that it lived of the third.
+    // Stopped at 1,800: half of the first hour, the second, and the half hour of the third in which it
+    // existed.
     let found = backtest(&ada, json!({ "timeout": 1_200 })).await;
     assert_eq!(found["secondsSaved"], 7_200.0);
-    assert_eq!(found["clusterSecondsSaved"], 28_800.0);
+    assert_eq!(found["threadSecondsSaved"], 28_800.0);
     // Two hours of four threads, 2 GiB and one worker.
     let costs = json!([{ "amount": 10.5, "currency": "USD", "basis": "RATE_CARD",
         "causes": [{ "cause": "IDLE", "amount": 10.5 }, { "cause": "UNACCOUNTED", "amount": 0.0 }] }]);
@@ -212,8 +216,8 @@ async fn what_it_cost_is_what_was_used_meanwhile() {
     app.stop().await;
 }
 
-/// Every second of a history is reported to an account with the policy, until it is told to stop; and again from when it
-/// would be started anew, because there is work.
+/// Reports a history step by step to an account with the policy. After a response that requests a stop, a
+/// new cluster continues with the next work. Returns the stop times.
 async fn replayed(app: &TestApp, history: &History, timeout: i32) -> Vec<i32> {
     let member = app.account(&format!("{}-{timeout}", history.name)).await;
     let set =
@@ -233,7 +237,7 @@ async fn replayed(app: &TestApp, history: &History, timeout: i32) -> Vec<i32> {
         if answer["desired_state"] == "stopped" {
             stops.push(step);
             here += 1;
-            // Until somebody has work again.
+            // Until there is work again.
             step = stretch.map_or(step, |(_, until, _)| *until);
             if stretch.is_some_and(|(.., next)| next.is_none()) {
                 break;
@@ -255,7 +259,8 @@ async fn replaying_the_policy_agrees_with_the_back_test() {
         let stops = replayed(&app, history, timeout).await;
         let found = backtest(&of_history, json!({ "timeout": timeout })).await;
         assert_eq!(found["stops"], stops.len(), "{}: {stops:?}", history.name);
-        // Stopped by the answer to the first report after it, and so up to one interval later.
+        // Stopped by the response to the first report after the timeout, and so up to one interval
+        // later.
         let expected: Vec<i32> = idle(history)
             .into_iter()
             .filter(|(from, until, _)| until - from > timeout)

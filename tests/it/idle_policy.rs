@@ -1,4 +1,4 @@
-//! What an account wants of clusters that have nothing to do, as it is said. What becomes of it stands in `idleness.rs`.
+//! Setting and reading an account's idle policy. Its effects are tested in `idleness.rs`.
 
 use entity::api_token::Scope;
 use harness::TestApp;

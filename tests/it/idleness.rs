@@ -1,4 +1,5 @@
-//! What becomes of clusters that have nothing to do: marked, stopped, kept, left alone, and told why.
+//! The effects of the idle policy on clusters: marked, stopped, kept alive, exempted, and the reasons
+//! given.
 
 use entity::api_token::Scope;
 use harness::{Member, ReportBuilder, STARTED_AT, TestApp, sample};
@@ -21,7 +22,7 @@ async fn keep(member: &Member, id: &Value, seconds: i64) -> Value {
     member.query(keep, json!({ "id": id, "seconds": seconds })).await["keepAlive"].take()
 }
 
-/// A scheduler that reports every 15 seconds, on the server's clock.
+/// A scheduler that reports every 15 seconds by the server's clock.
 struct Reporting<'a> {
     app: &'a TestApp,
     member: &'a Member,
@@ -30,13 +31,13 @@ struct Reporting<'a> {
 }
 
 impl<'a> Reporting<'a> {
-    /// It starts, busy.
+    /// Starts it with work.
     async fn new(app: &'a TestApp, member: &'a Member, name: &'static str) -> Self {
         let number = member.reported(&told(name, 0, None, 2, 5).build()).await;
         Self { app, member, name, number }
     }
 
-    /// What the answer to a report says then: what is wanted, and for how long it is kept.
+    /// Reports, and returns the desired state and the remaining keep-alive seconds of the response.
     async fn at(&self, at: i32, idle_since: Option<i32>) -> (String, f64) {
         self.app.set_clock(&server_time(at.into()));
         let (status, answer) = self.member.report(&told(self.name, at, idle_since, 2, 5).build()).await;
@@ -46,11 +47,18 @@ impl<'a> Reporting<'a> {
         (wanted.to_owned(), answer["keep_alive_seconds"].as_f64().unwrap())
     }
 
+    /// Reports idleness up to a time, often enough to stay known.
+    async fn stays_idle(&self, from: i32, until: i32, since: i32) {
+        for at in (from..until).step_by(45) {
+            assert_eq!(self.at(at, Some(since)).await.0, RUNNING, "{at}");
+        }
+    }
+
     async fn says(&self, fields: &str) -> Value {
         cluster(self.member, self.number, fields).await
     }
 
-    /// When it is stopped and when it was marked, in seconds after its start.
+    /// The scheduled stop and the time of the warning, in seconds after its start.
     async fn times(&self) -> (Option<i64>, Option<i64>) {
         let found = self.says("shutdownAt idleWarnedAt").await;
         let seconds = |field: &str| {
@@ -74,7 +82,7 @@ async fn an_idle_cluster_is_marked_and_stopped_within_its_timeout_and_one_interv
     let etl = Reporting::new(&app, &ada, "etl").await;
     assert_eq!(etl.at(15, Some(5)).await.0, RUNNING);
     assert_eq!(etl.times().await, (Some(605), None));
-    // It works for a moment, and what was before does not count.
+    // It works for a moment, which resets the idle time.
     assert_eq!(etl.at(30, None).await.0, RUNNING);
     assert_eq!(etl.times().await, (None, None));
     for at in (45..=570).step_by(15) {
@@ -92,21 +100,23 @@ async fn an_idle_cluster_is_marked_and_stopped_within_its_timeout_and_one_interv
     let expected =
         json!({ "state": "CLOSING", "desiredState": "STOPPED", "closeReason": null, "stopRequest": request });
     assert_eq!(etl.says(fields).await, expected);
-    // The answer was lost, and it is told again.
+    // The response was lost, and the request is repeated.
     assert_eq!(etl.at(646, Some(40)).await.0, STOPPED);
     let (_, answer) = ada.report(&told("etl", 647, Some(40), 2, 5).build()).await;
     let reason = "requested through Galvo by the idle policy: no work for 605 seconds";
     assert_eq!(answer["stop_reason"], reason);
-    // It got work before it obeyed, and goes on.
+    // It got work before it stopped, and continues.
     assert_eq!(etl.at(660, None).await.0, RUNNING);
     let expected =
         json!({ "state": "RUNNING", "desiredState": "RUNNING", "closeReason": null, "stopRequest": null });
     assert_eq!(etl.says(fields).await, expected);
-    // The same if it is idle again when it reports next, because it has not been for long.
-    assert_eq!(etl.at(1_270, Some(661)).await.0, RUNNING);
-    assert_eq!(etl.times().await, (Some(1_330), Some(1_270)), "marked late, and a minute of warning");
-    assert_eq!(etl.at(1_330, Some(661)).await.0, STOPPED);
-    assert_eq!(etl.at(1_345, Some(1_340)).await.0, RUNNING);
+    // The same if it is idle again in its next report, because it has not been idle for long.
+    etl.stays_idle(705, 1_210, 661).await;
+    assert_eq!(etl.times().await, (Some(1_261), None));
+    assert_eq!(etl.at(1_245, Some(661)).await.0, RUNNING);
+    assert_eq!(etl.times().await, (Some(1_261), Some(1_245)));
+    assert_eq!(etl.at(1_261, Some(661)).await.0, STOPPED);
+    assert_eq!(etl.at(1_276, Some(1_270)).await.0, RUNNING);
     let expected =
         json!({ "state": "IDLE", "desiredState": "RUNNING", "closeReason": null, "stopRequest": null });
     assert_eq!(etl.says(fields).await, expected);
@@ -124,7 +134,7 @@ async fn a_busy_cluster_is_never_stopped() {
         app.run_jobs().await;
         assert_eq!(etl.times().await, (None, None), "{at}");
     }
-    // Briefly idle again and again.
+    // Repeatedly idle for a short time.
     for at in (6_000..7_000).step_by(15) {
         assert_eq!(etl.at(at, Some(at - 59)).await.0, RUNNING, "{at}");
     }
@@ -140,26 +150,27 @@ async fn modes_tags_and_people_spare_idle_clusters() {
     let etl = Reporting::new(&app, &ada, "etl").await;
     let id = id_of(&ada, etl.number).await;
     let codes = async || {
-        let found = etl.says("whyRunning { code detail confidence }").await;
-        let told = found["whyRunning"].as_array().unwrap().clone();
+        let found = etl.says("runReasons { code detail confidence }").await;
+        let told = found["runReasons"].as_array().unwrap().clone();
         let known = told.into_iter().filter(|reason| reason["confidence"] == "MEASURED");
         known.map(|reason| reason["code"].as_str().unwrap().to_owned()).collect::<Vec<_>>().join(" ")
     };
-    // Nobody said anything.
+    // Without a policy.
     assert_eq!(etl.at(1_000, Some(10)).await, (RUNNING.to_owned(), 0.0));
     assert_eq!((etl.times().await, codes().await.as_str()), ((None, None), "NO_POLICY"));
     policy(&ada, json!({ "mode": "OBSERVE", "timeoutSeconds": 600 })).await;
     assert_eq!(etl.at(1_015, Some(10)).await.0, RUNNING);
     assert_eq!((etl.times().await, codes().await.as_str()), ((None, None), "NO_POLICY"));
-    // A policy that has just been set marks first, however long it has been idle.
+    // A policy counts from the time it is set, however long the cluster has been idle.
     policy(&ada, json!({ "mode": "WARN", "timeoutSeconds": 600, "warnBeforeSeconds": 60 })).await;
+    etl.stays_idle(1_030, 1_550, 10).await;
     assert_eq!(etl.times().await, (None, None));
-    assert_eq!(etl.at(1_030, Some(10)).await.0, RUNNING);
-    assert_eq!((etl.times().await, codes().await.as_str()), ((None, Some(1_030)), "NO_POLICY"));
-    assert_eq!(etl.at(9_000, Some(10)).await.0, RUNNING);
-    assert_eq!(etl.times().await, (None, Some(1_030)), "marked once");
+    assert_eq!(etl.at(1_555, Some(10)).await.0, RUNNING);
+    assert_eq!((etl.times().await, codes().await.as_str()), ((None, Some(1_555)), "NO_POLICY"));
+    etl.stays_idle(1_600, 2_200, 10).await;
+    assert_eq!(etl.times().await, (None, Some(1_555)), "marked once");
 
-    // A tag exempts it, and then does not.
+    // A tag exempts it until the tag changes.
     let exempt = json!({ "mode": "STOP", "timeoutSeconds": 600, "warnBeforeSeconds": 60,
         "exemptTags": [{ "key": "keep", "value": "yes" }] });
     policy(&ada, exempt).await;
@@ -169,41 +180,92 @@ async fn modes_tags_and_people_spare_idle_clusters() {
         ada.query(set, json!({ "id": id, "value": value })).await;
     };
     tag("yes").await;
-    assert_eq!(etl.at(9_015, Some(10)).await.0, RUNNING);
-    assert_eq!((etl.times().await, codes().await.as_str()), ((None, Some(1_030)), "EXEMPT"));
+    assert_eq!(etl.at(2_200, Some(10)).await.0, RUNNING);
+    assert_eq!((etl.times().await, codes().await.as_str()), ((None, Some(1_555)), "EXEMPT"));
     tag("no").await;
-    // Marked at 1,030, when it was too late already: stopped a minute after that.
-    assert_eq!((etl.times().await, codes().await.as_str()), ((Some(1_090), Some(1_030)), "WITHIN_TIMEOUT"));
+    assert_eq!((etl.times().await, codes().await.as_str()), ((Some(2_800), Some(1_555)), "WITHIN_TIMEOUT"));
 
-    // Somebody keeps it, and it is marked again before that ends.
-    let kept = json!({ "keptAliveUntil": server_time(9_915), "desiredState": "RUNNING" });
+    // A user keeps it alive: the policy counts from the end of that, and marks it again.
+    let kept = json!({ "keptAliveUntil": server_time(3_100), "desiredState": "RUNNING" });
     assert_eq!(keep(&ada, &id, 900).await, json!({ "cluster": kept, "userErrors": [] }));
     assert_eq!(codes().await, "KEPT_ALIVE WITHIN_TIMEOUT");
-    assert_eq!(etl.at(9_030, Some(10)).await, (RUNNING.to_owned(), 885.0));
-    assert_eq!(etl.times().await.0, Some(9_915));
-    assert_eq!(etl.at(9_860, Some(10)).await, (RUNNING.to_owned(), 55.0));
-    assert_eq!(etl.times().await, (Some(9_915), Some(9_860)));
-    assert_eq!(etl.at(9_915, Some(10)).await, (STOPPED.to_owned(), 0.0));
-    // Even then somebody may keep it.
+    assert_eq!(etl.at(2_215, Some(10)).await, (RUNNING.to_owned(), 885.0));
+    assert_eq!(etl.times().await, (Some(3_700), Some(1_555)));
+    etl.stays_idle(2_260, 3_100, 10).await;
+    assert_eq!(etl.at(3_100, Some(10)).await, (RUNNING.to_owned(), 0.0));
+    etl.stays_idle(3_145, 3_640, 10).await;
+    assert_eq!(etl.times().await, (Some(3_700), Some(1_555)));
+    assert_eq!(etl.at(3_640, Some(10)).await.0, RUNNING);
+    assert_eq!(etl.times().await, (Some(3_700), Some(3_640)));
+    assert_eq!(etl.at(3_685, Some(10)).await.0, RUNNING);
+    assert_eq!(etl.at(3_700, Some(10)).await, (STOPPED.to_owned(), 0.0));
+    // Even then a user may keep it alive.
     assert_eq!(keep(&ada, &id, 60).await["cluster"]["desiredState"], "RUNNING");
-    assert_eq!(etl.at(9_930, Some(10)).await, (RUNNING.to_owned(), 45.0));
-    // And let it go.
-    app.set_clock(&server_time(9_931));
+    assert_eq!(etl.at(3_715, Some(10)).await, (RUNNING.to_owned(), 45.0));
+    // And end that.
+    app.set_clock(&server_time(3_716));
     assert_eq!(keep(&ada, &id, 0).await["userErrors"], json!([]));
-    assert_eq!(etl.at(9_945, Some(10)).await.0, RUNNING);
-    assert_eq!(etl.times().await, (Some(10_005), Some(9_945)));
-    assert_eq!(etl.at(10_005, Some(10)).await.0, STOPPED);
-    // The account changes its mind before the scheduler obeys.
+    etl.stays_idle(3_730, 4_256, 10).await;
+    assert_eq!(etl.times().await, (Some(4_316), Some(3_640)));
+    assert_eq!(etl.at(4_256, Some(10)).await.0, RUNNING);
+    assert_eq!(etl.times().await, (Some(4_316), Some(4_256)));
+    assert_eq!(etl.at(4_300, Some(10)).await.0, RUNNING);
+    assert_eq!(etl.at(4_316, Some(10)).await.0, STOPPED);
+    // The account changes the policy before the scheduler stops.
     policy(&ada, json!({ "mode": "OBSERVE" })).await;
-    assert_eq!(etl.at(10_020, Some(10)).await.0, RUNNING);
+    assert_eq!(etl.at(4_331, Some(10)).await.0, RUNNING);
     assert_eq!(etl.says("desiredState stopRequest { reason }").await["stopRequest"], Value::Null);
 
-    // A stop that somebody wants is not for the policy to take back, nor for those who keep it.
+    // Neither the policy nor a keep-alive reverts a stop requested by a user.
     let stop = "mutation($id: ID!) { setDesiredState(cluster: $id, state: STOPPED) { cluster { state } } }";
     ada.query(stop, json!({ "id": id })).await;
     assert_eq!(keep(&ada, &id, 600).await["cluster"]["desiredState"], "STOPPED");
-    let (_, answer) = ada.report(&told("etl", 10_035, None, 2, 5).build()).await;
+    let (_, answer) = ada.report(&told("etl", 4_346, None, 2, 5).build()).await;
     assert_eq!((&answer["desired_state"], &answer["stop_only_if_idle"]), (&json!("stopped"), &json!(false)));
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn idleness_counts_from_when_somebody_could_know_of_it() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    let at_once = json!({ "mode": "STOP", "timeoutSeconds": 600, "warnBeforeSeconds": 0 });
+    policy(&ada, at_once.clone()).await;
+    // Reports resume after the server was away or the machine was suspended.
+    let away = Reporting::new(&app, &ada, "away").await;
+    away.stays_idle(15, 200, 10).await;
+    assert_eq!(away.times().await.0, Some(610));
+    assert_eq!(away.at(3_000, Some(10)).await.0, RUNNING);
+    away.stays_idle(3_045, 3_600, 10).await;
+    assert_eq!(away.times().await.0, Some(3_600));
+    assert_eq!(away.at(3_600, Some(10)).await.0, STOPPED);
+    // Work since then resets the idle time.
+    assert_eq!(away.at(3_615, None).await.0, RUNNING);
+    assert_eq!(away.at(3_630, Some(3_620)).await.0, RUNNING);
+    assert_eq!(away.times().await.0, Some(4_220));
+    // The job that detects lost clusters ran before the scheduler reported.
+    app.set_clock(&server_time(8_000));
+    app.run_jobs().await;
+    assert_eq!(away.at(8_000, Some(3_620)).await.0, RUNNING);
+    assert_eq!(away.times().await.0, Some(8_600));
+
+    // The first report arrives when it has been idle for more than an hour.
+    let late = Reporting { app: &app, member: &ada, name: "late", number: 0 };
+    assert_eq!(late.at(9_000, Some(10)).await.0, RUNNING);
+    let number = ada.reported(&told("late", 9_001, Some(10), 2, 5).build()).await;
+    let late = Reporting { number, ..late };
+    late.stays_idle(9_045, 9_600, 10).await;
+    assert_eq!(late.times().await.0, Some(9_600));
+    assert_eq!(late.at(9_600, Some(10)).await.0, STOPPED);
+
+    // The account sets the policy when the cluster has been idle for long.
+    let bob = app.account("bob").await;
+    let before = Reporting::new(&app, &bob, "before").await;
+    before.stays_idle(9_615, 10_700, 9_600).await;
+    policy(&bob, at_once).await;
+    before.stays_idle(10_720, 11_295, 9_600).await;
+    assert_eq!(before.times().await.0, Some(11_295));
+    assert_eq!(before.at(11_295, Some(9_600)).await.0, STOPPED);
     app.stop().await;
 }
 
@@ -234,19 +296,19 @@ async fn a_scheduler_with_a_timeout_of_its_own_says_so() {
     let own =
         |at, idle_since| told("etl", at, idle_since, 2, 5).with("/cluster/idle_timeout_seconds", 1_200.0);
     let number = ada.reported(&own(15, Some(10)).build()).await;
-    let fields = "idleTimeoutSeconds shutdownAt whyRunning { code detail since }";
+    let fields = "idleTimeoutSeconds shutdownAt runReasons { code detail since }";
     let found = cluster(&ada, number, fields).await;
     assert_eq!(
         (&found["idleTimeoutSeconds"], &found["shutdownAt"]),
-        (&json!(1_200.0), &json!(server_time(1_195)))
+        (&json!(1_200.0), &json!(server_time(1_200)))
     );
-    let reasons = found["whyRunning"].as_array().unwrap();
+    let reasons = found["runReasons"].as_array().unwrap();
     let since = "2026-11-20T11:00:10+00:00";
     let expected = json!({ "code": "WITHIN_TIMEOUT", "detail": "It closes by itself after 20 min without work.", "since": since });
     assert_eq!(reasons.last().unwrap(), &expected);
-    // The earlier one counts.
+    // The earlier of the two applies.
     policy(&ada, json!({ "mode": "STOP", "timeoutSeconds": 600, "warnBeforeSeconds": 60 })).await;
-    assert_eq!(cluster(&ada, number, fields).await["shutdownAt"], server_time(595));
+    assert_eq!(cluster(&ada, number, fields).await["shutdownAt"], server_time(600));
     ada.reported(&own(30, None).build()).await;
     assert_eq!(cluster(&ada, number, fields).await["shutdownAt"], Value::Null);
     app.stop().await;
@@ -307,8 +369,8 @@ async fn why_a_cluster_is_there_is_told_as_far_as_it_is_known() {
     for (report, expected) in reports {
         let report = report.build();
         let number = ada.reported(&report).await;
-        let found = cluster(&ada, number, "whyRunning { code count confidence }").await;
-        let reasons = found["whyRunning"].as_array().unwrap().iter();
+        let found = cluster(&ada, number, "runReasons { code count confidence }").await;
+        let reasons = found["runReasons"].as_array().unwrap().iter();
         let reasons: Vec<Value> =
             reasons.map(|reason| json!([reason["code"], reason["count"], reason["confidence"]])).collect();
         assert_eq!(json!(reasons), expected, "{}", report["sequence"]);
@@ -324,26 +386,30 @@ async fn what_is_done_about_idle_clusters_costs_nothing_while_there_is_nothing_t
     let etl = Reporting::new(&app, &ada, "etl").await;
     let mut costs = Vec::new();
     for (at, idle) in
-        [(15, None), (30, Some(20)), (500, Some(20)), (570, Some(20)), (585, Some(20)), (620, Some(20))]
+        [(15, None), (30, Some(20)), (540, Some(20)), (570, Some(20)), (585, Some(20)), (620, Some(20))]
     {
+        if at == 540 {
+            etl.stays_idle(75, at, 20).await;
+        }
         let before = app.statements();
         etl.at(at, idle).await;
         costs.push(app.statements() - before);
     }
-    // Who reports, the cluster read and written; then what was said of it, the policy, what is written, and
-    // the place of the change for those who watch.
-    assert_eq!(costs, [3, 3, 3, 7, 5, 8]);
+    // The token, the cluster read and written, and the account's daily bytes; then its requests, the
+    // policy, the writes, and the change's position for subscribers. The account's quotas are read once
+    // a minute.
+    assert_eq!(costs, [4, 4, 4, 8, 10, 9]);
 
     let list =
         "{ viewer { account { clusters { nodes { state idleSeconds shutdownAt idleWarnedAt keptAliveUntil
-        stopRequest { at by { name } } whyRunning { code } } } } } }";
+        stopRequest { at by { name } } runReasons { code } } } } } }";
     for number in 0..30 {
         ada.reported(&told(&format!("etl-{number}"), 0, Some(0), 2, 5).build()).await;
     }
     let before = app.statements();
     let found = ada.query(list, json!({})).await;
     assert_eq!(found["viewer"]["account"]["clusters"]["nodes"].as_array().unwrap().len(), 20);
-    // Who asks, the page, what was said of its clusters, the policy, samples and clients.
+    // The token, the page, the requests of its clusters, the policy, samples and clients.
     assert_eq!(app.statements() - before, 6);
     app.stop().await;
 }

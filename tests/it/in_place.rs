@@ -1,4 +1,4 @@
-//! Lists are resolved in another way than single things are. Nobody can tell by the answer.
+//! Lists are resolved differently from single objects, with identical responses.
 
 use std::collections::HashMap;
 
@@ -17,13 +17,13 @@ use serde_json::{Value, json, value::RawValue};
 
 use crate::sdl::{Sdl, innermost, required};
 
-/// The fields of a type that can be asked for without arguments, each with the type of what is in it.
+/// The fields of a type without required arguments, each with its innermost type.
 fn bare_fields<'a>(sdl: &'a Sdl, of: &str) -> Vec<(&'a str, &'a str)> {
     let fields = sdl.fields(of).filter(|field| required(field).next().is_none());
     fields.map(|field| (field.name.node.as_str(), innermost(&field.ty.node))).collect()
 }
 
-/// Makes selections of what chance says.
+/// Generates selections from random choices.
 struct Selections<'a> {
     sdl: &'a Sdl,
     choices: Vec<usize>,
@@ -34,7 +34,7 @@ impl Selections<'_> {
         self.choices.pop().unwrap_or_default() % below
     }
 
-    /// Something to select of a type, which may be asked for twice, under other names, or not at all.
+    /// A selection of a type, with fields that may be repeated, aliased or skipped.
     fn of(&mut self, name: &str, depth: usize) -> String {
         let mut selection = Vec::new();
         for _ in 0..=self.choose(5) {
@@ -52,14 +52,14 @@ impl Selections<'_> {
                 _ => self.field(name, depth, directive),
             });
         }
-        // Not all of it may be left out.
+        // The selection must not be empty after skipping.
         selection.push(" __typename".to_owned());
         selection.concat()
     }
 
     fn field(&mut self, name: &str, depth: usize, directive: &str) -> String {
         let mut fields = bare_fields(self.sdl, name);
-        // Whole lists of lists cost more than one query may.
+        // Whole lists of lists exceed the cost limit of a query.
         fields.retain(|(_, ty)| {
             !self.sdl.is_composite(ty) || (depth > 0 && !ty.ends_with("Connection") && *ty != "Account")
         });
@@ -77,7 +77,7 @@ impl Selections<'_> {
     }
 }
 
-/// Some clusters that have several of everything.
+/// Creates clusters with several objects of every kind.
 async fn fill(member: &Member) -> i64 {
     let mut number = 0;
     for cluster in 0..5 {
@@ -111,7 +111,7 @@ async fn fill(member: &Member) -> i64 {
             .with("/thread_history", (0..5).map(|n| threads(n.into(), 4)).collect::<Vec<_>>())
             .with("/events", (0..5).map(|n| event(n, "mine", json!({ "n": n }))).collect::<Vec<_>>())
             .with("/logs", (0..5).map(|n| log_line(n, "line")).collect::<Vec<_>>())
-            .with("/usage", (0..5).map(|n| usage(24 * n, 2)).collect::<Vec<_>>());
+            .with("/usage", (0..5).map(|n| usage(-24 * n, 2)).collect::<Vec<_>>());
         number = member.reported(&report.build()).await;
     }
     number
@@ -119,7 +119,7 @@ async fn fill(member: &Member) -> i64 {
 
 type Object = HashMap<String, Box<RawValue>>;
 
-/// What an answer has at a path, as it was written.
+/// The unparsed JSON of a response at a path.
 fn written(answer: &RawValue, path: &str) -> Box<RawValue> {
     path.split('.').fold(answer.to_owned(), |value, field| {
         let mut object: Object = serde_json::from_str(value.get()).unwrap();
@@ -207,7 +207,7 @@ async fn no_field_of_a_list_costs_statements_by_its_rows() {
     let app = TestApp::start().await;
     let ada = app.account("ada").await;
     let number = fill(&ada).await;
-    // Clusters that are flagged and alerted of, by several rules.
+    // Clusters with flags and alerts of several rules.
     for cluster in 0..5 {
         let idle =
             ReportBuilder::new(&format!("Idle-{cluster}"), 1).with("/cluster/idle_since", 1_795_000_000.0);
@@ -251,7 +251,7 @@ async fn no_field_of_a_list_costs_statements_by_its_rows() {
                 ada.query(&format!("{{ {query} }}"), json!({})).await;
                 costs.push(app.statements() - before);
             }
-            // Profiles are merged one after the other, and bounded by their windows.
+            // Profiles are merged one by one, and bounded by their windows.
             let bounded = (noun, field) == ("Cluster", "profile");
             assert!(bounded || costs[1] <= costs[0] + 1, "{noun}.{field}: {costs:?}");
         }

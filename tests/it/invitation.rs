@@ -1,7 +1,7 @@
-//! Invitations: shown once, accepted once, and by nobody else.
+//! Invitations: shown once, and accepted once by the invited user only.
 
 use entity::membership::Role;
-use galvo::domain::access::{Grant, InvitationWish};
+use galvo::domain::access::{Grant, NewInvitation};
 use harness::{Member, SigningKey, TestApp, claims, shared_jwt_config};
 use sea_orm::EntityTrait;
 use serde_json::{Value, json};
@@ -33,13 +33,13 @@ async fn accept(member: &Member, secret: &str) -> Value {
     result(member, ACCEPT, json!({ "secret": secret })).await
 }
 
-/// What everybody is told whose invitation it is not, or not any more.
+/// The response to every invitation that is unknown, for another user, or no longer valid.
 fn invalid() -> Value {
     json!({ "membership": null, "userErrors": [{ "field": "secret", "code": "INVITATION_INVALID",
-        "message": "there is no such invitation, or not for you, or not any more" }] })
+        "message": "there is no such invitation, or it is for another user or no longer open" }] })
 }
 
-/// Somebody with an account of their own, as the issuer knows them.
+/// A user with an account of their own, as known to the issuer.
 async fn user(app: &TestApp, name: &str) -> Member {
     app.account(name).await;
     app.link(name, name).await;
@@ -87,7 +87,7 @@ async fn an_invitation_makes_a_member_once() {
     let node = json!({ "identifier": identifier, "label": "ada@example.com", "isOpen": false,
         "acceptedBy": { "name": "ada" }, "acceptedAt": "2026-11-20T12:00:01+00:00", "revokedAt": null });
     assert_eq!(listed, json!({ "totalCount": 1, "nodes": [node] }));
-    // Who is a member needs none, and does not use it up.
+    // A member needs no invitation, and does not use it up.
     let another = invite(&owner, json!({ "role": "ADMIN" })).await;
     let refused = accept(&ada, &another).await;
     assert_eq!(refused["userErrors"][0]["code"], "ALREADY_MEMBER");
@@ -119,7 +119,7 @@ async fn an_invitation_that_has_ended_in_any_way_is_none() {
     app.link("carl", "carl").await;
     let carl = app.bearer(SigningKey::Shared.sign(None, &claims("carl")), None);
     let ada = user(&app, "ada").await;
-    // For somebody else, whoever that is.
+    // For another user.
     let for_bob = invite(&owner, json!({ "name": "bob", "role": "VIEWER" })).await;
     assert_eq!(accept(&ada, &for_bob).await, invalid());
     // Revoked.
@@ -133,12 +133,12 @@ async fn an_invitation_that_has_ended_in_any_way_is_none() {
     // Expired.
     let input = json!({ "role": "VIEWER", "expiresAt": "2026-11-20T12:01:00Z" });
     let short = invite(&owner, input).await;
-    // As a guest whose time is over before the invitation's is.
+    // For a guest whose membership would end before the invitation is accepted.
     let guest = invite(&owner, json!({ "role": "GUEST", "until": "2026-11-20T12:01:00Z" })).await;
     app.set_clock("2026-11-20T12:01:00Z");
     assert_eq!(accept(&ada, &short).await, invalid());
     assert_eq!(accept(&ada, &guest).await, invalid());
-    // Of somebody who may not invite so any more.
+    // From a member who lost the right to invite with this role.
     let by_carl = invite(&carl, json!({ "role": "VIEWER" })).await;
     let (accounts, team, name) = (app.accounts(), "team".parse().unwrap(), "carl".parse().unwrap());
     let demoted = Grant { role: Role::Member, ends_at: None };
@@ -166,7 +166,7 @@ async fn nobody_invites_to_more_than_they_have() {
         (
             &owner,
             json!({ "role": "VIEWER", "until": "2026-12-01T00:00:00Z" }),
-            json!([["until", "END_NOT_TAKEN"]]),
+            json!([["until", "END_NOT_ALLOWED"]]),
         ),
         (&owner, json!({ "role": "VIEWER", "name": "Not a name" }), json!([["name", "NAME_INVALID"]])),
         (
@@ -218,8 +218,8 @@ async fn a_guest_who_is_invited_again_comes_back() {
     let expected =
         json!({ "slug": "team", "role": "GUEST", "until": "2026-11-20T12:03:00+00:00", "isDefault": false });
     assert_eq!(accept(&ada, &again).await, json!({ "membership": expected, "userErrors": [] }));
-    // An operator's invitation is good without anybody who made it.
-    let wish = InvitationWish {
+    // An operator's invitation has no inviting member.
+    let wish = NewInvitation {
         name: None,
         label: String::new(),
         grant: Grant { role: Role::Owner, ends_at: None },

@@ -1,10 +1,10 @@
-//! Two accounts on one server: neither can tell that the other exists.
+//! Two accounts on one server: neither can detect the other.
 //!
-//! The tables below are written by hand. A root field, node type or route that has no case fails the test, and
-//! so does a case for something that is gone. Fields below the root are all asked for in `every_field.rs`.
+//! The tables below are written by hand. A root field, node type or route without a case fails the test,
+//! and so does a case for a removed one. `every_field.rs` queries all fields below the root.
 
 mod every_field;
-mod life;
+pub(crate) mod life;
 
 use std::collections::BTreeSet;
 
@@ -19,21 +19,30 @@ use serde_json::{Value, json};
 use self::{every_field::Walk, life::Life};
 use crate::sdl::{Sdl, path};
 
-/// Root fields that have a case in `root_fields_answer_as_if_the_other_account_did_not_exist`, in
-/// `what_people_write_and_decide_is_their_accounts_own`, in `what_is_noticed_and_told_is_the_accounts_own`, in
-/// `what_the_coiled_client_asks_of_another_account_is_not_there`, in `a_user_learns_of_their_own_accounts_alone`, or in `whoever_watches_another_account_learns_nothing`.
-const ROOT_FIELDS: [&str; 36] = [
+/// Root fields that have a case in one of the tests
+/// `root_fields_answer_as_if_the_other_account_did_not_exist`,
+/// `what_people_write_and_decide_is_their_accounts_own`, `what_is_noticed_and_told_is_the_accounts_own`,
+/// `what_the_coiled_client_asks_of_another_account_is_not_there`,
+/// `a_user_learns_of_their_own_accounts_alone` and `whoever_watches_another_account_learns_nothing`.
+const ROOT_FIELDS: [&str; 44] = [
     "Mutation.acceptInvitation",
     "Mutation.addMember",
     "Mutation.createAlertRule",
     "Mutation.createToken",
+    "Mutation.deleteAccount",
     "Mutation.deleteAlertRule",
+    "Mutation.deleteCluster",
     "Mutation.deleteCostRate",
+    "Mutation.deleteData",
     "Mutation.deletePerformanceReport",
+    "Mutation.deleteUser",
+    "Mutation.forgetToken",
+    "Mutation.handOverCluster",
     "Mutation.inviteMember",
     "Mutation.keepAlive",
     "Mutation.muteFlag",
     "Mutation.removeMember",
+    "Mutation.restoreToken",
     "Mutation.revokeInvitation",
     "Mutation.revokeToken",
     "Mutation.setClusterNotes",
@@ -45,6 +54,7 @@ const ROOT_FIELDS: [&str; 36] = [
     "Mutation.setErrorGroupStatus",
     "Mutation.setIdlePolicy",
     "Mutation.setMemberRole",
+    "Mutation.setTokenPolicy",
     "Mutation.testAlertRule",
     "Mutation.unmuteFlag",
     "Mutation.updateAlertRule",
@@ -61,7 +71,7 @@ const ROOT_FIELDS: [&str; 36] = [
     "Subscription.snapshots",
 ];
 
-/// Types found by a global identifier, all of which that test asks for.
+/// Types with a global identifier, all of which that test queries.
 const NODES: [&str; 9] = [
     "Account",
     "Cluster",
@@ -74,8 +84,8 @@ const NODES: [&str; 9] = [
     "Worker",
 ];
 
-/// Routes, and what keeps accounts apart there.
-const ROUTES: [(&str, Guard); 74] = [
+/// The routes, and the mechanism that isolates accounts on each.
+const ROUTES: [(&str, Guard); 76] = [
     ("DELETE /api/v1/api-tokens/{identifier}/revoke", Guard::Case),
     ("DELETE /api/v2/clusters/account/{workspace}/id/{id}", Guard::Case),
     ("GET /api/v1/api-tokens/", Guard::Case),
@@ -110,6 +120,7 @@ const ROUTES: [(&str, Guard); 74] = [
     ("GET /api/v1/export/logs", Guard::Case),
     ("GET /api/v1/export/members", Guard::Case),
     ("GET /api/v1/export/performance-reports", Guard::Case),
+    ("GET /api/v1/export/scheduler-tokens", Guard::Case),
     ("GET /api/v1/export/spans", Guard::Case),
     ("GET /api/v1/export/spans/{id}/children", Guard::Case),
     ("GET /api/v1/export/spans/{id}/task-groups", Guard::Case),
@@ -146,40 +157,46 @@ const ROUTES: [(&str, Guard); 74] = [
     ("POST /api/v1/api-tokens-no-user/", Guard::NoAccountData),
     ("POST /api/v1/api-tokens/", Guard::Case),
     ("POST /api/v1/reports", Guard::Case),
+    ("POST /api/v1/scheduler-tokens", Guard::Case),
     ("POST /api/v1/{workspace}/performance_reports/{kind}/", Guard::Case),
     ("POST /api/v2/analytics/{workspace}/cluster/{id}/span/{identifier}", Guard::Case),
     ("POST /api/v2/analytics/{workspace}/{id}/desired-state", Guard::Case),
     ("POST /api/v2/interactions/interaction", Guard::NoAccountData),
 ];
 
-/// Addresses that are in no description, as those of pages.
-const UNDESCRIBED: [(&str, Guard); 12] = [
+/// Paths without an API description, such as pages.
+const UNDESCRIBED: [(&str, Guard); 15] = [
     ("/", Guard::NoAccountData),
     ("/activate-token", Guard::NoAccountData),
     ("/api/v1/openapi.json", Guard::NoAccountData),
+    ("/assets/{*name}", Guard::NoAccountData),
     ("/clusters/{id}", Guard::Case),
     ("/graphql", Guard::Case),
     ("/graphql/assets/{name}", Guard::NoAccountData),
     ("/password", Guard::NoAccountData),
     ("/reports/{id}", Guard::Case),
+    ("/reports/{id}/content", Guard::Case),
     ("/sign-in", Guard::NoAccountData),
+    ("/sign-in/link", Guard::NoAccountData),
     ("/sign-in/oidc", Guard::NoAccountData),
     ("/sign-out", Guard::NoAccountData),
     ("CALLBACK", Guard::NoAccountData),
 ];
 
 enum Guard {
-    /// The same for everybody.
+    /// The same response for everybody.
     NoAccountData,
-    /// A test below: of reports `a_report_reaches_its_own_account_only`, of those the `coiled` client calls
-    /// `the_coiled_client_is_told_of_its_own_account_only` and `what_the_coiled_client_asks_of_another_account_is_not_there`, of tokens and sessions
-    /// `tokens_and_sessions_are_of_their_own_account_and_user`, of those it tells of spans
-    /// `spans_with_code_metrics_and_profiles_are_the_accounts_own`, and of exports
-    /// `exports_tell_of_their_own_account_only`. Those of pages are in `coiled_view.rs` and `performance_report.rs`.
+    /// A test below: for reports `a_report_reaches_its_own_account_only`, for the `coiled` client's
+    /// routes `the_coiled_client_is_told_of_its_own_account_only` and
+    /// `what_the_coiled_client_asks_of_another_account_is_not_there`, for tokens and sessions
+    /// `tokens_and_sessions_are_of_their_own_account_and_user`, for the client's spans
+    /// `spans_with_code_metrics_and_profiles_are_the_accounts_own`, and for exports
+    /// `exports_tell_of_their_own_account_only`. Those of pages are in `coiled_view.rs` and
+    /// `performance_report.rs`.
     Case,
 }
 
-/// The same for every account: whoever reports it, it must not meet the other's.
+/// The same report for every account: rows of one account must not collide with the other's.
 fn report() -> Value {
     ReportBuilder::new("Scheduler-1", 1)
         .with("/cluster/name", "etl")
@@ -237,7 +254,7 @@ async fn every_root_field_node_and_route_has_a_case() {
         .collect();
     assert_eq!(routes, ROUTES.iter().map(|(route, _)| (*route).to_owned()).collect());
 
-    // A router does not tell which addresses it has, but its source does.
+    // A router does not list its paths, but its source does.
     let undescribed: BTreeSet<&str> = include_str!("../../api/src/http/router.rs")
         .split(".route(")
         .skip(1)
@@ -269,7 +286,7 @@ async fn exports_tell_of_their_own_account_only() {
         let request = member.request(Method::GET, path).query(&[("format", format)]);
         let response = request.query(&days.into_iter().flatten().collect::<Vec<_>>()).send().await.unwrap();
         let mut headers = response.headers().clone();
-        // They differ between any two answers.
+        // These headers differ between any two responses.
         for name in ["date", "x-request-id"] {
             headers.remove(name);
         }
@@ -298,8 +315,11 @@ async fn exports_tell_of_their_own_account_only() {
             assert!(lines(&own.2) > 1, "{path} shows the owner nothing");
             let theirs = answer(&bob, &path, format).await;
             assert_eq!(theirs.0, 200, "{path}");
-            if ["/audit-log", "/members", "/tokens"].iter().any(|list| path.ends_with(list)) {
-                // Both were made and are there, and nothing is in both.
+            if ["/audit-log", "/members", "/tokens", "/scheduler-tokens"]
+                .iter()
+                .any(|list| path.ends_with(list))
+            {
+                // Both exports have rows, and no row is in both.
                 let rows =
                     |body: &[u8]| String::from_utf8_lossy(body).lines().skip(1).map(str::to_owned).collect();
                 let (own, theirs): (BTreeSet<_>, BTreeSet<_>) = (rows(&own.2), rows(&theirs.2));
@@ -312,7 +332,7 @@ async fn exports_tell_of_their_own_account_only() {
     app.stop().await;
 }
 
-/// Global identifiers of one of everything in a member's account.
+/// Global identifiers of one object of every kind in a member's account.
 async fn node_ids(member: &Member) -> Vec<(&'static str, Value)> {
     let query = "{ viewer { user { id } account { id clusters { nodes { id
         computations { nodes { id } } taskGroups { nodes { id } } errors { nodes { id group { id } } }
@@ -335,7 +355,7 @@ async fn node_ids(member: &Member) -> Vec<(&'static str, Value)> {
     ids
 }
 
-/// An identifier of the same form that names nothing: the number at its end is another.
+/// An identifier of the same form that names nothing: its last digit differs.
 fn of_nothing(id: &Value) -> Value {
     use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 
@@ -402,15 +422,15 @@ async fn root_fields_answer_as_if_the_other_account_did_not_exist() {
     let expected =
         json!({ "account": { "slug": "bob", "costRates": [] }, "userErrors": [{ "field": "validFrom" }] });
     assert_eq!(refused, expected);
-    let rates = "{ viewer { account { costRates { validFrom } usage { clusterSeconds } functions { prefix }
+    let rates = "{ viewer { account { costRates { validFrom } usage { threadSeconds } functions { prefix }
         usageTable(from: \"2026-11-01\", to: \"2026-12-01\") { day }
         cells: usageTable(from: \"2026-11-20\", to: \"2026-11-21\", by: [USER, HOUR, FUNCTION]) { day }
         statistics { clusters users } clusters { totalCount aggregates { clusters tasks } } } } }";
     app.fold_usage().await;
     let of_ada = ada.query(rates, json!({})).await["viewer"]["account"].take();
     assert_eq!(of_ada["costRates"], json!([{ "validFrom": "2026-11-20" }]));
-    assert_eq!(of_ada["usage"]["clusterSeconds"], 7_200.0);
-    let nothing = json!({ "costRates": [], "usage": { "clusterSeconds": 0.0 }, "functions": [], "usageTable": [], "cells": [],
+    assert_eq!(of_ada["usage"]["threadSeconds"], 7_200.0);
+    let nothing = json!({ "costRates": [], "usage": { "threadSeconds": 0.0 }, "functions": [], "usageTable": [], "cells": [],
             "statistics": { "clusters": 0, "users": 0 },
             "clusters": { "totalCount": 0, "aggregates": { "clusters": 0, "tasks": 0 } } });
     assert_eq!(bob.query(rates, json!({})).await["viewer"]["account"], nothing);
@@ -494,7 +514,7 @@ async fn whoever_watches_another_account_learns_nothing() {
     ada.reported(&later).await;
     let heard = own.hear_within(std::time::Duration::from_millis(500)).await;
     assert_eq!(heard, None);
-    // The same of their own is told, by each of them.
+    // The same events of the own account are delivered by each subscription.
     bob.reported(&later).await;
     let mut fields = BTreeSet::new();
     for _ in 0..6 {
@@ -559,8 +579,8 @@ async fn the_coiled_client_is_told_of_its_own_account_only() {
     app.stop().await;
 }
 
-/// What the `coiled` client asks of an account: of each route a path in which `<SLUG>` and `<ID>` stand for
-/// what there is in it, and whether it names a cluster.
+/// The `coiled` client's routes for an account: the method, the path with the placeholders `<SLUG>` and
+/// `<ID>`, and the cluster it names, if any.
 const ASKED_BY_COILED: [(&str, &str, &str); 16] = [
     ("GET", "/api/v1/<SLUG>/performance_reports/all/", ""),
     ("GET", "/api/v1/<SLUG>/usage/cores/", ""),
@@ -615,7 +635,7 @@ async fn what_the_coiled_client_asks_of_another_account_is_not_there() {
             assert_eq!(own.0, 404, "{}", path("bob", number));
             assert_eq!(own, answer(&bob, method, &path("bob", number + 1)).await);
         }
-        // The owner is asked last, since one of these is a stop.
+        // The owner's request is last, because one of these stops the cluster.
         let owners = answer(&ada, method, &path("ada", number)).await;
         assert!(owners.0 == 200 && owners.1 != "[]", "{}: {}", path("ada", number), owners.1);
     }
@@ -629,11 +649,15 @@ async fn what_the_coiled_client_asks_of_another_account_is_not_there() {
         assert!([403, 404].contains(&theirs.0), "{slug}: {}", theirs.1);
         assert_eq!(theirs, post(&bob, &close(slug, number + 1)).await, "{slug}");
     }
-    // Reports are shown and removed where they were stored, and stored where one is a member.
-    let show = |id: &str| format!("/reports/{id}");
-    assert_eq!(answer(&ada, "GET", &show(&kept)).await, (200, "<p>secret</p>".to_owned()));
-    let theirs = answer(&bob, "GET", &show(&kept)).await;
-    assert_eq!((theirs.0, &theirs), (404, &answer(&bob, "GET", &show(&uuid(1))).await));
+    // Reports are shown and removed only where they were stored, and stored only by members.
+    let content = |id: &str| format!("/reports/{id}/content");
+    assert_eq!(answer(&ada, "GET", &content(&kept)).await, (200, "<p>secret</p>".to_owned()));
+    let page = |id: &str| format!("/reports/{id}");
+    for show in [&page as &dyn Fn(&str) -> String, &content] {
+        assert_eq!(answer(&ada, "GET", &show(&kept)).await.0, 200);
+        let theirs = answer(&bob, "GET", &show(&kept)).await;
+        assert_eq!((theirs.0, &theirs), (404, &answer(&bob, "GET", &show(&uuid(1))).await));
+    }
     let delete = "mutation($id: String!) { deletePerformanceReport(identifier: $id) { account { slug } } }";
     let theirs = bob.ask(delete, json!({ "id": kept })).await;
     assert_eq!(theirs["errors"][0]["extensions"]["code"], "NOT_FOUND");
@@ -669,7 +693,26 @@ async fn tokens_and_sessions_are_of_their_own_account_and_user() {
     let theirs = rest(&bob, Method::GET, &usage("ada")).await;
     assert_eq!((theirs.0, &theirs), (404, &rest(&bob, Method::GET, &usage("nobody")).await));
     assert_eq!(rest(&bob, Method::GET, &usage("bob")).await.0, 200);
-    // A session tells of its user, and whoever decides in it on a token gives it to no account of others.
+    // A scheduler's token belongs to the account of its exchange: neither the header nor a report opens
+    // another.
+    let exchange = async |member: &Member, account: &str| {
+        let asked = member.request(Method::POST, "/api/v1/scheduler-tokens").header("Galvo-Account", account);
+        let answer = asked.json(&json!({})).send().await.unwrap();
+        (answer.status().as_u16(), answer.json::<Value>().await.unwrap())
+    };
+    let theirs = exchange(&bob, "ada").await;
+    assert_eq!((theirs.0, &theirs), (403, &exchange(&bob, "nobody").await));
+    let (made, own) = exchange(&bob, "bob").await;
+    assert_eq!((made, &own["account"]), (201, &json!("bob")));
+    let scheduler = bob.with_token(own["token"].as_str().unwrap().to_owned());
+    let into_ada = ReportBuilder::new("Scheduler-1", 1).with("/account", "ada").build();
+    assert_eq!(scheduler.report(&into_ada).await.1["code"], "ACCOUNT_MISMATCH");
+    let lists = "{ viewer { account { schedulerTokens { totalCount nodes { identifier } } } } }";
+    for (member, nodes) in [(&ada, json!([])), (&bob, json!([{ "identifier": own["identifier"] }]))] {
+        let told = member.query(lists, json!({})).await["viewer"]["account"]["schedulerTokens"].take();
+        assert_eq!(told["nodes"], nodes);
+    }
+    // A session is bound to its user, and a token activated in it never belongs to another's account.
     let (of_ada, of_bob) = (app.browser(&ada).await, app.browser(&bob).await);
     for (browser, name) in [(&of_ada, "ada"), (&of_bob, "bob")] {
         let session: Value =
@@ -700,7 +743,8 @@ async fn spans_with_code_metrics_and_profiles_are_the_accounts_own() {
     let app = TestApp::start().await;
     let (ada, bob) = (app.account("ada").await, app.account("bob").await);
     let number = ada.reported(&report()).await;
-    // The same scheduler, span, hash and profile in the other account, with other values and without the text.
+    // The same scheduler, span, hash and profile in the other account, with other values and without the
+    // text.
     let mut other = report();
     other["spans"][0]["path"] = json!(["mine"]);
     other["code"] = json!([]);
@@ -771,7 +815,8 @@ async fn lists_of_an_account_hold_its_own_rows_only() {
             assert_eq!(list, &none, "{field} {variables}");
         }
     }
-    // The same identifiers at the same times in the other account are another's rows, and change nothing here.
+    // The same identifiers at the same times in the other account are separate rows, and change nothing
+    // here.
     let before = ask(&ada, json!({})).await;
     let mut other = full.clone();
     (other["events"][0]["data"], other["logs"][0]["message"]) = (json!("bob's"), json!("bob's"));
@@ -784,7 +829,7 @@ async fn lists_of_an_account_hold_its_own_rows_only() {
     for field in ["computations", "spans", "errors"] {
         assert_ne!(of_bob[field]["nodes"], before[field]["nodes"], "{field}");
     }
-    // A cursor of one account is a position in time, and opens nothing of it to another.
+    // A cursor of one account is a position in time, and reveals nothing to another.
     let page = "query($after: String) { viewer { account { logs(first: 1, after: $after) { nodes { message }
         edges { cursor } } } } }";
     let cursor = ada.query(page, json!({})).await["viewer"]["account"]["logs"]["edges"][0]["cursor"].clone();
@@ -794,7 +839,7 @@ async fn lists_of_an_account_hold_its_own_rows_only() {
     {
         assert_eq!(message["message"], "bob's");
     }
-    // A user of another account is nobody's.
+    // A user of another account matches nobody.
     let user = ada.query("{ viewer { user { id } } }", json!({})).await["viewer"]["user"]["id"].take();
     for field in ["computations", "spans", "errors", "events", "logs"] {
         let query = format!(
@@ -817,7 +862,7 @@ async fn lists_of_an_account_hold_its_own_rows_only() {
 async fn answers_rest_on_the_accounts_own_data() {
     let app = TestApp::start().await;
     let (ada, bob) = (app.account("ada").await, app.account("bob").await);
-    // The same identifiers in both accounts, and in one of them more of everything.
+    // The same identifiers in both accounts, with more data in one of them.
     let mut more = report();
     let mut dead = worker(30);
     (dead["ended_at"], dead["end"]) = (json!(1_795_172_406), json!("lost"));
@@ -852,8 +897,8 @@ async fn answers_rest_on_the_accounts_own_data() {
         let questions = ["finished", "exceptions", "cost", "topTime", "gil", "whyRunning"];
         json!(questions.map(|question| answers[question]["value"].clone()))
     };
-    assert_eq!(values(&of_ada), json!([1.0, 1.0, null, 3_000.5, null, null]));
-    // A second of the scheduler's life was looked at.
+    assert_eq!(values(&of_ada), json!([1.0, 1.0, 0.1, 3_000.5, null, null]));
+    // One second of the scheduler's life was sampled.
     assert_eq!(values(&of_bob), json!([2.0, 2.0, 4.0, 6_001.0, 1.0, 5.0]));
     let nodes = |answers: &Value, question: &str| -> Vec<Value> {
         answers[question]["evidence"].as_array().unwrap().iter().map(|row| row["node"].clone()).collect()
@@ -872,11 +917,12 @@ async fn answers_rest_on_the_accounts_own_data() {
 }
 
 #[tokio::test]
+#[expect(clippy::too_many_lines, reason = "there is much to decide")]
 async fn what_people_write_and_decide_is_their_accounts_own() {
     let app = TestApp::start().await;
     let (ada, bob) = (app.account("ada").await, app.account("bob").await);
     ada.reported(&report()).await;
-    // Nothing of the other account can be changed, whatever its identifier names: as if it were not there.
+    // No object of the other account can be changed by any identifier: it seems not to exist.
     for (noun, id) in node_ids(&ada).await {
         for change in [
             "setClusterTags(cluster: $id, tags: [{ key: \"mine\" }]) { cluster { id } }",
@@ -888,6 +934,10 @@ async fn what_people_write_and_decide_is_their_accounts_own() {
             "setMemberRole(user: $id, role: VIEWER) { member { role } }",
             "removeMember(user: $id) { member { role } }",
             "createToken(input: { user: $id, scopes: [READ] }) { secret }",
+            "handOverCluster(input: { clusterId: $id, userId: $id }) { cluster { id } }",
+            "deleteCluster(input: { clusterId: $id }) { account { slug } }",
+            "deleteData(input: { class: LOGS, clusterId: $id }) { rows }",
+            "deleteUser(input: { userId: $id }) { clusters }",
         ] {
             let change = format!("mutation($id: ID!) {{ {change} }}");
             let refused = bob.ask(&change, json!({ "id": id })).await;
@@ -897,15 +947,29 @@ async fn what_people_write_and_decide_is_their_accounts_own() {
             assert_eq!(refused.to_string(), nobodys.to_string(), "{noun} {change}");
         }
     }
-    let revoke =
-        "mutation($identifier: String!) { revokeToken(identifier: $identifier) { token { revokedAt } } }";
     let identifier = ada.secret().split('-').next().unwrap();
-    let refused = bob.ask(revoke, json!({ "identifier": identifier })).await;
-    assert_eq!(refused["errors"][0]["extensions"]["code"], "NOT_FOUND", "{refused}");
-    let nobodys = bob.ask(revoke, json!({ "identifier": identifier.replace(|_| true, "x") })).await;
-    assert_eq!(refused.to_string(), nobodys.to_string());
+    for change in [
+        "revokeToken(identifier: $identifier) { token { revokedAt } }",
+        "forgetToken(input: { tokenId: $identifier, since: \"2026-11-20T00:00:00Z\" }) { isConfirmed }",
+        "restoreToken(input: { tokenId: $identifier }) { clusters }",
+    ] {
+        let change = format!("mutation($identifier: String!) {{ {change} }}");
+        let refused = bob.ask(&change, json!({ "identifier": identifier })).await;
+        assert_eq!(refused["errors"][0]["extensions"]["code"], "NOT_FOUND", "{refused}");
+        let nobodys = bob.ask(&change, json!({ "identifier": identifier.replace(|_| true, "x") })).await;
+        assert_eq!(refused.to_string(), nobodys.to_string());
+    }
 
-    // What one account writes, the other does not see, though both have a cluster, a user and an error that look alike.
+    let delete =
+        "mutation { deleteAccount(input: { confirmSlug: \"ada\" }) { slug userErrors { field code } } }";
+    let refused = bob.query(delete, json!({})).await["deleteAccount"].take();
+    assert_eq!(
+        refused,
+        json!({ "slug": null, "userErrors": [{ "field": "confirmSlug", "code": "INVALID" }] })
+    );
+
+    // One account's annotations are invisible to the other, although both have a similar cluster, user
+    // and error.
     bob.reported(&report()).await;
     let ids = node_ids(&ada).await;
     let id = |noun: &str| ids.iter().find(|(name, _)| *name == noun).unwrap().1.clone();
@@ -927,7 +991,7 @@ async fn what_people_write_and_decide_is_their_accounts_own() {
         tagged: clusters(filter: { tags: { any: [{ key: "team" }] } }) { totalCount }
         dear: clusters(filter: { minCost: { amount: 200 } }, orderBy: { field: COST }) { totalCount nodes { name } }
         usageTable(from: "2026-11-20", to: "2026-11-21", by: [TAG, VERSION], package: "python") {
-            tag { key } version usage { clusterSeconds } }
+            tag { key } version usage { threadSeconds } }
         errorGroups { nodes { status } }
         idlePolicy { mode changedBy { name } }
         members { totalCount nodes { user { name } } }
@@ -951,7 +1015,7 @@ async fn what_people_write_and_decide_is_their_accounts_own() {
             "idleBacktest": { "clusters": 1 },
             "tagged": { "totalCount": tags.len() },
             "dear": { "totalCount": names.len(), "nodes": names },
-            "usageTable": [{ "tag": tags.first(), "version": "3.12", "usage": { "clusterSeconds": 7_200.0 } }],
+            "usageTable": [{ "tag": tags.first(), "version": "3.12", "usage": { "threadSeconds": 7_200.0 } }],
             "errorGroups": { "nodes": [{ "status": status }] },
             "idlePolicy": idle,
             "members": { "totalCount": members.len(), "nodes": members },
@@ -965,7 +1029,7 @@ async fn what_people_write_and_decide_is_their_accounts_own() {
     let idle = json!({ "mode": "STOP", "changedBy": { "name": "ada" } });
     let note = json!({ "text": "a note" });
     let mut expected = of("ada", Some("team"), note, &["etl"], "IGNORED", idle, &["carl"]);
-    // Two who became members at one time come in the order of their identifiers, which are random.
+    // Members who joined at the same time are ordered by their identifiers, which are random.
     for seen in [&mut of_ada, &mut expected] {
         seen["members"]["nodes"].as_array_mut().unwrap().sort_by_key(ToString::to_string);
     }
@@ -984,7 +1048,7 @@ async fn a_user_learns_of_their_own_accounts_alone() {
     let same = |theirs: Value, nobodys: Value, what: &str| {
         assert_eq!(theirs.to_string(), nobodys.to_string(), "{what}");
     };
-    // Who is invited here is nobody else's business, and an invitation is known by its secret alone.
+    // Invitations are not visible to other accounts, and an invitation is identified by its secret only.
     let invite =
         "mutation($name: String) { inviteMember(input: { role: VIEWER, label: \"of ada\", name: $name }) {
         secret invitation { identifier } userErrors { code } } }";
@@ -1019,7 +1083,7 @@ async fn a_user_learns_of_their_own_accounts_alone() {
         json!([{ "isOpen": true }])
     );
 
-    // Accounts of others are none, however they are asked for.
+    // Accounts of others seem not to exist, in whatever way they are requested.
     let choose = "mutation($slug: String!) { setDefaultAccount(slug: $slug) { memberships { slug } } }";
     same(
         jwt(None).ask(choose, json!({ "slug": "ada" })).await,
@@ -1054,7 +1118,7 @@ async fn a_user_learns_of_their_own_accounts_alone() {
 async fn analyses_see_the_accounts_own_work_alone() {
     let app = TestApp::start().await;
     let (ada, bob) = (app.account("ada").await, app.account("bob").await);
-    // The same scheduler, span, profile and samples in both accounts, and other numbers.
+    // The same scheduler, span, profile and samples in both accounts, with other numbers.
     let closed = |name: &str, seconds: i64| {
         let mut report = report();
         report["scheduler_id"] = json!(name);
@@ -1075,7 +1139,7 @@ async fn analyses_see_the_accounts_own_work_alone() {
         clusters { nodes { answers { whatChanged { confidence } slower { confidence } scaling { confidence } } } } } } }";
     let of = async |member: &Member| member.query(all, json!({})).await["viewer"]["account"].take();
     let (of_ada, of_bob) = (of(&ada).await, of(&bob).await);
-    // Four threads for one second, of which fewer seconds than were measured.
+    // Four threads for one second, less than the measured seconds.
     let tasks = |account: &Value| account["fineMetrics"]["rows"][0]["value"].clone();
     assert_eq!((tasks(&of_ada), tasks(&of_bob)), (json!(4.0), json!(3.0)));
     let clusters = |account: &Value| account["compare"]["base"]["clusters"].clone();
@@ -1083,14 +1147,14 @@ async fn analyses_see_the_accounts_own_work_alone() {
     assert_eq!(of_bob["profile"], json!({ "windows": 1, "samples": 3 }));
     assert_eq!(of_bob["series"][0]["points"], json!([{ "value": 3.0, "clusters": 1 }]));
     assert_eq!(of_bob["compare"]["profile"], json!({ "headSamples": 3 }));
-    // Of its two runs of the same work, ada's later one has one to be compared with, and bob's only one has none.
+    // Of ada's two runs of the same work, the later one has a baseline; bob's only run has none.
     let answers = of_bob["clusters"]["nodes"][0]["answers"].clone();
     for question in ["whatChanged", "slower", "scaling"] {
         assert_eq!(answers[question]["confidence"], "NOT_COLLECTED", "{question}");
     }
     assert_ne!(of_ada["clusters"]["nodes"][0]["answers"]["whatChanged"]["confidence"], "NOT_COLLECTED");
 
-    // One at a time: which of several fields is told to have failed is a matter of which was first.
+    // One field at a time: with several, the reported error depends on which was first.
     let scoped = [
         "fineMetrics(scope: { clusterIds: [$id] }) { total }",
         "profile(scope: { clusterIds: [$id] }) { samples }",
@@ -1129,7 +1193,7 @@ async fn analyses_see_the_accounts_own_work_alone() {
 async fn what_is_noticed_and_told_is_the_accounts_own() {
     let app = TestApp::start().await;
     let (ada, bob) = (app.account("ada").await, app.account("bob").await);
-    // The same cluster in both accounts, and one of them wants to be told and has muted something.
+    // The same cluster in both accounts. One of them has an alert rule and a mute.
     let idle = ReportBuilder::new("Scheduler-1", 1).with("/cluster/idle_since", 1_795_000_000.0).build();
     let change = "mutation {
         createAlertRule(input: { name: \"of ada\", condition: { flags: [IDLE] }, emails: [\"ada@example.com\"] }) {
@@ -1165,7 +1229,7 @@ async fn what_is_noticed_and_told_is_the_accounts_own() {
         one(json!({ "target": "ada@example.com", "state": "FAILED" })),
     );
     assert_eq!(of_ada, expected);
-    // A rule of another account is none, and what it muted is muted here by nobody.
+    // A rule of another account seems not to exist, and its mutes have no effect here.
     let nobodys = uuid(7);
     for change in [
         "deleteAlertRule(identifier: $rule) { account { id } }",
@@ -1187,9 +1251,9 @@ async fn what_is_noticed_and_told_is_the_accounts_own() {
     assert_eq!(theirs, bob.query(listed, json!({ "rule": nobodys })).await);
     let unmute = "mutation { unmuteFlag(input: { kind: SPILLING }) { userErrors { message } } }";
     let refused = bob.query(unmute, json!({})).await;
-    assert_eq!(refused["unmuteFlag"]["userErrors"], json!([{ "message": "is not muted like this" }]));
+    assert_eq!(refused["unmuteFlag"]["userErrors"], json!([{ "message": "there is no such mute" }]));
     assert_eq!(seen(&ada).await, of_ada);
-    // Clusters of others' users are not looked at.
+    // Users of other accounts are not found.
     let user = ada.query("{ viewer { user { id } } }", json!({})).await["viewer"]["user"]["id"].take();
     let create = "mutation($user: ID!) { createAlertRule(input: { name: \"x\", users: [$user],
         condition: { flags: [IDLE] }, emails: [\"a@b.de\"] }) { secret } }";

@@ -1,4 +1,4 @@
-//! Keys: what is encrypted with them stays readable as long as they are there, and only where it belongs.
+//! Encryption keys: encrypted data stays readable while its keys exist, and only in its own row.
 
 use std::{
     fs,
@@ -8,9 +8,9 @@ use std::{
 };
 
 use galvo::{
+    encryption::{KeyId, Keys},
     key_ring::KeySource,
-    seal::{KeyId, Keys},
-    store::SEALED_TABLES,
+    store::ENCRYPTED_TABLES,
 };
 use harness::{Database, Member, Program, ReportBuilder, TestApp, error};
 use sea_orm::ConnectionTrait;
@@ -20,7 +20,7 @@ use tempfile::TempDir;
 const ERRORS: &str =
     "{ viewer { account { clusters { nodes { name errors { nodes { key message traceback } } } } } } }";
 
-/// A key file of a test's own.
+/// A separate key file for a test.
 struct KeyFile {
     path: PathBuf,
     _directory: TempDir,
@@ -53,7 +53,7 @@ async fn report_error(member: &Member, number: u128, sequence: i64) {
     member.reported(&report).await;
 }
 
-/// The errors of the only cluster, the newest first, and the codes of what could not be answered.
+/// The errors of the only cluster, the newest first, and the codes of the response's errors.
 async fn errors(member: &Member) -> (Vec<Value>, Vec<Value>) {
     let answer = member.ask(ERRORS, json!({})).await;
     let cluster = &answer["data"]["viewer"]["account"]["clusters"]["nodes"][0];
@@ -115,10 +115,11 @@ async fn a_text_that_was_moved_to_another_row_is_refused() {
     report_error(&ada, 1, 1).await;
     report_error(&ada, 2, 2).await;
     let connection = app.database.connection().await;
-    let swap = "UPDATE error_occurrences SET sealed = \
-                (SELECT o.sealed FROM error_occurrences o WHERE o.id > error_occurrences.id) \
-                WHERE EXISTS (SELECT 1 FROM error_occurrences o WHERE o.id > error_occurrences.id)";
-    connection.execute_unprepared(swap).await.unwrap();
+    let newer = "FROM error_occurrences o WHERE o.account_id = error_occurrences.account_id AND o.id > error_occurrences.id";
+    let swap = format!(
+        "UPDATE error_occurrences SET sealed = (SELECT o.sealed {newer}) WHERE EXISTS (SELECT 1 {newer})"
+    );
+    connection.execute_unprepared(&swap).await.unwrap();
     let (nodes, codes) = errors(&ada).await;
     assert_eq!((nodes.len(), codes), (2, vec![json!("DAMAGED"); 2]));
     assert_eq!(nodes[1]["message"], Value::Null, "the older one has the text of the newer one");
@@ -159,7 +160,7 @@ async fn old_rows_are_encrypted_again_in_the_background() {
         report_error(&ada, number, i64::try_from(number).unwrap()).await;
     }
     let secret = ada.secret().to_owned();
-    // One as it was before there were keys, one that is damaged.
+    // One row from before encryption, and one that is damaged.
     let connection = app.database.connection().await;
     let plain = r#"{"message":"in the open","traceback":""}"#;
     let blob = match connection.get_database_backend() {
@@ -199,11 +200,11 @@ async fn old_rows_are_encrypted_again_in_the_background() {
     app.stop().await;
 }
 
-/// Rows by table and key, in the order of the tables.
+/// The number of rows by table and key, in the order of the tables.
 async fn rows_by_key(database: &Database) -> Vec<(i64, i64)> {
     let connection = database.connection().await;
     let mut found = Vec::new();
-    for table in SEALED_TABLES {
+    for table in ENCRYPTED_TABLES {
         let sql = format!("SELECT key_id, count(*) FROM {table} GROUP BY key_id ORDER BY key_id");
         let statement = sea_orm::Statement::from_string(connection.get_database_backend(), sql);
         for row in connection.query_all_raw(statement).await.unwrap() {
@@ -227,21 +228,17 @@ async fn every_table_is_encrypted_again_however_large() {
         }
         _ => ("CAST(printf('%016d', n) AS BLOB)", "CAST('plain' AS BLOB)", format!("CAST('{to}' AS BLOB)")),
     };
-    let numbers = |last: i64| {
-        format!(
-            "WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < {last})"
-        )
-    };
+    let numbers = |last| harness::numbers(connection.get_database_backend(), 1, last);
     for statement in [
         format!(
             "INSERT INTO log_lines (account_id, cluster_id, logged_at, id, arrived_at, source, level, logger, repeated, \
-             key_id, sealed) {} SELECT account_id, clusters.id, n % 7, {id}, 0, 'worker', 'INFO', 'x', 1, 0, {blob} \
-             FROM clusters, numbers",
+             key_id, sealed) SELECT account_id, clusters.id, n % 7, {id}, 0, 'worker', 'INFO', 'x', 1, 0, {blob} \
+             FROM clusters, {}",
             numbers(1_250)
         ),
         format!(
             "INSERT INTO profiles (account_id, cluster_id, started_at, id, stopped_at, workers, samples, key_id, sealed) \
-             {} SELECT account_id, clusters.id, n, {id}, 0, 1, 1, 0, {blob} FROM clusters, numbers",
+             SELECT account_id, clusters.id, n, {id}, 0, 1, 1, 0, {blob} FROM clusters, {}",
             numbers(3)
         ),
         format!(
@@ -254,24 +251,24 @@ async fn every_table_is_encrypted_again_however_large() {
         ),
         format!(
             "INSERT INTO alert_rules (account_id, id, name, enabled, condition, scope, cool_down_seconds, tells_end, \
-             created_at, changed_at, changed_by, key_id, sealed) {} SELECT account_id, {id}, 'x', false, '{{\"flags\":[]}}', '{{}}', 60, \
-             true, 0, 0, user_id, 0, {channels} FROM clusters, numbers",
+             created_at, changed_at, changed_by, key_id, sealed) SELECT account_id, {id}, 'x', false, '{{\"flags\":[]}}', '{{}}', 60, \
+             true, 0, 0, user_id, 0, {channels} FROM clusters, {}",
             numbers(1)
         ),
         format!(
             "INSERT INTO alert_deliveries (account_id, id, rule_id, channel, event, target, state, created_at, due_key, \
-             attempts, key_id, sealed) {} SELECT account_id, {id}, {id}, 'email', 'test', 'x', 'failed', 1795176000000, \
-             9223372036854775807, 1, 0, {blob} FROM clusters, numbers",
+             attempts, key_id, sealed) SELECT account_id, {id}, {id}, 'email', 'test', 'x', 'failed', 1795176000000, \
+             9223372036854775807, 1, 0, {blob} FROM clusters, {}",
             numbers(1)
         ),
         format!(
             "INSERT INTO performance_reports (account_id, id, user_id, name, visibility, size_bytes, created_at) \
-             {} SELECT account_id, {id}, user_id, 'x', 'public', 5, 1795176000000 FROM clusters, numbers",
+             SELECT account_id, {id}, user_id, 'x', 'public', 5, 1795176000000 FROM clusters, {}",
             numbers(1)
         ),
         format!(
             "INSERT INTO performance_report_pieces (account_id, report_id, position, key_id, sealed) \
-             {} SELECT account_id, {id}, 0, 0, {blob} FROM clusters, numbers",
+             SELECT account_id, {id}, 0, 0, {blob} FROM clusters, {}",
             numbers(1)
         ),
     ] {
@@ -280,7 +277,7 @@ async fn every_table_is_encrypted_again_however_large() {
             .await
             .unwrap_or_else(|error| panic!("{statement}: {error}"));
     }
-    // Long ago as they are, they would go by age as well.
+    // These rows are old, so retention would delete them as well.
     for class in ["logs", "profiles"] {
         let keep = format!(
             "INSERT INTO data_policies (account_id, data_class, accepted, retention_days) \
@@ -298,7 +295,7 @@ async fn every_table_is_encrypted_again_however_large() {
 
     let second = first.rotated();
     let app = TestApp::start_on(app.stop_keeping().await, KeySource::Ring(second.clone()), |_| {}).await;
-    // Two servers at once, as replicas are.
+    // Two servers at once, like replicas.
     let other = TestApp::start_beside(&app, KeySource::Ring(second.clone())).await;
     let (done, there) = tokio::join!(app.run_jobs(), other.run_jobs());
     assert!(!done.contains_key("reencryption.unreadable") && !there.contains_key("reencryption.unreadable"));
@@ -308,7 +305,7 @@ async fn every_table_is_encrypted_again_however_large() {
         [(two, 1), (two, 1), (two, 3), (two, 1_250), (two, 1), (two, 1), (two, 1), (two, 1), (two, 1)]
     );
     other.stop().await;
-    // A note is read again.
+    // A note is still readable.
     let notes = "{ viewer { account { clusters { nodes { notes { text } } } } } }";
     let ada = app.member("bob", "ada").await;
     let found = ada.query(notes, json!({})).await["viewer"]["account"]["clusters"]["nodes"].take();
@@ -318,9 +315,10 @@ async fn every_table_is_encrypted_again_however_large() {
     assert_eq!(found, json!([{ "emails": ["ada@example.com"] }]));
     let pieces = "{ viewer { account { performanceReports { nodes { path } } } } }";
     let found = ada.query(pieces, json!({})).await["viewer"]["account"]["performanceReports"]["nodes"].take();
-    let shown = ada.request(reqwest::Method::GET, found[0]["path"].as_str().unwrap()).send().await.unwrap();
-    assert_eq!(shown.text().await.unwrap(), "plain");
-    // A title is read again, and without its key alone is missing.
+    let (page, query) = found[0]["path"].as_str().unwrap().split_once('?').unwrap();
+    let content = ada.request(reqwest::Method::GET, &format!("{page}/content?{query}")).send().await.unwrap();
+    assert_eq!(content.text().await.unwrap(), "plain");
+    // A title is still readable; without its key only the title is missing.
     let groups = "{ viewer { account { errorGroups { nodes { type title } } } } }";
     let answer = ada.ask(groups, json!({})).await;
     let group = |title: Value| json!([{ "type": "ZeroDivisionError", "title": title }]);
@@ -452,7 +450,7 @@ async fn keys_are_rotated_and_retired_by_commands() {
     assert_eq!(table[3], ["000000000000", "not", "encrypted", "0", "0", "0", "0", "0", "0", "0", "0", "0"]);
 
     for (arguments, status, message) in [
-        (["key", "retire", &new], 1, "encrypts: rotate first"),
+        (["key", "retire", &new], 1, "is the encrypting key: run `galvo key rotate` first"),
         (["key", "retire", "00000000beef"], 1, "there is no key 00000000beef"),
         (["key", "retire", "beef"], 2, "12 hexadecimal digits"),
     ] {
@@ -460,7 +458,8 @@ async fn keys_are_rotated_and_retired_by_commands() {
         assert_eq!(answered, Some(status), "{errors}");
         assert!(errors.contains(message), "{errors}");
     }
-    // Another server may still encrypt with the old key: until one has taken the new one into use, and for a while after.
+    // Another server may still encrypt with the old key: until one has used the new one, and for a while
+    // after.
     let retire = async |message: &str| {
         let (status, _, errors) = run(&["key", "retire", &old]).await;
         assert_eq!(status, Some(1), "{errors}");
@@ -470,7 +469,7 @@ async fn keys_are_rotated_and_retired_by_commands() {
     retire(&format!("no server encrypts with the key {new} yet")).await;
     let server = Program::serve(&url, "127.0.0.1:0", &["--secret-key-file", &path]).await;
     server.terminate().await;
-    retire(&format!("have not read yet that {new} encrypts")).await;
+    retire(&format!("other servers may not have loaded {new} yet")).await;
     let database = sea_orm::Database::connect(&url).await.unwrap();
     let pass = async |minutes: i64| {
         let earlier =
@@ -478,7 +477,7 @@ async fn keys_are_rotated_and_retired_by_commands() {
         database.execute_unprepared(&earlier).await.unwrap();
     };
     pass(4).await;
-    retire("other servers may go on with an older key").await;
+    retire("may encrypt with an older key").await;
     pass(1).await;
     assert_eq!(run(&["key", "retire", &old]).await.0, Some(0));
     let left: Keys = fs::read_to_string(&file).unwrap().parse().unwrap();
@@ -526,7 +525,10 @@ async fn a_key_with_rows_is_not_retired_and_a_lost_one_is_named() {
     assert_eq!(healthy.status(), 200, "it serves all the same");
     server.terminate().await;
     let log = fs::read_to_string(&log).unwrap();
-    let line = log.lines().find(|line| line.contains("a key is missing")).unwrap_or_else(|| panic!("{log}"));
+    let line = log
+        .lines()
+        .find(|line| line.contains("an encryption key is missing"))
+        .unwrap_or_else(|| panic!("{log}"));
     assert!(line.contains("ERROR") && line.contains(&id), "{line}");
 }
 
@@ -536,7 +538,7 @@ async fn a_key_that_rows_need_is_named_when_the_store_does_not_know_it() {
     let app = TestApp::start_on(Database::migrated().await, KeySource::Ring(first.clone()), |_| {}).await;
     report_error(&app.account("ada").await, 1, 1).await;
     let database = app.stop_keeping().await;
-    // As it is where a key was forgotten, and something came with it all the same.
+    // The state after a key was forgotten although a row was encrypted with it.
     database.connection().await.execute_unprepared("DELETE FROM encryption_keys").await.unwrap();
     let (id, other) = (KeyId(first.primary()).to_string(), Keys::generate());
     let command = |arguments: &[&str]| {
@@ -550,14 +552,15 @@ async fn a_key_that_rows_need_is_named_when_the_store_does_not_know_it() {
     let line = told.lines().find(|line| line.contains(" keys ")).unwrap_or_else(|| panic!("{told}"));
     assert!(line.starts_with("failed ") && line.contains(&format!("{id} with 2 rows")), "{line}");
 
-    // The first start finds it while it looks at all rows, and the second one knows it at once.
+    // The first start detects it while checking all rows, and the second one immediately.
     let directory = tempfile::tempdir().unwrap();
     for start in ["first", "second"] {
         let log = directory.path().join(start);
         let mut serve = command(&["serve", "--listen", "127.0.0.1:0"]);
         let server = Program::spawn(serve.stderr(fs::File::create(&log).unwrap())).await;
-        let named =
-            |log: &str| log.lines().any(|line| line.contains("a key is missing") && line.contains(&id));
+        let named = |log: &str| {
+            log.lines().any(|line| line.contains("an encryption key is missing") && line.contains(&id))
+        };
         let deadline = Instant::now() + Duration::from_secs(30);
         while !named(&fs::read_to_string(&log).unwrap()) {
             assert!(Instant::now() < deadline, "{}", fs::read_to_string(&log).unwrap());

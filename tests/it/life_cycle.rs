@@ -1,4 +1,4 @@
-//! What clusters are doing: histories with the states worked out by hand, on a clock that stands where the test sets it.
+//! Cluster states: histories with states determined by hand, on a clock set by the tests.
 
 use chrono::{DateTime, TimeDelta};
 use harness::{Member, Program, ReportBuilder, STARTED_AT, TestApp, computation, uuid};
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 pub(crate) const STATES: [&str; 6] = ["STARTING", "RUNNING", "IDLE", "CLOSING", "CLOSED", "LOST"];
 
-/// A moment so many seconds after that, as the server writes it.
+/// The time this many seconds after the initial time, as the server formats it.
 pub(crate) fn server_time(seconds: i64) -> String {
     let start = DateTime::parse_from_rfc3339("2026-11-20T12:00:00+00:00").unwrap();
     (start + TimeDelta::seconds(seconds)).to_rfc3339()
@@ -19,8 +19,8 @@ pub(crate) fn scheduler_time(seconds: i64) -> String {
     (start + TimeDelta::seconds(seconds)).to_rfc3339()
 }
 
-/// What a scheduler tells so many seconds after its start: since when it has been idle, how many workers joined, and how
-/// many tasks it was given. Its sequence is the time.
+/// A scheduler's report this many seconds after its start: the start of idleness, the number of workers
+/// that joined, and the number of tasks. Its sequence is the time.
 pub(crate) fn told(name: &str, at: i32, idle_since: Option<i32>, workers: i32, tasks: i32) -> ReportBuilder {
     let idle = idle_since.map(|since| STARTED_AT + f64::from(since));
     ReportBuilder::new(name, at.into())
@@ -31,7 +31,7 @@ pub(crate) fn told(name: &str, at: i32, idle_since: Option<i32>, workers: i32, t
         .with("/cluster/totals/tasks", tasks)
 }
 
-/// The last report of a scheduler that closes then.
+/// The last report of a scheduler that closes at this time.
 pub(crate) fn closing(report: ReportBuilder, at: i32) -> ReportBuilder {
     report.with("/final", true).with("/cluster/closed_at", STARTED_AT + f64::from(at))
 }
@@ -45,7 +45,7 @@ pub(crate) async fn id_of(member: &Member, number: i64) -> Value {
     cluster(member, number, "id").await["id"].take()
 }
 
-/// The names of the clusters in some states, the one that started first, and was known first, in front.
+/// The names of the clusters in some states, ordered by start and first report.
 async fn in_states(member: &Member, states: &[&str]) -> String {
     let query = "query($states: [ClusterState!]) { viewer { account { clusters(first: 100, orderBy: { direction: ASC },
         filter: { states: $states }) { totalCount nodes { schedulerId } } } } }";
@@ -58,16 +58,15 @@ async fn in_states(member: &Member, states: &[&str]) -> String {
     names.join(" ")
 }
 
-/// What happens at a moment of a history.
+/// An event in a history.
 enum Step {
     Report(ReportBuilder),
-    /// Nothing but that the background jobs run.
+    /// Only the background jobs run.
     Jobs,
     Stop,
 }
 
-/// A moment, and how the cluster is then: its state, for how many seconds it was idle when it last reported, and when it
-/// ended.
+/// A time and event, and the cluster's state after it, its idle seconds at its last report, and its end.
 type Moment = (i64, Step, &'static str, f64, Option<i64>);
 
 async fn play(app: &TestApp, member: &Member, name: &str, history: Vec<Moment>) {
@@ -132,14 +131,15 @@ async fn histories_have_the_states_worked_out_by_hand() {
         (9_600, report(600, Some(0), 4), "IDLE", 600.0, None),
         (9_645, Jobs, "IDLE", 600.0, None),
         (9_646, Jobs, "LOST", 600.0, Some(600)),
-        // An old report that was on its way tells that it is there, and nothing that was not known.
+        // A delayed old report shows that the cluster is alive, and adds no data.
         (9_700, report(20, Some(0), 4), "IDLE", 600.0, None),
         (9_760, Jobs, "LOST", 600.0, Some(600)),
         (9_761, Report(closing(told("unused", 700, Some(0), 4, 0), 700)), "CLOSED", 700.0, Some(700)),
     ];
     play(&app, &app.account("bob").await, "unused", unused).await;
 
-    // Whoever reports seldom may be silent for longer, and whoever reports often not for less than half a minute.
+    // A cluster with a long interval may be silent for longer, and one with a short interval at least
+    // half a minute.
     let seldom = |at| Report(told("seldom", at, None, 2, 5).with("/interval_seconds", 60.0));
     let history = vec![
         (20_000, seldom(0), "RUNNING", 0.0, None),
@@ -188,7 +188,7 @@ async fn clusters_are_found_by_any_of_their_states() {
             (0..order.len()).filter(|bit| number & (1 << bit) != 0).map(|bit| order[bit]).collect();
         assert_eq!(in_states(&ada, &states).await, states.join(" ").to_lowercase(), "{states:?}");
     }
-    // By when they ended: those that report are last.
+    // By their end: those still reporting are last.
     let query = "{ viewer { account { clusters(orderBy: { field: ENDED_AT, direction: ASC }, first: 2) { nodes { schedulerId } }
         ended: clusters(filter: { endedIn: {} }) { totalCount } } } }";
     let found = ada.query(query, json!({})).await["viewer"]["account"].take();
@@ -210,27 +210,33 @@ async fn a_lost_cluster_stops_counting_and_its_work_is_lost() {
         .with("/computations", json!([computation(1, &[]), running]))
         .with("/usage", json!([harness::usage(11, 4)]));
     let number = ada.reported(&report.build()).await;
-    let fields = "state endedAt durationSeconds usage { clusterSeconds costs { amount } } answers { finished { verdict headline }
-        whyRunning { verdict } cost { value } } whyRunning { code since confidence } shutdownAt
+    let fields = "state endedAt durationSeconds usage { threadSeconds costs { amount } } answers { finished { verdict headline }
+        whyRunning { verdict } cost { value } } runReasons { code since confidence } shutdownAt
         computations { nodes { daskId state endedAt wallSeconds } }";
     let before = cluster(&ada, number, fields).await;
     assert_eq!(before["state"], "RUNNING");
     assert_eq!(before["computations"]["nodes"][1]["state"], "FINISHED");
     app.set_clock(&server_time(86_400));
+    // The silence is reported before a job stores it.
+    let reason = json!([{ "code": "LOST", "detail": "Whether it runs is not known: it has not reported for \
+        24 h 0 min, \
+        since 2026-11-20 12:00:00 UTC." }]);
+    assert_eq!(cluster(&ada, number, "runReasons { code detail }").await["runReasons"], reason);
     assert_eq!(app.run_jobs().await.get("life-cycle.lost"), Some(&1));
     assert_eq!(app.run_jobs().await.get("life-cycle.lost"), None, "once");
+    assert_eq!(cluster(&ada, number, "runReasons { code detail }").await["runReasons"], reason);
     let lost = cluster(&ada, number, fields).await;
     for same in ["usage", "durationSeconds"] {
         assert_eq!(lost[same], before[same], "{same}");
     }
-    assert_eq!(lost["usage"]["clusterSeconds"], 14_400.0);
+    assert_eq!(lost["usage"]["threadSeconds"], 14_400.0);
     assert_eq!(lost["endedAt"], scheduler_time(30));
     assert_eq!(lost["shutdownAt"], Value::Null);
     let reason = json!([{ "code": "LOST", "since": server_time(0), "confidence": "MEASURED" }]);
-    assert_eq!(lost["whyRunning"], reason);
+    assert_eq!(lost["runReasons"], reason);
     assert_eq!(lost["answers"]["whyRunning"]["verdict"], "UNKNOWN");
-    let headline = "Whether the last computation finished is not known, since nothing is heard of its cluster any more; \
-                    1 of 2 did.";
+    let headline = "Whether the last computation finished is not known, since its cluster stopped \
+                    reporting; 1 of 2 did, up to 2026-11-20 11:00:30 UTC; what came after is unknown.";
     assert_eq!(lost["answers"]["finished"]["headline"], headline);
     let computations = |found: &Value| {
         let mut nodes = found["computations"]["nodes"].as_array().unwrap().clone();
@@ -246,7 +252,7 @@ async fn a_lost_cluster_stops_counting_and_its_work_is_lost() {
     };
     assert_eq!(count().await, 1);
 
-    // It comes back, and says nothing of what it computes, because that has not changed.
+    // It returns, and does not report its computations, because they have not changed.
     ada.reported(&told("etl", 86_400, None, 2, 5).build()).await;
     let back = cluster(&ada, number, fields).await;
     assert_eq!((back["state"].as_str(), back["endedAt"].as_str()), (Some("RUNNING"), None));
@@ -276,10 +282,11 @@ async fn what_was_running_when_a_cluster_closed_without_telling_is_lost() {
     };
     let lost = json!({ "daskId": uuid(2), "state": "LOST", "endedAt": scheduler_time(60) });
     let unknown = json!({ "verdict": "BAD", "headline": "Whether the last computation finished is not known, since \
-        its cluster closed without telling; 1 of 2 did." });
+        its cluster closed without reporting it; 1 of 2 did." });
     ada.reported(&closing(told("etl", 61, None, 0, 5), 60).build()).await;
     assert_eq!(second(number).await, (lost.clone(), unknown.clone()));
-    // A report that was under way meanwhile and says that it ran knows no better; one that says how it ended does.
+    // A report that was in flight and claims that it ran adds nothing; one with the computation's end
+    // does.
     ada.reported(&computing(20).build()).await;
     assert_eq!(second(number).await, (lost, unknown));
     let mut finished = running.clone();
@@ -289,7 +296,7 @@ async fn what_was_running_when_a_cluster_closed_without_telling_is_lost() {
     let good = json!({ "verdict": "GOOD", "headline": "All 2 computations finished." });
     assert_eq!(second(number).await, (told_now, good));
 
-    // One that had not closed after all goes on with what it was computing.
+    // A cluster that was not closed after all continues its computation.
     let number =
         ada.reported(&told("back", 10, None, 2, 5).with("/computations", json!([running])).build()).await;
     ada.reported(&closing(told("back", 61, None, 0, 5), 60).build()).await;
@@ -307,7 +314,8 @@ async fn a_server_that_has_just_started_gives_clusters_up_later() {
     let number = ada.reported(&told("etl", 0, None, 2, 5).build()).await;
     app.set_clock(&server_time(1_000));
     let other =
-        TestApp::start_beside(&app, galvo::key_ring::KeySource::Ring(galvo::seal::Keys::generate())).await;
+        TestApp::start_beside(&app, galvo::key_ring::KeySource::Ring(galvo::encryption::Keys::generate()))
+            .await;
     for (at, lost) in [(1_000, None), (1_075, None), (1_076, Some(&1))] {
         app.set_clock(&server_time(at));
         assert_eq!(other.run_jobs().await.get("life-cycle.lost"), lost, "{at}");
@@ -324,7 +332,7 @@ async fn two_servers_lose_a_cluster_once() {
     for number in 0..20 {
         ada.reported(&told(&format!("etl-{number}"), 0, None, 2, 5).build()).await;
     }
-    let keys = || galvo::key_ring::KeySource::Ring(galvo::seal::Keys::generate());
+    let keys = || galvo::key_ring::KeySource::Ring(galvo::encryption::Keys::generate());
     let other = TestApp::start_beside(&app, keys()).await;
     app.set_clock(&server_time(600));
     let (one, two) = tokio::join!(app.run_jobs(), other.run_jobs());
@@ -340,7 +348,7 @@ async fn who_stops_a_cluster_and_why_is_kept_and_told() {
     let ada = app.account("ada").await;
     let number = ada.reported(&told("etl", 0, None, 2, 5).build()).await;
     let id = id_of(&ada, number).await;
-    let fields = "state desiredState stopRequest { at origin reason by { name } } shutdownAt whyRunning { code since }";
+    let fields = "state desiredState stopRequest { at origin reason by { name } } shutdownAt runReasons { code since }";
     let wish = format!(
         "mutation($id: ID!, $state: DesiredState!, $reason: String) {{
          setDesiredState(cluster: $id, state: $state, reason: $reason) {{ cluster {{ {fields} }} }} }}"
@@ -355,7 +363,7 @@ async fn who_stops_a_cluster_and_why_is_kept_and_told() {
         json!({ "at": server_time(10), "origin": "USER", "reason": "too dear", "by": { "name": "ada" } });
     let mut expected = json!({ "state": "CLOSING", "desiredState": "STOPPED", "stopRequest": request,
         "shutdownAt": server_time(15),
-        "whyRunning": [{ "code": "STOPPING", "since": server_time(10) }, { "code": "PROCESSING", "since": null }] });
+        "runReasons": [{ "code": "STOPPING", "since": server_time(10) }, { "code": "PROCESSING", "since": null }] });
     assert_eq!(stopped, expected);
     let (_, answer) = ada.report(&told("etl", 15, None, 2, 5).build()).await;
     assert_eq!(answer["desired_state"], "stopped");
@@ -374,7 +382,7 @@ async fn who_stops_a_cluster_and_why_is_kept_and_told() {
     ada.reported(&last.build()).await;
     let closed = cluster(&ada, number, &format!("{fields} closeReason")).await;
     expected["state"] = json!("CLOSED");
-    (expected["shutdownAt"], expected["whyRunning"]) = (Value::Null, json!([]));
+    (expected["shutdownAt"], expected["runReasons"]) = (Value::Null, json!([]));
     expected["closeReason"] = json!("requested through Galvo by ada: too dear");
     assert_eq!(closed, expected);
 
@@ -408,12 +416,12 @@ async fn operators_list_and_stop_clusters() {
         format!("{number:<17}{state:<10}2026-11-20T11:00:00Z  2026-11-20T12:00:{seen}Z  {name}\n")
     };
     let (status, listed, errors) = run(&["list", "--account", "ada"]).await;
-    assert_eq!((status, listed, errors.as_str()), (Some(0), line(first, "running", "00", "etl2"), ""));
+    assert_eq!((status, listed, errors.as_str()), (Some(0), line(first, "running", "00", "etl\\u{a}2"), ""));
     let (first_id, second_id) = (first.to_string(), second.to_string());
     let stop = ["stop", &first_id, "--account", "ada", "--reason", "maintenance"];
     assert_eq!(run(&stop).await, (Some(0), String::new(), String::new()));
     let all = ["list", "--account", "ada", "--state", "closing", "--state", "closed", "--limit", "2"];
-    let expected = line(second, "closed", "01", "two") + &line(first, "closing", "00", "etl2");
+    let expected = line(second, "closed", "01", "two") + &line(first, "closing", "00", "etl\\u{a}2");
     assert_eq!(run(&all).await.1, expected);
     let request = cluster(&ada, first, "stopRequest { origin reason by { name } }").await;
     let expected = json!({ "origin": "OPERATOR", "reason": "maintenance", "by": null });
@@ -438,7 +446,7 @@ async fn operators_list_and_stop_clusters() {
 
 #[tokio::test]
 async fn a_page_of_clusters_in_a_state_reads_those_of_one_status() {
-    let app = TestApp::start().await;
+    let app = TestApp::start_on_one_machine().await;
     let ada = app.account("ada").await;
     ada.reported(&told("etl", 0, Some(0), 2, 5).build()).await;
     let connection = app.database.connection().await;
@@ -449,10 +457,33 @@ async fn a_page_of_clusters_in_a_state_reads_those_of_one_status() {
         let (_, statements) = crate::plan::statements_of(work).await;
         let statement = statements.iter().find(|sql| sql.contains(r#"FROM "clusters""#)).unwrap();
         let plan = crate::plan::plan_of(&app, statement).await;
-        // Of the indexes PostgreSQL takes those that its statistics favour.
+        // PostgreSQL chooses between the indexes by its statistics.
         let postgres = app.database.url().starts_with("postgres");
         assert!(postgres || plan.contains("clusters_status_idx"), "{state}\n{statement}\n{plan}");
         assert!(!plan.contains("Sort") && !plan.contains("B-TREE"), "{state}\n{statement}\n{plan}");
     }
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn no_name_of_a_cluster_speaks_to_a_terminal_or_changes_a_page() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    let name = "etl\u{202e}gnp\u{2066}\u{200b}\u{feff}<b>";
+    let number =
+        ada.reported(&ReportBuilder::new("Scheduler-1", 1).with("/cluster/name", name).build()).await;
+    let arguments = ["cluster", "list", "--account", "ada", "--database-url", app.database.url()];
+    let (status, listed, errors) = Program::run(&arguments).await;
+    assert_eq!((status, errors.as_str()), (Some(0), ""));
+    let shown = "  etl\\u{202e}gnp\\u{2066}\\u{200b}\\u{feff}<b>";
+    assert!(listed.trim_end().ends_with(shown), "{listed}");
+    let page = app.browser(&ada).await.open(&format!("/clusters/{number}")).await;
+    let heading = "<h1>Cluster etl\\u{202e}gnp\\u{2066}\\u{200b}\\u{feff}&lt;b&gt;</h1>";
+    assert!(page.html.contains(heading), "{}", page.html);
+    assert!(!page.html.contains(['\u{202e}', '\u{2066}', '\u{200b}', '\u{feff}']));
+    // The value is stored and returned as reported.
+    let query = "{ viewer { account { clusters(first: 1) { nodes { name } } } } }";
+    let found = ada.query(query, json!({})).await;
+    assert_eq!(found["viewer"]["account"]["clusters"]["nodes"][0]["name"], name);
     app.stop().await;
 }

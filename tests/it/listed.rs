@@ -1,4 +1,4 @@
-//! Lists read no more of their rows than what is selected takes. Nobody can tell by the answer.
+//! Lists read only the columns that the selection needs, with identical responses.
 
 use harness::{
     Member, ReportBuilder, STARTED_AT, TestApp, code_frame, computation, error, span, task_group, usage,
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::sdl::{Sdl, innermost, required};
 
-/// What says nothing of anything in the test, because it is not in the row.
+/// Fields without a value in this test, because they are not in the row.
 const SILENT: [(&str, &[&str]); 4] = [
     (
         "Cluster",
@@ -18,6 +18,7 @@ const SILENT: [(&str, &[&str]); 4] = [
             "stopRequest",
             "tags",
             "notes",
+            "cut",
             "flags",
             "events",
             "logs",
@@ -31,7 +32,7 @@ const SILENT: [(&str, &[&str]); 4] = [
     ("ErrorOccurrence", &[]),
 ];
 
-/// A cluster of which everything is known.
+/// A cluster with all data known.
 fn known(scheduler: &str) -> ReportBuilder {
     let mut group = task_group(11, "load", 4);
     (group["dependencies"], group["span_id"]) = (json!([uuid(10)]), json!(uuid(50)));
@@ -76,7 +77,7 @@ fn known(scheduler: &str) -> ReportBuilder {
         .with("/dropped", json!({ "task_groups": 1, "logs": 3 }))
 }
 
-/// What can be selected of a type without arguments, so many levels deep.
+/// A selection of all fields without arguments, this many levels deep.
 fn selection(sdl: &Sdl, of: &str, depth: usize) -> String {
     let mut selection = vec!["__typename".to_owned()];
     for field in sdl.fields(of).filter(|field| required(field).next().is_none()) {
@@ -90,7 +91,7 @@ fn selection(sdl: &Sdl, of: &str, depth: usize) -> String {
     selection.join(" ")
 }
 
-/// Whether a value is what stands for what was not read.
+/// True if a value equals the default of an unread column.
 fn says_nothing(value: &Value) -> bool {
     match value {
         Value::Null => true,
@@ -104,7 +105,7 @@ fn says_nothing(value: &Value) -> bool {
     }
 }
 
-/// A list's nodes for one way of asking for them.
+/// A list's nodes for one form of the query.
 async fn nodes(member: &Member, query: &str, path: &str, id: &str) -> Vec<Value> {
     let mut answer = member.query(query, json!({ "id": id })).await;
     let list = answer.pointer_mut(path).unwrap_or_else(|| panic!("no {path}: {query}"));
@@ -170,7 +171,7 @@ async fn each_field_is_the_same_in_a_list() {
                 "Cluster" => "{ schedulerId address }".to_owned(),
                 ty => format!("{{ {} }}", selection(&sdl, ty, 1)),
             };
-            // Each by itself: what is selected beside it would have it read, too.
+            // Each field by itself, because another selected field might load it, too.
             let field = format!("id {name} {inside}");
             let mut alone = Vec::new();
             for (list, fragment) in [
@@ -223,7 +224,7 @@ async fn a_list_that_is_selected_twice_is_read_once() {
         fragment B on Cluster { errors { nodes { message } } }";
     let (statements, nodes) = ask(twice).await;
     assert_eq!(nodes, json!([{ "key": "divide-1", "message": "ZeroDivisionError('division by zero')" }]));
-    // Another moment might have other errors.
+    // Another page might have other errors.
     assert_eq!(statements, once);
     app.stop().await;
 }

@@ -1,4 +1,4 @@
-//! Logs: filtered by the database, searched by reading.
+//! Logs: filtered by the database, searched by scanning.
 
 use harness::{Member, ReportBuilder, TestApp, log_line, uuid};
 use serde_json::{Value, json};
@@ -62,7 +62,7 @@ async fn lines_are_listed_in_the_order_they_were_written_and_filtered() {
         ),
         (json!({ "worker": uuid(7), "sources": ["WORKER", "SCHEDULER"] }), vec!["Memory use is HIGH"]),
         (json!({ "worker": uuid(9) }), vec![]),
-        // Lines were written at the seconds 1 to 5.
+        // Lines were written at seconds 1 to 5.
         (json!({ "at": { "from": "2026-11-20T11:00:04Z" } }), vec!["Straße geschlossen", "memory is fine"]),
         (
             json!({ "at": { "from": "2026-11-20T11:00:01Z", "to": "2026-11-20T11:00:03Z" }, "levels": ["WARNING"] }),
@@ -107,7 +107,7 @@ async fn a_search_reads_a_bounded_number_of_lines_and_goes_on() {
         let mut variables = json!({ "match": "NEEDLE" });
         variables.as_object_mut().unwrap().extend(page.as_object().unwrap().clone());
         let page = logs(&ada, variables).await;
-        // Who asks and the clusters; then the lines and, as it is selected, their number.
+        // The token and the clusters; then the lines and, if selected, their number.
         assert_eq!(app.statements() - before, 2 + 2);
         page
     };

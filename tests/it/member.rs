@@ -1,4 +1,4 @@
-//! Who belongs to an account, and what nobody can give themselves.
+//! The members of an account, and the rights that they cannot grant themselves.
 
 use entity::api_token::Scope;
 use harness::{Member, ReportBuilder, TestApp};
@@ -29,7 +29,7 @@ async fn result(member: &Member, query: &str, variables: Value) -> Value {
     member.query(query, variables).await["result"].take()
 }
 
-/// What speaks against a change, which must be without effect.
+/// The errors of a change, which must have no effect.
 async fn refused(member: &Member, query: &str, variables: Value) -> Value {
     let answer = result(member, query, variables.clone()).await;
     for field in ["member", "token", "secret"] {
@@ -43,7 +43,7 @@ async fn user_id(member: &Member) -> Value {
     member.query("{ viewer { user { id } } }", json!({})).await["viewer"]["user"]["id"].take()
 }
 
-/// Makes a member with a token through the API; returns who it is, and their user's identifier.
+/// Creates a member with a token through the API, and returns the member and the user's identifier.
 async fn join(by: &Member, name: &str, role: &str, scopes: Value) -> (Member, Value) {
     let added = result(by, ADD, json!({ "name": name, "role": role })).await;
     assert_eq!(added["userErrors"], json!([]), "{added}");
@@ -52,7 +52,7 @@ async fn join(by: &Member, name: &str, role: &str, scopes: Value) -> (Member, Va
     (by.with_token(made["secret"].as_str().unwrap().to_owned()), user)
 }
 
-/// Roles by name.
+/// The roles by name.
 async fn roles(member: &Member) -> Value {
     let query = "{ viewer { account { members(first: 100) { nodes { user { name } role } } } } }";
     let nodes = member.query(query, json!({})).await["viewer"]["account"]["members"]["nodes"].take();
@@ -95,7 +95,7 @@ async fn a_member_comes_changes_and_goes() {
     let cluster = json!({ "id": number.to_string() });
     assert_eq!(ada.query(owner, cluster.clone()).await["cluster"]["user"], json!({ "name": "bob" }));
 
-    // The same token is good for less at once, and for no more than it was made for.
+    // The same token loses scopes immediately, and never gains more than it was created with.
     for (role, ingests, covered) in [
         ("VIEWER", 403, json!(["READ"])),
         ("ADMIN", 200, json!(["INGEST", "READ"])),
@@ -118,11 +118,11 @@ async fn a_member_comes_changes_and_goes() {
     let tokens = "{ viewer { account { tokens { nodes { user { name } } } } } }";
     let left = ada.query(tokens, json!({})).await["viewer"]["account"]["tokens"]["nodes"].take();
     assert_eq!(left, json!([{ "user": { "name": "ada" } }]));
-    // What the member's cluster told stays; whose it is, nobody learns any more.
+    // The data of the member's cluster remains, without its user.
     assert_eq!(ada.query(owner, cluster).await, json!({ "cluster": { "user": null } }));
     let again = ada.ask(REMOVE, json!({ "user": user })).await;
     assert_eq!(again["errors"][0]["extensions"]["code"], "NOT_FOUND", "{again}");
-    // Who comes back does not bring old tokens along.
+    // A member who returns does not regain old tokens.
     result(&ada, ADD, json!({ "name": "bob", "role": "MEMBER" })).await;
     assert_eq!(status(&bob).await, 401);
     app.stop().await;
@@ -140,7 +140,7 @@ async fn nobody_gives_more_than_they_have() {
     let identifier = |member: &Member| member.secret().split('-').next().unwrap().to_owned();
     let before = roles(&ada).await;
 
-    // An admin decides on everybody but owners, and makes none.
+    // An admin manages everybody except owners, and appoints no owners.
     for (query, variables, wrong) in [
         (ADD, json!({ "name": "mine", "role": "OWNER" }), json!([["role", "ABOVE_OWN_ROLE"]])),
         (SET_ROLE, json!({ "user": carl_id, "role": "OWNER" }), json!([["role", "ABOVE_OWN_ROLE"]])),
@@ -149,7 +149,7 @@ async fn nobody_gives_more_than_they_have() {
         (REMOVE, json!({ "user": ada_id }), json!([["user", "MEMBER_ABOVE"]])),
         (CREATE_TOKEN, json!({ "user": ada_id, "scopes": ["READ"] }), json!([["user", "MEMBER_ABOVE"]])),
         (REVOKE, json!({ "identifier": identifier(&ada) }), json!([["identifier", "MEMBER_ABOVE"]])),
-        // What a role does not cover, a token of such a member cannot have, whoever makes it.
+        // A member's token cannot have a scope that the role does not cover, whoever creates it.
         (
             CREATE_TOKEN,
             json!({ "user": dora_id, "scopes": ["ADMIN"] }),
@@ -167,7 +167,7 @@ async fn nobody_gives_more_than_they_have() {
     assert_eq!(wrong, json!([["scopes", "SCOPE_NOT_COVERED"]]), "an owner neither");
     assert_eq!(status(&ada).await, 200);
 
-    // A token makes none that is good for more, or for longer.
+    // A token creates no token with more scopes or a later expiry.
     let narrow = ada.with_token(ada.token(&[Scope::Read, Scope::Admin], None).await);
     for scopes in [json!(["INGEST"]), everything.clone()] {
         let wrong = refused(&narrow, CREATE_TOKEN, json!({ "scopes": scopes })).await;
@@ -182,8 +182,8 @@ async fn nobody_gives_more_than_they_have() {
     let same = json!({ "scopes": ["READ"], "end": "2026-11-20T13:00:00Z" });
     assert_eq!(result(&short, CREATE_TOKEN, same).await["userErrors"], json!([]));
 
-    // Without the scope `admin` nothing is changed, and neither members nor tokens are told. A member cannot have it, and
-    // what a viewer of more power has made for reading is for reading.
+    // Without the scope `admin`, changes are refused, and neither members nor tokens are listed. A
+    // member cannot have that scope, and a read-only token of an admin is read-only.
     let reader = ada.with_token(ada.token(&[Scope::Ingest, Scope::Read], None).await);
     for member in [&reader, &dora] {
         for (query, variables) in [
@@ -208,7 +208,7 @@ async fn nobody_gives_more_than_they_have() {
     }
     assert_eq!(roles(&ada).await, before, "nothing was changed by all this");
 
-    // An admin who is one no more has no token that is.
+    // A former admin's token no longer has the scope.
     result(&ada, SET_ROLE, json!({ "user": carl_id, "role": "MEMBER" })).await;
     let answer = carl.ask(SET_ROLE, json!({ "user": carl_id, "role": "ADMIN" })).await;
     assert_eq!(answer["errors"][0]["extensions"]["code"], "FORBIDDEN", "{answer}");
@@ -253,7 +253,7 @@ async fn a_name_is_one_user_and_tells_nothing_of_other_accounts() {
         let answer = refused(&ada, ADD, json!({ "name": name, "role": "VIEWER" })).await;
         assert_eq!(answer, json!([["name", "NAME_INVALID"]]), "{name}");
     }
-    // Somebody of another account, and nobody at all, are added alike.
+    // A user of another account and an unknown name are added alike.
     let known = result(&ada, ADD, json!({ "name": "bob", "role": "VIEWER" })).await;
     let unknown = result(&ada, ADD, json!({ "name": "bab", "role": "VIEWER" })).await;
     let bobs = known["member"]["user"]["id"].clone();
@@ -266,7 +266,7 @@ async fn a_name_is_one_user_and_tells_nothing_of_other_accounts() {
     assert_eq!(shape(&known, "bob").1, 4, "an identifier tells when it was made");
     let again = refused(&ada, ADD, json!({ "name": "bob", "role": "VIEWER" })).await;
     assert_eq!(again, json!([["name", "ALREADY_MEMBER"]]));
-    // What becomes of them here is nothing to their own account.
+    // Changes here do not affect their own account.
     result(&ada, REMOVE, json!({ "user": bobs })).await;
     assert_eq!(roles(&bob).await, json!({ "bob": "OWNER" }));
     assert_eq!(status(&bob).await, 200);

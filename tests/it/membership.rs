@@ -1,4 +1,4 @@
-//! A user in several accounts: which of them is meant, and who is told of all.
+//! A user in several accounts: the selection of the account, and the list of all.
 
 use entity::{api_token::Scope, membership::Role};
 use harness::{Member, SigningKey, TestApp, claims, shared_jwt_config};
@@ -44,7 +44,7 @@ async fn a_user_opens_the_account_that_is_named_or_the_default_one() {
         let told = jwt(&app, asked).query(MEMBERSHIPS, json!({})).await;
         told["viewer"]["account"]["slug"].as_str().unwrap().to_owned()
     };
-    // The first one, as long as none is chosen.
+    // The first account while no default is set.
     assert_eq!(slug(None).await, "ada");
     for asked in ["lab", "team", "ada"] {
         assert_eq!(slug(Some(asked)).await, asked);
@@ -67,7 +67,7 @@ async fn a_user_opens_the_account_that_is_named_or_the_default_one() {
     assert_eq!(set["setDefaultAccount"]["memberships"], expected);
     assert_eq!(slug(None).await, "team");
     assert_eq!(slug(Some("ada")).await, "ada");
-    // What the published client asks.
+    // The requests of the published client.
     let account = |slug: &str| json!({ "slug": slug, "name": slug });
     let me = get(&jwt(&app, Some("lab")), "/api/v2/user/me").await;
     assert_eq!(me, json!({ "username": "ada", "default_account": account("team") }));
@@ -78,7 +78,7 @@ async fn a_user_opens_the_account_that_is_named_or_the_default_one() {
         { "account": account("lab"), "is_admin": false, "is_default_account": false },
     ]);
     assert_eq!(told, expected);
-    // A default account counts as long as the user is a member of it.
+    // A default account applies while the user is a member of it.
     app.set_clock("2026-11-20T12:04:00Z");
     assert_eq!(slug(None).await, "ada");
     assert_eq!(jwt(&app, Some("team")).status().await, no_account());
@@ -99,7 +99,7 @@ async fn a_token_opens_its_own_account_and_tells_of_no_other() {
     let app = world().await;
     let jwt = jwt(&app, Some("lab"));
     jwt.query(SET_DEFAULT, json!({ "slug": "team" })).await;
-    // An admin may make tokens for others, who have other accounts: these are not the admin's business.
+    // An admin may create tokens for others; their other accounts must stay hidden from the admin.
     let token = app.token_of("ada", "lab", &[Scope::Ingest, Scope::Read]).await;
     let bearer = |asked: Option<&str>| app.bearer(token.clone(), asked);
     assert_eq!(bearer(Some("lab")).status().await, (200, String::new()));
@@ -118,12 +118,12 @@ async fn a_token_opens_its_own_account_and_tells_of_no_other() {
         let answer = bearer(None).ask(SET_DEFAULT, json!({ "slug": slug })).await;
         assert_eq!(answer["errors"][0]["extensions"]["code"], "FORBIDDEN", "{slug}: {answer}");
     }
-    // Nor does one for reading only change anything, whoever's it is.
+    // A read-only credential changes nothing, whoever owns it.
     let mut narrow = claims("1");
     narrow["scope"] = json!("read");
     let narrow = app.bearer(SigningKey::Shared.sign(None, &narrow), None);
     assert_eq!(narrow.status().await, (200, String::new()));
-    // As a guest of the default account it covers all that there is; as an owner it does not.
+    // As a guest of the default account it has all scopes of the role; as an owner it does not.
     let code = async |asked: &str| {
         let narrow = app.bearer(narrow.secret().to_owned(), Some(asked));
         let answer = narrow.ask(SET_DEFAULT, json!({ "slug": "ada" })).await;

@@ -1,9 +1,9 @@
-//! The schema: up, down and up again, by several at once, and true to its rules.
+//! The database schema: up, down and up again, concurrently, and conforming to its rules.
 
 use std::time::Duration;
 
 use entity::{Timestamp, account, ids::AccountId};
-use galvo::{key_ring::KeySource, seal::Keys, store::Store};
+use galvo::{encryption::Keys, key_ring::KeySource, store::Store};
 use harness::{Database, TestApp};
 use migration::{Migrator, MigratorTrait};
 use sea_orm::{
@@ -33,12 +33,13 @@ async fn tables(database: &DatabaseConnection) -> Vec<String> {
 #[tokio::test]
 async fn up_down_and_up_again() {
     let database = Database::empty().await;
-    let connection = database.connection().await;
+    let connection = database.migrating_connection().await;
     Migrator::up(&connection, None).await.unwrap();
     let after_up = tables(&connection).await;
     assert_eq!(
         after_up,
         [
+            "account_removals",
             "accounts",
             "alert_deliveries",
             "alert_rules",
@@ -50,10 +51,13 @@ async fn up_down_and_up_again() {
             "cluster_controls",
             "cluster_flags",
             "cluster_notes",
+            "cluster_removals",
+            "cluster_reporters",
             "cluster_sample_chunks",
             "cluster_tags",
             "clusters",
             "code_snippets",
+            "computation_shares",
             "computation_task_groups",
             "computations",
             "cost_rates",
@@ -70,6 +74,7 @@ async fn up_down_and_up_again() {
             "function_usage_hours",
             "identities",
             "idle_policies",
+            "ingest_days",
             "invitations",
             "log_lines",
             "memberships",
@@ -77,11 +82,15 @@ async fn up_down_and_up_again() {
             "performance_report_pieces",
             "performance_reports",
             "profiles",
+            "quotas",
             "removed_members",
+            "retention_watch",
             "sessions",
+            "sign_in_links",
             "spans",
             "task_groups",
             "thread_changes",
+            "token_policies",
             "token_requests",
             "usage_days",
             "usage_hours",
@@ -99,8 +108,8 @@ async fn up_down_and_up_again() {
 #[tokio::test]
 async fn texts_of_errors_stored_in_the_open_can_still_be_read() {
     let database = Database::empty().await;
-    let connection = database.connection().await;
-    // Up to where texts of errors had columns of their own.
+    let connection = database.migrating_connection().await;
+    // Up to the step at which texts of errors had their own columns.
     Migrator::up(&connection, Some(9)).await.unwrap();
     let account = uuid::Uuid::from_u128(1);
     let now = Timestamp::from(chrono::DateTime::UNIX_EPOCH);
@@ -182,7 +191,7 @@ async fn a_migration_waits_for_one_that_takes_longer_than_a_request_may() {
     let database = Database::empty().await;
     let connection = database.connection().await;
     let url = database.store_url();
-    // What the migration of another process holds.
+    // The lock that another process's migration holds.
     let (before, lock) = match connection.get_database_backend() {
         DatabaseBackend::Postgres => ("SELECT 1", "SELECT pg_advisory_xact_lock(113668129189633)"),
         _ => ("PRAGMA journal_mode = WAL", "CREATE TABLE being_made (id INTEGER)"),
@@ -227,6 +236,7 @@ async fn every_entity_reads_its_table() {
         cluster_tag,
         code_snippet,
         computation,
+        computation_share,
         computation_task_group,
         cost_rate,
         data_policy,
@@ -242,16 +252,20 @@ async fn every_entity_reads_its_table() {
         function_usage_hour,
         identity,
         idle_policy,
+        ingest_day,
         invitation,
         log_line,
         membership,
         password,
         profile,
+        quota,
         removed_member,
+        retention_watch,
         session,
         span,
         task_group,
         thread_change,
+        token_policy,
         token_request,
         usage_day,
         usage_hour,
@@ -261,8 +275,8 @@ async fn every_entity_reads_its_table() {
     );
 }
 
-/// Tables that are few and written rarely: they are looked up before an account is known, or belong to none.
-const REFERENCE_TABLES: [&str; 10] = [
+/// Small, rarely written tables, which are read before an account is known, or belong to none.
+const REFERENCE_TABLES: [&str; 12] = [
     "accounts",
     "api_tokens",
     "default_accounts",
@@ -270,12 +284,14 @@ const REFERENCE_TABLES: [&str; 10] = [
     "identities",
     "invitations",
     "passwords",
+    "retention_watch",
     "sessions",
+    "sign_in_links",
     "token_requests",
     "users",
 ];
 
-/// What the accounts of a user are found by, before one of them is known.
+/// The index by which a user's accounts are found, before one of them is known.
 const ACCOUNTS_OF_A_USER: &str = "memberships_user_idx:user_id";
 
 #[tokio::test]
@@ -326,8 +342,9 @@ async fn there_is_nothing_a_distributed_database_refuses() {
     let connection = database.connection().await;
     let queries: &[&str] = match connection.get_database_backend() {
         DatabaseBackend::Postgres => &[
-            "SELECT typname::text FROM pg_type WHERE typtype = 'e'",
-            "SELECT tgname::text FROM pg_trigger WHERE NOT tgisinternal",
+            "SELECT typname::text FROM pg_type WHERE typtype = 'e' AND typnamespace = 'public'::regnamespace",
+            "SELECT tgname::text FROM pg_trigger JOIN pg_class ON pg_class.oid = tgrelid
+             WHERE NOT tgisinternal AND relnamespace = 'public'::regnamespace",
             "SELECT table_name || '.' || column_name FROM information_schema.columns
              WHERE table_schema = 'public' AND table_name <> 'seaql_migrations' AND column_default IS NOT NULL",
             "SELECT table_name || '.' || column_name FROM information_schema.columns
@@ -351,7 +368,7 @@ async fn a_release_that_is_being_replaced_starts_on_the_schema_of_the_next() {
     let run = async |sql: &str| connection.execute_unprepared(sql).await.unwrap();
     run("INSERT INTO seaql_migrations (version, applied_at) VALUES ('m20990101_000001_next', 1)").await;
     Store::migrate(&database.store_url()).await.unwrap();
-    // What lacks a step of this release, and has another, is of no release.
+    // A database that lacks a step of this release and has an unknown one belongs to no release.
     let last = Migrator::migrations().last().unwrap().name().to_owned();
     run(&format!("DELETE FROM seaql_migrations WHERE version = '{last}'")).await;
     let error = Store::migrate(&database.store_url()).await.unwrap_err();

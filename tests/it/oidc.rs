@@ -1,10 +1,10 @@
-//! Signing in with an OpenID provider, as far as there is none: `tests/oidc` has a real one.
+//! Signing in with an OpenID provider, without an actual provider; `tests/oidc` has one.
 
 use galvo::config::OidcConfig;
 use harness::{Browser, Program, TestApp};
 use reqwest::StatusCode;
 
-/// A provider at a port that nobody listens on.
+/// A provider at a port on which nothing listens.
 fn nobody() -> OidcConfig {
     OidcConfig {
         issuer: "http://127.0.0.1:1".to_owned(),
@@ -36,8 +36,8 @@ async fn a_provider_that_is_away_keeps_nobody_out() {
     );
     let page = browser.open("/sign-in/oidc").await;
     assert_eq!((page.status, page.set_cookies.len()), (StatusCode::SERVICE_UNAVAILABLE, 0));
-    assert!(page.html.contains("the provider cannot be asked now"), "{}", page.html);
-    // Who was not sent there does not come back from there.
+    assert!(page.html.contains("the provider is unavailable"), "{}", page.html);
+    // A callback without a preceding redirect is rejected.
     let page = browser.open("/sign-in/oidc/callback?code=x&state=y").await;
     assert_eq!(page.status, StatusCode::FORBIDDEN, "{}", page.html);
     let credentials = [("username", "ada"), ("password", "password of ada")];

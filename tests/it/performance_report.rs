@@ -1,19 +1,49 @@
-//! Performance reports: who may store and see them, what of them lies in the database, and what a page with them may do.
+//! Performance reports: access, storage in the database, and the restrictions of pages that show them.
 
+use base64::{Engine, prelude::BASE64_STANDARD as STANDARD};
 use entity::membership::Role;
 use galvo::store::MAX_REPORTS_OF_USER;
-use harness::{Member, TestApp};
+use harness::{Browser, Member, Page, TestApp};
 use reqwest::{Method, Response, header};
 use sea_orm::{ConnectionTrait, Statement};
 use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 
 const HTML: &str = "<!doctype html><title>Dask</title><script>recipe()</script>";
 
 const REPORTS: &str = "{ viewer { account { performanceReports { totalCount
     nodes { identifier name visibility size path createdAt user { name } } } } } }";
 
+/// The content of a report, as a program requests it.
 async fn show(member: &Member, id: &str) -> Response {
-    member.request(Method::GET, &format!("/reports/{id}")).send().await.unwrap()
+    let (id, query) = id.split_once('?').unwrap_or((id, ""));
+    member.request(Method::GET, &format!("/reports/{id}/content?{query}")).send().await.unwrap()
+}
+
+/// The page of a report, as opened by a browser that sends fetch metadata.
+async fn open(browser: &Browser, path: &str) -> Page {
+    browser.take(browser.request(Method::GET, path).header("Sec-Fetch-Dest", "document")).await
+}
+
+/// An address, as requested by a frame.
+async fn framed(browser: &Browser, path: &str) -> Page {
+    browser.take(browser.request(Method::GET, path).header("Sec-Fetch-Dest", "iframe")).await
+}
+
+/// The source of a page's frame.
+fn source(page: &Page) -> String {
+    let (_, rest) = page.html.split_once(" src=\"").unwrap_or_else(|| panic!("{}", page.html));
+    rest.split('"').next().unwrap().replace("&amp;", "&")
+}
+
+/// The report within a frame's content.
+fn report_in(page: &Page) -> String {
+    let (_, rest) = page.html.split_once("<textarea id=\"report\" hidden readonly>\n").unwrap();
+    rest.split_once("</textarea>").unwrap().0.replace("&lt;", "<").replace("&amp;", "&")
+}
+
+fn directives(page: &Page) -> Vec<&str> {
+    page.headers[header::CONTENT_SECURITY_POLICY].to_str().unwrap().split("; ").collect()
 }
 
 async fn listed(member: &Member) -> Value {
@@ -33,7 +63,7 @@ async fn a_report_is_stored_listed_and_shown_as_it_was() {
     let path = format!("/reports/{id}?account=ada");
     assert_eq!(url, app.url(&path));
     app.set_clock("2026-11-20T12:30:00Z");
-    // Pieces meet in the middle of it: no byte is lost or doubled.
+    // Chunk boundaries are within it: no byte is lost or duplicated.
     let large = (0..40_000).map(|n| format!("<p>{n}</p>")).collect::<Vec<_>>().concat();
     let second = ada.stored_report("private", "", &large).await;
     let row = |id: &str, name: &str, private: bool, size: usize, created: &str| {
@@ -55,17 +85,12 @@ async fn a_report_is_stored_listed_and_shown_as_it_was() {
     let headers = shown.headers().clone();
     assert_eq!(shown.text().await.unwrap(), HTML);
     assert_eq!(show(&ada, &second).await.text().await.unwrap(), large);
-    // It runs scripts, for Bokeh draws with them, and is a stranger to this server.
+    // A program receives a download that no browser displays.
     let policy = headers[header::CONTENT_SECURITY_POLICY].to_str().unwrap();
-    let directives: Vec<&str> = policy.split("; ").collect();
-    assert_eq!(directives[0], "sandbox allow-scripts");
-    assert_eq!(directives[1], "default-src 'none'");
-    for directive in ["form-action 'none'", "frame-ancestors 'none'", "base-uri 'none'"] {
-        assert!(directives.contains(&directive), "{policy}");
-    }
-    assert!(!policy.contains("allow-same-origin") && !policy.contains("connect-src"), "{policy}");
+    assert_eq!(policy, "sandbox; default-src 'none'; frame-ancestors 'none'");
     for (name, value) in [
         ("content-type", "text/html; charset=utf-8"),
+        ("content-disposition", "attachment; filename*=UTF-8''dask%20report.html"),
         ("x-content-type-options", "nosniff"),
         ("referrer-policy", "no-referrer"),
         ("cache-control", "no-store"),
@@ -74,7 +99,7 @@ async fn a_report_is_stored_listed_and_shown_as_it_was() {
     ] {
         assert_eq!(headers[name], value, "{name}");
     }
-    // Whoever stores or reads one is written down, as who reads profiles is.
+    // Storing or reading a report is recorded in the audit log, as for profiles.
     let log =
         "{ viewer { account { auditLog(first: 100) { nodes { action target { kind id } detail } } } } }";
     let log = ada.query(log, json!({})).await["viewer"]["account"]["auditLog"]["nodes"].take();
@@ -108,12 +133,12 @@ async fn what_stands_in_a_report_lies_encrypted_in_pieces() {
         assert_ne!(key_id, 0);
         assert!(!String::from_utf8_lossy(&sealed).contains("recipe"));
     }
-    // Without the key nobody reads it, and that is said.
+    // Without the key the content is unreadable, which the response states.
     connection.execute_unprepared("UPDATE performance_report_pieces SET key_id = 12345").await.unwrap();
     let shown = show(&ada, &id).await;
     assert_eq!(shown.status(), 409);
     assert!(shown.text().await.unwrap().contains("key"));
-    // Nor is half of it taken for the whole.
+    // An incomplete report is not returned as complete.
     connection.execute_unprepared("DELETE FROM performance_report_pieces WHERE position > 0").await.unwrap();
     let delete = "mutation($id: String!) { deletePerformanceReport(identifier: $id) { account { slug } } }";
     ada.query(delete, json!({ "id": id })).await;
@@ -150,7 +175,7 @@ async fn private_reports_are_seen_by_who_stored_them_and_by_admins() {
             (Some(count as u64), count)
         );
     }
-    // Nobody reads without signing in: a browser is sent to where it can, and comes back.
+    // Reading requires signing in: a browser is redirected there and back.
     let anonymous =
         app.anonymous(Method::GET, &format!("/reports/{public}?account=ada")).send().await.unwrap();
     assert_eq!(anonymous.url().path(), "/sign-in");
@@ -158,10 +183,14 @@ async fn private_reports_are_seen_by_who_stored_them_and_by_admins() {
     let wrong = grace.with_token("nobody-nothing".to_owned());
     assert_eq!(show(&wrong, &public).await.status(), 401);
     let browser = app.browser(&grace).await;
-    let page = browser.open(&format!("/reports/{private}?account=ada")).await;
-    assert_eq!((page.status.as_u16(), page.html.as_str()), (200, HTML));
-    let strange = browser.open(&format!("/reports/{private}?account=other")).await;
-    assert_eq!(strange.status.as_u16(), 403);
+    for path in [format!("/reports/{private}?account=ada"), format!("/reports/{private}/content?account=ada")]
+    {
+        let page = framed(&browser, &path).await;
+        assert_eq!(page.status.as_u16(), 200, "{path}: {}", page.html);
+        let strange = framed(&browser, &path.replace("account=ada", "account=other")).await;
+        assert_eq!(strange.status.as_u16(), 403, "{path}");
+    }
+    assert_eq!(report_in(&framed(&browser, &format!("/reports/{private}/content?account=ada")).await), HTML);
     app.stop().await;
 }
 
@@ -196,7 +225,7 @@ async fn what_is_no_report_or_too_much_is_refused() {
     assert_eq!(listed(&ada).await, json!([]));
     let most = ada.performance_report("public", "large.html", &large[1..]).send().await.unwrap();
     assert_eq!(most.status(), 201);
-    // A hundred are enough for anybody, and somebody else has a hundred of their own.
+    // A user may store a hundred reports, each user separately.
     for _ in 1..MAX_REPORTS_OF_USER {
         ada.stored_report("private", "report.html", "<p>").await;
     }
@@ -204,7 +233,7 @@ async fn what_is_no_report_or_too_much_is_refused() {
     assert_eq!(answer.status(), 409);
     let grace = app.member("grace", "ada").await;
     grace.stored_report("public", "report.html", "<p>").await;
-    // Where profiles are refused, what is drawn of them is, too.
+    // If the account refuses profiles, reports containing them are refused, too.
     let refuse =
         "mutation { setDataPolicy(input: { class: PROFILES, accepted: false }) { userErrors { code } } }";
     ada.query(refuse, json!({})).await;
@@ -224,11 +253,22 @@ async fn a_report_of_another_account_is_shown_as_one_that_never_was() {
     };
     let found = answered(&theirs).await;
     assert_eq!(found.0, 404);
-    // With another character at its end it is nobody's.
+    // With another last character it matches no report.
     let mut nobodys = theirs.clone();
     let last = nobodys.pop().unwrap();
     nobodys.push(if last == '0' { '1' } else { '0' });
     assert_eq!(found, answered(&nobodys).await);
+    let browser = app.browser(&ada).await;
+    let in_browser = async |id: &str| {
+        let (page, frame) = (
+            open(&browser, &format!("/reports/{id}")).await,
+            framed(&browser, &format!("/reports/{id}/content")).await,
+        );
+        [page, frame].map(|page| (page.status, page.html.replace(id, "<ID>")))
+    };
+    let found = in_browser(&theirs).await;
+    assert_eq!(found.clone().map(|(status, _)| status.as_u16()), [404, 404]);
+    assert_eq!(found, in_browser(&nobodys).await);
     app.stop().await;
 }
 
@@ -248,5 +288,184 @@ async fn reports_are_kept_as_long_as_profiles() {
     assert_eq!(removed.get("retention.performance_reports"), Some(&1), "{removed:?}");
     assert_eq!(listed(&ada).await, json!([]));
     assert_eq!(show(&bob, &kept).await.text().await.unwrap(), HTML);
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn a_report_is_framed_by_a_page_that_says_whose_it_is() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    let name = "<b>\u{202e}lmth.html";
+    let html = "<!doctype html><p>a &amp; b</p></textarea><script>recipe()</script>";
+    let id = ada.stored_report("public", name, html).await;
+    let browser = app.browser(&ada).await;
+    let page = open(&browser, &format!("/reports/{id}?account=ada")).await;
+    assert_eq!(page.status, 200);
+    for text in [
+        "<h1>&lt;b&gt;\\u{202e}lmth.html</h1>",
+        "Stored by: <strong>ada</strong>",
+        "Stored at: <strong>2026-11-20 12:00:00 UTC</strong>",
+        &format!("Size: <strong>{} bytes</strong>", html.len()),
+        "Seen by: <strong>all members of the account</strong>",
+        "do not enter a password there",
+    ] {
+        assert!(page.html.contains(text), "{text}: {}", page.html);
+    }
+    // The page contains neither the report nor a script. It frames the content and nothing else.
+    assert!(!page.html.contains("recipe") && !page.html.contains("<script"), "{}", page.html);
+    assert!(page.html.contains("sandbox=\"allow-scripts\""), "{}", page.html);
+    let own = directives(&page);
+    for directive in ["default-src 'none'", "frame-src 'self'", "frame-ancestors 'none'", "base-uri 'none'"] {
+        assert!(own.contains(&directive), "{own:?}");
+    }
+    assert!(!own.iter().any(|directive| directive.starts_with("script-src")), "{own:?}");
+    let content = source(&page);
+    assert_eq!(content, format!("/reports/{id}/content?account=ada"));
+    let shown = framed(&browser, &content).await;
+    assert_eq!((shown.status.as_u16(), report_in(&shown)), (200, html.to_owned()));
+    // The content may run scripts, which Bokeh needs, in an opaque origin. Only our own script starts.
+    let policy = directives(&shown);
+    assert_eq!(policy[..2], ["sandbox allow-scripts", "default-src 'none'"]);
+    for directive in [
+        "connect-src 'none'",
+        "frame-src 'none'",
+        "worker-src 'none'",
+        "object-src 'none'",
+        "form-action 'none'",
+        "base-uri 'none'",
+        "webrtc 'block'",
+        "require-trusted-types-for 'script'",
+        "trusted-types default",
+        "frame-ancestors 'self'",
+    ] {
+        assert!(policy.contains(&directive), "{policy:?}");
+    }
+    let scripts = policy.iter().find(|directive| directive.starts_with("script-src ")).unwrap();
+    let (hash, rest) = scripts.strip_prefix("script-src 'sha256-").unwrap().split_once("' ").unwrap();
+    assert_eq!(rest, "'unsafe-eval' https://cdn.bokeh.org");
+    let script = shown.html.rsplit_once("<script>").unwrap().1.strip_suffix("</script>").unwrap();
+    let digest = STANDARD.encode(Sha256::digest(script));
+    assert_eq!(digest, hash, "the script that may begin is the one that is there");
+    for (name, value) in [
+        ("content-type", "text/html; charset=utf-8"),
+        ("x-content-type-options", "nosniff"),
+        ("referrer-policy", "no-referrer"),
+        ("cache-control", "no-store"),
+        ("x-dns-prefetch-control", "off"),
+        ("cross-origin-resource-policy", "same-origin"),
+    ] {
+        assert_eq!(shown.headers[name], value, "{name}");
+    }
+    assert!(!shown.headers.contains_key("x-frame-options"), "it would be for no frame at all");
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn the_content_of_a_report_is_for_a_frame_alone() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    let id = ada.stored_report("public", "report.html", HTML).await;
+    let browser = app.browser(&ada).await;
+    let content = format!("/reports/{id}/content?account=ada");
+    let page = open(&browser, &content).await;
+    let place = format!("/reports/{id}?account=ada");
+    assert_eq!((page.status.as_u16(), page.location.as_deref()), (303, Some(place.as_str())));
+    for purpose in ["embed", "object", "frame", "empty", "script", "image", "IFRAME", ""] {
+        let asked = browser.request(Method::GET, &content).header("Sec-Fetch-Dest", purpose);
+        let page = browser.take(asked).await;
+        assert_eq!(page.status.as_u16(), 403, "{purpose}");
+        assert!(!page.html.contains("recipe") && page.html.contains("only in the frame of its page"));
+    }
+    // A browser without fetch metadata would show the content by itself, and the page explains this.
+    let page = browser.open(&content).await;
+    assert_eq!(page.status.as_u16(), 403);
+    let page = browser.open(&place).await;
+    assert!(
+        page.status == 200 && !page.html.contains("<iframe") && page.html.contains("over HTTPS"),
+        "{}",
+        page.html
+    );
+    // Without a session, the frame is not redirected.
+    assert_eq!(framed(&Browser::new(&app), &content).await.status.as_u16(), 401);
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn contents_have_an_origin_of_their_own_where_there_is_one() {
+    let app = TestApp::start_with(|serve| {
+        serve.public_url = Some("http://127.0.0.1:7".parse().unwrap());
+        serve.reports_url = Some("http://reports.localhost:8".parse().unwrap());
+    })
+    .await;
+    let (ada, bob) = (app.account("ada").await, app.account("bob").await);
+    let id = ada.stored_report("public", "report.html", HTML).await;
+    let other = ada.stored_report("public", "other.html", HTML).await;
+    app.accounts().set_password(&"ada".parse().unwrap(), "password of ada".to_owned()).await.unwrap();
+    let browser = Browser::new(&app);
+    let fields = [("username", "ada"), ("password", "password of ada")];
+    browser.submit_from("http://127.0.0.1:7", "/sign-in", &fields).await;
+    let page = open(&browser, &format!("/reports/{id}?account=ada")).await;
+    let address = source(&page);
+    let begin = format!("http://reports.localhost:8/reports/{id}/content");
+    let (without_query, link) = address.split_once("?link=").unwrap();
+    assert_eq!(without_query, begin);
+    assert!(directives(&page).contains(&format!("frame-src {begin}").as_str()), "{:?}", directives(&page));
+    assert!(link.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte)), "{link}");
+    // There is no cookie on that origin.
+    let stranger = Browser::new(&app);
+    let ask = |browser: &Browser, path: &str, purpose: &str| {
+        let request = browser.request(Method::GET, path).header(header::HOST, "reports.localhost:8");
+        request.header("Sec-Fetch-Dest", purpose.to_owned())
+    };
+    let content = format!("/reports/{id}/content?link={link}");
+    let shown = stranger.take(ask(&stranger, &content, "iframe")).await;
+    assert_eq!((shown.status.as_u16(), report_in(&shown)), (200, HTML.to_owned()));
+    assert!(directives(&shown).contains(&"frame-ancestors http://127.0.0.1:7"), "{:?}", directives(&shown));
+    // The link is valid for this report, in a frame, at this origin, unmodified, and during the session.
+    // Cookies, tokens and all other paths have no effect there.
+    for (path, purpose, status) in [
+        (format!("/reports/{other}/content?link={link}"), "iframe", 403),
+        (content.clone(), "document", 403),
+        (content.clone(), "empty", 403),
+        (content[..content.len() - 1].to_owned(), "iframe", 403),
+        (format!("/reports/{id}/content"), "iframe", 403),
+        (format!("/reports/{id}/content?account=ada"), "iframe", 403),
+        (format!("/reports/{id}?account=ada"), "document", 404),
+        ("/sign-in".to_owned(), "document", 404),
+        ("/healthz".to_owned(), "empty", 404),
+        ("/graphql".to_owned(), "document", 404),
+        ("/api/v2/analytics/preload".to_owned(), "empty", 404),
+        ("/metrics".to_owned(), "empty", 404),
+        ("/".to_owned(), "document", 404),
+    ] {
+        let answer = browser.take(ask(&browser, &path, purpose)).await;
+        assert_eq!(answer.status.as_u16(), status, "{path} {purpose}: {}", answer.html);
+        assert!(!answer.html.contains("recipe"), "{path}");
+    }
+    let with_token = ada.request(Method::GET, &format!("/reports/{id}/content"));
+    let answer = with_token.header(header::HOST, "reports.localhost:8").send().await.unwrap();
+    assert_eq!(answer.status(), 403);
+    // On the server's own origin a cookie no longer opens it, and a link never did.
+    assert_eq!(framed(&browser, &format!("/reports/{id}/content?account=ada")).await.status.as_u16(), 403);
+    assert_eq!(framed(&stranger, &content).await.status.as_u16(), 403);
+    assert_eq!(show(&ada, &id).await.text().await.unwrap(), HTML);
+    assert_eq!(show(&bob, &id).await.status(), 404);
+    app.set_clock("2026-11-20T12:01:01Z");
+    assert_eq!(
+        stranger.take(ask(&stranger, &content, "iframe")).await.status.as_u16(),
+        403,
+        "a minute is over"
+    );
+    let page = open(&browser, &format!("/reports/{id}?account=ada")).await;
+    let link = source(&page).split_once("?link=").unwrap().1.to_owned();
+    let content = format!("/reports/{id}/content?link={link}");
+    assert_eq!(stranger.take(ask(&stranger, &content, "iframe")).await.status.as_u16(), 200);
+    let csrf = browser.csrf().await;
+    browser.submit_from("http://127.0.0.1:7", "/sign-out", &[("csrf", &csrf)]).await;
+    assert_eq!(
+        stranger.take(ask(&stranger, &content, "iframe")).await.status.as_u16(),
+        401,
+        "who had it is gone"
+    );
     app.stop().await;
 }

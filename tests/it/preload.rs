@@ -1,4 +1,4 @@
-//! The plugin as it is served.
+//! The plugin's source as served.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What an account refuses is not stored, whoever sent it, and source code lies nowhere in the open.
+//! Refused data classes are not stored, whoever sends them, and source code is never stored unencrypted.
 
 use entity::api_token::Scope;
 use harness::{
@@ -11,20 +11,21 @@ use serde_json::{Value, json};
 const SET: &str = "mutation($input: SetDataPolicyInput!) { setDataPolicy(input: $input) {
     dataPolicy { class required accepted retentionDays } userErrors { field code message } } }";
 
-/// A line of source, and the hash of the text it is part of.
+/// A line of source, and the hash of the text that contains it.
 const SOURCE: &str = "launch_codes = read_secret(alpha)";
 const HASH: &str = "a7df3caa3a0a9b86f2a2365a7539981298b66e040cb1bb2e6f2ab39f6e8ffda6";
 
 const CLASSES: [&str; 8] =
     ["BASIC", "TASKS", "DASK_ERRORS", "USER_ERRORS", "CODE", "PROFILES", "EVENTS", "LOGS"];
 
-/// Tables that are empty when a class is refused.
+/// Tables that are empty if a class is refused.
 const TABLES: [(&str, &[&str]); 6] = [
     (
         "TASKS",
         &[
             "task_groups",
             "computations",
+            "computation_shares",
             "computation_task_groups",
             "spans",
             "client_spans",
@@ -40,7 +41,7 @@ const TABLES: [(&str, &[&str]); 6] = [
     ("LOGS", &["log_lines"]),
 ];
 
-/// One of everything, with a line of source wherever one can be.
+/// A report with data of every kind, with a line of source wherever possible.
 fn report(sequence: i64) -> Value {
     let traceback = format!("Traceback:\n  File \"a.py\", line 2, in launch\n    {SOURCE}\nValueError: no");
     let frame = json!({ "hash": HASH, "file": "a.py", "line": 2, "relative_line": 1 });
@@ -78,7 +79,7 @@ fn report(sequence: i64) -> Value {
         .build()
 }
 
-/// What a client tells of a span, with code.
+/// Sends a client's span data, with code.
 async fn tell(member: &Member, cluster: i64, span: u128) {
     let path = format!("/api/v2/analytics/{}/cluster/{cluster}/span/{}", member.slug(), uuid(span));
     let told = json!({ "start": 1, "stop": 2, "callstack": [{ "code": format!("def launch():\n    {SOURCE}\n"), "filename": "told.py" }] });
@@ -104,7 +105,7 @@ async fn rows(database: &Database, table: &str) -> usize {
     strings(database, &format!("SELECT 'x' FROM {table}")).await.len()
 }
 
-/// Whether a text lies anywhere in the database as it is.
+/// True if the database contains a text unencrypted.
 async fn holds(database: &Database, text: &str) -> bool {
     if let Some(path) = database.url().strip_prefix("sqlite://") {
         let path = path.split('?').next().unwrap();
@@ -209,7 +210,7 @@ async fn what_is_refused_is_not_stored() {
             let expected = if empty.contains(table) { 0 } else { rows(&everything.database, table).await };
             assert_eq!(rows(&app.database, table).await, expected, "{table} without {class}");
         }
-        // Failures of Dask itself are always told.
+        // Failures of Dask itself are always reported.
         let mut of_dask = report(2);
         of_dask["errors"][0]["origin"] = json!("dask");
         of_dask["errors"][0]["id"] = json!(uuid(21));

@@ -1,4 +1,4 @@
-//! Statistical profiles: windows merged, cut to a share, and refused when they are no trees.
+//! Statistical profiles: windows merged, pruned to a minimum share, and refused if they are no trees.
 
 use galvo::domain::profile::{Frame, Node, Profile, merge};
 use harness::{Member, ReportBuilder, TestApp, profile};
@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 const PROFILE: &str =
     "query($id: ID!, $from: DateTime, $to: DateTime, $minShare: Float! = 0.001) { cluster(id: $id) {
     profile(from: $from, to: $to, minShare: $minShare) { from to windows complete workers samples
-        frames { file function line text } nodes { parent frame self total } } } }";
+        frames { file function line text } nodes { parent frame self total }
+        columns { parents frames self totals } } } }";
 
 fn frame(function: &str, line: i64, text: Option<&str>) -> Value {
     json!({ "file": "/home/ada/etl.py", "function": function, "line": line, "text": text })
@@ -59,6 +60,8 @@ async fn windows_are_merged_into_one_tree() {
             frame("rare", 7, None)],
         "nodes": [node(Value::Null, 2, 10, 149), node(json!(0), 1, 79, 79), node(json!(0), 0, 60, 60),
             node(Value::Null, 3, 1, 1)],
+        "columns": { "parents": [null, 0, 0, null], "frames": [2, 1, 0, 3], "self": [10, 79, 60, 1],
+            "totals": [149, 79, 60, 1] },
     });
     assert_eq!(ask(&ada, number, json!({})).await, expected);
 
@@ -70,6 +73,7 @@ async fn windows_are_merged_into_one_tree() {
         json!([frame("fit", 9, None), frame("load", 5, Some("read()")), frame("main", 1, Some("main()"))])
     );
     assert_eq!(cut["nodes"].as_array().unwrap().len(), 3);
+    assert_eq!(cut["columns"]["totals"], json!([149, 79, 60]));
 
     let second =
         ask(&ada, number, json!({ "from": "2026-11-20T11:00:10Z", "to": "2026-11-20T11:00:20Z" })).await;
@@ -132,7 +136,7 @@ async fn what_is_no_tree_is_refused_with_its_place() {
     app.stop().await;
 }
 
-/// Any tree over few frames, some of which are alike but for their texts.
+/// A random tree over a few frames, some of which differ only in their text.
 fn any_profile() -> impl Strategy<Value = Profile> {
     vec((0..8_usize, 0..6_usize, 0..5_i64, 0..9_i64), 0..12).prop_map(|nodes| Profile {
         frames: (0..6_i64)

@@ -1,4 +1,4 @@
-//! Reports: what is taken, what is refused and how, and that nothing is half-stored.
+//! Reports: accepted and refused ones, and their atomicity.
 
 use std::{io::Write, time::Duration};
 
@@ -43,9 +43,10 @@ async fn the_answer_acknowledges_and_directs() {
             "basic", "tasks", "dask_errors", "user_errors", "code", "profiles", "events", "logs"],
     });
     assert_eq!(first, expected);
-    // The same report again, and an older one, are taken as well and change nothing.
+    // The same report again, and an older one, are accepted as well and change nothing.
     assert_eq!(ada.report(&full(7)).await, (StatusCode::OK, expected));
-    assert_eq!(ada.report(&full(6)).await.1["acknowledged"], 6);
+    let (_, older) = ada.report(&full(6)).await;
+    assert_eq!((&older["acknowledged"], &older["stale"]), (&json!(7), &json!(true)));
     let counted = ada.query(COUNTS, json!({})).await;
     let expected = json!({ "totalCount": 1, "nodes": [{
         "computations": { "totalCount": 1 }, "taskGroups": { "totalCount": 2 }, "errors": { "totalCount": 1 } }] });
@@ -135,11 +136,11 @@ async fn clients_that_hang_up_leave_nothing_behind() {
         tokio::io::AsyncWriteExt::write_all(&mut stream, &request).await.unwrap();
         tokio::time::sleep(std::time::Duration::from_micros(37 * (round % 60))).await;
     }
-    // Every connection of the pool is used, none of them within a transaction somebody left open.
+    // Every connection of the pool is used, and none of them has an open transaction.
     let reports = (2..=60).map(|sequence| {
         let (ada, report) = (ada.clone(), full(sequence));
         async move {
-            // As reporters do, who come back to a server that is busy.
+            // Like reporters, which retry if the server is busy.
             loop {
                 match ada.report(&report).await {
                     (StatusCode::SERVICE_UNAVAILABLE, _) => {
@@ -389,7 +390,7 @@ async fn a_report_needs_a_token_for_it() {
             member.report(&ReportBuilder::new("Scheduler-1", 1).with("/account", account).build()).await;
         assert_eq!((answered.as_u16(), &body["code"]), (status, &json!(code)), "{body}");
     }
-    // An account that does not exist answers as one that is somebody else's.
+    // An account that does not exist gives the same response as another's account.
     let answer = async |account: &str| {
         let body =
             ada.report(&ReportBuilder::new("Scheduler-1", 1).with("/account", account).build()).await.1;
@@ -412,7 +413,7 @@ async fn a_store_that_is_away_is_told_as_such() {
     assert_eq!(refused.headers()[header::RETRY_AFTER], "5");
     assert_eq!(refused.json::<Value>().await.unwrap()["code"], "UNAVAILABLE");
     outage.end().await;
-    // Connections that died during the outage are found dead one by one.
+    // Connections that died during the outage are detected one by one.
     let again = async || ada.report(&full(2)).await.0;
     let mut answers = vec![again().await];
     while answers.last() != Some(&StatusCode::OK) {
@@ -429,7 +430,7 @@ async fn a_defect_is_told_by_a_reference_alone() {
     let connection = app.database.connection().await;
     connection.execute_unprepared("DROP TABLE error_occurrences").await.unwrap();
     let (status, body) = ada.report(&full(1)).await;
-    assert_eq!((status, &body["code"]), (StatusCode::INTERNAL_SERVER_ERROR, &json!("INTERNAL")));
+    assert_eq!((status, &body["code"]), (StatusCode::INTERNAL_SERVER_ERROR, &json!("INTERNAL_SERVER_ERROR")));
     assert!(body["reference"].as_str().is_some_and(|reference| reference.len() == 36), "{body}");
     assert_eq!(body["message"], "internal error");
     let counted = ada.query("{ viewer { account { clusters { totalCount } } } }", json!({})).await;

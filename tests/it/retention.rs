@@ -1,19 +1,19 @@
-//! What is too old goes, table by table and account by account, and nothing else does.
+//! Retention: data past its age is deleted by table and account, and no other data is.
 
 use std::collections::BTreeMap;
 
-use galvo::{key_ring::KeySource, seal::Keys};
+use galvo::{encryption::Keys, key_ring::KeySource};
 use harness::{Database, Member, ReportBuilder, TestApp, computation, error, task_group};
 use sea_orm::{ConnectionTrait, DatabaseBackend, DatabaseConnection, Statement};
 use serde_json::json;
 
 const DAY: i64 = 86_400_000;
 
-/// 2026-11-20T12:00:00Z, a Friday, where the clocks of the tests stand.
+/// 2026-11-20T12:00:00Z, a Friday, the time of the tests' clocks.
 const NOW: i64 = 1_795_176_000_000;
 
-/// Tables whose rows have an age of their own: their columns behind the cluster and the age, with values, where `{n}`
-/// is a number that tells rows apart; and the days they are kept.
+/// Tables whose rows have an age: the columns after the cluster and the age, with values, where `{n}` is
+/// a number that distinguishes rows; and the default retention in days.
 const AGED: [(&str, &str, &str, &str, i64); 6] = [
     ("worker_sample_chunks", "started_at", "worker_id, samples, data", "{id}, 1, {blob}", 2),
     ("cluster_sample_chunks", "started_at", "samples, data", "1, {blob}", 90),
@@ -41,7 +41,7 @@ const AGED: [(&str, &str, &str, &str, i64); 6] = [
     ),
 ];
 
-/// A database behind a server's back.
+/// Direct access to a server's database.
 struct Rows {
     connection: DatabaseConnection,
     number: u128,
@@ -69,7 +69,7 @@ impl Rows {
         } else {
             (format!("X'{:032x}'", self.number), "X'00'")
         };
-        let origin = if self.number.is_multiple_of(2) { "'dask'" } else { "'user'" };
+        let origin = ["'dask'", "'user'", "'unknown'"][(self.number % 3) as usize];
         let values = values.replace("{id}", &id).replace("{blob}", blob).replace("{origin}", origin);
         self.run(&format!(
             "INSERT INTO {table} (account_id, cluster_id, {age}, {columns}) \
@@ -85,7 +85,7 @@ impl Rows {
         rows.iter().map(|row| row.try_get_by_index(0).unwrap()).collect()
     }
 
-    /// How old the rows of a table are, in days, by cluster.
+    /// The ages of a table's rows in days, for a cluster.
     async fn days(&self, table: &str, cluster: i64) -> Vec<i64> {
         let (_, age, ..) = AGED.iter().find(|(name, ..)| *name == table).unwrap();
         let times = self
@@ -113,7 +113,7 @@ async fn rows_go_a_day_after_their_time_and_not_a_day_before() {
     let cluster = cluster_of(&app.account("ada").await).await;
     let mut rows = Rows::of(&app).await;
     for (table, _, _, _, days) in AGED {
-        // Twice, so that errors of both origins are among them.
+        // Twice, so that errors of all origins are included.
         for minute in 0..2 {
             for days in [days - 1, days + 1] {
                 rows.add(table, cluster, NOW - days * DAY - minute * 60_000).await;
@@ -196,7 +196,7 @@ async fn tasks_go_with_the_year_their_cluster_was_last_heard_of_in() {
             },
         ])
     );
-    // A scheduler that comes back after all that time is asked for everything, and not for what changed alone.
+    // A scheduler that returns after this time is asked to resend everything, and not only its changes.
     for (scheduler, resend) in [("Scheduler-1", true), ("Scheduler-2", false)] {
         let (_, answer) = ada.report(&ReportBuilder::new(scheduler, 2).with("/base", 1).build()).await;
         assert_eq!(answer["resend"], resend, "{scheduler}");
@@ -210,7 +210,7 @@ async fn code_and_groups_of_errors_go_by_their_last_use() {
     app.account("ada").await;
     let rows = Rows::of(&app).await;
     let blob = if rows.is_postgres() { "'\\x00'::bytea" } else { "X'00'" };
-    // Their time is rounded down to the day, so they have one more.
+    // Their time is rounded down to the day, so they are kept one day longer.
     for days in [90, 92] {
         rows.run(&format!(
             "INSERT INTO code_snippets (account_id, hash, last_used_at, key_id, sealed) \
@@ -219,7 +219,8 @@ async fn code_and_groups_of_errors_go_by_their_last_use() {
         ))
         .await;
     }
-    for (number, origin, days) in [(1, "user", 364), (2, "dask", 364), (3, "user", 366), (4, "dask", 366)] {
+    let groups = ["user", "dask", "unknown"].into_iter().flat_map(|origin| [(origin, 364), (origin, 366)]);
+    for (number, (origin, days)) in (1_u128..).zip(groups) {
         let id = if rows.is_postgres() {
             format!("'{}'::uuid", harness::uuid(number))
         } else {
@@ -234,11 +235,11 @@ async fn code_and_groups_of_errors_go_by_their_last_use() {
     }
     let removed = app.run_jobs().await;
     assert_eq!(removed.get("retention.code_snippets"), Some(&1));
-    assert_eq!(removed.get("retention.error_groups"), Some(&2));
+    assert_eq!(removed.get("retention.error_groups"), Some(&3));
     let left = rows.numbers("SELECT last_used_at FROM code_snippets").await;
     assert_eq!(left, [NOW - 90 * DAY]);
     let left = rows.numbers("SELECT last_seen_at FROM error_groups").await;
-    assert_eq!(left, [NOW - 364 * DAY; 2]);
+    assert_eq!(left, [NOW - 364 * DAY; 3]);
     app.stop().await;
 }
 
@@ -252,13 +253,14 @@ async fn two_servers_may_run_their_rounds_at_once() {
     } else {
         "CAST(printf('%016d', n) AS BLOB)"
     };
-    // One every 72 seconds, from 27 days ago: 3600 of them are younger than 30 days, the others are several batches.
+    // One every 72 seconds, from 27 days ago: 3600 of them are younger than 30 days, the others take
+    // several batches.
     rows.run(&format!(
         "INSERT INTO events (account_id, cluster_id, occurred_at, id, arrived_at, topic, data) \
-         WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 10000) \
          SELECT account_id, c.id, {} - CAST(n AS BIGINT) * 72000, {id}, 0, 'all', '' \
-         FROM clusters c, numbers WHERE c.id = {cluster}",
-        NOW - 27 * DAY + 1
+         FROM clusters c, {} WHERE c.id = {cluster}",
+        NOW - 27 * DAY + 1,
+        harness::numbers(rows.connection.get_database_backend(), 1, 10_000)
     ))
     .await;
     let other = TestApp::start_beside(&app, KeySource::Ring(Keys::generate())).await;
@@ -279,7 +281,7 @@ async fn partitions_are_made_ahead_and_dropped_when_nobody_needs_them() {
         app.stop().await;
         return;
     }
-    // Before there is a partition for today, what comes lies in the default one.
+    // Before today's partition exists, rows are in the default partition.
     rows.add("events", cluster, NOW).await;
     rows.add("events", cluster, NOW - 7 * DAY).await;
     let in_default = "SELECT occurred_at FROM events_default ORDER BY 1";
@@ -293,7 +295,7 @@ async fn partitions_are_made_ahead_and_dropped_when_nobody_needs_them() {
                       WHERE relkind = 'r' AND relname LIKE 'events_w%'";
     assert_eq!(rows.numbers(partitions).await, [3]);
     assert_eq!(app.run_jobs().await, BTreeMap::new());
-    // Its rows go with their cluster like those of any other table.
+    // Its rows are deleted with their cluster, like those of any other table.
     let constraints = "SELECT count(*) FROM pg_constraint WHERE contype IN ('f', 'p') \
                        AND conrelid = 'events_w20261116'::regclass";
     assert_eq!(rows.numbers(constraints).await, [2]);
@@ -306,11 +308,11 @@ async fn partitions_are_made_ahead_and_dropped_when_nobody_needs_them() {
     assert_eq!(rows.numbers(partitions).await, [6], "bob may still need it");
     app.set_clock("2026-12-23T00:00:00Z");
     let done = app.run_jobs().await;
-    // Worker samples, which are kept for two days only, went with the round before.
-    assert_eq!(done.get("partitions.dropped"), Some(&3), "{done:?}");
+    // Worker samples, which are kept for two days only, were dropped in the previous round.
+    assert_eq!(done.get("retention.partitions_dropped"), Some(&3), "{done:?}");
     assert_eq!(rows.numbers(partitions).await, [5]);
 
-    // A report that comes that late is taken all the same, and goes with the next round.
+    // A report this late is accepted, and its rows are deleted in the next round.
     rows.add("events", cluster, NOW).await;
     assert_eq!(rows.numbers(in_default).await, [NOW]);
     app.run_jobs().await;

@@ -1,10 +1,10 @@
-//! Who may do what: every mutation and every route, for every role. The tables are written by hand, and one that is
-//! missing in them fails the test.
+//! Authorization: every mutation and every route, for every role. The tables are written by hand, and a
+//! missing row fails the test.
 
 use std::collections::BTreeSet;
 
 use entity::{api_token::Scope, membership::Role};
-use galvo::domain::access::{Grant, InvitationWish};
+use galvo::domain::access::{Grant, NewInvitation};
 use harness::{
     Member, ReportBuilder, SigningKey, TestApp, claims, computation, error, shared_jwt_config, span,
     task_group, uuid,
@@ -22,22 +22,22 @@ const ROLES: [(Role, &str); 5] = [
     (Role::Guest, "guest"),
 ];
 
-/// Nothing speaks against it.
+/// The operation succeeds.
 const DONE: &str = "";
 const FORBIDDEN: &str = "FORBIDDEN";
 
-/// Those who decide on everything but owners may do it.
+/// Only owners and admins may do it.
 const ADMINS: [&str; 5] = [DONE, DONE, FORBIDDEN, FORBIDDEN, FORBIDDEN];
-/// Everybody may.
+/// Everybody may do it.
 const ALL: [&str; 5] = [DONE; 5];
 
-/// What is done with a role above that of an admin.
+/// An operation on a role above that of an admin.
 const fn owners(otherwise: &str) -> [&str; 5] {
     [DONE, otherwise, FORBIDDEN, FORBIDDEN, FORBIDDEN]
 }
 
-/// Mutations, and what comes of them for an owner, an admin, a member, a viewer and a guest. Words in brackets stand for
-/// what there is in an account of each of them.
+/// Mutations, and their result for an owner, an admin, a member, a viewer and a guest. Words in angle
+/// brackets stand for objects in the account.
 const MUTATIONS: &[(&str, &str, [&str; 5])] = &[
     ("setDesiredState", "(cluster: <CLUSTER>, state: STOPPED) { cluster { id } }", ADMINS),
     ("keepAlive", "(cluster: <CLUSTER>, seconds: 60) { userErrors { message } }", ADMINS),
@@ -64,6 +64,11 @@ const MUTATIONS: &[(&str, &str, [&str; 5])] = &[
     ("deleteCostRate", "(validFrom: \"2026-11-20\") { userErrors { message } }", ADMINS),
     ("setDataPolicy", "(input: { class: LOGS, accepted: false }) { userErrors { code } }", ADMINS),
     (
+        "setTokenPolicy",
+        "(input: { refusesBroadTokens: false }) { tokenPolicy { refusesBroadTokens } }",
+        ADMINS,
+    ),
+    (
         "createToken",
         "(input: { user: <TARGET>, scopes: [READ], expiresAt: <END> }) { userErrors { code } }",
         ADMINS,
@@ -84,29 +89,46 @@ const MUTATIONS: &[(&str, &str, [&str; 5])] = &[
     ("inviteMember", "(input: { role: MEMBER }) { userErrors { code } }", ADMINS),
     ("inviteMember", "(input: { role: OWNER }) { userErrors { code } }", owners("ABOVE_OWN_ROLE")),
     ("revokeInvitation", "(identifier: <INVITATION>) { userErrors { code } }", ADMINS),
+    (
+        "handOverCluster",
+        "(input: { clusterId: <CLUSTER>, userId: <OWNER> }) { userErrors { message } }",
+        ADMINS,
+    ),
     ("setMemberRole", "(user: <TARGET>, role: ADMIN) { userErrors { code } }", ADMINS),
     ("setMemberRole", "(user: <TARGET>, role: OWNER) { userErrors { code } }", owners("ABOVE_OWN_ROLE")),
     ("setMemberRole", "(user: <OWNER>, role: OWNER) { userErrors { code } }", owners("MEMBER_ABOVE")),
     ("removeMember", "(user: <OTHER>) { userErrors { code } }", ADMINS),
     ("removeMember", "(user: <OWNER>) { userErrors { code } }", owners("MEMBER_ABOVE")),
+    (
+        "forgetToken",
+        "(input: { tokenId: <TOKEN>, since: \"2026-11-20T00:00:00Z\" }) { userErrors { message } }",
+        ADMINS,
+    ),
+    ("restoreToken", "(input: { tokenId: <TOKEN> }) { userErrors { message } }", ADMINS),
+    ("deleteCluster", "(input: { clusterId: <CLUSTER> }) { userErrors { message } }", ADMINS),
+    ("deleteData", "(input: { class: LOGS }) { userErrors { message } }", ADMINS),
+    ("deleteUser", "(input: { userId: <TARGET> }) { userErrors { code } }", ADMINS),
     ("setDefaultAccount", "(slug: <ACCOUNT>) { memberships { slug } }", ALL),
     ("acceptInvitation", "(secret: <SECRET>) { userErrors { code } }", ALL),
+    // The last one, because nothing is possible after it.
+    ("deleteAccount", "(input: { confirmSlug: <ACCOUNT> }) { userErrors { message } }", owners(FORBIDDEN)),
 ];
 
-/// What only the user does, whatever the role, and therefore no API token.
+/// Operations of the user, independent of the role, and therefore not available to API tokens.
 const OF_THE_USER: [&str; 2] = ["setDefaultAccount", "acceptInvitation"];
 
-/// Lists that are for those who decide on members, as `Account` has them.
-const LISTS: [&str; 6] = ["members", "tokens", "invitations", "auditLog", "alertRules", "alertDeliveries"];
+/// Lists of `Account` that only owners and admins may read.
+const LISTS: [&str; 7] =
+    ["members", "tokens", "schedulerTokens", "invitations", "auditLog", "alertRules", "alertDeliveries"];
 
-/// What everybody in the account may read.
+/// Every role of the account may read it.
 const READERS: [u16; 6] = [200, 200, 200, 200, 200, 401];
 
-/// What is for owners and admins alone.
+/// Only owners and admins may do it.
 const DECIDERS: [u16; 6] = [200, 200, 403, 403, 403, 401];
 
-/// Routes, what is sent there, and the status for an owner, an admin, a member, a viewer, a guest and somebody without a
-/// token. Those that the description of the routes does not have are at the end.
+/// Routes, their request body, and the status for an owner, an admin, a member, a viewer, a guest and an
+/// anonymous client. Undescribed routes are at the end.
 const ROUTES: &[(&str, Sent, [u16; 6])] = &[
     ("DELETE /api/v1/api-tokens/{identifier}/revoke", Sent::Nothing, [404, 404, 404, 404, 404, 401]),
     ("GET /api/v1/api-tokens/", Sent::Nothing, READERS),
@@ -141,13 +163,14 @@ const ROUTES: &[(&str, Sent, [u16; 6])] = &[
     ("GET /api/v1/export/logs", Sent::Nothing, READERS),
     ("GET /api/v1/export/members", Sent::Nothing, DECIDERS),
     ("GET /api/v1/export/performance-reports", Sent::Nothing, READERS),
+    ("GET /api/v1/export/scheduler-tokens", Sent::Nothing, DECIDERS),
     ("GET /api/v1/export/spans", Sent::Nothing, READERS),
     ("GET /api/v1/export/spans/{id}/children", Sent::Nothing, READERS),
     ("GET /api/v1/export/spans/{id}/task-groups", Sent::Nothing, READERS),
     ("GET /api/v1/export/tokens", Sent::Nothing, DECIDERS),
-    // It wants to be told by what.
+    // Its dimension parameter is required.
     ("GET /api/v1/export/usage-table", Sent::Nothing, [400, 400, 400, 400, 400, 401]),
-    // Of browsers that are signed in, which none of them is.
+    // For browsers with a session, which none of these is.
     ("GET /api/v1/session", Sent::Nothing, [401; 6]),
     ("GET /api/v2/analytics/preload", Sent::Nothing, [200; 6]),
     ("GET /api/v2/user/account/{workspace}/usage", Sent::Nothing, READERS),
@@ -159,17 +182,18 @@ const ROUTES: &[(&str, Sent, [u16; 6])] = &[
     ("POST /api/v1/api-tokens-no-user/", Sent::Form, [201; 6]),
     ("POST /api/v1/api-tokens/", Sent::Json("{}"), [201, 201, 201, 201, 201, 401]),
     ("POST /api/v1/reports", Sent::Report, [200, 200, 200, 403, 403, 401]),
+    ("POST /api/v1/scheduler-tokens", Sent::Json("{}"), [201, 201, 201, 403, 403, 401]),
     (
         "POST /api/v2/analytics/{workspace}/cluster/{id}/span/{identifier}",
         Sent::Span,
-        [200, 200, 200, 403, 403, 401],
+        [409, 409, 409, 403, 403, 401],
     ),
     (
         "POST /api/v2/interactions/interaction",
         Sent::Json("{\"action\": \"x\"}"),
         [200, 200, 200, 200, 200, 401],
     ),
-    // What the `coiled` client asks.
+    // Requests of the `coiled` client.
     ("DELETE /api/v2/clusters/account/{workspace}/id/{id}", Sent::Nothing, DECIDERS),
     ("GET /api/v1/health", Sent::Nothing, [200; 6]),
     ("GET /api/v1/users/me/", Sent::Nothing, READERS),
@@ -201,28 +225,33 @@ const ROUTES: &[(&str, Sent, [u16; 6])] = &[
         Sent::Json("{\"desired_status\": \"stopped\"}"),
         [200, 200, 403, 403, 403, 401],
     ),
-    // Pages, which end in the one to sign in on for who is not signed in there. The form of that one is tried in
-    // `password.rs`, since what fails is slowed.
+    // Pages, which redirect to the sign-in page without a session. The sign-in form is tested in
+    // `password.rs`, because failures slow it down.
     ("GET /sign-in", Sent::Nothing, [200; 6]),
     ("GET /password", Sent::Nothing, [200; 6]),
-    // Which are no identifiers of any.
+    // Invalid identifiers.
     ("GET /clusters/x", Sent::Nothing, [404; 6]),
     ("GET /reports/x", Sent::Nothing, [404; 6]),
+    ("GET /reports/x/content", Sent::Nothing, [404; 6]),
     ("GET /activate-token?id=x", Sent::Nothing, [200; 6]),
     ("POST /sign-out", Sent::Form, [200; 6]),
     ("POST /password", Sent::Form, [200; 6]),
     ("POST /activate-token?id=x", Sent::Form, [200; 6]),
+    ("GET /sign-in/link", Sent::Nothing, [200; 6]),
+    ("POST /sign-in/link", Sent::Form, [401; 6]),
     ("GET /sign-in/oidc", Sent::Nothing, [404; 6]),
     ("GET /sign-in/oidc/callback?code=x&state=y", Sent::Nothing, [404; 6]),
     ("GET /", Sent::Nothing, [200; 6]),
+    // Files of the dashboard, which this server does not have.
+    ("GET /assets/x.js", Sent::Nothing, [404; 6]),
     ("GET /graphql/assets/graphiql-init.js", Sent::Nothing, [200; 6]),
     ("GET /api/v1/openapi.json", Sent::Nothing, [200; 6]),
     ("GET /graphql?query={__typename}", Sent::Nothing, READERS),
     ("POST /graphql", Sent::Query, [200, 200, 200, 200, 200, 401]),
 ];
 
-/// Routes that the description does not have, because they speak no REST or are there for whoever looks.
-const UNDESCRIBED: usize = 15;
+/// Routes without an API description, because they are no REST API or are public pages.
+const UNDESCRIBED: usize = 19;
 
 #[derive(Clone, Copy, Debug)]
 enum Sent {
@@ -232,7 +261,7 @@ enum Sent {
     Report,
     Span,
     Query,
-    /// A form of several parts.
+    /// A multipart form.
     Parts,
 }
 
@@ -254,7 +283,7 @@ fn every_mutation_and_route_has_a_row() {
     assert_eq!(described.iter().map(|(route, ..)| (*route).to_owned()).collect::<BTreeSet<_>>(), routes);
 }
 
-/// An account for somebody with a role, who has not done anything there yet.
+/// A fresh account for an actor with a role.
 struct World {
     actor: Member,
     slug: String,
@@ -262,7 +291,7 @@ struct World {
     words: Vec<(&'static str, Value)>,
 }
 
-/// The credentials with which somebody acts.
+/// The kind of credentials of the actor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum By {
     Jwt,
@@ -310,7 +339,7 @@ impl World {
         let token = app.token_of(&named("target"), &slug, &[Scope::Read]).await;
         let invite = async |account: &str| {
             let grant = Grant { role: Role::Viewer, ends_at: None };
-            let wish = InvitationWish { name: None, label: String::new(), grant, expires_at: None };
+            let wish = NewInvitation { name: None, label: String::new(), grant, expires_at: None };
             app.accounts().invite(&account.parse().unwrap(), wish).await.unwrap()
         };
         let create = "mutation { createAlertRule(input: { name: \"x\", condition: { flags: [IDLE] }, emails: [\"a@b.de\"] }) {
@@ -338,7 +367,7 @@ impl World {
         Self { actor, slug, cluster, words }
     }
 
-    /// What a route calls `{id}`.
+    /// The value of a route's `{id}`.
     fn id(&self, path: &str) -> String {
         let of = [("computations", "COMPUTATION"), ("error-groups", "GROUP"), ("spans", "SPAN")];
         let named = of.iter().find(|(of, _)| path.starts_with(&format!("/api/v1/export/{of}/")));
@@ -351,7 +380,7 @@ impl World {
         }
     }
 
-    /// The code of what speaks against a mutation.
+    /// The error code of a mutation; empty on success.
     async fn outcome(&self, mutation: &str, arguments: &str) -> String {
         let mut document = format!("mutation {{ result: {mutation}{arguments} }}");
         for (word, value) in &self.words {

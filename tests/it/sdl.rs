@@ -1,4 +1,4 @@
-//! The schema as its text describes it, for tests that have to meet all of it.
+//! The schema parsed from its SDL, for tests that must cover all of it.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use async_graphql_parser::{
 pub(crate) struct Sdl(BTreeMap<String, TypeDefinition>);
 
 impl Sdl {
-    /// Of the server that is tested.
+    /// Parses the schema of the server under test.
     pub(crate) fn read() -> Self {
         let document = parse_schema(galvo::graphql::Schema::sdl()).unwrap();
         let types = document.definitions.into_iter().filter_map(|definition| match definition {
@@ -32,7 +32,7 @@ impl Sdl {
         })
     }
 
-    /// The fields of an object or interface; none of anything else.
+    /// The fields of an object or interface; empty for other types.
     pub(crate) fn fields(&self, name: &str) -> impl Iterator<Item = &FieldDefinition> {
         let fields = match self.kind(name) {
             Some(TypeKind::Object(object)) => object.fields.as_slice(),
@@ -42,7 +42,7 @@ impl Sdl {
         fields.iter().map(|field| &field.node)
     }
 
-    /// The fields of an input object; none of anything else.
+    /// The fields of an input object; empty for other types.
     pub(crate) fn input_fields(&self, name: &str) -> impl Iterator<Item = &InputValueDefinition> {
         let fields = match self.kind(name) {
             Some(TypeKind::InputObject(input)) => input.fields.as_slice(),
@@ -51,7 +51,7 @@ impl Sdl {
         fields.iter().map(|field| &field.node)
     }
 
-    /// What a union may be.
+    /// The members of a union; empty for other types.
     pub(crate) fn members(&self, name: &str) -> impl Iterator<Item = &str> {
         let members = match self.kind(name) {
             Some(TypeKind::Union(union)) => union.members.as_slice(),
@@ -60,7 +60,7 @@ impl Sdl {
         members.iter().map(|member| member.node.as_str())
     }
 
-    /// What an enumeration may be.
+    /// The values of an enumeration; empty for other types.
     pub(crate) fn values(&self, name: &str) -> impl Iterator<Item = &str> {
         let values = match self.kind(name) {
             Some(TypeKind::Enum(values)) => values.values.as_slice(),
@@ -69,12 +69,12 @@ impl Sdl {
         values.iter().map(|value| value.node.value.node.as_str())
     }
 
-    /// Whether something of this type has fields to select.
+    /// True if the type has fields to select.
     pub(crate) fn is_composite(&self, name: &str) -> bool {
         matches!(self.kind(name), Some(TypeKind::Object(_) | TypeKind::Interface(_) | TypeKind::Union(_)))
     }
 
-    /// Whether things of this type have global identifiers.
+    /// True if objects of this type have global identifiers.
     pub(crate) fn implements_node(&self, name: &str) -> bool {
         let Some(TypeKind::Object(object)) = self.kind(name) else { return false };
         object.implements.iter().any(|interface| interface.node == "Node")
@@ -90,7 +90,7 @@ pub(crate) fn path(of: &str, field: &FieldDefinition) -> String {
     format!("{of}.{}", field.name.node)
 }
 
-/// The name of what is in lists of lists.
+/// The name of the innermost item type of nested lists.
 pub(crate) fn innermost(ty: &Type) -> &str {
     match &ty.base {
         BaseType::Named(name) => name,
@@ -98,7 +98,7 @@ pub(crate) fn innermost(ty: &Type) -> &str {
     }
 }
 
-/// The arguments without which a field cannot be asked for.
+/// The required arguments of a field.
 pub(crate) fn required(field: &FieldDefinition) -> impl Iterator<Item = &str> {
     let required = |argument: &&Positioned<InputValueDefinition>| {
         !argument.node.ty.node.nullable && argument.node.default_value.is_none()

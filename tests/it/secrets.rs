@@ -1,12 +1,12 @@
-//! Secrets appear where they are shown once, and nowhere else: not in the log at any level, not in traces, not
-//! in answers, not in the database.
+//! Secrets are shown once and appear nowhere else: not in the log at any level, not in traces, not in
+//! responses, not in the database.
 
 use std::{fs, path::Path, process::Stdio};
 
 use harness::{AUDIENCE, ISSUER, Program, ReportBuilder, SHARED_SECRET, SigningKey, WebhookReceiver, claims};
 use serde_json::{Value, json};
 
-/// All that lies in a directory, file by file.
+/// All files of a directory, with their content.
 fn files(directory: &Path) -> Vec<(String, Vec<u8>)> {
     let entries = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
     entries.map(|path| (path.display().to_string(), fs::read(&path).unwrap())).collect()
@@ -18,7 +18,7 @@ fn holds(bytes: &[u8], text: &str) -> bool {
 
 #[tokio::test]
 async fn secrets_are_in_no_log_at_any_level_and_not_in_the_database() {
-    // The store's own files are searched, so it is one.
+    // The store's own files are searched, so it is on SQLite.
     let directory = tempfile::tempdir().unwrap();
     let log = directory.path().join("log");
     let store = directory.path().join("store");

@@ -1,4 +1,4 @@
-//! Series: what was measured, packed away and summed up again.
+//! Series: samples stored in packed form and aggregated again.
 
 use entity::{cluster_sample_chunk, worker_sample_chunk};
 use harness::{Member, ReportBuilder, TestApp, sample, worker};
@@ -20,7 +20,7 @@ fn point(at: &str, value: f64, min: f64, max: f64) -> Value {
     json!({ "at": format!("2026-11-20T{at}+00:00"), "value": value, "min": min, "max": max })
 }
 
-/// A report that is made so many seconds after the start.
+/// A report that is sent this many seconds after the start.
 fn report(sequence: i64, seconds: f64, samples: Vec<Value>) -> Value {
     ReportBuilder::new("Scheduler-1", sequence)
         .with("/sent_at", 1_795_172_400.0 + seconds)
@@ -32,7 +32,7 @@ fn report(sequence: i64, seconds: f64, samples: Vec<Value>) -> Value {
 async fn chunks_meet_without_a_gap() {
     let app = TestApp::start().await;
     let ada = app.account("ada").await;
-    // 11:59:59.999, 12:00:00.000 and, of another series, 12:00:00.001.
+    // 11:59:59.999, 12:00:00.000 and, in another series, 12:00:00.001.
     let samples = vec![
         sample(None, 3_599_999, json!({ "tasks_processing": 3, "cpu_cores": 0.1 })),
         sample(None, 3_600_000, json!({ "tasks_processing": 900_719_925_474_099_i64, "cpu_cores": 0.2 })),
@@ -59,7 +59,7 @@ async fn chunks_meet_without_a_gap() {
             { "metric": "WORKERS", "unit": "COUNT", "bucketSeconds": 600, "points": [] },
         ])
     );
-    // `from` belongs to the time, `to` does not.
+    // `from` is inclusive, `to` is exclusive.
     let points = async |from: &str, to: &str| {
         let time = json!({ "metrics": ["CPU"], "bucket": 1, "from": from, "to": to });
         series(&ada, id, time).await[0]["points"].take()
@@ -81,7 +81,8 @@ async fn chunks_meet_without_a_gap() {
 async fn samples_of_many_reports_end_in_the_same_bytes_in_any_order() {
     let app = TestApp::start().await;
     let (ada, bob) = (app.account("ada").await, app.account("bob").await);
-    // 40 samples of the cluster and of two workers, every 30 seconds: 20 minutes from 11:55 on, three chunks.
+    // 40 samples of the cluster and of two workers, every 30 seconds: 20 minutes from 11:55 on, three
+    // chunks.
     let all: Vec<Value> = (0..40_i32)
         .flat_map(|n| {
             [None, Some(1_u8), Some(2)].map(|worker| {
@@ -93,7 +94,8 @@ async fn samples_of_many_reports_end_in_the_same_bytes_in_any_order() {
         })
         .collect();
     let clean = ada.reported(&report(15, 4_600.0, all.clone())).await;
-    // In 15 reports of 8 samples, the last first, every second one twice and once with samples of the next.
+    // In 15 reports of 8 samples, the last first, every second one twice and every third one with
+    // samples of the next.
     for part in (0..15).rev() {
         let sent = &all[8 * part..(8 * part + if part % 3 == 0 { 12 } else { 8 }).min(all.len())];
         let (sequence, times) = (i64::try_from(part).unwrap() + 1, 1 + part % 2);
@@ -188,7 +190,8 @@ async fn series_of_many_workers_are_one_statement() {
     };
     let with_workers = |sequence: i64| {
         let mut report = report(sequence, 60.0, samples(2));
-        // Lives of different lengths: each worker's points are as narrow as its own allows.
+        // Different lifetimes: each worker's points have the smallest interval that its own lifetime
+        // allows.
         report["workers"] = (1..=100).map(worker).collect();
         for (worker, ended) in report["workers"].as_array_mut().unwrap().iter_mut().zip(0..50) {
             worker["ended_at"] = json!(1_795_172_410.0 + f64::from(100 * ended));
@@ -208,12 +211,13 @@ async fn series_of_many_workers_are_one_statement() {
         assert_eq!(metrics, ["CPU", "TASKS_READY", "CPU"]);
         assert!(node["series"].as_array().unwrap().iter().all(|s| s["points"] == json!([{ "value": 2.0 }])));
     }
-    // Besides the token and the cluster, which is read and written: a report with samples of a hundred workers reads
-    // their chunks at once and writes them in a few statements; one that says nothing new writes none.
+    // In addition to the token, the cluster, which is read and written, and the account's daily bytes: a
+    // report with samples of a hundred workers reads their chunks at once and writes them in a few
+    // statements; one without new data writes none.
     for (samples, statements) in [(samples(3), 1 + 3), (samples(3), 1), (vec![], 0)] {
         let before = app.statements();
         ada.reported(&report(2, 60.0, samples)).await;
-        assert_eq!(app.statements() - before, 1 + 2 + statements);
+        assert_eq!(app.statements() - before, 1 + 2 + 1 + statements);
     }
     app.stop().await;
 }
@@ -234,6 +238,7 @@ async fn long_series_are_read_in_parts_and_summed_up() {
         worker["started_at"] = json!(1_795_172_400.0);
         worker["ended_at"] = json!(1_795_172_400.0 + days(7.0) - 1.0);
     }
+    app.set_clock("2026-12-20T11:00:00Z");
     let id = ada.reported(&report).await;
     let query = "query($id: ID!) { cluster(id: $id) {
         series(metrics: [TASKS_MEMORY]) { bucketSeconds points { at value min max } }
@@ -262,7 +267,7 @@ async fn wrong_arguments_are_named() {
     let bucket = |seconds: i64| json!({ "id": id, "metrics": ["CPU"], "bucket": seconds });
     let cases = [
         (bucket(0), "argument 'bucketSeconds': must be at least 1"),
-        (bucket(43), "argument 'bucketSeconds': must be at least 44 for this time"),
+        (bucket(43), "argument 'bucketSeconds': must be at least 44 for this period"),
         (time("2026-11-20T12:00:01Z", "2026-11-20T12:00:00Z"), "argument 'from': must not lie after 'to'"),
         (
             time("2026-10-20T11:59:59Z", "2026-11-20T12:00:00Z"),
@@ -274,11 +279,11 @@ async fn wrong_arguments_are_named() {
         assert_eq!(answer["errors"][0]["message"], message, "{variables}");
         assert_eq!(answer["errors"][0]["extensions"]["code"], "BAD_USER_INPUT", "{variables}");
     }
-    // Points are as narrow as two thousand allow, in steps that are easily read.
+    // The interval is the smallest round one that gives at most two thousand points.
     let narrow = ada.query(SERIES, json!({ "id": id, "metrics": ["CPU"] })).await;
     assert_eq!(narrow["cluster"]["series"][0]["bucketSeconds"], 60);
     assert_eq!(ada.query(SERIES, json!({ "id": id, "metrics": [] })).await["cluster"]["series"], json!([]));
-    // So many series that the answer would not fit.
+    // So many series that the response would be too large.
     let many =
         |n: i32| format!("s{n}: series(metrics: [{}], bucketSeconds: 44) {{ unit }}", "CPU ".repeat(20));
     let many = (0..40).map(many).collect::<Vec<_>>().join(" ");
@@ -301,7 +306,7 @@ async fn what_cannot_be_unpacked_is_an_error_and_stays_as_it_is() {
         .update(&connection)
         .await
         .unwrap();
-    // The report is taken, with its sample of the next ten minutes.
+    // The report is accepted, with its sample of the next ten minutes.
     let id = ada.reported(&report(2, 700.0, [at(2_000), at(600_000)].concat())).await;
     let data: Vec<_> = stored().await.into_iter().map(|chunk| (chunk.started_at.0, chunk.data)).collect();
     assert_eq!(data.len(), 2);
@@ -310,5 +315,101 @@ async fn what_cannot_be_unpacked_is_an_error_and_stays_as_it_is() {
     assert_eq!(answer["errors"][0]["extensions"]["code"], "INTERNAL_SERVER_ERROR", "{answer}");
     let from = json!({ "metrics": ["CPU"], "from": "2026-11-20T11:10:00Z", "bucket": 1 });
     assert_eq!(series(&ada, id, from).await[0]["points"], json!([point("11:10:00", 1.0, 1.0, 1.0)]));
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn columns_have_the_numbers_of_the_points_and_nulls_between_them() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    let at = |seconds: i64, cores: f64| {
+        sample(None, 1_000 * seconds, json!({ "cpu_cores": cores, "tasks_memory": 3 * seconds }))
+    };
+    // 11:00:07, 11:00:08, 11:00:20 and 11:00:31: with buckets of ten seconds, the third is empty.
+    let samples = vec![at(7, 0.1), at(8, 0.3), at(9, 0.3), at(31, 2.0), at(32, 3.5)];
+    let id = ada.reported(&report(1, 100.0, samples)).await;
+    let query = "query($id: ID!, $points: Int, $bucket: Int, $metrics: [SampleMetric!]!) { cluster(id: $id) {
+        series(metrics: $metrics, maxPoints: $points, bucketSeconds: $bucket) { bucketSeconds
+            points { at value } columns { startedAt stepSeconds values min max } } } }";
+    let ask = async |points: Option<i32>, bucket: Option<i32>, metrics: &[&str]| {
+        let variables =
+            json!({ "id": id.to_string(), "points": points, "bucket": bucket, "metrics": metrics });
+        ada.ask(query, variables).await
+    };
+    let of = |answer: &Value| answer["data"]["cluster"]["series"].clone();
+    let series = of(&ask(None, Some(10), &["CPU", "TASKS_MEMORY", "THREADS"]).await);
+    // (0.1 + 0.3 + 0.3) / 3 with seven digits, as a 32-bit float has them.
+    let expected = json!({ "startedAt": "2026-11-20T11:00:00+00:00", "stepSeconds": 10,
+        "values": [0.233_333_33, null, null, 2.75], "min": [0.1, null, null, 2], "max": [0.3, null, null, 3.5] });
+    assert_eq!(series[0]["columns"], expected);
+    assert_eq!(series[0]["points"].as_array().unwrap().len(), 2);
+    // (21 + 24 + 27) / 3 and (93 + 96) / 2.
+    let values = json!([24, null, null, 94.5]);
+    assert_eq!((&series[1]["columns"]["values"], &series[1]["bucketSeconds"]), (&values, &json!(10)));
+    let empty = json!({ "startedAt": null, "stepSeconds": 10, "values": [], "min": [], "max": [] });
+    assert_eq!(series[2]["columns"], empty);
+
+    // The cluster lived for 100 s and a millisecond: 101 buckets of a second, 51 of two, 21 of five.
+    for (points, width) in [(101, 1), (100, 2), (51, 2), (50, 5), (21, 5), (20, 10), (2, 60), (2_000, 1)] {
+        let series = of(&ask(Some(points), None, &["CPU"]).await);
+        assert_eq!(series[0]["bucketSeconds"], width, "{points}");
+        assert_eq!(series[0]["columns"]["stepSeconds"], width, "{points}");
+    }
+    for (points, bucket, reason) in [
+        (1, None, "argument 'maxPoints': must be between 2 and 2000"),
+        (2_001, None, "argument 'maxPoints': must be between 2 and 2000"),
+        (-1, None, "argument 'maxPoints': must be between 2 and 2000"),
+        (60, Some(10), "argument 'maxPoints': cannot be used together with 'bucketSeconds'"),
+    ] {
+        let refused = ask(Some(points), bucket, &["CPU"]).await;
+        let error = &refused["errors"][0];
+        assert_eq!(error["extensions"]["code"], "BAD_USER_INPUT", "{refused}");
+        assert!(error["message"].as_str().unwrap().contains(reason), "{refused}");
+    }
+
+    // Two selections of the field have to be merged, which only the executor does. The numbers are the same.
+    let merged = "query($id: ID!) { cluster(id: $id) { series(metrics: [CPU], bucketSeconds: 10) {
+        columns { values } columns { startedAt stepSeconds values min max } } } }";
+    let merged = ada.query(merged, json!({ "id": id.to_string() })).await;
+    assert_eq!(merged["cluster"]["series"][0]["columns"], expected);
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn two_thousand_points_take_a_third_of_the_space_as_columns() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    // Bytes of ten digits, and cores with a fraction, a second apart.
+    let samples: Vec<Value> = (0..2_000_i32)
+        .map(|second| {
+            let cores = 0.001 * f64::from(1_000 + second);
+            let bytes = 5_000_000_000_i64 + 1_234_567 * i64::from(second);
+            sample(
+                None,
+                1_000 * i64::from(second),
+                json!({ "cpu_cores": cores, "memory_process_bytes": bytes }),
+            )
+        })
+        .collect();
+    let mut id = 0;
+    for (sequence, part) in (1..).zip(samples.chunks(500)) {
+        id = ada.reported(&report(sequence, 1_999.0, part.to_vec())).await;
+    }
+    let size = async |metric: &str, fields: &str| {
+        let query = format!(
+            "{{ cluster(id: \"{id}\") {{ series(metrics: [{metric}], maxPoints: 2000) {{ {fields} }} }} }}"
+        );
+        let series = ada.query(&query, json!({})).await["cluster"]["series"][0].take();
+        let list = series["columns"]["values"].as_array().or(series["points"].as_array()).unwrap().len();
+        assert_eq!(list, 2_000);
+        series.to_string().len()
+    };
+    let (columns, points) =
+        ("columns { startedAt stepSeconds values min max }", "points { at value min max }");
+    assert!(size("CPU", columns).await < 40_000);
+    // Three numbers of ten digits with commas.
+    assert!(size("MEMORY_PROCESS", columns).await < 3 * 11 * 2_000 + 500);
+    assert!(size("MEMORY_PROCESS", columns).await * 5 < size("MEMORY_PROCESS", points).await * 2);
+    assert!(size("CPU", columns).await * 3 < size("CPU", points).await);
     app.stop().await;
 }

@@ -1,4 +1,4 @@
-//! Sessions of browsers: their cookie, their end, and requests that somebody else's page makes a browser send.
+//! Browser sessions: their cookie, their end, and cross-site requests.
 
 use entity::membership::Role;
 use harness::{Browser, Member, TestApp};
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 const WHO: &str = "{ viewer { scopes user { name } account { slug } } }";
 
-/// Status and body of what a browser is answered to a question, with headers of its own.
+/// Sends a query from a browser with additional headers, and returns the status and body.
 async fn ask(browser: &Browser, query: &str, headers: &[(&str, &str)]) -> (u16, Value) {
     let mut request = browser.request(Method::POST, "/graphql").json(&json!({ "query": query }));
     for (name, value) in headers {
@@ -22,7 +22,12 @@ fn code(answer: &Value) -> &str {
     answer["code"].as_str().or(answer["errors"][0]["extensions"]["code"].as_str()).unwrap_or_default()
 }
 
-/// Whether a browser is still signed in.
+/// The value of a cookie in a `Set-Cookie` header.
+fn browser_cookie(line: &str, name: &str) -> String {
+    line.strip_prefix(&format!("{name}=")).unwrap().split(';').next().unwrap().to_owned()
+}
+
+/// True if a browser is still signed in.
 async fn is_signed_in(browser: &Browser) -> bool {
     browser.request(Method::GET, "/api/v1/session").send().await.unwrap().status() == StatusCode::OK
 }
@@ -36,7 +41,12 @@ async fn the_cookie_is_for_this_server_and_no_script() {
     let value = page.set_cookies[0].strip_prefix("galvo_session=").unwrap().split(';').next().unwrap();
     assert_eq!(value.len(), 43);
     let attributes = format!("galvo_session={value}; Path=/; Max-Age=2592000; HttpOnly; SameSite=Lax");
-    assert_eq!(page.set_cookies, [attributes]);
+    assert_eq!(page.set_cookies[0], attributes);
+    // A second cookie distinguishes the browser from others at its address, and grants no access.
+    let device = browser_cookie(&page.set_cookies[1], "galvo_device");
+    let attributes = format!("galvo_device={device}; Path=/; Max-Age=34560000; HttpOnly; SameSite=Lax");
+    assert_eq!(page.set_cookies[1..], [attributes]);
+    assert!(!device.contains("ada"));
     app.stop().await;
 
     let app =
@@ -49,13 +59,16 @@ async fn the_cookie_is_for_this_server_and_no_script() {
     let page = browser.submit_from("https://galvo.example", "/sign-in", &sign_in).await;
     let value = browser.cookie("__Host-galvo").unwrap();
     let attributes = format!("__Host-galvo={value}; Path=/; Max-Age=2592000; HttpOnly; SameSite=Lax; Secure");
-    assert_eq!(page.set_cookies, [attributes]);
+    let device = browser.cookie("__Host-galvo-device").unwrap();
+    let of_device =
+        format!("__Host-galvo-device={device}; Path=/; Max-Age=34560000; HttpOnly; SameSite=Lax; Secure");
+    assert_eq!(page.set_cookies, [attributes, of_device]);
     assert!(is_signed_in(&browser).await);
-    // What is kept of it is not what proves it.
+    // The stored data does not reveal the session's secret.
     let rows = entity::session::Entity::find().all(&app.database.connection().await).await.unwrap();
     assert_eq!(rows.len(), 1);
     assert!(!rows[0].id.windows(8).any(|bytes| value.as_bytes().windows(8).any(|known| known == bytes)));
-    // A cookie without the prefix may come from a server beside this one.
+    // A cookie without the prefix may come from another server of the same host.
     let other = Browser::new(&app);
     other.set_cookie("galvo_session", &value);
     assert!(!is_signed_in(&other).await);
@@ -86,7 +99,7 @@ async fn a_session_is_good_for_what_its_user_may_do() {
         by_get.json::<Value>().await.unwrap()["data"],
         json!({ "viewer": { "user": { "name": "ada" } } })
     );
-    // In an account one is no member of a session is worth nothing, nor in one that never was.
+    // A session gives no access to an account without membership, or to one that does not exist.
     app.account("bob").await;
     for account in ["bob", "nobody"] {
         let (status, answer) = ask(&browser, WHO, &[("galvo-csrf", &csrf), ("galvo-account", account)]).await;
@@ -117,21 +130,22 @@ async fn what_somebody_elses_page_sends_is_refused() {
         (&[("galvo-csrf", &csrf), ("origin", "null")], 403, "CSRF"),
         (&[("galvo-csrf", &csrf), ("sec-fetch-site", "cross-site")], 403, "CSRF"),
         (&[("galvo-csrf", &csrf), ("sec-fetch-site", "same-site")], 403, "CSRF"),
-        // Credentials in the header count before the cookie, right or wrong, and nobody else's page has them.
+        // Credentials in the header take precedence over the cookie, valid or not, and no other site has
+        // them.
         (&[("authorization", &format!("Bearer {}", bob.secret())), ("origin", foreign)], 200, ""),
         (&[("authorization", "Bearer id-wrong"), ("galvo-csrf", &csrf)], 401, "UNAUTHENTICATED"),
     ] {
         let (answered, answer) = ask(&browser, WHO, headers).await;
         assert_eq!((answered, code(&answer)), (status, refusal), "{headers:?}: {answer}");
     }
-    // Other routes that change something are guarded as well, without knowing of it.
+    // Other mutating routes are protected by the same middleware.
     for path in ["/api/v1/reports", "/api/v1/api-tokens/", "/api/v2/interactions/interaction"] {
         let answer = browser.request(Method::POST, path).json(&json!({})).send().await.unwrap();
         assert_eq!(answer.status(), StatusCode::FORBIDDEN, "{path}");
     }
     let get = browser.request(Method::GET, "/api/v2/user/me").header("sec-fetch-site", "cross-site");
     assert_eq!(get.send().await.unwrap().status(), StatusCode::FORBIDDEN);
-    // Forms: signing somebody in as somebody else, out, and with a token of another session.
+    // Forms: a cross-site sign-in, a cross-site sign-out, and a token of another session.
     let credentials = [("username", "bob"), ("password", "password of bob")];
     let page = Browser::new(&app).submit_from(foreign, "/sign-in", &credentials).await;
     assert_eq!((page.status, page.set_cookies.len()), (StatusCode::FORBIDDEN, 0));
@@ -156,7 +170,7 @@ async fn a_session_ends_when_its_user_wants() {
     let page = browser.submit("/sign-out", &[("csrf", &browser.csrf().await)]).await;
     assert_eq!(page.location.as_deref(), Some("/sign-in"));
     assert_eq!(page.set_cookies, ["galvo_session=; Path=/; Max-Age=0; HttpOnly; SameSite=Lax"]);
-    // Whoever kept the cookie has nothing of it.
+    // A copy of the cookie is useless.
     browser.set_cookie("galvo_session", &cookie);
     let (status, answer) = ask(&browser, WHO, &[]).await;
     assert_eq!((status, code(&answer)), (403, "CSRF"));
@@ -192,7 +206,7 @@ async fn a_session_ends_when_it_is_old_or_not_used() {
         app.set_clock(time);
         assert_eq!(is_signed_in(&used).await, !is_over, "{time}");
     }
-    // What is over is removed when somebody signs in.
+    // Expired sessions are removed at the next sign-in.
     Browser::new(&app).sign_in("ada", "password of ada").await;
     let rows = entity::session::Entity::find().all(&app.database.connection().await).await.unwrap();
     assert_eq!(rows.len(), 1);
@@ -268,7 +282,7 @@ async fn after_signing_in_one_is_where_one_came_from() {
         let page = Browser::new(&app).submit("/sign-in", &credentials).await;
         assert_eq!(page.location.as_deref(), Some(back), "{path}");
     }
-    // Who is signed in is not asked again.
+    // A signed-in user is not asked to sign in again.
     browser.sign_in("ada", "password of ada").await;
     assert_eq!(browser.open("/sign-in?return_to=/password").await.location.as_deref(), Some("/password"));
     app.stop().await;

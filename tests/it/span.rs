@@ -1,4 +1,4 @@
-//! Spans: what they sum up to with those below them, how they are found, and what clients tell of them.
+//! Spans: their totals with descendants, filters, and data sent by clients.
 
 use entity::api_token::Scope;
 use harness::{
@@ -23,8 +23,8 @@ fn cells(span: Option<u128>, cells: &Value) -> Value {
     json!({ "span_id": span.map(uuid), "cells": cells })
 }
 
-/// Five spans on three levels: a parent without tasks, children that overlap, a grandchild that outlives its
-/// parent, and one by itself after a pause.
+/// Five spans on three levels: a parent without tasks, overlapping children, a grandchild that outlives
+/// its parent, and a separate one after a pause.
 pub(crate) fn nested(sequence: i64) -> ReportBuilder {
     ReportBuilder::new("Scheduler-1", sequence)
         .with("/thread_history", history().to_vec())
@@ -107,13 +107,15 @@ async fn sums_of_a_span_hold_those_below_it_once() {
             ])
         })
         .collect();
-    // Thread-seconds of `etl`: 8 seconds of 2 threads and 10 of 4, since its last task stopped with `parse`.
+    // Thread-seconds of `etl`: 8 seconds of 2 threads and 10 of 4, because its last task stopped with
+    // `parse`.
     let expected = [
         json!(["etl", 0, 9, 2, 4.5, 0.75, 7200, 56.0, 13.5]),
         json!(["load", 4, 6, 0, 3.0, 0.5, 4800, 52.0, 22.0]),
         json!(["parse", 2, 2, 0, 1.5, 0.25, 1600, 48.0, 28.0]),
         json!(["train", 3, 3, 2, 1.5, 0.25, 2400, 28.0, 15.5]),
-        json!(["default", 1, 1, 0, 1.5, 0.25, 800, 16.0, 15.0]),
+        // Its metrics hold one second of the 1.5 computed: the rest is unknown, and not idle.
+        json!(["default", 1, 1, 0, 1.5, 0.25, 800, 16.0, 14.5]),
     ];
     assert_eq!(found, expected);
     assert_eq!(nodes[0]["own"]["threadSeconds"], Value::Null);
@@ -130,7 +132,7 @@ async fn sums_of_a_span_hold_those_below_it_once() {
         json!({ "totalCount": 1, "nodes": [{ "tasks": 3, "tasksRetried": 2, "span": { "tag": "train" } }] })
     );
 
-    // Tasks that are not done keep a span and those above it active until the last report.
+    // Unfinished tasks keep a span and its ancestors active until the last report.
     let running = ReportBuilder::new("Scheduler-1", 40)
         .with("/spans", json!([span(4, Some(1), &["etl", "train"], 8.0, None)]));
     ada.reported(&running.build()).await;
@@ -183,7 +185,7 @@ async fn spans_are_found_by_tags_at_any_depth() {
     ] {
         let mut variables = arguments.clone();
         variables["id"] = json!(number.to_string());
-        // null is no value of a Boolean with a default.
+        // null is not a valid value of a Boolean with a default.
         variables["roots"] = json!(arguments["roots"] == true);
         let (mut found, mut pages) = (Vec::new(), 0);
         variables["first"] = json!(2);
@@ -229,8 +231,9 @@ async fn a_page_of_spans_costs_a_statement_a_level() {
         taskGroups { nodes { name } } clientStartedAt code { snippet { text } } } } } }";
     let before = app.statements();
     assert_eq!(self::spans(&ada, number, query).await.len(), 20);
-    // The token, the cluster, the page; the spans themselves, the three levels below them, the last of which is
-    // empty; totals, threads, children, task groups, what clients told; fine metrics, which two fields ask for.
+    // The token, the cluster, the page; the spans themselves, the three levels below them, the last of
+    // which is empty; totals, threads, children, task groups, client data; fine metrics, which two
+    // fields need.
     let statements = app.statements() - before;
     assert!((13..=14).contains(&statements), "{statements}");
     app.stop().await;
@@ -259,7 +262,7 @@ const CLIENT: &str =
     "query($id: ID!) { cluster(id: $id) { spans { nodes { tag clientStartedAt clientStoppedAt
     clientCode { file line relativeLine snippet { hash text } } } } } }";
 
-/// What the `coiled` client sends after its block, with a keyword of the user's own.
+/// The data that the `coiled` client sends after its block, with a keyword of the user's own.
 fn told(start: f64) -> Value {
     json!({ "start": start, "stop": start + 2.5, "owner": "ada", "callstack": [
         { "frame_index": 0, "code": "x = 1", "filename": "a.py", "relative_line": 0 },

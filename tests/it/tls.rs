@@ -1,4 +1,4 @@
-//! TLS: what is spoken where there is a certificate, and what becomes of one that is replaced.
+//! TLS: serving with a certificate, and replacing it.
 
 use std::{io, path::PathBuf, sync::Arc, time::Duration};
 
@@ -42,7 +42,7 @@ impl Files {
 
     fn config(&self) -> TlsConfig {
         let look_every = Duration::from_millis(20);
-        TlsConfig { certificate: self.certificate(), key: self.key(), look_every }
+        TlsConfig { certificate: self.certificate(), key: self.key(), check_interval: look_every }
     }
 }
 
@@ -50,7 +50,7 @@ fn pair() -> CertifiedKey<KeyPair> {
     generate_simple_self_signed(["localhost".to_owned()]).unwrap()
 }
 
-/// What a client is answered that trusts nothing but one certificate.
+/// The response to a client that trusts only one certificate.
 async fn ask(app: &TestApp, trusted: &CertifiedKey<KeyPair>) -> io::Result<String> {
     let mut roots = RootCertStore::empty();
     roots.add(trusted.cert.der().clone()).unwrap();
@@ -93,7 +93,7 @@ async fn a_certificate_is_replaced_while_the_server_runs() {
     let (first, second) = (pair(), pair());
     let files = Files::new(&first);
     let app = TestApp::start_with(|serve| serve.tls = Some(files.config())).await;
-    // Half of a new pair, then no PEM at all: what was good stays.
+    // Half of a new pair, and then a file that is no PEM: the valid certificate remains in use.
     std::fs::write(files.certificate(), second.cert.pem()).unwrap();
     tokio::time::sleep(Duration::from_millis(100)).await;
     assert!(ask(&app, &first).await.is_ok());
@@ -118,7 +118,7 @@ async fn who_does_not_shake_hands_is_sent_away() {
     let files = Files::new(&first);
     let app = TestApp::start_with(|serve| {
         serve.tls = Some(files.config());
-        serve.patience.head = Duration::from_millis(100);
+        serve.timeouts.head = Duration::from_millis(100);
     })
     .await;
     let mut silent = TcpStream::connect(app.address()).await.unwrap();
@@ -140,7 +140,7 @@ async fn what_is_wrong_with_a_certificate_is_told_at_the_start() {
         (&["--tls-certificate", certificate][..], 2, "tls-key"),
         (&["--tls-key", key], 2, "tls-certificate"),
         (&["--tls-certificate", "/nowhere", "--tls-key", key], 1, "cannot read /nowhere"),
-        (&["--tls-certificate", key, "--tls-key", key], 1, "is not PEM with what belongs there"),
+        (&["--tls-certificate", key, "--tls-key", key], 1, "does not contain the expected PEM data"),
         (&["--tls-certificate", certificate, "--tls-key", key], 1, "cannot be used with its key"),
     ] {
         let store = format!("sqlite://{}?mode=rwc", files.directory.path().join("store.db").display());

@@ -1,12 +1,15 @@
-//! Tokens that a program asks for and its user activates in a browser.
+//! Tokens that a program requests and its user activates in a browser.
 
+use std::collections::BTreeSet;
+
+use chrono::TimeDelta;
 use entity::membership::Role;
 use harness::{Browser, Member, Page, TestApp};
 use reqwest::{Method, StatusCode, header};
-use sea_orm::{ActiveModelTrait, EntityTrait, IntoActiveModel};
+use sea_orm::{ActiveModelTrait, ColumnTrait, EntityTrait, IntoActiveModel, QueryFilter};
 use serde_json::{Value, json};
 
-/// Status and body of the answer to a program that asks for a token.
+/// Requests a token as a program does, and returns the status and body.
 async fn request(app: &TestApp, label: &str) -> (u16, Value) {
     let form = form_urlencoded::Serializer::new(String::new()).append_pair("label", label).finish();
     let answer = app
@@ -19,7 +22,7 @@ async fn request(app: &TestApp, label: &str) -> (u16, Value) {
     (answer.status().as_u16(), answer.json().await.unwrap())
 }
 
-/// A token that waits: its identifier, and all of it.
+/// A pending token: its identifier, and the whole token.
 async fn asked(app: &TestApp) -> (String, String) {
     let (status, body) = request(app, "ada@laptop").await;
     assert_eq!(status, 201, "{body}");
@@ -41,7 +44,7 @@ fn page_of(identifier: &str) -> String {
     format!("/activate-token?id={identifier}")
 }
 
-/// What somebody is answered who decides on a token.
+/// The response to a user's decision on a token.
 async fn decide(browser: &Browser, identifier: &str, more: &[(&str, &str)]) -> Page {
     let csrf = browser.csrf().await;
     let fields = [&[("csrf", csrf.as_str()), ("id", identifier)], more].concat();
@@ -60,7 +63,7 @@ async fn a_token_is_good_when_somebody_signed_in_says_so() {
     let (identifier, token) = asked(&app).await;
     let path = page_of(&identifier);
     assert_eq!(status(&app, &token).await, 401);
-    // Opening the page changes nothing, whoever does it.
+    // Opening the page changes nothing, for any visitor.
     let anonymous = Browser::new(&app).open(&path).await;
     let back = format!("/sign-in?return_to=%2Factivate-token%3Fid%3D{identifier}");
     assert_eq!(anonymous.location.as_deref(), Some(back.as_str()));
@@ -74,7 +77,8 @@ async fn a_token_is_good_when_somebody_signed_in_says_so() {
         assert!(page.html.contains(text), "{text}: {}", page.html);
     }
     assert!(!page.html.contains(&token), "the page shows the public half alone");
-    // Nor do forms of nobody, of another page, and of another session.
+    // Forms without a session, from another site, and with another session's token change nothing
+    // either.
     let fields = [("id", identifier.as_str()), ("account", "ada"), ("days", ""), ("decision", "approve")];
     assert_eq!(Browser::new(&app).submit("/activate-token", &fields).await.status, StatusCode::SEE_OTHER);
     assert_eq!(browser.submit("/activate-token", &fields).await.status, StatusCode::FORBIDDEN);
@@ -85,12 +89,12 @@ async fn a_token_is_good_when_somebody_signed_in_says_so() {
 
     let page = approve(&browser, &ada, &identifier).await;
     assert_eq!(page.status, StatusCode::OK, "{}", page.html);
-    assert!(page.html.contains("The token <strong>ada@laptop</strong> is good now"), "{}", page.html);
+    assert!(page.html.contains("The token <strong>ada@laptop</strong> is active"), "{}", page.html);
     assert_eq!(status(&app, &token).await, 200);
     let viewer = "{ viewer { scopes user { name } account { slug } } }";
     let expected = json!({ "scopes": ["INGEST", "READ", "ADMIN"], "user": { "name": "ada" }, "account": { "slug": "ada" } });
     assert_eq!(ada.with_token(token.clone()).query(viewer, json!({})).await["viewer"], expected);
-    // Once: neither by the same form, nor by anybody else, nor by asking for the page.
+    // Only once: neither by the same form, nor by another user, nor by opening the page.
     assert_eq!(approve(&browser, &ada, &identifier).await.status, StatusCode::NOT_FOUND);
     let bob = app.account("bob").await;
     let other = app.browser(&bob).await;
@@ -113,11 +117,11 @@ async fn a_token_waits_for_ten_minutes() {
     assert_eq!(browser.open(&page_of(&late)).await.status, StatusCode::NOT_FOUND);
     assert_eq!(approve(&browser, &ada, &late).await.status, StatusCode::NOT_FOUND);
     assert_eq!((status(&app, &token).await, status(&app, &late_token).await), (200, 401));
-    // Nothing tells what has expired from what never was.
+    // An expired token is indistinguishable from one that never existed.
     let pages =
         [browser.open(&page_of(&late)).await.html, browser.open(&page_of("never0was0there0")).await.html];
     assert_eq!(pages[0], pages[1]);
-    // What has expired goes when the next one comes.
+    // Expired requests are removed when the next one arrives.
     asked(&app).await;
     let rows = entity::token_request::Entity::find().all(&app.database.connection().await).await.unwrap();
     assert_eq!(rows.len(), 1);
@@ -131,7 +135,7 @@ async fn a_token_is_what_its_user_chose() {
     let eve = app.member_with("eve", "ada", Role::Viewer).await;
     let browser = app.browser(&eve).await;
     app.account("bob").await;
-    // For an account of the user alone, and for a time that is offered.
+    // Only for an account of the user, and for an offered period.
     let (identifier, token) = asked(&app).await;
     for (account, days, status) in
         [("bob", "30", 403), ("nobody", "30", 403), ("", "30", 403), ("ada", "31", 400), ("ada", "-1", 400)]
@@ -152,11 +156,11 @@ async fn a_token_is_what_its_user_chose() {
     assert_eq!(status(&app, &token).await, 200);
     app.set_clock("2026-12-20T12:00:00Z");
     assert_eq!(status(&app, &token).await, 401);
-    // What is refused nobody can have.
+    // A refused token cannot be activated by anyone.
     app.set_clock("2026-11-20T12:00:00Z");
     let (identifier, token) = asked(&app).await;
     let page = decide(&browser, &identifier, &[("account", "ada"), ("decision", "refuse")]).await;
-    assert!(page.html.contains("Nobody gets this token"), "{}", page.html);
+    assert!(page.html.contains("The token request was refused"), "{}", page.html);
     assert_eq!(approve(&browser, &eve, &identifier).await.status, StatusCode::NOT_FOUND);
     assert_eq!(status(&app, &token).await, 401);
     app.stop().await;
@@ -173,41 +177,109 @@ async fn who_is_in_several_accounts_chooses_one() {
     let options = "<option value=\"ada\">ada</option><option value=\"bob\">bob</option>";
     assert!(page.html.contains(options), "{}", page.html);
     let page = approve(&browser, &bob, &identifier).await;
-    assert!(page.html.contains("for what ada may do in the account bob"), "{}", page.html);
+    assert!(page.html.contains("with the access of ada to the account bob"), "{}", page.html);
     let viewer = "{ viewer { scopes user { name } account { slug } } }";
     let expected =
         json!({ "scopes": ["INGEST", "READ"], "user": { "name": "ada" }, "account": { "slug": "bob" } });
     assert_eq!(ada.with_token(token).query(viewer, json!({})).await["viewer"], expected);
-    // A session opens both, and tells so to what asks as the client does.
+    // A session has access to both accounts, also through the `coiled` client's routes.
     let me = browser.request(Method::GET, "/api/v2/user/account/bob/usage").send().await.unwrap();
     assert_eq!(me.status(), StatusCode::OK);
     app.stop().await;
 }
 
 #[tokio::test]
-async fn few_wait_of_one_address_and_not_too_many_in_all() {
+async fn few_wait_of_one_address_and_those_who_have_most_give_way() {
     let app = TestApp::start().await;
     for _ in 0..20 {
         asked(&app).await;
     }
-    let (status, body) = request(&app, "one more").await;
-    assert_eq!((status, body["code"].as_str()), (429, Some("RATE_LIMITED")), "{body}");
+    let (status_of_one_more, body) = request(&app, "one more").await;
+    assert_eq!((status_of_one_more, body["code"].as_str()), (429, Some("RATE_LIMITED")), "{body}");
     app.set_clock("2026-11-20T12:10:00Z");
     asked(&app).await;
-    // From everywhere else come as many as fit.
+    // Fifty addresses in networks of their own fill the limit, one after the other.
     let connection = app.database.connection().await;
     let one = entity::token_request::Entity::find().one(&connection).await.unwrap().unwrap();
-    for number in 1..1_000 {
-        let (identifier, address) =
-            (format!("request{number}"), format!("10.0.{}.{}", number / 250, number % 250));
-        let row = entity::token_request::Model { identifier, address, ..one.clone() };
+    for number in 0..999 {
+        let row = entity::token_request::Model {
+            identifier: format!("request{number}"),
+            address: format!("127.{}.0.1", 1 + number / 20),
+            created_at: (one.created_at.0 + TimeDelta::milliseconds(number)).into(),
+            ..one.clone()
+        };
         row.into_active_model().reset_all().insert(&connection).await.unwrap();
     }
-    assert_eq!(request(&app, "one more").await.0, 429);
-    app.set_clock("2026-11-20T12:20:00Z");
+    let pending = async || {
+        let rows = entity::token_request::Entity::find().all(&connection).await.unwrap();
+        rows.into_iter().map(|row| row.identifier).collect::<BTreeSet<_>>()
+    };
+    let ask_from = async |address: String| {
+        let client = Browser::at(&app.url(""), address.parse().unwrap());
+        let asked = client.request(Method::POST, "/api/v1/api-tokens-no-user/");
+        let asked = asked.header(header::CONTENT_TYPE, "application/x-www-form-urlencoded");
+        asked.body("label=x").send().await.unwrap().status().as_u16()
+    };
+    let before = pending().await;
+    let (identifier, token) = asked(&app).await;
+    let after = pending().await;
+    assert_eq!(before.difference(&after).collect::<Vec<_>>(), ["request0"], "the oldest of the first");
+    assert_eq!(after.difference(&before).collect::<Vec<_>>(), [&identifier]);
+    // Others get in as well, one for each, and those who fill it do not.
+    for network in 101..121 {
+        assert_eq!(ask_from(format!("127.{network}.0.1")).await, 201, "{network}");
+        assert_eq!(ask_from("127.40.0.1".to_owned()).await, 429, "{network}");
+    }
+    let now = pending().await;
+    let dropped: BTreeSet<_> = (1..21).map(|address| format!("request{}", 20 * address)).collect();
+    assert_eq!(after.difference(&now).cloned().collect::<BTreeSet<_>>(), dropped);
+    assert_eq!(now.len(), 1_000);
+    // None of these has cost the program its request.
+    let ada = app.account("ada").await;
+    let browser = app.browser(&ada).await;
+    assert_eq!(approve(&browser, &ada, &identifier).await.status, StatusCode::OK);
+    assert_eq!(status(&app, &token).await, 200);
+    app.set_clock("2026-11-20T12:20:01Z");
     asked(&app).await;
-    let rows = entity::token_request::Entity::find().all(&connection).await.unwrap();
-    assert_eq!(rows.len(), 1);
+    assert_eq!(pending().await.len(), 1);
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn programs_behind_a_proxy_that_is_not_named_are_told_apart() {
+    let app = TestApp::start().await;
+    let browser = app.browser(&app.account("ada").await).await;
+    let ask = async |told: &str| {
+        let request = app.anonymous(Method::POST, "/api/v1/api-tokens-no-user/");
+        let request = request.header(header::CONTENT_TYPE, "application/x-www-form-urlencoded");
+        let answer = request.header("X-Forwarded-For", told).body("label=laptop").send().await.unwrap();
+        let (status, body) = (answer.status().as_u16(), answer.json::<Value>().await.unwrap());
+        (status, body["identifier"].as_str().unwrap_or_default().to_owned())
+    };
+    // A client's own entry precedes the one that the proxy adds.
+    for number in 0..20 {
+        assert_eq!(ask(&format!("198.51.100.{number}, 203.0.113.9")).await.0, 201);
+    }
+    assert_eq!(ask("203.0.113.9").await.0, 429);
+    let (status, identifier) = ask("203.0.113.10").await;
+    assert_eq!(status, 201);
+    let page = browser.open(&page_of(&identifier)).await;
+    assert!(page.html.contains("UTC from 203.0.113.10 (reported by 127.0.0.1)<"), "{}", page.html);
+    asked(&app).await;
+    // A client that is no proxy can claim any address, and shares the limit of its actual address.
+    for number in 21..400 {
+        assert_eq!(ask(&format!("10.1.{}.{}", number / 250, number % 250)).await.0, 201, "{number}");
+    }
+    // The client with most requests makes room for another one of the proxy, and not for itself.
+    assert_eq!(ask("203.0.113.11").await.0, 201);
+    assert_eq!(ask("203.0.113.9").await.0, 429);
+    let rows = entity::token_request::Entity::find().all(&app.database.connection().await).await.unwrap();
+    let of = |client: &str| {
+        let address = format!("{client} (reported by 127.0.0.1)");
+        rows.iter().filter(|row| row.address == address).count()
+    };
+    assert_eq!((of("203.0.113.9"), of("203.0.113.10"), of("203.0.113.11"), rows.len()), (19, 1, 1, 401));
+    asked(&app).await;
     app.stop().await;
 }
 
@@ -222,10 +294,75 @@ async fn what_is_no_such_request_is_refused() {
     assert_eq!(status, 413);
     let json = app.anonymous(Method::POST, "/api/v1/api-tokens-no-user/").json(&json!({ "label": "x" }));
     assert_eq!(json.send().await.unwrap().status(), StatusCode::UNSUPPORTED_MEDIA_TYPE);
-    // Hashes alone are kept, as of every token.
+    // Only hashes are stored, as for every token.
     let (_, body) = request(&app, "x").await;
     let secret = body["token"].as_str().unwrap().split_once('-').unwrap().1.to_owned();
     let rows = entity::token_request::Entity::find().all(&app.database.connection().await).await.unwrap();
     assert!(rows.iter().all(|row| row.secret_hash.len() == 32 && !format!("{row:?}").contains(&secret)));
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn a_token_is_good_for_no_more_than_was_asked_for_and_chosen() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    let browser = app.browser(&ada).await;
+    let asked = async |scope: Option<&str>| {
+        let mut form = form_urlencoded::Serializer::new(String::new());
+        form.append_pair("label", "x");
+        if let Some(scope) = scope {
+            form.append_pair("scope", scope);
+        }
+        let answer = app
+            .anonymous(Method::POST, "/api/v1/api-tokens-no-user/")
+            .header(header::CONTENT_TYPE, "application/x-www-form-urlencoded")
+            .body(form.finish())
+            .send()
+            .await
+            .unwrap();
+        (answer.status().as_u16(), answer.json::<Value>().await.unwrap())
+    };
+    let values = |html: &str| -> Vec<String> {
+        let (_, rest) = html.split_once("<select name=\"scopes\">").unwrap();
+        let (options, _) = rest.split_once("</select>").unwrap();
+        options.split("value=\"").skip(1).map(|rest| rest.split('"').next().unwrap().to_owned()).collect()
+    };
+    let every = ["ingest read admin", "ingest read", "read", "ingest"];
+    for (asked_for, offered, chosen, scopes) in [
+        (None, &every[..], None, json!(["ingest", "read", "admin"])),
+        (None, &every, Some("ingest read"), json!(["ingest", "read"])),
+        (Some(""), &every, Some("read"), json!(["read"])),
+        (Some("ingest"), &["ingest"], None, json!(["ingest"])),
+        (Some("read ingest"), &["ingest read", "read", "ingest"], Some("ingest"), json!(["ingest"])),
+        // No token gets more scopes than requested, whatever the form contains.
+        (Some("ingest"), &["ingest"], Some("ingest read admin"), json!(["ingest"])),
+        (Some("ingest admin"), &["ingest admin", "ingest"], None, json!(["ingest", "admin"])),
+    ] {
+        let (status, body) = asked(asked_for).await;
+        assert_eq!(status, 201, "{body}");
+        let identifier = body["identifier"].as_str().unwrap();
+        let page = browser.open(&page_of(identifier)).await;
+        assert_eq!(values(&page.html), offered, "{asked_for:?}");
+        let mut fields = vec![("account", "ada"), ("days", ""), ("decision", "approve")];
+        fields.extend(chosen.map(|chosen| ("scopes", chosen)));
+        assert_eq!(decide(&browser, identifier, &fields).await.status, StatusCode::OK);
+        let row = entity::api_token::Entity::find()
+            .filter(entity::api_token::Column::Identifier.eq(identifier))
+            .one(&app.database.connection().await)
+            .await
+            .unwrap()
+            .unwrap();
+        assert_eq!(json!(row.scopes), scopes, "{asked_for:?} {chosen:?}");
+    }
+    for wrong in ["all", "ingest,read", "READ"] {
+        let (status, body) = asked(Some(wrong)).await;
+        assert_eq!((status, &body["pointer"]), (400, &json!("/scope")), "{wrong}: {body}");
+    }
+    let (_, body) = asked(Some("ingest")).await;
+    let page = browser.open(&page_of(body["identifier"].as_str().unwrap())).await;
+    assert!(page.html.contains("requests a token that can only report clusters."), "{}", page.html);
+    let fields = [("account", "ada"), ("days", ""), ("scopes", "write"), ("decision", "approve")];
+    let page = decide(&browser, body["identifier"].as_str().unwrap(), &fields).await;
+    assert_eq!(page.status, StatusCode::BAD_REQUEST);
     app.stop().await;
 }

@@ -1,4 +1,4 @@
-//! Traces, as a collector gets them.
+//! Traces as a collector receives them.
 
 use std::{process::Stdio, time::Duration};
 
@@ -11,11 +11,11 @@ use opentelemetry_proto::tonic::{
 use prost::Message;
 use serde_json::json;
 
-/// The trace of W3C Trace Context's own example, and the span in it that asks.
+/// The trace of W3C Trace Context's own example, and the calling span in it.
 const TRACE: u128 = 0x4bf9_2f35_77b3_4da6_a3ce_929d_0e0e_4736;
 const ASKING: u128 = 0x00f0_67aa_0ba9_02b7;
 
-/// A server that has its traces collected, and its first token.
+/// Starts a server that exports traces, and returns its first token.
 async fn traced(endpoint: &str, more: &[(&str, &str)]) -> (tempfile::TempDir, Program, String) {
     let directory = tempfile::tempdir().unwrap();
     let url = format!("sqlite://{}?mode=rwc", directory.path().join("galvo.db").display());
@@ -27,7 +27,7 @@ async fn traced(endpoint: &str, more: &[(&str, &str)]) -> (tempfile::TempDir, Pr
     (directory, server, token)
 }
 
-/// Asks for the viewer's name as part of a trace.
+/// Queries the viewer's name as part of a trace.
 async fn ask(server: &Program, token: &str, flags: &str) {
     let request = server.client().post(server.url("/graphql")).bearer_auth(token);
     let request = request.header("traceparent", format!("00-{TRACE:032x}-{ASKING:016x}-{flags}"));
@@ -36,7 +36,7 @@ async fn ask(server: &Program, token: &str, flags: &str) {
     assert_eq!(answer["data"]["viewer"]["user"]["name"], "admin");
 }
 
-/// What was said of the program, and its spans.
+/// The resource attributes of the program, and its spans.
 fn told(requests: Vec<Received>) -> (Vec<KeyValue>, Vec<Span>) {
     let (mut resource, mut spans) = (Vec::new(), Vec::new());
     for request in requests {
@@ -63,13 +63,13 @@ fn number(bytes: &[u8]) -> u128 {
     bytes.iter().fold(0, |number, byte| number << 8 | u128::from(*byte))
 }
 
-/// A request that is part of a trace is a span of it, and what it reads are spans below.
+/// A request that is part of a trace is a span in it, with its database reads as child spans.
 #[tokio::test]
 async fn a_request_is_a_span_of_the_trace_it_belongs_to() {
     let collector = WebhookReceiver::start().await;
     let (_directory, server, token) = traced(&collector.origin(), &[]).await;
     ask(&server, &token, "01").await;
-    // What was not sent yet is sent before the program ends.
+    // Unsent spans are exported before the program ends.
     assert_eq!(server.terminate().await, Some(0));
 
     let (resource, spans) = told(collector.received());
@@ -83,7 +83,7 @@ async fn a_request_is_a_span_of_the_trace_it_belongs_to() {
     assert_eq!(text(&request.attributes, "http.route").as_deref(), Some("/graphql"));
     assert_eq!(text(&request.attributes, "http.response.status_code").as_deref(), Some("200"));
     assert!(request.start_time_unix_nano < request.end_time_unix_nano);
-    // Every other span of the trace lies below it, and the store is among them.
+    // Every other span of the trace is below it, and store spans are among them.
     let parent = |span: &Span| of_trace.iter().find(|other| other.span_id == span.parent_span_id).copied();
     for span in &of_trace {
         let mut span = *span;
@@ -96,7 +96,7 @@ async fn a_request_is_a_span_of_the_trace_it_belongs_to() {
     assert!(of_store.count() >= 1, "{of_trace:?}");
 }
 
-/// The usual variables say how the program is called, which traces are kept, and what the collector asks for.
+/// The standard variables set the service name, the sampling, and the collector's headers.
 #[tokio::test]
 async fn the_usual_variables_are_read() {
     let collector = WebhookReceiver::start().await;
@@ -114,13 +114,13 @@ async fn the_usual_variables_are_read() {
     assert!(received.iter().all(|request| request.header("x-laboratory") == "7"));
     let (resource, spans) = told(received);
     assert_eq!(text(&resource, "service.name").as_deref(), Some("galvo-of-the-laboratory"));
-    // Of the two requests the one was kept whose trace is.
+    // Of the two requests, only the one with a sampled trace was kept.
     let requests = spans.iter().filter(|span| span.name == "POST /graphql");
     assert_eq!(requests.count(), 1);
     assert!(spans.iter().all(|span| number(&span.trace_id) == TRACE), "{spans:?}");
 }
 
-/// A collector that is away, or does not answer, is no reason to answer nobody, nor to end late.
+/// A collector that is unavailable or unresponsive delays neither responses nor the shutdown.
 #[tokio::test]
 async fn a_collector_that_is_away_hinders_nothing() {
     let silent = WebhookReceiver::start().await;

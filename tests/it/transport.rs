@@ -1,8 +1,8 @@
-//! Connections by hand: clients that are slow, that are many, and that are there when the server stops.
+//! Raw connections: slow clients, many clients, and clients connected during a shutdown.
 
 use std::time::Duration;
 
-use galvo::config::Patience;
+use galvo::config::Timeouts;
 use harness::{Member, ReportBuilder, TestApp};
 use serde_json::{Value, json};
 use tokio::{
@@ -12,14 +12,14 @@ use tokio::{
 
 const HEALTH: &str = "GET /healthz HTTP/1.1\r\nHost: galvo\r\n\r\n";
 
-/// What a client has no patience for in these tests.
+/// The short timeout in these tests.
 const SHORT: Duration = Duration::from_millis(100);
 
 async fn connect(app: &TestApp) -> TcpStream {
     TcpStream::connect(app.url("").strip_prefix("http://").unwrap()).await.unwrap()
 }
 
-/// The head of a request with a body, for which the client says it will wait.
+/// The head of a request with a body, for which the client expects a 100 response.
 fn head(member: &Member, path: &str, length: usize) -> String {
     format!(
         "POST {path} HTTP/1.1\r\nHost: galvo\r\nAuthorization: Bearer {}\r\nContent-Type: application/json\r\n\
@@ -28,7 +28,7 @@ fn head(member: &Member, path: &str, length: usize) -> String {
     )
 }
 
-/// Reads up to the end of a head that is answered, and returns it.
+/// Reads the head of a response, and returns it.
 async fn read_head(stream: &mut TcpStream) -> String {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
@@ -37,7 +37,7 @@ async fn read_head(stream: &mut TcpStream) -> String {
     String::from_utf8(head).unwrap()
 }
 
-/// Reads an answer, and leaves the connection open.
+/// Reads a response, and leaves the connection open.
 async fn read_answer(stream: &mut TcpStream) -> (u16, Value) {
     let head = read_head(stream).await.to_ascii_lowercase();
     let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")).unwrap();
@@ -46,7 +46,7 @@ async fn read_answer(stream: &mut TcpStream) -> (u16, Value) {
     (head[9..12].parse().unwrap(), serde_json::from_slice(&body).unwrap_or_default())
 }
 
-/// Everything up to the end of a connection, however it ends.
+/// Reads to the end of a connection, however it ends.
 async fn read_to_end(stream: &mut TcpStream) -> Vec<u8> {
     let mut bytes = Vec::new();
     let _ = stream.read_to_end(&mut bytes).await;
@@ -55,7 +55,7 @@ async fn read_to_end(stream: &mut TcpStream) -> Vec<u8> {
 
 #[tokio::test]
 async fn heads_that_do_not_come_end_the_connection() {
-    let app = TestApp::start_with(|settings| settings.patience.head = SHORT).await;
+    let app = TestApp::start_with(|settings| settings.timeouts.head = SHORT).await;
     let mut silent = connect(&app).await;
     assert_eq!(read_to_end(&mut silent).await, b"");
 
@@ -63,7 +63,7 @@ async fn heads_that_do_not_come_end_the_connection() {
     half.write_all(b"GET /healthz HTTP/1.1\r\nHost: ga").await.unwrap();
     assert_eq!(read_to_end(&mut half).await, b"");
 
-    // However long it goes on, one byte at a time.
+    // Even if bytes keep arriving one at a time.
     let (mut read, mut write) = connect(&app).await.into_split();
     let drip = tokio::spawn(async move {
         while write.write_all(b"X").await.is_ok() {
@@ -75,7 +75,7 @@ async fn heads_that_do_not_come_end_the_connection() {
     assert_eq!(bytes, b"");
     drip.abort();
 
-    // The same for a head that is not the first.
+    // The same for a second request on a connection.
     let mut second = connect(&app).await;
     second.write_all(HEALTH.as_bytes()).await.unwrap();
     assert_eq!(read_answer(&mut second).await.0, 200);
@@ -86,7 +86,7 @@ async fn heads_that_do_not_come_end_the_connection() {
 
 #[tokio::test]
 async fn bodies_that_do_not_come_are_answered_by_408() {
-    let app = TestApp::start_with(|settings| settings.patience.body = SHORT).await;
+    let app = TestApp::start_with(|settings| settings.timeouts.body = SHORT).await;
     let ada = app.account("ada").await;
     for path in ["/graphql", "/api/v1/reports", "/api/v2/analytics/ada/cluster/1/span/x"] {
         let (mut read, mut write) = connect(&app).await.into_split();
@@ -100,7 +100,7 @@ async fn bodies_that_do_not_come_are_answered_by_408() {
         let _ = read.read_to_end(&mut bytes).await;
         drip.abort();
         let answer = String::from_utf8(bytes).unwrap();
-        // Where there is no such thing nothing of the body is waited for.
+        // For an unknown route the body is not awaited.
         let expected =
             if path.ends_with("/x") { ("HTTP/1.1 404", "NOT_FOUND") } else { ("HTTP/1.1 408", "TIMEOUT") };
         assert!(answer.contains(expected.0) && answer.contains(expected.1), "{path}: {answer}");
@@ -162,8 +162,8 @@ async fn so_many_connections_are_served_and_more_wait() {
 
 #[tokio::test]
 async fn a_connection_stays_open_between_requests_for_a_while() {
-    let patience = |idle| Patience { head: SHORT, idle, ..Patience::default() };
-    let patient = TestApp::start_with(|settings| settings.patience = patience(Duration::from_secs(75))).await;
+    let patience = |idle| Timeouts { head: SHORT, idle, ..Timeouts::default() };
+    let patient = TestApp::start_with(|settings| settings.timeouts = patience(Duration::from_secs(75))).await;
     let ada = patient.account("ada").await;
     let mut stream = connect(&patient).await;
     for _ in 0..3 {
@@ -175,14 +175,14 @@ async fn a_connection_stays_open_between_requests_for_a_while() {
         // Longer than a head may take.
         tokio::time::sleep(SHORT * 2).await;
     }
-    // Several at once are answered one after the other.
+    // Pipelined requests are answered in order.
     stream.write_all(HEALTH.repeat(3).as_bytes()).await.unwrap();
     for _ in 0..3 {
         assert_eq!(read_answer(&mut stream).await.0, 200);
     }
     patient.stop().await;
 
-    let hurried = TestApp::start_with(|settings| settings.patience = patience(SHORT)).await;
+    let hurried = TestApp::start_with(|settings| settings.timeouts = patience(SHORT)).await;
     let mut stream = connect(&hurried).await;
     stream.write_all(HEALTH.as_bytes()).await.unwrap();
     assert_eq!(read_answer(&mut stream).await.0, 200);
@@ -193,7 +193,7 @@ async fn a_connection_stays_open_between_requests_for_a_while() {
 #[tokio::test]
 async fn answers_that_nobody_takes_end_the_connection() {
     let app = TestApp::start_with(|settings| {
-        settings.patience.answer = SHORT;
+        settings.timeouts.answer = SHORT;
         settings.max_connections = 1;
     });
     let app = app.await;
@@ -203,7 +203,7 @@ async fn answers_that_nobody_takes_end_the_connection() {
     let mut greedy = socket.connect(address).await.unwrap();
     let large = "GET /graphql/assets/react-dom.production.min.js HTTP/1.1\r\nHost: galvo\r\n\r\n";
     greedy.write_all(large.repeat(200).as_bytes()).await.unwrap();
-    // There is place for one, so this one is answered when the other has ended.
+    // There is one slot, so this one is answered after the other has ended.
     let mut next = connect(&app).await;
     next.write_all(HEALTH.as_bytes()).await.unwrap();
     assert_eq!(read_answer(&mut next).await.0, 200);
@@ -220,7 +220,7 @@ async fn heads_that_are_too_large_are_refused() {
         (format!("GET /healthz HTTP/1.1\r\nHost: galvo\r\n{}\r\n", "X: x\r\n".repeat(1_000)), "431"),
     ] {
         let (mut read, mut write) = connect(&app).await.into_split();
-        // It may be answered before all of it was taken.
+        // The response may arrive before the whole request was read.
         let sending = tokio::spawn(async move { write.write_all(head.as_bytes()).await.map(|()| write) });
         let mut answer = [0; 12];
         read.read_exact(&mut answer).await.unwrap();
@@ -240,11 +240,11 @@ async fn a_server_that_stops_answers_what_is_under_way() {
     let mut busy = connect(&app).await;
     let report = ReportBuilder::new("Scheduler-1", 1).build().to_string();
     busy.write_all(head(&ada, "/api/v1/reports", report.len()).as_bytes()).await.unwrap();
-    // It waits for the body now.
+    // It now waits for the body.
     assert_eq!(read_head(&mut busy).await, "HTTP/1.1 100 Continue\r\n\r\n");
     let address = app.url("").strip_prefix("http://").unwrap().to_owned();
     let stopping = tokio::spawn(app.stop());
-    // Connections that wait for nothing are closed, and there are no new ones.
+    // Idle connections are closed, and new ones are not accepted.
     assert_eq!(read_to_end(&mut idle).await, b"");
     while TcpStream::connect(&address).await.is_ok() {
         tokio::task::yield_now().await;

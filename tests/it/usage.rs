@@ -1,4 +1,5 @@
-//! What clusters used, summed by hand: hours of single clusters, and the days of an account made of them.
+//! The usage of clusters, compared with sums computed by hand: hours of single clusters, and the days of
+//! an account derived from them.
 
 use entity::{function_usage_day, usage_day};
 use harness::{Member, Program, ReportBuilder, TestApp, usage, uuid};
@@ -9,7 +10,7 @@ fn report(scheduler: &str, sequence: i64, hours: &[Value]) -> Value {
     ReportBuilder::new(scheduler, sequence).with("/usage", hours.to_vec()).build()
 }
 
-/// Two users and three clusters over the end of 2026-11-20: hour 23 is the last one of that day.
+/// Two users and three clusters around the end of 2026-11-20: hour 23 is the last one of that day.
 async fn two_users(app: &TestApp) -> (Member, Member) {
     let ada = app.account("team").await;
     let bob = app.member("bob", "team").await;
@@ -20,7 +21,7 @@ async fn two_users(app: &TestApp) -> (Member, Member) {
 }
 
 const SUMS: &str =
-    "clusterSeconds computeSeconds transferSeconds workerSeconds memoryGibSeconds idleSeconds spillSeconds
+    "threadSeconds computeSeconds transferSeconds workerSeconds memoryGibSeconds idleSeconds spillSeconds
     utilization tasks tasksErred retries errors bytes spilledBytes workers
     causes { cause seconds } costs { amount currency basis }";
 
@@ -33,7 +34,7 @@ async fn an_account_is_the_sum_of_its_clusters() {
 
     // 4 + 2 + 1 + 3 threads for an hour each, of which one each computed.
     let expected = json!({
-        "clusterSeconds": 36_000.0, "computeSeconds": 14_400.0, "transferSeconds": 6.0, "workerSeconds": 14_400.0,
+        "threadSeconds": 36_000.0, "computeSeconds": 14_400.0, "transferSeconds": 6.0, "workerSeconds": 14_400.0,
         "memoryGibSeconds": 28_800.0, "idleSeconds": 21_600.0, "spillSeconds": 0.0, "utilization": 0.4,
         "tasks": 400, "tasksErred": 4, "retries": 8, "errors": 4, "bytes": 4_000, "spilledBytes": 40, "workers": 4,
         "causes": [
@@ -48,10 +49,10 @@ async fn an_account_is_the_sum_of_its_clusters() {
     assert_eq!(bob.query(&query, json!({})).await["viewer"]["account"]["usage"], expected);
 
     let query = r#"query($by: [UsageDimension!]!) { viewer { account { usageTable(from: "2026-11-20", to: "2026-11-22", by: $by) {
-        day user { name } clusters usage { clusterSeconds } } } } }"#;
+        day user { name } clusters usage { threadSeconds } } } } }"#;
     let row = |day: Option<&str>, user: Option<&str>, clusters: Option<i64>, hours: f64| {
         let user = user.map(|name| json!({ "name": name }));
-        json!({ "day": day, "user": user, "clusters": clusters, "usage": { "clusterSeconds": 3_600.0 * hours } })
+        json!({ "day": day, "user": user, "clusters": clusters, "usage": { "threadSeconds": 3_600.0 * hours } })
     };
     for (by, expected) in [
         (
@@ -86,7 +87,7 @@ async fn an_account_is_the_sum_of_its_clusters() {
     app.stop().await;
 }
 
-/// One task that takes two hours on the only thread: Dask tells what it used when it ends.
+/// One task that takes two hours on the only thread: Dask reports its metrics when it ends.
 #[tokio::test]
 async fn what_a_long_task_used_is_no_idle_time_and_no_more_than_there_was() {
     let app = TestApp::start().await;
@@ -102,11 +103,11 @@ async fn what_a_long_task_used_is_no_idle_time_and_no_more_than_there_was() {
     let hours = [hour(20, 3_300, 0), hour(21, 3_600, 0), hour(22, 600, 7_200)];
     ada.reported(&report("Scheduler-1", 1, &hours)).await;
     let query = "{ viewer { account { clusters { nodes {
-        usage { clusterSeconds computeSeconds idleSeconds utilization causes { cause seconds } }
+        usage { threadSeconds computeSeconds idleSeconds utilization causes { cause seconds } }
         usageHours { usage { idleSeconds utilization } } } } } } }";
     let cluster = ada.query(query, json!({})).await["viewer"]["account"]["clusters"]["nodes"][0].take();
     let sum = &cluster["usage"];
-    assert_eq!((&sum["clusterSeconds"], &sum["computeSeconds"]), (&json!(7_500.0), &json!(7_200.0)));
+    assert_eq!((&sum["threadSeconds"], &sum["computeSeconds"]), (&json!(7_500.0), &json!(7_200.0)));
     assert_eq!((&sum["idleSeconds"], &sum["utilization"]), (&json!(300.0), &json!(0.96)));
     assert_eq!(sum["causes"][6], json!({ "cause": "IDLE", "seconds": 300.0 }));
     let of =
@@ -123,7 +124,7 @@ async fn a_table_of_usage_has_a_row_for_each_of_what_is_asked() {
     app.fold_usage().await;
     let query = r#"query($from: Date! = "2026-11-20", $to: Date! = "2026-11-22", $by: [UsageDimension!]!) {
         viewer { account { usageTable(from: $from, to: $to, by: $by) {
-            start end day user { name } clusters usage { clusterSeconds } function { prefix computeSeconds tasks } } } } }"#;
+            start end day user { name } clusters usage { threadSeconds } function { prefix computeSeconds tasks } } } } }"#;
     let table = async |variables: Value| {
         let mut answer = ada.query(query, variables).await;
         answer["viewer"]["account"]["usageTable"]
@@ -142,7 +143,7 @@ async fn a_table_of_usage_has_a_row_for_each_of_what_is_asked() {
             row["day"] = start[..10].into();
         }
         match what.as_f64() {
-            Some(hours) => row["usage"] = json!({ "clusterSeconds": 3_600.0 * hours }),
+            Some(hours) => row["usage"] = json!({ "threadSeconds": 3_600.0 * hours }),
             None => row["function"] = what,
         }
         row.to_string()
@@ -227,7 +228,7 @@ async fn a_table_of_usage_has_a_row_for_each_of_what_is_asked() {
     app.stop().await;
 }
 
-/// Two clusters of three with tags and an environment.
+/// Creates clusters, two of three with tags and an environment.
 async fn labelled(app: &TestApp) -> Member {
     let (ada, _) = two_users(app).await;
     let tag = "mutation($id: ID!, $tags: [TagInput!]!) { setClusterTags(cluster: $id, tags: $tags) { userErrors { message } } }";
@@ -242,7 +243,7 @@ async fn labelled(app: &TestApp) -> Member {
             nodes.as_array().unwrap().iter().find(|node| node["schedulerId"] == scheduler).unwrap()["id"]
                 .clone();
         ada.query(tag, json!({ "id": id, "tags": tags })).await;
-        // Another one beside it, of a worker.
+        // A second environment, of a worker.
         let environments = json!([
             { "id": uuid(1), "python": "3.12.1", "packages": { "dask": dask, "lz4": null } },
             { "id": uuid(2), "python": "3.13.0", "packages": { "dask": "0.0.0" } },
@@ -262,13 +263,13 @@ async fn a_table_of_usage_may_be_by_tag_and_version() {
     let ada = labelled(&app).await;
     let query = r#"query($to: Date! = "2026-11-22", $by: [UsageDimension!]!, $tagKey: String, $package: String! = "dask") {
         viewer { account { usageTable(from: "2026-11-20", to: $to, by: $by, tagKey: $tagKey, package: $package) {
-            day user { name } tag { key value } version clusters usage { clusterSeconds costs { amount } }
+            day user { name } tag { key value } version clusters usage { threadSeconds costs { amount } }
             function { prefix tasks } } } } }"#;
-    // A row: what it is of, its clusters, and thread-hours or the tasks of a function.
+    // A row: its dimensions, its clusters, and thread-hours or the tasks of a function.
     let table = async |variables: Value| -> Vec<String> {
         let before = app.statements();
         let mut answer = ada.query(query, variables.clone()).await;
-        // Who asks, the table, and the rates.
+        // The token, the table, and the rates.
         assert!(app.statements() - before <= 3, "{variables}");
         let rows = answer["viewer"]["account"]["usageTable"].take();
         let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
@@ -278,9 +279,9 @@ async fn a_table_of_usage_may_be_by_tag_and_version() {
                 (key, _) => text(key),
             };
             let day = text(&row["day"]);
-            let what = match row["usage"]["clusterSeconds"].as_f64() {
+            let what = match row["usage"]["threadSeconds"].as_f64() {
                 Some(seconds) => {
-                    // At 0.05 USD a thread-hour.
+                    // At 0.05 USD per thread-hour.
                     let amount = row["usage"]["costs"][0]["amount"].as_f64().unwrap();
                     assert!((amount - seconds / 3_600.0 * 0.05).abs() < 1e-9, "{row}");
                     format!("{}", seconds / 3_600.0)
@@ -298,7 +299,7 @@ async fn a_table_of_usage_may_be_by_tag_and_version() {
             json!({ "by": ["TAG"] }),
             vec![" - - - null: 3", " - nightly - null: 6", " - team=ops - null: 1", " - team=risk - null: 6"],
         ),
-        // With a key it is in one, so that rows add up to all.
+        // With a tag key it is in one row, so that rows add up to the total.
         (
             json!({ "by": ["TAG"], "tagKey": "team" }),
             vec![" - - - null: 3", " - team=ops - null: 1", " - team=risk - null: 6"],
@@ -381,20 +382,23 @@ async fn a_table_of_too_many_rows_is_refused() {
     app.fold_usage().await;
     let database = app.database.connection().await;
     // 10,001 days, of which a table may have 10,000.
-    let copies = "INSERT INTO usage_days SELECT account_id, n, user_id, clusters, thread_us, worker_us, memory_gib_us, compute_us,
+    let copies = format!(
+        "INSERT INTO usage_days SELECT account_id, n, user_id, clusters, thread_us, worker_us, memory_gib_us, compute_us,
         transfer_us, cpu_us, noncpu_us, serialize_us, spill_us, overhead_us, failed_us, idle_us, tasks, tasks_erred,
-        retries, errors, bytes, spilled_bytes, workers FROM usage_days, (WITH RECURSIVE days(n) AS
-        (SELECT 0 UNION ALL SELECT n + 1 FROM days WHERE n < 10000) SELECT n FROM days) AS more";
-    database.execute_unprepared(copies).await.unwrap();
+        retries, errors, bytes, spilled_bytes, workers, unobserved_us, is_cut FROM usage_days, {}",
+        harness::numbers(database.get_database_backend(), 0, 10_000)
+    );
+    database.execute_unprepared(&copies).await.unwrap();
     let query = r#"query($from: Date!, $by: [UsageDimension!]!) { viewer { account {
-        usageTable(from: $from, to: "2026-01-01", by: $by) { user { name } usage { clusterSeconds } } } } }"#;
+        usageTable(from: $from, to: "2026-01-01", by: $by) { user { name } usage { threadSeconds } } } } }"#;
     let answer = ada.ask(query, json!({ "from": "1970-01-01", "by": ["USER", "DAY"] })).await;
-    let message = "argument 'to': there are more than 10000 rows, or 100000 days in them: ask for less time";
+    let message =
+        "argument 'to': there are more than 10000 rows, or 100000 days in them: request a shorter period";
     assert_eq!(answer["errors"][0]["message"], message);
     let answer = ada.query(query, json!({ "from": "1970-01-02", "by": ["USER", "DAY"] })).await;
     assert_eq!(answer["viewer"]["account"]["usageTable"].as_array().unwrap().len(), 10_000);
     let answer = ada.query(query, json!({ "from": "1970-01-01", "by": ["USER"] })).await;
-    let expected = json!([{ "user": { "name": "ada" }, "usage": { "clusterSeconds": 10_001.0 * 14_400.0 } }]);
+    let expected = json!([{ "user": { "name": "ada" }, "usage": { "threadSeconds": 10_001.0 * 14_400.0 } }]);
     assert_eq!(answer["viewer"]["account"]["usageTable"], expected);
     app.stop().await;
 }
@@ -403,16 +407,17 @@ async fn a_table_of_too_many_rows_is_refused() {
 async fn statistics_count_clusters_and_users() {
     let app = TestApp::start().await;
     let (ada, _) = two_users(&app).await;
-    // One more that only was there, from 11:00 of the 20th to 11:00 of the 22nd.
+    // Another, idle one, from 11:00 of the 20th to 11:00 of the 22nd.
     let closed_at = 1_795_172_400.0 + 2.0 * 86_400.0;
     let closed = ReportBuilder::new("Scheduler-4", 1).with("/final", true).with("/sent_at", closed_at);
+    app.set_clock("2026-11-22T11:00:00Z");
     ada.reported(&closed.with("/cluster/closed_at", closed_at).build()).await;
     app.fold_usage().await;
     let query = "query($from: Date, $to: Date) { viewer { account { statistics(from: $from, to: $to) {
-        clusters users usage { clusterSeconds utilization idleSeconds costs { amount } } } } } }";
+        clusters users usage { threadSeconds utilization idleSeconds costs { amount } } } } } }";
     let of = |clusters: i64, users: i64, hours: f64, utilization: Option<f64>, idle: Option<f64>| {
         let costs: Vec<_> = (hours > 0.0).then(|| json!({ "amount": hours * 0.05 })).into_iter().collect();
-        json!({ "clusters": clusters, "users": users, "usage": { "clusterSeconds": 3_600.0 * hours,
+        json!({ "clusters": clusters, "users": users, "usage": { "threadSeconds": 3_600.0 * hours,
             "utilization": utilization, "idleSeconds": idle.map(|hours| 3_600.0 * hours), "costs": costs } })
     };
     for (variables, expected) in [
@@ -433,8 +438,8 @@ async fn statistics_count_clusters_and_users() {
 async fn a_cluster_knows_its_usage_at_once() {
     let app = TestApp::start().await;
     let (ada, _) = two_users(&app).await;
-    let query = r#"{ viewer { account { clusters(first: 10) { nodes { schedulerId usage { clusterSeconds tasks costs { amount basis } }
-        usageHours(from: "2026-11-20T23:00:00Z", to: "2026-11-21T00:00:00Z") { start usage { clusterSeconds } } } } } } }"#;
+    let query = r#"{ viewer { account { clusters(first: 10) { nodes { schedulerId usage { threadSeconds tasks costs { amount basis } }
+        usageHours(from: "2026-11-20T23:00:00Z", to: "2026-11-21T00:00:00Z") { start usage { threadSeconds } } } } } } }"#;
     let before = app.statements();
     let answer = ada.query(query, json!({})).await;
     // The token, the page, the rates, and the usage and the hours of all clusters.
@@ -443,11 +448,11 @@ async fn a_cluster_knows_its_usage_at_once() {
     found.sort_by_key(|cluster| cluster["schedulerId"].to_string());
     let expected = |scheduler: &str, hours: f64, tasks: i64, amount: f64, in_hour: Option<f64>| {
         let hour = in_hour.map(|threads| {
-            json!({ "start": "2026-11-20T23:00:00+00:00", "usage": { "clusterSeconds": 3_600.0 * threads } })
+            json!({ "start": "2026-11-20T23:00:00+00:00", "usage": { "threadSeconds": 3_600.0 * threads } })
         });
         json!({
             "schedulerId": scheduler,
-            "usage": { "clusterSeconds": 3_600.0 * hours, "tasks": tasks,
+            "usage": { "threadSeconds": 3_600.0 * hours, "tasks": tasks,
                        "costs": [{ "amount": amount, "basis": "ESTIMATED" }] },
             "usageHours": hour.into_iter().collect::<Vec<_>>(),
         })
@@ -480,27 +485,65 @@ async fn what_dask_does_not_tell_is_null_and_unaccounted() {
 }
 
 #[tokio::test]
+async fn what_nobody_observed_is_neither_busy_nor_idle() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    // Four threads, of which one computed, existed for an hour, and were observed for the second half of
+    // it. The reporter claims more idle time than possible.
+    let mut hour = usage(23, 4);
+    hour["observed_seconds"] = json!(7_200.0);
+    ada.reported(&report("Scheduler-1", 1, &[hour])).await;
+    app.fold_usage().await;
+    let query =
+        "{ viewer { account { usage { threadSeconds unobservedSeconds computeSeconds idleSeconds utilization
+        causes { cause seconds } costs { amount causes { cause amount } } } } } }";
+    let used = ada.query(query, json!({})).await["viewer"]["account"]["usage"].take();
+    let parts = [
+        ("UNOBSERVED", 7_200.0),
+        ("CPU", 3_000.0),
+        ("WAITING", 600.0),
+        ("SERIALIZATION", 0.0),
+        ("SPILL", 0.0),
+        ("OVERHEAD", 0.0),
+        ("FAILED", 0.0),
+        ("IDLE", 3_600.0),
+        ("UNACCOUNTED", 0.0),
+    ];
+    let causes: Vec<Value> =
+        parts.iter().map(|(cause, seconds)| json!({ "cause": cause, "seconds": seconds })).collect();
+    assert_eq!(used["causes"], json!(causes));
+    let fields = ["threadSeconds", "unobservedSeconds", "computeSeconds", "idleSeconds", "utilization"];
+    assert_eq!(json!(fields.map(|field| &used[field])), json!([14_400.0, 7_200.0, 3_600.0, 3_600.0, 0.5]));
+    // Half of the cost belongs to unobserved time.
+    assert_eq!(used["costs"][0]["amount"], 0.2);
+    let apart = used["costs"][0]["causes"].as_array().unwrap();
+    let apart = apart.iter().find(|part| part["cause"] == "UNOBSERVED").unwrap();
+    assert_eq!(apart["amount"], 0.1);
+    app.stop().await;
+}
+
+#[tokio::test]
 async fn repeats_and_late_reports_do_not_count_twice() {
     let app = TestApp::start().await;
     let ada = app.account("ada").await;
     let used = async || {
         app.fold_usage().await;
-        let query = "{ viewer { account { usage { clusterSeconds tasks } } } }";
+        let query = "{ viewer { account { usage { threadSeconds tasks } } } }";
         ada.query(query, json!({})).await["viewer"]["account"]["usage"].take()
     };
     let (first, second) =
         (report("Scheduler-1", 1, &[usage(23, 2)]), report("Scheduler-1", 2, &[usage(23, 4)]));
     ada.reported(&second).await;
-    assert_eq!(used().await, json!({ "clusterSeconds": 14_400.0, "tasks": 100 }));
+    assert_eq!(used().await, json!({ "threadSeconds": 14_400.0, "tasks": 100 }));
     ada.reported(&first).await;
     ada.reported(&second).await;
-    assert_eq!(used().await, json!({ "clusterSeconds": 14_400.0, "tasks": 100 }));
+    assert_eq!(used().await, json!({ "threadSeconds": 14_400.0, "tasks": 100 }));
     ada.reported(&report("Scheduler-1", 3, &[usage(23, 5), usage(-24, 1)])).await;
-    assert_eq!(used().await, json!({ "clusterSeconds": 21_600.0, "tasks": 200 }), "also of a day long gone");
+    assert_eq!(used().await, json!({ "threadSeconds": 21_600.0, "tasks": 200 }), "also of a day long gone");
     app.stop().await;
 }
 
-/// The sums as they are stored.
+/// The sums as stored.
 async fn stored(database: &DatabaseConnection) -> (Vec<usage_day::Model>, Vec<function_usage_day::Model>) {
     let days = usage_day::Entity::find().order_by_asc(usage_day::Column::Day);
     let days = days.order_by_asc(usage_day::Column::UserId).all(database).await.unwrap();
@@ -534,7 +577,7 @@ async fn sums_can_be_made_again_from_the_hours() {
         "DELETE FROM function_usage_days",
         "INSERT INTO usage_days SELECT account_id, day - 7, user_id, clusters, thread_us, worker_us, memory_gib_us, compute_us,
              transfer_us, cpu_us, noncpu_us, serialize_us, spill_us, overhead_us, failed_us, idle_us, tasks, tasks_erred,
-             retries, errors, bytes, spilled_bytes, workers FROM usage_days WHERE day = 20777",
+             retries, errors, bytes, spilled_bytes, workers, unobserved_us, is_cut FROM usage_days WHERE day = 20777",
     ] {
         database.execute_unprepared(damage).await.unwrap();
         assert_ne!(stored(&database).await, before, "{damage}");
@@ -578,9 +621,9 @@ async fn several_may_fold_while_reports_come_in() {
         assert_eq!((first.failed, second.failed), (0, 0));
     }
     app.fold_usage().await;
-    let query = "{ viewer { account { usage { clusterSeconds } } } }";
+    let query = "{ viewer { account { usage { threadSeconds } } } }";
     let used = ada.query(query, json!({})).await["viewer"]["account"]["usage"].take();
-    assert_eq!(used, json!({ "clusterSeconds": 2.0 * 19.0 * 3_600.0 }));
+    assert_eq!(used, json!({ "threadSeconds": 2.0 * 19.0 * 3_600.0 }));
     app.stop().await;
 }
 
@@ -602,15 +645,15 @@ async fn absurd_numbers_of_one_account_keep_no_other_from_its_sums() {
     }
     ada.reported(&report("Scheduler-1", 1, &[usage(23, 4)])).await;
     let folded = app.fold_usage().await;
-    assert_eq!((folded.days, folded.failed), (1, 1));
-    let query = "{ viewer { account { usage { clusterSeconds causes { seconds } } } } }";
-    assert_eq!(ada.query(query, json!({})).await["viewer"]["account"]["usage"]["clusterSeconds"], 14_400.0);
-    // What is summed up when it is asked for does not wrap round.
-    let query = "{ viewer { account { clusters(first: 1) { nodes { usage { bytes clusterSeconds causes { cause } } } } } } }";
+    assert_eq!((folded.days, folded.failed), (2, 0));
+    let query = "{ viewer { account { usage { threadSeconds causes { seconds } } } } }";
+    assert_eq!(ada.query(query, json!({})).await["viewer"]["account"]["usage"]["threadSeconds"], 14_400.0);
+    // Sums computed at query time do not overflow.
+    let query = "{ viewer { account { clusters(first: 1) { nodes { usage { bytes threadSeconds causes { cause } } } } } } }";
     let usage =
         eve.query(query, json!({})).await["viewer"]["account"]["clusters"]["nodes"][0]["usage"].take();
     assert_eq!(
-        (&usage["bytes"], &usage["clusterSeconds"]),
+        (&usage["bytes"], &usage["threadSeconds"]),
         (&json!(216_172_782_113_783_784_i64), &json!(86_400.0))
     );
     app.stop().await;

@@ -1,11 +1,11 @@
-//! What one query may cost the server, and what is answered when a part of it cannot be read.
+//! The bounded work of one query, and responses if a part cannot be read.
 
 use entity::{log_line as line, profile as window};
 use harness::{Member, ReportBuilder, TestApp, log_line, profile, span, task_group, uuid};
 use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, QueryOrder, sea_query::Expr};
 use serde_json::{Value, json};
 
-/// `field` of a cluster so many times in one query.
+/// Queries `field` of a cluster several times in one query.
 async fn many(member: &Member, number: i64, field: &str, times: usize) -> Value {
     let fields = (0..times).map(|n| format!("f{n}: {field}")).collect::<Vec<_>>().join(" ");
     let query = format!("query($id: ID!) {{ cluster(id: $id) {{ number {fields} }} }}");
@@ -61,7 +61,7 @@ async fn one_query_sums_over_so_many_spans() {
     assert_eq!(answer["data"]["cluster"]["f99"]["total"], 1_000.0);
     assert_refused(&many(&ada, number, metrics, 101).await, "fine metrics");
 
-    // A document may have 200 aliases, so a fragment says it 50 times, and is used ten times.
+    // A document may have 200 aliases, so a fragment has 50, and is used ten times.
     let often = async |more: &str| {
         let fields = (0..50).map(|n| format!("d{n}: done")).collect::<Vec<_>>().join(" ");
         let lists = (0..10).map(|n| format!("f{n}: spans(roots: true) {{ nodes {{ ...D }} }}"));
@@ -96,7 +96,7 @@ async fn trees_of_spans_end_where_paths_do() {
     let answer = many(&ada, number, query, 1).await;
     let statements = app.statements() - before;
     let nodes = answer["data"]["cluster"]["f0"]["nodes"].as_array().unwrap();
-    // The same for each, whichever others are asked for with it.
+    // Each result is independent of the others in the query.
     assert!(nodes.iter().all(|node| node["totals"]["tasks"] == 64), "{answer}");
     assert!(statements < 80, "{statements}");
     app.stop().await;

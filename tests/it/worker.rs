@@ -1,4 +1,4 @@
-//! Workers, clients and the size of a cluster: who took part, and how it ended.
+//! Workers, clients and the size of a cluster: participants, and how they ended.
 
 use harness::{Member, ReportBuilder, STARTED_AT, TestApp, error, event, log_line, uuid, worker};
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ async fn workers(member: &Member, variables: Value) -> Value {
     member.query(WORKERS, variables).await["cluster"]["workers"].take()
 }
 
-/// A worker, changed.
+/// A worker with changed fields.
 fn with(mut worker: Value, changes: &Value) -> Value {
     worker.as_object_mut().unwrap().append(&mut changes.as_object().unwrap().clone());
     worker
@@ -45,7 +45,7 @@ async fn workers_are_listed_with_how_they_ended() {
         json!([
             { "daskId": uuid(3), "name": "worker-3", "address": "tcp://10.0.0.1:40003", "host": "10.0.0.1",
               "threads": 4, "memoryLimit": 4_000_000_000_i64, "startedAt": "2026-11-20T11:00:01+00:00", "endedAt": null,
-              // What it refers to was never reported.
+              // The environment it refers to was never reported.
               "environment": null, "cluster": cluster, "end": null },
             { "daskId": uuid(2), "name": "worker-2", "address": "tcp://10.0.0.1:40002", "host": "10.0.0.1",
               "threads": 4, "memoryLimit": 4_000_000_000_i64, "startedAt": "2026-11-20T11:00:02+00:00",
@@ -106,7 +106,7 @@ async fn what_failed_was_logged_or_published_leads_to_the_worker() {
     );
     let before = app.statements();
     let found = ada.query(&query, json!({ "id": id })).await["cluster"].take();
-    // The token, the cluster, its lists, and the workers of each of them at the most.
+    // The token, the cluster, its lists, and at most the workers of each of them.
     let statements = app.statements() - before;
     assert!((2 + 3 + 1..=2 + 3 + 3).contains(&statements), "{statements}");
     let killed = json!({ "name": "worker-2", "end": { "kind": "MEMORY", "lostResults": 7 } });
@@ -159,7 +159,7 @@ async fn clients_and_changes_of_size_are_paged_by_time() {
     let changes = |threads: i64| {
         let change = |n: i32, threads: i64| json!({ "at": STARTED_AT + f64::from(n), "threads": threads });
         let mut changes: Vec<Value> = (0..5).map(|n| change(n, threads + i64::from(n))).collect();
-        // Three workers leave within a millisecond: what is left then counts.
+        // Three workers leave within a millisecond: the last number is stored.
         changes.splice(4..4, [change(4, 7), change(4, 5)]);
         changes[5]["at"] = json!(STARTED_AT + 4.000_001);
         changes[6]["at"] = json!(STARTED_AT + 4.000_002);
@@ -172,7 +172,7 @@ async fn clients_and_changes_of_size_are_paged_by_time() {
             .build()
     };
     ada.reported(&report(1, 10)).await;
-    // Facts do not change: the first one stays.
+    // History entries are immutable: the first version remains.
     let id = ada.reported(&report(2, 90)).await.to_string();
     let query = "query($id: ID!, $a: String, $b: String) { cluster(id: $id) {
         clients(first: 2, after: $a) { totalCount nodes { daskId } pageInfo { hasNextPage endCursor } }
@@ -219,7 +219,7 @@ async fn lists_of_many_clusters_cost_one_statement_each() {
         assert_eq!(cluster["clients"]["nodes"], json!([{ "daskId": "Client-1" }]));
         assert_eq!(cluster["threadHistory"]["nodes"], json!([{ "threads": 12 }]));
     }
-    // The token, the clusters, the cluster each worker refers to; each list and its count.
+    // The token, the clusters, the cluster of each worker; each list and its count.
     assert_eq!(app.statements() - before, 3 + 2 * 3);
     app.stop().await;
 }

@@ -1,5 +1,5 @@
-// Clients as their authors publish them. Each begins a subscription and begins it again by itself when its connection
-// breaks; what it is given says from where, because variables are read whenever they are sent.
+// Unmodified subscription clients. Each subscribes again by itself when its connection breaks; the
+// request contains the current cursor, because variables are read whenever they are sent.
 import { cacheExchange, createClient as createUrql, fetchExchange, subscriptionExchange } from "@urql/core";
 import { createClient as createSse } from "graphql-sse";
 import { createClient as createWs } from "graphql-ws";
@@ -18,7 +18,7 @@ const overSocket = (url, token) =>
     shouldRetry: () => true,
   });
 
-/** Says from where a subscription goes on each time it is sent. */
+/** Adds the cursor to a subscription each time it is sent. */
 const resuming = (request, cursor) => ({
   ...request,
   variables: {
@@ -29,7 +29,7 @@ const resuming = (request, cursor) => ({
   },
 });
 
-/** By name: what begins a subscription with a sink, and returns what ends it. */
+/** By name: a function that subscribes with a sink and returns the function that unsubscribes. */
 export const clients = {
   "graphql-ws"(url, token) {
     const client = overSocket(url, token);
@@ -54,7 +54,7 @@ export const clients = {
       return subscribed(client, request.query, request.variables, sink);
     };
   },
-  // It does not begin again by itself, so whoever uses it does.
+  // This client does not subscribe again by itself, so its user does.
   "urql over events"(url, token) {
     const client = createUrql({
       url: `${url}/graphql`,
@@ -70,7 +70,7 @@ export const clients = {
         const variables = { ...request.variables, after: cursor() };
         const again = () => setTimeout(begin, 20);
         const next = (result) => {
-          // What is wrong with it stays wrong.
+          // An error in a request is permanent.
           ended ||= result.errors !== undefined;
           sink.next(result);
         };

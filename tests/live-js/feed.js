@@ -1,12 +1,12 @@
-// A cluster that goes on reporting, one event a time.
+// A cluster that keeps reporting, one event per report.
 import { setTimeout as wait } from "node:timers/promises";
 
 const STARTED_AT = 1_795_172_400;
 
-/** The identifier of an event. */
+/** Returns the id of an event. */
 export const uuid = (number) => `00000000-0000-0000-0000-${String(number).padStart(12, "0")}`;
 
-/** Reports events to a server, whose numbers count up from 1. */
+/** Reports events to a server, numbered from 1. */
 export class Feed {
   #server;
   #last = 0;
@@ -44,7 +44,7 @@ export class Feed {
     return number;
   }
 
-  /** Reports so many events, some milliseconds apart. */
+  /** Reports this number of events, with a pause in milliseconds after each. */
   async go(events, pause) {
     for (let event = 0; event < events; event += 1) {
       await this.next();
@@ -53,7 +53,7 @@ export class Feed {
   }
 }
 
-/** Waits until something is so. */
+/** Waits until a condition holds. */
 export async function until(isSo, what) {
   const deadline = Date.now() + 60_000;
   while (!isSo()) {

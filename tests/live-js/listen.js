@@ -1,5 +1,5 @@
-// Hears of an account's errors with a client as it is published, and tells each payload in a line.
-// node listen.js CLIENT URL CURSOR, with the token in GALVO_TOKEN
+// Subscribes to an account's errors with an unmodified client, and prints each payload on a line.
+// Usage: node listen.js CLIENT URL CURSOR, with the token in GALVO_TOKEN
 import { clients } from "./clients.js";
 
 const ERRORS = `subscription Errors($after: String) {

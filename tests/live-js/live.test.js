@@ -1,4 +1,4 @@
-// Subscriptions with the clients that people use, as they are published.
+// Subscriptions with the published clients, unmodified.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { setTimeout as wait } from "node:timers/promises";
@@ -24,7 +24,9 @@ after(async () => {
   await server.stop();
 });
 
-/** Begins to hear events with a client, behind all there are, and returns what was heard so far. */
+/**
+ * Subscribes to events with a client, after all existing ones, and returns the events received so far.
+ */
 async function heard(subscribe) {
   const { viewer } = await server.data("{ viewer { account { liveCursor } } }");
   const all = { numbers: [], gaps: 0, cursor: viewer.account.liveCursor, errors: [], completed: false };
@@ -80,7 +82,7 @@ for (const [name, connect] of Object.entries(clients)) {
         complete: () => reject(new Error("it is over without a word")),
       });
     });
-    // The rest of the answer: urql reports it as nobody's if it is broken off.
+    // Waits for the rest of the answer: urql reports an unhandled error if it is interrupted.
     await wait(100);
     end();
     assert.equal(errors[0].extensions.code, "GRAPHQL_VALIDATION_FAILED", JSON.stringify(errors));

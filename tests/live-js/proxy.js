@@ -1,7 +1,7 @@
-// What lies between a client and the server, and can break.
+// A proxy between a client and the server, whose connections can be cut.
 import { connect, createServer } from "node:net";
 
-/** Passes on what comes for `url`, until it is told to cut. */
+/** Starts a proxy that forwards connections to `url` until they are cut. */
 export async function proxy(url) {
   const { hostname, port } = new URL(url);
   const open = new Set();
@@ -21,9 +21,9 @@ export async function proxy(url) {
   let cuts = 0;
   return {
     url: `http://127.0.0.1:${server.address().port}`,
-    /** How many connections were cut. */
+    /** Returns the number of connections that were cut. */
     cuts: () => cuts,
-    /** Ends every connection without a word. */
+    /** Resets every connection. */
     cut() {
       for (const socket of open) socket.resetAndDestroy();
       cuts += open.size / 2;

@@ -1,12 +1,12 @@
-// A browser, as far as servers notice: it keeps cookies for each of them, and says where its forms come from.
+// A browser as seen by servers: it keeps cookies per origin, and sends the origin of its forms.
 
-/** What a browser has open. */
+/** A page open in the browser. */
 class Page {
   constructor(url, status, text, headers) {
     Object.assign(this, { url, status, text, headers });
   }
 
-  /** The fields of its form that are filled in already. */
+  /** The action and the hidden fields of the page's form. */
   get form() {
     const [, action] = /<form[^>]* action="([^"]+)"/.exec(this.text) ?? [];
     const fields = [...this.text.matchAll(/<input type="hidden" name="(\w+)" value="([^"]*)"/g)];
@@ -17,7 +17,7 @@ class Page {
 export class Browser {
   #cookies = new Map();
 
-  /** Opens an address, and goes where it leads unless `follow` says no to where that is. */
+  /** Opens a URL and follows redirects, up to one for which `follow` returns false. */
   async open(url, { follow = () => true, form } = {}) {
     for (let steps = 0; steps < 20; steps += 1) {
       const { origin } = new URL(url);
@@ -47,7 +47,7 @@ export class Browser {
     throw new Error(`${url} leads nowhere`);
   }
 
-  /** Sends the form of a page, filled in. */
+  /** Submits the form of a page, with these fields added. */
   submit(page, typed, options = {}) {
     const { action, fields } = page.form;
     return this.open(action.href, { ...options, form: [...fields, ...Object.entries(typed)] });
@@ -61,7 +61,7 @@ export class Browser {
     this.#jar(new URL(url).origin).set(name, value);
   }
 
-  // Ports are no part of what cookies are kept for, but then servers of one machine would mix them up.
+  // Browsers ignore ports in cookies, but then servers of one machine would share them.
   #jar(origin) {
     if (!this.#cookies.has(origin)) this.#cookies.set(origin, new Map());
     return this.#cookies.get(origin);

@@ -1,4 +1,4 @@
-// A certified OpenID provider on this machine, with pages on which anybody is whom they say they are.
+// A certified OpenID provider on this machine, whose pages accept any user name.
 import { createServer } from "node:http";
 
 import { SignJWT, UnsecuredJWT, decodeJwt, exportJWK, generateKeyPair } from "jose";
@@ -6,13 +6,13 @@ import { Provider } from "oidc-provider";
 
 export const CLIENT = { id: "galvo", secret: "the secret of this client" };
 
-/** A key that signs, with its name. */
+/** Creates a signing key with this id. */
 export async function signingKey(kid) {
   const { privateKey } = await generateKeyPair("ES256", { extractable: true });
   return { privateKey, jwk: { ...(await exportJWK(privateKey)), kid, alg: "ES256", use: "sig" } };
 }
 
-/** A port nobody listens on. */
+/** Returns a port without a listener. */
 export function freePort() {
   return new Promise((resolve) => {
     const server = createServer().listen(0, "127.0.0.1", () => {
@@ -22,12 +22,12 @@ export function freePort() {
   });
 }
 
-/** What a person of this name is said to be. */
+/** Returns the claims about the user with this name. */
 const claims = (name) => ({ sub: `subject of ${name}`, preferred_username: name, teams: name.split("-").slice(1) });
 
 /**
- * Starts a provider at a port, which signs with a key. Before it answers with an ID token, `forge` may put another one
- * in its place: made of its claims, and signed as is wished.
+ * Starts a provider at a port, which signs with a key. `forge` may replace its ID tokens: it gets the
+ * claims and the key, and returns a token.
  */
 export async function start(port, key, server) {
   const provider = new Provider(`http://127.0.0.1:${port}`, {
@@ -41,7 +41,7 @@ export async function start(port, key, server) {
     ],
     jwks: { keys: [key.jwk] },
     claims: { profile: ["preferred_username", "teams"] },
-    // As most providers do, and not as the specification would rather have it.
+    // As most providers do, although the specification recommends the opposite.
     conformIdTokenClaims: false,
     findAccount: (_, id) => ({ accountId: id, claims: () => claims(id) }),
     subjectTypes: ["public"],
@@ -66,13 +66,13 @@ export async function start(port, key, server) {
   return started;
 }
 
-/** A token of these claims as its provider signs it, by the name of the key. */
+/** Returns a token with these claims, signed as by the provider, with this key id. */
 export const signed = (kid) => (payload, privateKey) =>
   new SignJWT(payload).setProtectedHeader({ alg: "ES256", kid }).sign(privateKey);
 
-/** A token that is signed with what the client shares with its provider. */
+/** Returns a token that is signed with the client secret. */
 export const signedWithSecret = (payload) =>
   new SignJWT(payload).setProtectedHeader({ alg: "HS256" }).sign(new TextEncoder().encode(CLIENT.secret));
 
-/** A token that nobody has signed. */
+/** Returns an unsigned token. */
 export const unsigned = (payload) => new UnsecuredJWT(payload).encode();

@@ -1,4 +1,4 @@
-// Signing in with an OpenID provider that was certified, by way of its own pages.
+// Signing in with a certified OpenID provider, through its own pages.
 import assert from "node:assert/strict";
 import { after, before, beforeEach, test } from "node:test";
 import { setTimeout as wait } from "node:timers/promises";
@@ -39,7 +39,7 @@ beforeEach(() => {
 
 const isCallback = (url) => url.startsWith(`${galvoUrl}/sign-in/oidc/callback`);
 
-/** Goes through the provider's pages as somebody, up to where it sends the browser back. */
+/** Signs in as a user on the provider's pages, and returns the callback URL without opening it. */
 async function toCallback(browser, name, back = "/") {
   const options = { follow: (url) => !isCallback(url) };
   let page = await browser.open(`${galvoUrl}/sign-in/oidc?return_to=${encodeURIComponent(back)}`, options);
@@ -52,7 +52,7 @@ async function toCallback(browser, name, back = "/") {
 
 const signIn = async (browser, name, back) => browser.open(await toCallback(browser, name, back));
 
-/** Who is signed in with a browser; undefined if nobody is. */
+/** Returns the name of the user signed in with a browser; undefined if there is none. */
 async function who(browser) {
   const page = await browser.open(`${galvoUrl}/api/v1/session`);
   return JSON.parse(page.text).username;
@@ -100,7 +100,7 @@ test("somebody who is not known becomes a member, and is where they came from", 
   const query = encodeURIComponent("{ viewer { scopes } }");
   const answer = JSON.parse((await browser.open(`${galvoUrl}/graphql?query=${query}`)).text);
   assert.deepEqual(answer.data.viewer.scopes, ["INGEST", "READ"]);
-  // Whoever comes again is the same.
+  // A second sign-in is the same user.
   const again = new Browser();
   await signIn(again, "ada-blue");
   assert.equal(await who(again), name);
@@ -111,7 +111,7 @@ test("somebody of no account that is here is told so", async () => {
     const browser = new Browser();
     const page = await signIn(browser, name);
     assert.equal(page.status, 403);
-    assert.match(page.text, /you are no member of any account here/);
+    assert.match(page.text, /you are not a member of any account here/);
     assert.equal(await who(browser), undefined);
   }
 });
@@ -120,7 +120,7 @@ test("a code is good once, and for the browser that left", async () => {
   const browser = new Browser();
   const url = await toCallback(browser, "ada-blue");
   const attempt = browser.cookie(galvoUrl, "galvo_attempt");
-  // Another browser, and this one with another state, or with none of what came back.
+  // Another browser, and this one with another state, or with a part of the callback missing or wrong.
   for (const [other, changed] of [
     [new Browser(), (given) => given],
     [browser, (given) => given.set("state", "A".repeat(43))],
@@ -134,7 +134,7 @@ test("a code is good once, and for the browser that left", async () => {
     const page = await other.open(tampered.href);
     assert.equal(page.status, 403, page.text);
     assert.equal(await who(other), undefined);
-    // It is gone then, which its owner can undo and nobody else.
+    // The attempt is deleted then; only the owner of the browser can restore it.
     assert.equal(other.cookie(galvoUrl, "galvo_attempt"), undefined);
     browser.setCookie(galvoUrl, "galvo_attempt", attempt);
   }
@@ -153,7 +153,7 @@ test("what the provider refuses is told, and not repeated", async () => {
   url.searchParams.set("error", "<script>access_denied");
   const page = await browser.open(url.href);
   assert.equal(page.status, 403);
-  assert.match(page.text, /the provider did not sign you in/);
+  assert.match(page.text, /the provider refused the sign-in/);
   assert.doesNotMatch(page.text, /script/);
 });
 
@@ -190,7 +190,7 @@ test("keys may change while people sign in", async () => {
   await provider.stop();
   const next = await signingKey("second");
   provider = await start(port, next, galvoUrl);
-  // The provider is not asked for its keys again at once.
+  // The provider's keys are not requested again at once.
   await wait(1100);
   const afterwards = new Browser();
   const page = await signIn(afterwards, "ada-blue");
@@ -203,12 +203,12 @@ test("without the provider one signs in with a password", async () => {
   await provider.stop();
   const browser = new Browser();
   try {
-    // Where it is, is still known for a while; what comes back from there cannot be redeemed.
+    // The provider's address is still cached for a while; the code from the callback cannot be redeemed.
     const left = await browser.open(`${galvoUrl}/sign-in/oidc`, { follow: () => false });
     const state = new URL(left.url).searchParams.get("state");
     const page = await browser.open(`${galvoUrl}/sign-in/oidc/callback?code=x&state=${state}`);
     assert.equal(page.status, 503);
-    assert.match(page.text, /the provider cannot be asked now/);
+    assert.match(page.text, /the provider is unavailable/);
     const form = await browser.open(`${galvoUrl}/sign-in`);
     const signedIn = await browser.submit(form, { username: "admin", password: PASSWORD });
     assert.equal(signedIn.status, 200);

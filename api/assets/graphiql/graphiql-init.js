@@ -1,9 +1,12 @@
 // Starts GraphiQL. A file of its own, because the page's Content-Security-Policy allows no inline script.
 "use strict";
 
+// Addresses are relative to that of this page: a proxy may show the server below a path.
+const SIGN_IN = new URL("sign-in", document.baseURI).pathname;
+
 const DEFAULT_QUERY = `# The clusters of your account, newest first.
 #
-# Sign in at /sign-in, or write an API token into "Headers"
+# Sign in at ${SIGN_IN}, or write an API token into "Headers"
 # below, and press the refresh button at the lower left to
 # load the schema.
 
@@ -43,14 +46,14 @@ const DEFAULT_HEADERS = `{
 // Incremental delivery is off because the server does not speak multipart; asking for the
 // GraphQL media type makes a rejected request a 4xx whose body still says what was wrong.
 const send = GraphiQL.createFetcher({
-  url: "/graphql",
+  url: "graphql",
   enableIncrementalDelivery: false,
   headers: { Accept: "application/graphql-response+json, application/json;q=0.9" },
 });
 
 // Whoever is signed in with this browser needs no token: the cookie goes along, with what shows that it was this page
 // that sent it.
-const session = fetch("/api/v1/session", { headers: { Accept: "application/json" } })
+const session = fetch("api/v1/session", { headers: { Accept: "application/json" } })
   .then((answer) => (answer.ok ? answer.json() : {}))
   .catch(() => ({}));
 

@@ -1,4 +1,4 @@
-//! Accounts, users and tokens, as an operator makes them on the command line.
+//! Accounts, users and tokens, as an operator manages them on the command line.
 
 use std::sync::Arc;
 
@@ -8,70 +8,81 @@ use entity::{
     identity,
     ids::{AccountId, ApiTokenId, UserId},
     membership::{self, Role},
+    quota, session, user,
 };
 use uuid::Uuid;
 
 use super::{
     api_token::token_detail,
     invitation::{invitation_detail, new_invitation},
+    quota::{QuotaChange, quota_detail},
 };
 use crate::{
-    blocking::blocking,
+    blocking_work::run_blocking,
     clock::Clock,
     domain::{
         access::{
-            AccessError, Grant, InvitationWish, Own, TokenWish, check_grant, check_invitation, check_token,
+            AccessError, CallerAccess, Grant, NewInvitation, NewToken, check_grant, check_invitation,
+            check_token,
         },
         audit::Actor,
+        base_path::is_reserved,
         password::{Password, PasswordError},
+        quota::QuotaStatus,
         role::covers,
         slug::Slug,
         token::ApiToken,
         user::new_user,
     },
-    store::{OPERATOR, OperatorChange, StoreError, SystemStore},
+    store::{OPERATOR, OperatorChange, StoreError, SystemStore, TokenFilter, TokenKind},
 };
 
-/// The account, user and token label of a store that was empty.
-const DEFAULT_ACCOUNT: Slug = Slug::known("default");
-const DEFAULT_USER: Slug = Slug::known("admin");
+/// The account, user and token label that the bootstrap of an empty database creates.
+const DEFAULT_ACCOUNT: Slug = Slug::from_static("default");
+const DEFAULT_USER: Slug = Slug::from_static("admin");
 const DEFAULT_LABEL: &str = "made on first start";
 
-/// What an operator has, who gives whatever there is.
-const EVERYTHING: Own<'static> =
-    Own { role: Role::Owner, scopes: &[Scope::Ingest, Scope::Read, Scope::Admin], expires_at: None };
+/// The grant of an operator, who can issue everything.
+const OPERATOR_GRANT: CallerAccess<'static> =
+    CallerAccess { role: Role::Owner, scopes: &[Scope::Ingest, Scope::Read, Scope::Admin], expires_at: None };
 
-/// Makes accounts, users and tokens.
+/// The operator's view of accounts, users and tokens.
 #[derive(Clone)]
 pub struct Accounts {
     store: SystemStore,
     clock: Arc<dyn Clock>,
 }
 
-/// Why something was not made.
+/// The reason why an operation failed.
 #[derive(Debug, thiserror::Error)]
 pub enum AccountError {
     /// The name is taken.
-    #[error("{0} exists already")]
+    #[error("{0} already exists")]
     Taken(String),
-    /// Something that was named does not exist.
+    /// The repeated name does not match.
+    #[error("--confirm must repeat the account's name, '{0}'")]
+    NotConfirmed(Slug),
+    /// The name is the first segment of a path of the server, so the dashboard could not show the account.
+    #[error("'{0}' is part of the server's own addresses: choose another name")]
+    Reserved(Slug),
+    /// A named object does not exist.
     #[error("there is no {0}")]
     Missing(String),
     /// The member's role does not cover a scope.
     #[error("a user with the role {role:?} cannot have a token with the scope {scope:?}")]
     NotCovered {
-        /// The role.
+        /// The member's role.
         role: Role,
         /// The scope.
         scope: Scope,
     },
-    /// A rule speaks against it.
+    /// A rule forbids the operation.
     #[error("{}", all_of(.0))]
     Refused(Vec<AccessError>),
-    /// The text cannot become a password.
+    /// The text is not a valid password.
     #[error("a password {0}")]
     Password(#[from] PasswordError),
-    /// The store did not do its work.
+    /// The database failed.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -87,30 +98,96 @@ fn all_of(errors: &[AccessError]) -> String {
     all.join("; ")
 }
 
+/// Accounts, users and memberships.
+#[derive(Clone, Debug)]
+pub struct AccountLists {
+    /// All accounts.
+    pub accounts: Vec<account::Model>,
+    /// All users.
+    pub users: Vec<user::Model>,
+    /// The memberships.
+    pub memberships: Vec<membership::Model>,
+}
+
+impl AccountLists {
+    /// Returns the short name of an account. Empty if the account is not in the list.
+    #[must_use]
+    pub fn account(&self, id: AccountId) -> &str {
+        self.accounts.iter().find(|account| account.id == id).map_or("", |account| &account.slug)
+    }
+
+    /// Returns the name of a user. Empty if the user is not in the list.
+    #[must_use]
+    pub fn user(&self, id: UserId) -> &str {
+        self.users.iter().find(|user| user.id == id).map_or("", |user| &user.name)
+    }
+}
+
+/// A browser session, without its secret.
+#[derive(Clone, Debug)]
+pub struct UserSession {
+    /// The name of the user.
+    pub user: String,
+    /// The time of the sign-in.
+    pub created_at: Timestamp,
+    /// The time of the last use. It lags a few minutes behind.
+    pub used_at: Timestamp,
+    /// The end of the session, regardless of its use.
+    pub expires_at: Timestamp,
+}
+
 impl Accounts {
-    /// What it makes goes to `store`.
+    /// Returns the operator's view of `store`.
     #[must_use]
     pub fn new(store: SystemStore, clock: Arc<dyn Clock>) -> Self {
         Self { store, clock }
     }
 
-    /// Makes an account.
+    /// Creates an account.
     ///
     /// # Errors
-    /// [`AccountError::Taken`] when there is one with this slug.
+    /// Returns [`AccountError::Taken`] if the short name is taken, and [`AccountError::Reserved`] if the
+    /// server uses it.
     pub async fn create_account(&self, slug: &Slug) -> Result<AccountId, AccountError> {
+        if is_reserved(slug.as_str()) {
+            return Err(AccountError::Reserved(slug.clone()));
+        }
         let account = self.account_row(slug);
         let (id, taken) = (account.id, format!("account '{slug}'"));
         let by = Actor::operator(self.clock.timestamp());
-        self.store.add_account(account, &by).await.map_err(|error| taken_if_conflict(error, taken))?;
+        self.store.add_account(account, &by).await.map_err(|error| map_conflict_to_taken(error, taken))?;
         Ok(id)
     }
 
-    /// Makes a user a member of an account, and makes the user first when there is none of that name.
+    /// Returns the quotas of an account's own, if it has any, and the usage of the effective quotas.
     ///
     /// # Errors
-    /// [`AccountError::Missing`] without the account, [`AccountError::Taken`] when the user is a member already,
-    /// [`AccountError::Refused`] when nobody can be a member so.
+    /// Returns [`AccountError::Missing`] if the account does not exist.
+    pub async fn quota(&self, slug: &Slug) -> Result<(Option<quota::Model>, QuotaStatus), AccountError> {
+        let account = self.account(slug).await?;
+        let standing = self.store.quota_standing(account, self.clock.timestamp()).await?;
+        Ok((self.store.quota(account).await?, standing))
+    }
+
+    /// Changes the quotas of an account.
+    ///
+    /// # Errors
+    /// Returns [`AccountError::Missing`] if the account does not exist.
+    pub async fn set_quota(&self, slug: &Slug, wish: QuotaChange) -> Result<(), AccountError> {
+        let account = self.account(slug).await?;
+        let now = self.clock.timestamp();
+        let before = self.store.quota(account).await?;
+        let row = wish.apply(account, before.as_ref(), now);
+        let detail = quota_detail(&row);
+        Ok(self.store.set_quota(row, &Actor::operator(now), detail).await?)
+    }
+
+    /// Adds a user to an account. Creates the user if the name is unknown.
+    ///
+    /// # Errors
+    /// Returns [`AccountError::Missing`] if the account does not exist, [`AccountError::Taken`] if the
+    /// user is already a member, and [`AccountError::Refused`] if the role and the end of the membership
+    /// do not fit.
     pub async fn create_user(
         &self,
         name: &Slug,
@@ -123,14 +200,14 @@ impl Accounts {
         let user = new_user(name, &mut rand::rng(), now);
         let by = Actor::operator(now);
         let added = self.store.add_member(account_id, user, (grant.role, grant.ends_at), &by).await;
-        added.map_err(|error| taken_if_conflict(error, format!("user '{name}' in account '{account}'")))
+        added.map_err(|error| map_conflict_to_taken(error, format!("user '{name}' in account '{account}'")))
     }
 
-    /// Makes something else of a member of an account, or ends the membership if there is nothing else.
+    /// Changes the role and the end of a membership. Ends the membership if `after` is `None`.
     ///
     /// # Errors
-    /// [`AccountError::Missing`] without the account, the user, or the membership; [`AccountError::Refused`] when nobody
-    /// can be a member so, or the account would be left without an owner.
+    /// Returns [`AccountError::Missing`] if the account, the user or the membership does not exist, and
+    /// [`AccountError::Refused`] if the role and the end do not fit or the account would have no owner.
     pub async fn change_user(
         &self,
         name: &Slug,
@@ -151,11 +228,53 @@ impl Accounts {
         }
     }
 
-    /// Makes an invitation to an account. The answer is the only place its secret is ever in.
+    /// Ends a membership, and deletes the user's clusters and performance reports. For a user who is no
+    /// longer a member, only these are deleted. Returns the number of deleted clusters.
     ///
     /// # Errors
-    /// [`AccountError::Missing`] without the account, [`AccountError::Refused`] when there can be no such invitation.
-    pub async fn invite(&self, account: &Slug, wish: InvitationWish) -> Result<ApiToken, AccountError> {
+    /// Returns [`AccountError::Missing`] if the account or the user does not exist, and
+    /// [`AccountError::Refused`] if the account would have no owner.
+    pub async fn delete_user(&self, name: &Slug, account: &Slug) -> Result<u64, AccountError> {
+        let account_id = self.account(account).await?;
+        let now = self.clock.timestamp();
+        let missing = || AccountError::Missing(format!("user '{name}' in account '{account}'"));
+        let user = self.store.user_by_name(name.as_str()).await?.ok_or_else(missing)?;
+        let by = Actor::operator(now);
+        let change = self.store.change_member(account_id, user.id, None, &by).await?;
+        if change == OperatorChange::LastOwner {
+            return Err(vec![AccessError::LastOwner].into());
+        }
+        let store = self.store.for_operator(account_id, by);
+        let clusters = store.delete_user_clusters(user.id, now).await?;
+        store.delete_performance_reports_of(user.id).await?;
+        if change == OperatorChange::NoMember && clusters == 0 {
+            return Err(missing());
+        }
+        Ok(clusters)
+    }
+
+    /// Deletes an account. Its memberships end at once; a running server removes its data.
+    ///
+    /// # Errors
+    /// Returns [`AccountError::Missing`] if the account does not exist, and
+    /// [`AccountError::NotConfirmed`] if `again` differs from its name.
+    pub async fn delete_account(&self, account: &Slug, again: &Slug) -> Result<(), AccountError> {
+        let account_id = self.account(account).await?;
+        if account.as_str() != again.as_str() {
+            return Err(AccountError::NotConfirmed(account.clone()));
+        }
+        let now = self.clock.timestamp();
+        self.store.for_operator(account_id, Actor::operator(now)).delete_account(now).await?;
+        tracing::warn!(account = %account, "account deletion started from the command line");
+        Ok(())
+    }
+
+    /// Creates an invitation and returns its secret, which is not stored.
+    ///
+    /// # Errors
+    /// Returns [`AccountError::Missing`] if the account does not exist, and [`AccountError::Refused`] if
+    /// a rule forbids the invitation.
+    pub async fn invite(&self, account: &Slug, wish: NewInvitation) -> Result<ApiToken, AccountError> {
         let account_id = self.account(account).await?;
         let now = self.clock.timestamp();
         let expires_at = check_invitation(Role::Owner, &wish, now)?;
@@ -165,10 +284,11 @@ impl Accounts {
         Ok(secret)
     }
 
-    /// Says by which name an issuer of credentials knows a user.
+    /// Links a user to a subject of an issuer of credentials.
     ///
     /// # Errors
-    /// [`AccountError::Missing`] without the user; [`AccountError::Taken`] when the issuer knows somebody by it already.
+    /// Returns [`AccountError::Missing`] if the user does not exist, and [`AccountError::Taken`] if the
+    /// subject is linked already.
     pub async fn link_user(&self, name: &Slug, issuer: &str, subject: &str) -> Result<(), AccountError> {
         let missing = || AccountError::Missing(format!("user '{name}'"));
         let user = self.store.user_by_name(name.as_str()).await?.ok_or_else(missing)?;
@@ -183,14 +303,15 @@ impl Accounts {
         self.store
             .add_identity(identity, &Actor::operator(now))
             .await
-            .map_err(|error| taken_if_conflict(error, taken))
+            .map_err(|error| map_conflict_to_taken(error, taken))
     }
 
-    /// Makes a token for a member of an account. The answer is the only place its secret is ever in.
+    /// Creates a token for a member of an account and returns it. Its secret is not stored.
     ///
     /// # Errors
-    /// [`AccountError::Missing`] without the account, the user, or the membership; [`AccountError::NotCovered`]
-    /// when the user's role does not cover a scope; [`AccountError::Refused`] when there can be no such token.
+    /// Returns [`AccountError::Missing`] if the account, the user or the membership does not exist,
+    /// [`AccountError::NotCovered`] if the user's role does not cover a scope, and
+    /// [`AccountError::Refused`] if a rule forbids the token.
     pub async fn create_token(
         &self,
         user: &Slug,
@@ -208,31 +329,117 @@ impl Accounts {
             return Err(AccountError::NotCovered { role: holder.role, scope: *scope });
         }
         let now = self.clock.timestamp();
-        let wish = TokenWish { label, scopes: scopes.to_vec(), expires_at };
-        check_token(EVERYTHING, holder, &wish, now)?;
+        let wish = NewToken { label, scopes: scopes.to_vec(), expires_at };
+        check_token(OPERATOR_GRANT, holder, &wish, now)?;
         let (token, row) = new_token((account_id, user.id), scopes, wish.label, expires_at, now);
         let detail = token_detail(&row);
         self.store.add_api_token(row, &Actor::operator(now), detail).await?;
         Ok(token)
     }
 
-    /// Sets the password of a user, whose sessions all end.
+    /// Returns all accounts and users, and the memberships of one account or of all.
     ///
     /// # Errors
-    /// [`AccountError::Missing`] without the user, [`AccountError::Password`] when it cannot be one.
+    /// Returns [`AccountError::Missing`] if the account does not exist.
+    pub async fn lists(&self, account: Option<&Slug>) -> Result<AccountLists, AccountError> {
+        let account = match account {
+            Some(account) => Some(self.account(account).await?),
+            None => None,
+        };
+        Ok(AccountLists {
+            accounts: self.store.accounts().await?,
+            users: self.store.users().await?,
+            memberships: self.store.memberships(account).await?,
+        })
+    }
+
+    /// Returns the newest tokens, including ended ones, optionally of one account or one user.
+    ///
+    /// # Errors
+    /// Returns [`AccountError::Missing`] if the account or the user does not exist.
+    pub async fn tokens(
+        &self,
+        account: Option<&Slug>,
+        user: Option<&Slug>,
+        kind: TokenKind,
+        limit: u64,
+    ) -> Result<Vec<api_token::Model>, AccountError> {
+        let mut filter = TokenFilter { kind, account: None, user: None };
+        if let Some(account) = account {
+            filter.account = Some(self.account(account).await?);
+        }
+        if let Some(user) = user {
+            let missing = || AccountError::Missing(format!("user '{user}'"));
+            filter.user = Some(self.store.user_by_name(user.as_str()).await?.ok_or_else(missing)?.id);
+        }
+        Ok(self.store.api_tokens(filter, limit).await?)
+    }
+
+    /// Revokes the token with this identifier. A token that has ended does not change.
+    ///
+    /// # Errors
+    /// Returns [`AccountError::Missing`] if the token does not exist.
+    pub async fn revoke_token(&self, identifier: &str) -> Result<(), AccountError> {
+        let by = Actor::operator(self.clock.timestamp());
+        if self.store.end_api_token(identifier, &by, token_detail).await? {
+            Ok(())
+        } else {
+            Err(AccountError::Missing(format!("token '{identifier}'")))
+        }
+    }
+
+    /// Returns the newest active sessions, optionally of one user.
+    ///
+    /// # Errors
+    /// Returns [`AccountError::Missing`] if the user does not exist.
+    pub async fn sessions(&self, user: Option<&Slug>, limit: u64) -> Result<Vec<UserSession>, AccountError> {
+        let user = match user {
+            Some(user) => Some(self.user(user).await?),
+            None => None,
+        };
+        let rows = self.store.sessions(user, self.clock.timestamp(), limit).await?;
+        let of_user = |(session, user): (session::Model, user::Model)| UserSession {
+            user: user.name,
+            created_at: session.created_at,
+            used_at: session.used_at,
+            expires_at: session.expires_at,
+        };
+        Ok(rows.into_iter().map(of_user).collect())
+    }
+
+    /// Ends all sessions of a user. Returns their number.
+    ///
+    /// # Errors
+    /// Returns [`AccountError::Missing`] if the user does not exist.
+    pub async fn end_sessions(&self, user: &Slug) -> Result<u64, AccountError> {
+        let user = self.user(user).await?;
+        Ok(self.store.end_sessions(user, &Actor::operator(self.clock.timestamp())).await?)
+    }
+
+    async fn user(&self, name: &Slug) -> Result<UserId, AccountError> {
+        let missing = || AccountError::Missing(format!("user '{name}'"));
+        Ok(self.store.user_by_name(name.as_str()).await?.ok_or_else(missing)?.id)
+    }
+
+    /// Sets the password of a user and ends all sessions of the user.
+    ///
+    /// # Errors
+    /// Returns [`AccountError::Missing`] if the user does not exist, and [`AccountError::Password`] if
+    /// the password is not valid.
     pub async fn set_password(&self, user: &Slug, password: String) -> Result<(), AccountError> {
         let missing = || AccountError::Missing(format!("user '{user}'"));
         let user = self.store.user_by_name(user.as_str()).await?.ok_or_else(missing)?;
-        let password = Password::chosen(password, &user.name)?;
-        let hash = blocking(move || password.hash(&mut rand::rng())).await;
+        let password = Password::new_for(password, &user.name)?;
+        let hash = run_blocking(move || password.hash(&mut rand::rng())).await;
         let operator = Actor::operator(self.clock.timestamp());
         Ok(self.store.set_password(user.id, hash, None, &operator).await?)
     }
 
-    /// Gives an empty store its first account, user and token; does nothing to any other.
+    /// Creates the first account, user and token in an empty database. Does nothing if the database is
+    /// not empty.
     ///
     /// # Errors
-    /// When the store did not do its work; it is still empty then.
+    /// Returns an error if the database failed. The database is then still empty.
     pub async fn bootstrap(&self) -> Result<Option<ApiToken>, AccountError> {
         if !self.store.is_empty().await? {
             return Ok(None);
@@ -252,7 +459,7 @@ impl Accounts {
         let (token, row) = new_token(of, &scopes, DEFAULT_LABEL.to_owned(), None, now);
         match self.store.add_first(account, user, member, row, &Actor::operator(now)).await {
             Ok(()) => Ok(Some(token)),
-            // Another process was faster.
+            // Another process created them first.
             Err(StoreError::Conflict(_)) => Ok(None),
             Err(error) => Err(error.into()),
         }
@@ -269,7 +476,7 @@ impl Accounts {
     }
 }
 
-/// A token that is not stored yet, for a user in an account.
+/// Returns a new token and its row, which is not stored yet.
 pub(super) fn new_token(
     (account_id, user_id): (AccountId, UserId),
     scopes: &[Scope],
@@ -293,11 +500,16 @@ pub(super) fn new_token(
         expires_at,
         revoked_at: None,
         last_used_at: None,
+        is_of_scheduler: false,
+        parent_id: None,
+        scheduler_id: None,
+        renewable_until: None,
+        broad_use_at: None,
     };
     (token, row)
 }
 
-fn taken_if_conflict(error: StoreError, what: String) -> AccountError {
+fn map_conflict_to_taken(error: StoreError, what: String) -> AccountError {
     match error {
         StoreError::Conflict(_) => AccountError::Taken(what),
         other => other.into(),

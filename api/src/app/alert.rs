@@ -1,4 +1,4 @@
-//! Telling accounts what they want to be told: their rules, and rounds that look whether they hold.
+//! Alert rules: their changes, and the rounds that evaluate them.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -10,75 +10,106 @@ use entity::{
     alert_delivery::{Channel, Event},
     alert_rule::{Condition, Model},
     audit_entry::Action,
-    ids::{AlertDeliveryId, AlertId, AlertRuleId, ClusterId, UserId},
+    ids::{AccountId, AlertDeliveryId, AlertId, AlertRuleId, ClusterId, UserId},
 };
 use serde_json::{Value, json};
+use tokio::time::Instant;
 use uuid::Uuid;
 
 use crate::{
     domain::{
         alert::{
-            AlertError, Channels, Decision, Episode, Item, MAX_RULES, Message, Phase, RuleWish, Secret,
-            Subject, decide, sentence, unit, whose,
+            AlertError, AlertItem, Channels, Decision, Episode, MAX_RULES, Message, Phase, RuleInput,
+            SigningKey, Subject, alert_text, condition_unit, evaluate_episodes, subject_text,
         },
         audit::{Entry, Target},
     },
     error::Chain,
-    store::{AccountStore, By, Letter, NewDelivery, Store, StoreError},
+    store::{AccountStore, ChangeAuthor, MessageContent, NewDelivery, Store, StoreError},
 };
 
-/// Costs change slowly, and are the most work to look at: every so many milliseconds.
-const COSTS_EVERY: i64 = 5 * 60 * 1_000;
+/// The interval between evaluations of a cost rule, in milliseconds. Costs change slowly and are the
+/// most expensive to evaluate.
+const COST_INTERVAL_MS: i64 = 5 * 60 * 1_000;
 
-/// Looks at rules again and again.
+/// The number of accounts loaded at once.
+const ACCOUNTS: u64 = 500;
+
+/// The evaluator of alert rules.
 #[derive(Clone)]
 pub struct Alerts {
     store: Store,
-    /// When costs are looked at again, by rule.
+    /// The time of the next evaluation of a cost rule, in epoch milliseconds.
     costs: Arc<Mutex<HashMap<AlertRuleId, i64>>>,
+    /// The last account that the current round evaluated.
+    after: Arc<tokio::sync::Mutex<Option<AccountId>>>,
 }
 
-/// What a round did.
+/// The result of a round.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Told {
-    /// Messages that were written.
+pub struct AlertRound {
+    /// The number of messages added to the outbox.
     pub messages: u64,
-    /// Rules that could not be looked at. They are again in the next round.
+    /// The number of rules that failed to evaluate. The next round evaluates them again.
     pub failed: u64,
+    /// True if the round ran out of time before the last account.
+    pub more: bool,
 }
 
 impl Alerts {
-    /// Rules are those of `store`.
+    /// Returns an evaluator of the rules in `store`.
     #[must_use]
     pub fn new(store: Store) -> Self {
-        Self { store, costs: Arc::default() }
+        Self { store, costs: Arc::default(), after: Arc::default() }
     }
 
-    /// Looks at all rules of all accounts.
+    /// Evaluates the rules of all accounts, and stops after `until`. The next round continues where a
+    /// stopped one ended.
     ///
     /// # Errors
-    /// When it cannot be found out which accounts have some.
+    /// Returns an error if the accounts with rules cannot be loaded.
     #[tracing::instrument(name = "app.alert.round", skip_all)]
-    pub async fn round(&self, now: Timestamp) -> Result<Told, StoreError> {
-        let mut told = Told::default();
-        for account in self.store.system().accounts_with_alerts().await? {
-            let Some(slug) = self.store.system().account_slug(account).await? else { continue };
-            let store = self.store.for_work_of(account);
-            for rule in store.enabled_alert_rules().await? {
-                if !self.is_due(&rule, now) {
-                    continue;
+    pub async fn round(&self, now: Timestamp, until: Instant) -> Result<AlertRound, StoreError> {
+        let (mut told, mut after) = (AlertRound::default(), self.after.lock().await);
+        loop {
+            let accounts = self.store.system().accounts_with_alerts(*after, ACCOUNTS).await?;
+            let is_last = (accounts.len() as u64) < ACCOUNTS;
+            for account in accounts {
+                self.evaluate_account(account, now, &mut told).await?;
+                *after = Some(account);
+                if Instant::now() >= until {
+                    return Ok(AlertRound { more: true, ..told });
                 }
-                match look_at(&store, &slug, rule, now).await {
-                    Ok(messages) => told.messages += messages,
-                    // A rule that cannot be looked at must not keep others from it.
-                    Err(error) => {
-                        told.failed += 1;
-                        tracing::warn!(%account, error = %Chain(&error), "an alert rule was not looked at");
-                    }
+            }
+            if is_last {
+                *after = None;
+                return Ok(told);
+            }
+        }
+    }
+
+    async fn evaluate_account(
+        &self,
+        account: AccountId,
+        now: Timestamp,
+        told: &mut AlertRound,
+    ) -> Result<(), StoreError> {
+        let Some(slug) = self.store.system().account_slug(account).await? else { return Ok(()) };
+        let store = self.store.for_background_work(account);
+        for rule in store.enabled_alert_rules().await? {
+            if !self.is_due(&rule, now) {
+                continue;
+            }
+            match evaluate_rule(&store, &slug, rule, now).await {
+                Ok(messages) => told.messages += messages,
+                // A rule that fails must not keep other rules from being evaluated.
+                Err(error) => {
+                    told.failed += 1;
+                    tracing::warn!(%account, error = %Chain(&error), "failed to evaluate an alert rule");
                 }
             }
         }
-        Ok(told)
+        Ok(())
     }
 
     fn is_due(&self, rule: &Model, now: Timestamp) -> bool {
@@ -86,51 +117,61 @@ impl Alerts {
         let now = now.timestamp_millis();
         let mut costs = self.costs.lock().unwrap_or_else(PoisonError::into_inner);
         let due = costs.get(&rule.id).is_none_or(|next| *next <= now);
-        let is_new = now - rule.changed_at.timestamp_millis() < COSTS_EVERY;
+        let is_new = now - rule.changed_at.timestamp_millis() < COST_INTERVAL_MS;
         if due {
             costs.retain(|_, next| *next > now);
-            costs.insert(rule.id, now + COSTS_EVERY);
+            costs.insert(rule.id, now + COST_INTERVAL_MS);
         }
         due || is_new
     }
 }
 
-/// Looks whether a rule holds, and writes what is to be told of it together with the messages that tell it.
-async fn look_at(store: &AccountStore, slug: &str, rule: Model, now: Timestamp) -> Result<u64, StoreError> {
-    let holds = store.holding(&rule, now).await?;
+/// Evaluates a rule. Stores the changed alerts and their messages in one transaction.
+async fn evaluate_rule(
+    store: &AccountStore,
+    slug: &str,
+    rule: Model,
+    now: Timestamp,
+) -> Result<u64, StoreError> {
+    let holds = store.evaluate_alert_rule(&rule, now).await?;
     let (slug, rule, holds) = (slug.to_owned(), Arc::new(rule), Arc::new(holds));
     store
         .write(move |store| {
             let (slug, rule, holds) = (slug.clone(), Arc::clone(&rule), Arc::clone(&holds));
             Box::pin(async move {
-                // Others who look at the same rule wait here, and find what was told.
+                // The lock serializes servers that evaluate the same rule. The later one finds the
+                // alerts of the first.
                 let locked = store.lock_alert_rule(rule.id).await?;
                 if locked.as_ref() != Some(&*rule) {
                     return Ok(0);
                 }
                 let (now_ms, rest) = (now.timestamp_millis(), rule.cool_down_seconds * 1_000);
-                let known = store.episodes(rule.id, now_ms - rest).await?;
-                let mut decision = decide(now_ms, rest, &known, &holds);
+                let known = store.load_alert_episodes(rule.id, now_ms - rest).await?;
+                let mut decision = evaluate_episodes(now_ms, rest, &known, &holds);
                 store.record_alerts(rule.id, &mut decision, || AlertId(Uuid::now_v7())).await?;
                 let alerts = items(&store, &rule, &decision).await?;
                 if alerts.is_empty() {
                     return Ok(0);
                 }
-                let deliveries = letters(&store, &slug, &rule, Event::Alerts, &alerts, now)?;
-                Ok(store.add_deliveries(rule.id, deliveries, now).await?.len() as u64)
+                let deliveries = build_messages(&store, &slug, &rule, Event::Alerts, &alerts, now)?;
+                Ok(store.enqueue_deliveries(rule.id, deliveries, now).await?.len() as u64)
             })
         })
         .await
 }
 
-/// What is to be told, with the names of what it is about.
-async fn items(store: &AccountStore, rule: &Model, decision: &Decision) -> Result<Vec<Item>, StoreError> {
+/// Returns the alerts to report, with the names of their subjects.
+async fn items(
+    store: &AccountStore,
+    rule: &Model,
+    decision: &Decision,
+) -> Result<Vec<AlertItem>, StoreError> {
     let ended: &[usize] = if rule.tells_end { &decision.ended } else { &[] };
     let of = |places: &[usize], phase| {
         places.iter().map(|place| (decision.changed[*place].clone(), phase)).collect::<Vec<_>>()
     };
     let told: Vec<(Episode, Phase)> =
-        [of(&decision.began, Phase::Firing), of(ended, Phase::Resolved)].concat();
+        [of(&decision.started, Phase::Firing), of(ended, Phase::Resolved)].concat();
     if told.is_empty() {
         return Ok(Vec::new());
     }
@@ -156,16 +197,16 @@ async fn items(store: &AccountStore, rule: &Model, decision: &Decision) -> Resul
             Subject::Account | Subject::Cluster(_) => (None, None),
         };
         let name = cluster.as_ref().map_or(user.as_deref(), |(_, name)| name.as_deref());
-        let whose = whose(episode.subject, &rule.scope, name);
+        let whose = subject_text(episode.subject, &rule.scope, name);
         let time = |ms| chrono::DateTime::from_timestamp_millis(ms).unwrap_or_default();
-        Some(Item {
+        Some(AlertItem {
             id: episode.id?,
             phase,
             since: time(episode.since),
             until: (phase == Phase::Resolved).then(|| time(episode.ended_key)),
             value: episode.value,
-            unit: unit(&rule.condition, flag),
-            text: sentence(&rule.condition, flag, episode.value, &whose),
+            unit: condition_unit(&rule.condition, flag),
+            text: alert_text(&rule.condition, flag, episode.value, &whose),
             cluster,
             user,
             flag,
@@ -174,16 +215,16 @@ async fn items(store: &AccountStore, rule: &Model, decision: &Decision) -> Resul
     Ok(told.into_iter().filter_map(item).collect())
 }
 
-/// The messages that tell something, one for each address of a rule.
-fn letters(
+/// Returns the messages about some alerts, one for each target of the rule.
+fn build_messages(
     store: &AccountStore,
     slug: &str,
     rule: &Model,
     event: Event,
-    alerts: &[Item],
+    alerts: &[AlertItem],
     now: Timestamp,
 ) -> Result<Vec<NewDelivery>, StoreError> {
-    let channels = store.alert_channels(rule)?;
+    let channels = store.decrypt_alert_channels(rule)?;
     let targets = [(Channel::Webhook, channels.webhooks), (Channel::Email, channels.emails)];
     let targets = targets.into_iter().flat_map(|(channel, to)| to.into_iter().map(move |to| (channel, to)));
     let delivery = |(channel, to): (Channel, String)| {
@@ -197,26 +238,32 @@ fn letters(
             alerts: alerts.to_vec(),
         };
         let (target, body) = match channel {
-            Channel::Webhook => (Channels::shown(&to), message.json().to_string()),
+            Channel::Webhook => (Channels::redact_webhook(&to), message.json().to_string()),
             Channel::Email => (to.clone(), message.text()),
         };
-        NewDelivery { id, channel, event, target, letter: Letter { to, title: message.title(), body } }
+        NewDelivery {
+            id,
+            channel,
+            event,
+            target,
+            letter: MessageContent { to, title: message.title(), body },
+        }
     };
     Ok(targets.map(delivery).collect())
 }
 
-/// Why a rule is not made or changed.
+/// The reason why a rule was not created or changed.
 #[derive(Clone, Debug)]
 pub(crate) enum Refusal {
-    /// There is none.
+    /// The rule does not exist.
     NotFound,
-    /// It cannot be so: the fields, and what is wrong with each.
+    /// Fields are invalid. Each entry has a field and its error.
     Rules(Vec<(&'static str, AlertError)>),
-    /// The account has as many as it may.
+    /// The account has the maximum number of rules.
     TooMany,
 }
 
-/// Where a rule is to send what it tells; what is not given stays as it is.
+/// The targets of a rule. `None` keeps the current ones.
 #[derive(Clone)]
 pub(crate) struct Targets {
     pub(crate) webhooks: Option<Vec<String>>,
@@ -224,8 +271,8 @@ pub(crate) struct Targets {
     pub(crate) new_secret: bool,
 }
 
-/// What of a rule is written down. Addresses may be secrets, and are not.
-fn detail(wish: &RuleWish, channels: &Channels) -> Value {
+/// Returns the audit detail of a rule. Targets are counted only, because their addresses may be secrets.
+fn detail(wish: &RuleInput, channels: &Channels) -> Value {
     json!({
         "name": wish.name,
         "enabled": wish.enabled,
@@ -237,17 +284,17 @@ fn detail(wish: &RuleWish, channels: &Channels) -> Value {
 
 type Outcome<T> = Result<Result<T, Refusal>, StoreError>;
 
-/// Makes a rule. The answer is the only place its secret is ever in.
+/// Creates a rule and returns its secret, which is shown only once.
 pub(crate) async fn create(
     store: &AccountStore,
-    wish: RuleWish,
+    wish: RuleInput,
     targets: Targets,
-    by: By,
-) -> Outcome<(Model, Secret)> {
+    by: ChangeAuthor,
+) -> Outcome<(Model, SigningKey)> {
     let channels = Channels {
         webhooks: targets.webhooks.unwrap_or_default(),
         emails: targets.emails.unwrap_or_default(),
-        secret: Secret::generate(&mut rand::rng()),
+        secret: SigningKey::generate(&mut rand::rng()),
     };
     let wrong = [wish.check(), channels.check()].concat();
     if !wrong.is_empty() {
@@ -261,22 +308,25 @@ pub(crate) async fn create(
                 return Ok(None);
             }
             let (id, detail) = (AlertRuleId(Uuid::now_v7()), detail(&wish, &channels));
-            let row = store.put_alert_rule(id, wish, &channels, by.at, by).await?;
-            store.audit(Entry::done(Action::CreateAlertRule, Target::AlertRule(id), detail)).await?;
+            let row = store.upsert_alert_rule(id, wish, &channels, by.at, by).await?;
+            store
+                .record_audit_entry(Entry::done(Action::CreateAlertRule, Target::AlertRule(id), detail))
+                .await?;
             Ok(Some(row))
         })
     });
     Ok(row.await?.map(|row| (row, secret)).ok_or(Refusal::TooMany))
 }
 
-/// Changes a rule. What it told is over, without a word, if it tells something else now or nothing any more.
+/// Changes a rule. Its open alerts end without a message if the condition or the scope changes, or if
+/// the rule is disabled.
 pub(crate) async fn update(
     store: &AccountStore,
     id: AlertRuleId,
-    wish: RuleWish,
+    wish: RuleInput,
     targets: Targets,
-    by: By,
-) -> Outcome<(Model, Option<Secret>)> {
+    by: ChangeAuthor,
+) -> Outcome<(Model, Option<SigningKey>)> {
     store
         .write(move |store| {
             let (wish, targets) = (wish.clone(), targets.clone());
@@ -284,8 +334,8 @@ pub(crate) async fn update(
                 let Some(before) = store.lock_alert_rule(id).await? else {
                     return Ok(Err(Refusal::NotFound));
                 };
-                let Channels { webhooks, emails, secret } = store.alert_channels(&before)?;
-                let new_secret = targets.new_secret.then(|| Secret::generate(&mut rand::rng()));
+                let Channels { webhooks, emails, secret } = store.decrypt_alert_channels(&before)?;
+                let new_secret = targets.new_secret.then(|| SigningKey::generate(&mut rand::rng()));
                 let channels = Channels {
                     webhooks: targets.webhooks.unwrap_or(webhooks),
                     emails: targets.emails.unwrap_or(emails),
@@ -297,19 +347,21 @@ pub(crate) async fn update(
                 }
                 let tells_other = before.condition != wish.condition || before.scope != wish.scope;
                 if tells_other || !wish.enabled {
-                    store.end_alerts_of(id, by.at).await?;
+                    store.end_lasting_alerts(id, by.at).await?;
                 }
                 let mut detail = detail(&wish, &channels);
                 detail["new_secret"] = new_secret.is_some().into();
-                let row = store.put_alert_rule(id, wish, &channels, before.created_at, by).await?;
-                store.audit(Entry::done(Action::UpdateAlertRule, Target::AlertRule(id), detail)).await?;
+                let row = store.upsert_alert_rule(id, wish, &channels, before.created_at, by).await?;
+                store
+                    .record_audit_entry(Entry::done(Action::UpdateAlertRule, Target::AlertRule(id), detail))
+                    .await?;
                 Ok(Ok((row, new_secret)))
             })
         })
         .await
 }
 
-/// Writes a message to each address of a rule, to try whether it arrives.
+/// Adds a test message for each target of a rule to the outbox.
 pub(crate) async fn test(
     store: &AccountStore,
     slug: &str,
@@ -322,10 +374,12 @@ pub(crate) async fn test(
             let slug = slug.clone();
             Box::pin(async move {
                 let Some(rule) = store.lock_alert_rule(id).await? else { return Ok(Err(Refusal::NotFound)) };
-                let deliveries = letters(&store, &slug, &rule, Event::Test, &[], now)?;
+                let deliveries = build_messages(&store, &slug, &rule, Event::Test, &[], now)?;
                 let detail = json!({ "messages": deliveries.len() });
-                store.audit(Entry::done(Action::TestAlertRule, Target::AlertRule(id), detail)).await?;
-                store.add_deliveries(rule.id, deliveries, now).await.map(Ok)
+                store
+                    .record_audit_entry(Entry::done(Action::TestAlertRule, Target::AlertRule(id), detail))
+                    .await?;
+                store.enqueue_deliveries(rule.id, deliveries, now).await.map(Ok)
             })
         })
         .await

@@ -1,7 +1,7 @@
-//! Sending what was written: each message until it arrives, for a day at the most.
+//! Delivery of messages from the outbox. A message is retried until it arrives, for at most a day.
 //!
-//! Before a message is sent it is put off until the next attempt would be due. So one server sends it at a time; and if that
-//! dies meanwhile, it is sent again then, under the same identifier.
+//! Before a message is sent, its due time moves to the next attempt. This claims it for one server. If
+//! that server crashes, the message is sent again at the due time, under the same identifier.
 
 use std::sync::Arc;
 
@@ -9,112 +9,150 @@ use axum::http::{Request, header};
 use entity::{
     Timestamp,
     alert_delivery::{Channel, Model, State},
+    ids::AccountId,
 };
 use futures::{StreamExt, stream};
+use tokio::sync::Mutex;
 use url::Url;
 
 use crate::{
     clock::Clock,
     config::AlertConfig,
-    domain::alert::{MAX_ATTEMPTS, delay_after, sign},
+    domain::alert::{MAX_ATTEMPTS, retry_delay_after, sign},
     error::Chain,
+    http_client::{AllowedTargets, FetchError, OutgoingClient},
     mail::{MailError, Mailer},
-    outgoing::{FetchError, Outgoing, Reach},
-    store::{AccountStore, DueDelivery, Letter, Store, StoreError},
+    store::{AccountStore, DueDelivery, MAX_DUE_DELIVERIES, MessageContent, Store, StoreError},
 };
 
-/// Messages that are taken at once at the most.
-const MESSAGES: u64 = 32;
+/// The maximum number of messages per round.
+const MESSAGES: usize = 32;
 
-/// Messages that are under way at a time.
-const AT_A_TIME: usize = 8;
+/// The maximum number of messages of one account per round.
+const MESSAGES_OF_ACCOUNT: usize = 8;
 
-/// Characters that are kept of why a message did not arrive.
+/// The maximum number of concurrent deliveries.
+const MAX_CONCURRENT: usize = 8;
+
+/// The maximum length of a stored failure reason, in characters.
 const MAX_REASON: usize = 300;
 
-/// How long a message is put off while it is sent for the last time, in seconds.
+/// The claim time of a message during its last attempt, in seconds.
 const LAST_ATTEMPT: i64 = 600;
 
-/// Sends messages.
+/// The sender of outbox messages.
 #[derive(Clone)]
 pub struct Deliveries {
     store: Store,
     clock: Arc<dyn Clock>,
-    outgoing: Outgoing,
+    outgoing: OutgoingClient,
     mailer: Option<Mailer>,
+    /// The last account that a round served.
+    after: Arc<Mutex<Option<AccountId>>>,
 }
 
-/// What a round did.
+/// The result of a round.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Sent {
-    /// Messages that arrived.
+pub struct DeliveryRound {
+    /// The number of delivered messages.
     pub delivered: u64,
-    /// Messages that did not, and are sent again.
-    pub put_off: u64,
-    /// Messages that were given up.
+    /// The number of messages that failed and will be retried.
+    pub retried_messages: u64,
+    /// The number of messages that failed for good.
     pub failed: u64,
-    /// Whether there may be more to send at once.
+    /// True if more messages may be due now.
     pub more: bool,
 }
 
-/// Why a message did not arrive.
+/// The reason why a message did not arrive.
 #[derive(Debug, thiserror::Error)]
 enum SendError {
     #[error(transparent)]
     Fetch(#[from] FetchError),
     #[error(transparent)]
     Mail(#[from] MailError),
-    #[error("the rule is gone")]
+    #[error("the rule was deleted")]
     NoRule,
-    #[error("the address is none")]
+    #[error("the address is malformed")]
     Address,
-    #[error("it cannot be decrypted")]
+    #[error("the message cannot be decrypted")]
     Sealed,
-    #[error("a server that sent it did not say whether it arrived")]
-    NoWord,
+    #[error("the sending server stopped before it recorded the result")]
+    NoOutcome,
 }
 
 impl Deliveries {
-    /// Messages of `store` are sent as `config` says.
+    /// Returns a sender of the messages in `store`, with the settings of `config`.
     #[must_use]
     pub fn new(store: Store, clock: Arc<dyn Clock>, config: &AlertConfig) -> Self {
-        let reach = if config.private_targets { Reach::Everybody } else { Reach::Public };
+        let reach = if config.private_targets { AllowedTargets::AnyAddress } else { AllowedTargets::Public };
         let mailer = config.smtp.as_ref().map(Mailer::new);
-        Self { store, clock, outgoing: Outgoing::to(reach), mailer }
+        Self {
+            store,
+            clock,
+            outgoing: OutgoingClient::with_allowed_targets(reach),
+            mailer,
+            after: Arc::default(),
+        }
     }
 
-    /// Sends messages that are due.
+    /// Sends the messages that are due.
     ///
     /// # Errors
-    /// When it cannot be found out which these are.
+    /// Returns an error if the due messages cannot be loaded.
     #[tracing::instrument(name = "app.alert_delivery.round", skip_all)]
-    pub async fn round(&self) -> Result<Sent, StoreError> {
-        let due = self.store.system().due_deliveries(self.clock.timestamp(), MESSAGES).await?;
-        let mut sent = Sent { more: due.len() as u64 == MESSAGES, ..Sent::default() };
-        let outcomes = stream::iter(due).map(|due| self.deliver(due)).buffer_unordered(AT_A_TIME);
+    pub async fn round(&self) -> Result<DeliveryRound, StoreError> {
+        let (due, more) = self.select_due().await?;
+        let mut sent = DeliveryRound { more, ..DeliveryRound::default() };
+        let outcomes = stream::iter(due).map(|due| self.deliver(due)).buffer_unordered(MAX_CONCURRENT);
         let mut outcomes = std::pin::pin!(outcomes);
         while let Some(outcome) = outcomes.next().await {
             match outcome {
                 Ok(Some(State::Delivered)) => sent.delivered += 1,
-                Ok(Some(State::Pending)) => sent.put_off += 1,
+                Ok(Some(State::Pending)) => sent.retried_messages += 1,
                 Ok(Some(State::Failed)) => sent.failed += 1,
                 Ok(None) => {}
                 Err(error) => {
-                    tracing::warn!(error = %Chain(&error), "what became of a message was not written down");
+                    tracing::warn!(error = %Chain(&error), "failed to record the result of an alert delivery");
                 }
             }
         }
         Ok(sent)
     }
 
-    /// Sends a message, unless somebody else does, and writes down what became of it.
+    /// Returns due messages, a few of each account, from the account after the last one served. The
+    /// second value is true if more are due.
+    async fn select_due(&self) -> Result<(Vec<DueDelivery>, bool), StoreError> {
+        let mut after = self.after.lock().await;
+        let due = self.store.system().due_deliveries(self.clock.timestamp(), *after).await?;
+        let is_last = (due.len() as u64) < MAX_DUE_DELIVERIES;
+        let (mut taken, mut more) = (Vec::new(), !is_last || after.is_some());
+        *after = None;
+        for of_account in due.chunk_by(|one, other| one.account_id == other.account_id) {
+            let part = of_account.len().min(MESSAGES_OF_ACCOUNT);
+            if taken.len() + part > MESSAGES {
+                return Ok((taken, true));
+            }
+            taken.extend_from_slice(&of_account[..part]);
+            *after = Some(of_account[0].account_id);
+            more |= part < of_account.len();
+        }
+        // After the last account, the next round begins again at the first.
+        if is_last {
+            *after = None;
+        }
+        Ok((taken, more))
+    }
+
+    /// Claims and sends a message, and stores the result. Returns `None` if another server has claimed
+    /// it.
     async fn deliver(&self, due: DueDelivery) -> Result<Option<State>, StoreError> {
-        let store = self.store.for_work_of(due.account_id);
+        let store = self.store.for_background_work(due.account_id);
         let now = self.clock.timestamp().timestamp_millis();
-        let next = |attempts| now + 1_000 * delay_after(attempts).unwrap_or(LAST_ATTEMPT);
+        let next = |attempts| now + 1_000 * retry_delay_after(attempts).unwrap_or(LAST_ATTEMPT);
         let Some(row) = store.claim_delivery(due, next).await? else { return Ok(None) };
         let outcome = if row.attempts > MAX_ATTEMPTS {
-            Err(SendError::NoWord)
+            Err(SendError::NoOutcome)
         } else {
             self.send(&store, &row).await?
         };
@@ -123,36 +161,36 @@ impl Deliveries {
             Ok(()) => (State::Delivered, None),
             Err(error) => {
                 let gone = matches!(error, SendError::NoRule | SendError::Mail(MailError::NoServer));
-                let last = gone || delay_after(row.attempts).is_none();
+                let last = gone || retry_delay_after(row.attempts).is_none();
                 let state = if last { State::Failed } else { State::Pending };
                 let reason: String = Chain(&error).to_string().chars().take(MAX_REASON).collect();
-                tracing::info!(message = %row.id, attempts = row.attempts, %reason, ?state, "a message did not arrive");
+                tracing::info!(message = %row.id, attempts = row.attempts, %reason, ?state, "alert delivery failed");
                 (state, Some(reason))
             }
         };
         let end = (state != State::Pending).then_some((state, now));
-        store.note_delivery(row.id, end, reason).await?;
+        store.record_delivery_outcome(row.id, end, reason).await?;
         Ok(Some(state))
     }
 
     async fn send(&self, store: &AccountStore, row: &Model) -> Result<Result<(), SendError>, StoreError> {
-        let letter = match store.letter(row) {
+        let letter = match store.decrypt_message(row) {
             Ok(letter) => letter,
-            Err(StoreError::Sealed(_)) => return Ok(Err(SendError::Sealed)),
+            Err(StoreError::Decryption(_)) => return Ok(Err(SendError::Sealed)),
             Err(error) => return Err(error),
         };
         match row.channel {
             Channel::Email => {
                 let Some(mailer) = &self.mailer else { return Ok(Err(MailError::NoServer.into())) };
-                let Letter { to, title, body } = letter;
+                let MessageContent { to, title, body } = letter;
                 Ok(mailer.send(&row.id.to_string(), &to, &title, body).await.map_err(SendError::from))
             }
             Channel::Webhook => {
                 let rule = store.alert_rules_by_id(&[row.rule_id]).await?.pop();
                 let Some(rule) = rule else { return Ok(Err(SendError::NoRule)) };
-                let secret = match store.alert_channels(&rule) {
+                let secret = match store.decrypt_alert_channels(&rule) {
                     Ok(channels) => channels.secret,
-                    Err(StoreError::Sealed(_)) => return Ok(Err(SendError::Sealed)),
+                    Err(StoreError::Decryption(_)) => return Ok(Err(SendError::Sealed)),
                     Err(error) => return Err(error),
                 };
                 let signature = sign(secret.reveal(), self.clock.now().timestamp(), letter.body.as_bytes());
@@ -161,7 +199,7 @@ impl Deliveries {
         }
     }
 
-    async fn post(&self, letter: &Letter, row: &Model, signature: &str) -> Result<(), SendError> {
+    async fn post(&self, letter: &MessageContent, row: &Model, signature: &str) -> Result<(), SendError> {
         let url: Url = letter.to.parse().map_err(|_| SendError::Address)?;
         let request = Request::post("/")
             .header(header::CONTENT_TYPE, "application/json")
@@ -170,14 +208,14 @@ impl Deliveries {
             .header("Galvo-Signature", signature)
             .body(letter.body.clone().into_bytes())
             .map_err(|_| SendError::Address)?;
-        match self.outgoing.tell(&url, request).await? {
+        match self.outgoing.send_for_status(&url, request).await? {
             status if status.is_success() => Ok(()),
             status => Err(FetchError::Status(status).into()),
         }
     }
 }
 
-/// For who reads what became of messages: when a message is sent again.
+/// Returns the time of a message's next attempt. `None` if its delivery has ended.
 #[must_use]
 pub fn next_attempt(row: &Model) -> Option<Timestamp> {
     let due = (row.state == State::Pending).then_some(row.due_key)?;

@@ -1,4 +1,4 @@
-//! Tokens, as the members of an account make and end them.
+//! Creation and revocation of API tokens by the members of an account.
 
 use entity::{Timestamp, api_token::Model, audit_entry::Action, ids::UserId};
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ use super::{
 use crate::{
     auth::Viewer,
     domain::{
-        access::{AccessError, MAX_TOKENS, Own, TokenWish, check_own_token, check_token},
+        access::{AccessError, CallerAccess, MAX_TOKENS, NewToken, check_own_token, check_token},
         audit::{Entry, Target, time_detail},
         role::manages,
         token::ApiToken,
@@ -18,12 +18,12 @@ use crate::{
     store::{AccountStore, StoreError},
 };
 
-/// Makes a token for a member. The answer is the only place its secret is ever in.
+/// Creates a token for a member and returns it. Its secret is not stored.
 pub(crate) async fn create(
     store: &AccountStore,
     viewer: &Viewer,
     holder: UserId,
-    wish: TokenWish,
+    wish: NewToken,
     now: Timestamp,
 ) -> Outcome<(ApiToken, Model)> {
     let (actor, scopes, own_end) = (viewer.user_id(), viewer.scopes().to_vec(), viewer.grants_until());
@@ -34,7 +34,7 @@ pub(crate) async fn create(
                 let members = store.lock_members(&[actor, holder]).await?;
                 let Some(own) = role_of(&members, actor) else { return Ok(Err(Refusal::NoMember)) };
                 let Some(grant) = grant_of(&members, holder) else { return Ok(Err(Refusal::NotFound)) };
-                let own = Own { role: own, scopes: &scopes, expires_at: own_end };
+                let own = CallerAccess { role: own, scopes: &scopes, expires_at: own_end };
                 let checked = if holder == actor {
                     check_own_token(own, grant.ends_at, &wish, now)
                 } else {
@@ -43,22 +43,22 @@ pub(crate) async fn create(
                 if let Err(errors) = checked {
                     return Ok(Err(Refusal::Rules(errors)));
                 }
-                if store.good_api_token_count(now).await? >= MAX_TOKENS {
+                if store.count_valid_api_tokens(now).await? >= MAX_TOKENS {
                     return Ok(Err(AccessError::TooMany.into()));
                 }
-                let TokenWish { label, scopes, expires_at } = wish;
+                let NewToken { label, scopes, expires_at } = wish;
                 let (token, row) = new_token((store.account_id(), holder), &scopes, label, expires_at, now);
-                store.add_own_api_token(row.clone()).await?;
+                store.insert_api_token(row.clone()).await?;
                 let target = Target::ApiToken(row.identifier.clone());
                 let detail = token_detail(&row);
-                store.audit(Entry::done(Action::CreateToken, target, detail)).await?;
+                store.record_audit_entry(Entry::done(Action::CreateToken, target, detail)).await?;
                 Ok(Ok((token, row)))
             })
         })
         .await
 }
 
-/// What of a token is written down when it is made and ended.
+/// Returns the audit detail of a token.
 pub(super) fn token_detail(token: &Model) -> Value {
     json!({
         "user": token.user_id,
@@ -68,7 +68,7 @@ pub(super) fn token_detail(token: &Model) -> Value {
     })
 }
 
-/// Ends a token. One that has ended already stays as it is.
+/// Revokes a token. A token that has ended does not change.
 pub(crate) async fn revoke(
     store: &AccountStore,
     actor: UserId,
@@ -84,7 +84,7 @@ pub(crate) async fn revoke(
                 };
                 let members = store.lock_members(&[actor, token.user_id]).await?;
                 let Some(own) = role_of(&members, actor) else { return Ok(Err(Refusal::NoMember)) };
-                // Without its member a token is gone, too.
+                // A token without its member no longer exists.
                 let Some(role) = role_of(&members, token.user_id) else { return Ok(Err(Refusal::NotFound)) };
                 if !manages(own, role) {
                     return Ok(Err(AccessError::MemberAbove.into()));
@@ -99,12 +99,12 @@ async fn end(store: &AccountStore, token: Model, now: Timestamp) -> Result<Model
     store.revoke_api_token(token.id, now).await?;
     if token.revoked_at.is_none() {
         let (target, detail) = (Target::ApiToken(token.identifier.clone()), token_detail(&token));
-        store.audit(Entry::done(Action::RevokeToken, target, detail)).await?;
+        store.record_audit_entry(Entry::done(Action::RevokeToken, target, detail)).await?;
     }
     Ok(Model { revoked_at: token.revoked_at.or(Some(now)), ..token })
 }
 
-/// Ends a token of somebody's own, which takes no role.
+/// Revokes one of the user's own tokens. This needs no role.
 pub(crate) async fn revoke_own(
     store: &AccountStore,
     actor: UserId,

@@ -1,4 +1,7 @@
-//! Taking in what a client tells of a span.
+//! Storing a client's report about a span.
+//!
+//! An exceeded quota is no error here, and neither is a refused data class: an error would raise an
+//! exception in the user's program after its work was done.
 
 use std::sync::Arc;
 
@@ -6,36 +9,55 @@ use entity::{
     client_span,
     data_policy::DataClass,
     ids::{ClusterId, SpanId},
-    list::CodeStacks,
+    json_columns::CodeStacks,
 };
 
+use super::{
+    Quotas,
+    report::{ClusterRefusal, Reporter},
+};
 use crate::{
     auth::Viewer,
     clock::Clock,
-    domain::client_span::ClientSpanReport,
+    domain::{client_span::ClientSpanReport, quota::SectionBytes},
     store::{AccountStore, Store, StoreError, Write},
 };
 
-/// Takes in what clients tell of spans.
+/// The ingest of client reports about spans.
 #[derive(Clone)]
 pub struct ClientSpans {
     store: Store,
     clock: Arc<dyn Clock>,
+    quotas: Quotas,
+}
+
+/// The reason why a client's report is not stored.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientSpanError {
+    /// The cluster does not exist.
+    #[error("there is no such cluster")]
+    NoCluster,
+    /// The cluster accepts no reports from this caller.
+    #[error(transparent)]
+    Cluster(#[from] ClusterRefusal),
+    /// The database failed. Nothing is stored.
+    #[error(transparent)]
+    Store(#[from] StoreError),
 }
 
 impl ClientSpans {
-    /// They go to `store`.
+    /// Returns the ingest into `store`.
     #[must_use]
-    pub fn new(store: Store, clock: Arc<dyn Clock>) -> Self {
-        Self { store, clock }
+    pub fn new(store: Store, clock: Arc<dyn Clock>, quotas: Quotas) -> Self {
+        Self { store, clock, quotas }
     }
 
-    /// Stores what a client tells of a span, as far as the account accepts it and unless one did before; the span
-    /// itself may be reported later.
-    /// Returns whether there is such a cluster.
+    /// Stores a client's report about a span with data of this size, limited to the data classes the
+    /// account accepts. The first report wins. The span itself may be reported later. Nothing is stored
+    /// if the account has used up a quota.
     ///
     /// # Errors
-    /// When the database does not answer; nothing is stored then.
+    /// Returns [`ClientSpanError`]. Nothing is stored then.
     #[tracing::instrument(name = "app.client_span.record", skip_all, fields(account = viewer.account().slug))]
     pub async fn record(
         &self,
@@ -43,17 +65,21 @@ impl ClientSpans {
         cluster: ClusterId,
         span: SpanId,
         report: ClientSpanReport,
-    ) -> Result<bool, StoreError> {
-        let (now, report) = (self.clock.timestamp(), Arc::new(report));
-        let write = move |store: AccountStore| -> Write<bool> {
+        bytes: SectionBytes,
+    ) -> Result<(), ClientSpanError> {
+        let is_exceeded = self.quotas.load_usage(viewer).await?.exceeded().is_some();
+        let (now, report, by) = (self.clock.timestamp(), Arc::new(report), Reporter::of(viewer));
+        let write = move |store: AccountStore| -> Write<Result<i64, ClientSpanError>> {
             let report = Arc::clone(&report);
             Box::pin(async move {
-                if store.clusters_by_id(&[cluster]).await?.is_empty() {
-                    return Ok(false);
+                let found = store.clusters_by_id(&[cluster]).await?.pop();
+                let Some(known) = found else { return Ok(Err(ClientSpanError::NoCluster)) };
+                if let Err(refusal) = by.check_owner(known.user_id) {
+                    return Ok(Err(refusal.into()));
                 }
                 let accepted = store.accepted().await?;
-                if !accepted.accepts(DataClass::Tasks) {
-                    return Ok(true);
+                if is_exceeded || !accepted.accepts(DataClass::Tasks) {
+                    return Ok(Ok(0));
                 }
                 let with_code = accepted.accepts(DataClass::Code);
                 let row = client_span::Model {
@@ -64,14 +90,20 @@ impl ClientSpans {
                     stopped_at: report.stop.timestamp(),
                     code: if with_code { report.stacks() } else { CodeStacks::default() },
                 };
-                store.record_client_span(row).await?;
+                if !store.record_client_span(row).await? {
+                    return Ok(Ok(0));
+                }
                 if with_code {
                     let texts: Vec<_> = report.texts().collect();
                     store.record_code(now, texts.iter().map(|(hash, text)| (hash, *text))).await?;
                 }
-                Ok(true)
+                let bytes = bytes.accepted(&accepted);
+                store.record_ingest(Some(cluster), now, bytes, 0).await?;
+                Ok(Ok(bytes.total()))
             })
         };
-        self.store.for_viewer(viewer).write(write).await
+        let stored = self.store.for_viewer(viewer).write(write).await??;
+        self.quotas.add(viewer.account_id(), stored, 0);
+        Ok(())
     }
 }

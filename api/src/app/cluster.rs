@@ -1,50 +1,62 @@
-//! Clusters, as an operator looks after them on the command line.
+//! Clusters, as an operator manages them on the command line.
 
 use std::sync::Arc;
 
-use entity::{cluster, ids::ClusterId};
+use entity::{Timestamp, cluster, ids::ClusterId};
 
 use crate::{
     clock::Clock,
-    domain::{life_cycle::State, slug::Slug, stop::Reason},
-    store::{StoreError, SystemStore},
+    domain::{audit::Actor, life_cycle::State, slug::Slug, stop::StopReason},
+    store::{AccountStore, HandOverOutcome, RemovalCounts, StoreError, SystemStore},
 };
 
-/// Looks after clusters.
+/// The operator's view of clusters.
 #[derive(Clone)]
 pub struct Clusters {
     store: SystemStore,
     clock: Arc<dyn Clock>,
 }
 
-/// Why nothing could be done about a cluster.
+/// The reason why an operation failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ClusterError {
-    /// There is no such account.
+    /// The account does not exist.
     #[error("there is no account '{0}'")]
     NoAccount(Slug),
-    /// There is no such cluster in it.
+    /// The account has no such cluster.
     #[error("there is no cluster {0} in account '{1}'")]
     NoCluster(i64, Slug),
-    /// It is gone already.
+    /// The account has no such token, and no cluster that was reported with it.
+    #[error("account '{1}' has no token '{0}', and nothing was reported with it")]
+    NoToken(String, Slug),
+    /// Nothing is quarantined for the token, so nothing can be removed.
+    #[error(
+        "nothing is quarantined for the token '{0}': run the command without --confirm first, and check what it would delete"
+    )]
+    NotQuarantined(String),
+    /// The account has no such member.
+    #[error("there is no user '{0}' in account '{1}'")]
+    NoMember(Slug, Slug),
+    /// The cluster has closed.
     #[error("the cluster {0} has closed")]
     Closed(i64),
-    /// The store did not do its work.
+    /// The database failed.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
 impl Clusters {
-    /// Those in `store`.
+    /// Returns the operator's view of `store`.
     #[must_use]
     pub fn new(store: SystemStore, clock: Arc<dyn Clock>) -> Self {
         Self { store, clock }
     }
 
-    /// The newest clusters of an account in some states.
+    /// Returns the newest clusters of an account in the given states.
     ///
     /// # Errors
-    /// [`ClusterError::NoAccount`], and when the store does not answer.
+    /// Returns [`ClusterError::NoAccount`] if the account does not exist, or an error if the database
+    /// does not answer.
     pub async fn list(
         &self,
         account: &Slug,
@@ -55,7 +67,7 @@ impl Clusters {
         Ok(self.store.newest_clusters(id, states, limit).await?)
     }
 
-    /// Tells a cluster to stop.
+    /// Requests a cluster to stop.
     ///
     /// # Errors
     /// [`ClusterError`]
@@ -63,7 +75,7 @@ impl Clusters {
         &self,
         account: &Slug,
         id: ClusterId,
-        reason: Option<Reason>,
+        reason: Option<StopReason>,
     ) -> Result<(), ClusterError> {
         let of = self.account(account).await?;
         match self.store.stop_cluster(of, id, reason, self.clock.timestamp()).await? {
@@ -71,6 +83,79 @@ impl Clusters {
             Some(_) => Ok(()),
             None => Err(ClusterError::NoCluster(id.0, account.clone())),
         }
+    }
+
+    /// Makes a member the owner of a cluster.
+    ///
+    /// # Errors
+    /// [`ClusterError`]
+    pub async fn hand_over(&self, account: &Slug, id: ClusterId, user: &Slug) -> Result<(), ClusterError> {
+        let no_member = || ClusterError::NoMember(user.clone(), account.clone());
+        let store = self.view(account).await?;
+        let user = self.store.user_by_name(user.as_str()).await?.ok_or_else(no_member)?;
+        match store.transfer_cluster(id, user.id, self.clock.timestamp()).await? {
+            HandOverOutcome::Done(_) => Ok(()),
+            HandOverOutcome::NoMember => Err(no_member()),
+            HandOverOutcome::Missing => Err(ClusterError::NoCluster(id.0, account.clone())),
+        }
+    }
+
+    /// Deletes a cluster. It is hidden at once, and a running server removes its rows.
+    ///
+    /// # Errors
+    /// [`ClusterError`]
+    pub async fn delete(&self, account: &Slug, id: ClusterId) -> Result<(), ClusterError> {
+        if self.view(account).await?.delete_cluster(id, self.clock.timestamp()).await? {
+            Ok(())
+        } else {
+            Err(ClusterError::NoCluster(id.0, account.clone()))
+        }
+    }
+
+    /// Quarantines the clusters that were reported with a token at or after `since`. With `confirm`,
+    /// removes the clusters already quarantined for the token instead. Returns the affected rows by
+    /// kind.
+    ///
+    /// # Errors
+    /// [`ClusterError`]
+    pub async fn forget_token(
+        &self,
+        account: &Slug,
+        token: &str,
+        since: Timestamp,
+        confirm: bool,
+    ) -> Result<RemovalCounts, ClusterError> {
+        let store = self.view_with_token(account, token).await?;
+        let now = self.clock.timestamp();
+        if !confirm {
+            store.quarantine_reports(token, since, now).await?;
+        }
+        let counts = store.quarantined_counts(token, since).await?;
+        if confirm && store.remove_quarantined(token, now).await? == 0 {
+            return Err(ClusterError::NotQuarantined(token.to_owned()));
+        }
+        Ok(counts)
+    }
+
+    /// Restores the clusters that are quarantined for a token. Returns their number.
+    ///
+    /// # Errors
+    /// [`ClusterError`]
+    pub async fn restore_token(&self, account: &Slug, token: &str) -> Result<u64, ClusterError> {
+        let store = self.view_with_token(account, token).await?;
+        Ok(store.restore_reports(token, self.clock.timestamp()).await?)
+    }
+
+    async fn view_with_token(&self, account: &Slug, token: &str) -> Result<AccountStore, ClusterError> {
+        let store = self.view(account).await?;
+        let known = store.has_token_or_reports(token).await?;
+        if known { Ok(store) } else { Err(ClusterError::NoToken(token.to_owned(), account.clone())) }
+    }
+
+    /// Returns the store of the account for changes by an operator.
+    async fn view(&self, account: &Slug) -> Result<AccountStore, ClusterError> {
+        let id = self.account(account).await?;
+        Ok(self.store.for_operator(id, Actor::operator(self.clock.timestamp())))
     }
 
     async fn account(&self, slug: &Slug) -> Result<entity::ids::AccountId, ClusterError> {

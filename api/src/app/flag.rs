@@ -1,119 +1,210 @@
-//! Noticing things of clusters: rounds that look at what was reported since the last one.
+//! Flags of clusters: the rounds that evaluate the data reported since the last one.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{collections::BTreeMap, sync::Arc};
 
 use entity::{
     Timestamp,
     ids::{AccountId, ClusterId, FlagId},
 };
+use tokio::{sync::Mutex, time::Instant};
 use uuid::Uuid;
 
 use crate::{
-    domain::flag::{Decision, decide, holds_many_tasks},
+    domain::flag::{Decision, decide, needs_largest_function},
     error::Chain,
     store::{AccountStore, DueCluster, MAX_DUE_CLUSTERS, Store, StoreError},
 };
 
-/// Clusters that are looked at together at the most.
+/// The maximum number of clusters evaluated together.
 const CLUSTERS: usize = 50;
 
-/// Workers of those, unless one cluster has more.
+/// The maximum number of workers of those clusters, unless a single cluster has more.
 const WORKERS: i64 = 1_500;
 
-/// A report says when it came before it is stored; one that began so many milliseconds ago is stored or refused.
-const UNDER_WAY: i64 = 2 * 60 * 1_000;
+/// The maximum time between the arrival and the storage of a report, in milliseconds. A report's arrival
+/// time is taken before it is stored, so each round looks back this far.
+const MAX_STORE_DELAY_MS: i64 = 2 * 60 * 1_000;
 
-/// The first round of a server looks so far back, in milliseconds, and all rounds at what closed since then.
+/// The period that the first round of a server looks back, in milliseconds. All rounds look back this
+/// far for closed clusters.
 const DAY: i64 = 86_400_000;
 
-/// Looks at clusters again and again.
+/// The number of accounts loaded at once.
+const ACCOUNTS: u64 = 500;
+
+/// The evaluator of flags.
 #[derive(Clone)]
 pub struct Flags {
     store: Store,
-    /// When the last round began that looked at everything.
-    looked_at: Arc<Mutex<Option<i64>>>,
+    walk: Arc<Mutex<RoundProgress>>,
 }
 
-/// What a round did.
+/// The progress of the rounds. It is kept only in memory: the first round of a server evaluates a whole
+/// day.
+#[derive(Default)]
+struct RoundProgress {
+    /// The start of the last complete round, in epoch milliseconds.
+    looked_at: Option<i64>,
+    /// The start of the current round, in epoch milliseconds.
+    began: Option<i64>,
+    /// The last account that the current round evaluated.
+    after: Option<AccountId>,
+    /// Accounts that need further rounds: they have more clusters than one round evaluates, or some
+    /// failed.
+    behind: BTreeMap<AccountId, AccountProgress>,
+}
+
+/// The progress of an account whose clusters take several rounds.
+#[derive(Clone, Copy)]
+struct AccountProgress {
+    /// The time from which reporting clusters are evaluated, in epoch milliseconds.
+    seen_since: i64,
+    /// The start of this pass over the account, in epoch milliseconds.
+    began: i64,
+    /// The last evaluated cluster of this pass.
+    after: Option<ClusterId>,
+    /// True if the store failed for some clusters, which are evaluated again.
+    failed: bool,
+}
+
+/// The result of a round.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Looked {
-    /// Flags that came, went or became worse.
+pub struct FlagRound {
+    /// The number of flags that were raised, cleared or got worse.
     pub changed: u64,
-    /// Clusters that could not be looked at. They are again in the next round.
+    /// The number of clusters that failed to evaluate. The next round evaluates them again.
     pub failed: u64,
+    /// True if clusters are left that the next round can evaluate at once.
+    pub more: bool,
 }
 
 impl Flags {
-    /// Clusters are those of `store`.
+    /// Returns an evaluator of the clusters in `store`.
     #[must_use]
     pub fn new(store: Store) -> Self {
-        Self { store, looked_at: Arc::default() }
+        Self { store, walk: Arc::default() }
     }
 
-    /// Looks at all clusters that reported since the last round, and at those that have flags and do not report any more.
+    /// Evaluates the clusters that reported since the last round, and those with flags that no longer
+    /// report. Evaluates a bounded number of each account, and stops after `until`. The next round
+    /// continues where a stopped one ended.
     ///
     /// # Errors
-    /// When it cannot be found out which clusters these are.
+    /// Returns an error if the clusters cannot be loaded.
     #[tracing::instrument(name = "app.flag.round", skip_all)]
-    pub async fn round(&self, now: Timestamp) -> Result<Looked, StoreError> {
-        let now_ms = now.timestamp_millis();
-        let last = *self.looked_at.lock().unwrap_or_else(PoisonError::into_inner);
-        let seen_since = last.map_or(now_ms - DAY, |last| last - UNDER_WAY);
-        let (mut looked, mut after) = (Looked::default(), None);
+    pub async fn round(&self, now: Timestamp, until: Instant) -> Result<FlagRound, StoreError> {
+        let (now_ms, mut looked) = (now.timestamp_millis(), FlagRound::default());
+        let mut walk = self.walk.lock().await;
+        let began = *walk.began.get_or_insert(now_ms);
+        let seen_since = walk.looked_at.map_or(now_ms - DAY, |last| last - MAX_STORE_DELAY_MS);
         loop {
-            let due = self.store.system().clusters_to_flag(seen_since, now_ms - DAY, after).await?;
-            let more = due.len() as u64 == MAX_DUE_CLUSTERS;
-            after = due.last().map(|last| (last.account_id, last.cluster_id));
-            for (account, clusters) in pieces(&due) {
-                let store = self.store.for_work_of(account);
-                match look_at(&store, &clusters, now).await {
-                    Ok(changed) => looked.changed += changed,
-                    // What is damaged in one account must not keep others from it.
-                    Err(error) => {
-                        looked.failed += clusters.len() as u64;
-                        tracing::warn!(%account, error = %Chain(&error), "clusters were not looked at for flags");
-                    }
+            let accounts = self.store.system().accounts_after(walk.after, ACCOUNTS).await?;
+            let Some(last) = accounts.last().copied() else { break };
+            let before = walk.after.unwrap_or(AccountId(Uuid::nil()));
+            let system = self.store.system();
+            let due = system
+                .find_clusters_to_evaluate(seen_since, now_ms - DAY, (before, ClusterId(i64::MAX)), last)
+                .await?;
+            let is_cut = due.len() as u64 == MAX_DUE_CLUSTERS;
+            // The accounts after a full page belong to the next page, except the account in which this
+            // page ends.
+            let last = due.last().filter(|_| is_cut).map_or(last, |cluster| cluster.account_id);
+            let fresh = AccountProgress { seen_since, began, after: None, failed: false };
+            let mut turns: BTreeMap<AccountId, (AccountProgress, Vec<DueCluster>, bool)> = BTreeMap::new();
+            for clusters in due.chunk_by(|one, other| one.account_id == other.account_id) {
+                let account = clusters[0].account_id;
+                if !walk.behind.contains_key(&account) {
+                    turns.insert(account, (fresh, clusters.to_vec(), is_cut && account == last));
                 }
             }
-            if !more {
-                break;
+            let behind: Vec<(AccountId, AccountProgress)> = walk
+                .behind
+                .iter()
+                .filter(|(account, _)| **account > before && **account <= last)
+                .map(|(account, behind)| (*account, *behind))
+                .collect();
+            for (account, behind) in behind {
+                let after = (account, behind.after.unwrap_or(ClusterId(i64::MIN)));
+                let due =
+                    system.find_clusters_to_evaluate(behind.seen_since, now_ms - DAY, after, account).await?;
+                let is_cut = due.len() as u64 == MAX_DUE_CLUSTERS;
+                turns.insert(account, (behind, due, is_cut));
             }
+            for (account, (turn, due, is_cut)) in turns {
+                let more = self.evaluate_account(account, turn, &due, is_cut, now, &mut looked).await;
+                match more {
+                    Some(behind) => drop(walk.behind.insert(account, behind)),
+                    None => drop(walk.behind.remove(&account)),
+                }
+                walk.after = Some(account);
+                if Instant::now() >= until {
+                    return Ok(FlagRound { more: true, ..looked });
+                }
+            }
+            walk.after = Some(last);
         }
-        if looked.failed == 0 {
-            *self.looked_at.lock().unwrap_or_else(PoisonError::into_inner) = Some(now_ms);
-        }
+        (walk.after, walk.began, walk.looked_at) = (None, None, Some(began));
+        looked.more = looked.failed == 0 && walk.behind.values().any(|behind| behind.after.is_some());
         Ok(looked)
     }
-}
 
-/// Clusters of one account each, few enough to be looked at together.
-fn pieces(due: &[DueCluster]) -> Vec<(AccountId, Vec<ClusterId>)> {
-    let mut pieces: Vec<(AccountId, Vec<ClusterId>)> = Vec::new();
-    let mut workers = 0;
-    for cluster in due {
-        let fits = |of: &[ClusterId]| of.len() < CLUSTERS && workers + cluster.workers <= WORKERS;
-        match pieces.last_mut() {
-            Some((account, clusters)) if *account == cluster.account_id && fits(clusters) => {
-                clusters.push(cluster.cluster_id);
-                workers += cluster.workers;
-            }
-            _ => {
-                pieces.push((cluster.account_id, vec![cluster.cluster_id]));
-                workers = cluster.workers;
+    /// Evaluates the first due clusters of an account. Returns the position at which the next round
+    /// continues, if any are left.
+    async fn evaluate_account(
+        &self,
+        account: AccountId,
+        turn: AccountProgress,
+        due: &[DueCluster],
+        is_cut: bool,
+        now: Timestamp,
+        looked: &mut FlagRound,
+    ) -> Option<AccountProgress> {
+        let clusters = first_clusters(due);
+        if !clusters.is_empty() {
+            match evaluate_clusters(&self.store.for_background_work(account), &clusters, now).await {
+                Ok(changed) => looked.changed += changed,
+                // Damaged data of one account must not keep other accounts, or its other clusters, from
+                // being evaluated.
+                Err(error) => {
+                    looked.failed += clusters.len() as u64;
+                    tracing::warn!(%account, error = %Chain(&error), "failed to evaluate the flags of clusters");
+                    let last = clusters.last().copied().filter(|_| clusters.len() < due.len());
+                    return Some(AccountProgress { after: last, failed: true, ..turn });
+                }
             }
         }
+        if clusters.len() < due.len() || is_cut {
+            return Some(AccountProgress { after: clusters.last().copied(), ..turn });
+        }
+        // A new pass covers the clusters that reported during this one.
+        let seen_since = if turn.failed { turn.seen_since } else { turn.began - MAX_STORE_DELAY_MS };
+        let again = AccountProgress { seen_since, began: now.timestamp_millis(), after: None, failed: false };
+        turn.after.map(|_| again)
     }
-    pieces
 }
 
-async fn look_at(store: &AccountStore, clusters: &[ClusterId], now: Timestamp) -> Result<u64, StoreError> {
+/// Returns the first clusters of an account, few enough to be evaluated together.
+fn first_clusters(due: &[DueCluster]) -> Vec<ClusterId> {
+    let mut workers = 0;
+    let fits = |(place, cluster): &(usize, &DueCluster)| {
+        workers += cluster.workers;
+        *place == 0 || (*place < CLUSTERS && workers <= WORKERS)
+    };
+    due.iter().enumerate().take_while(fits).map(|(_, cluster)| cluster.cluster_id).collect()
+}
+
+async fn evaluate_clusters(
+    store: &AccountStore,
+    clusters: &[ClusterId],
+    now: Timestamp,
+) -> Result<u64, StoreError> {
     let timeout = store.idle_policy().await?.and_then(|policy| policy.timeout_seconds);
     let mut facts = store.flag_facts(clusters, timeout, now).await?;
-    let many: Vec<ClusterId> =
-        facts.iter().filter(|(_, facts)| holds_many_tasks(facts)).map(|(cluster, _)| *cluster).collect();
+    let many: Vec<ClusterId> = facts
+        .iter()
+        .filter(|(_, facts)| needs_largest_function(facts))
+        .map(|(cluster, _)| *cluster)
+        .collect();
     if !many.is_empty() {
         for (cluster, function) in store.largest_functions(&many).await? {
             if let Some(facts) = facts.get_mut(&cluster) {
@@ -121,7 +212,7 @@ async fn look_at(store: &AccountStore, clusters: &[ClusterId], now: Timestamp) -
             }
         }
     }
-    let known = store.flags_of(clusters).await?;
+    let known = store.load_flags(clusters).await?;
     let of = |cluster| known.get(&cluster).map_or(&[][..], Vec::as_slice);
     facts.retain(|cluster, facts| !decide(facts, of(*cluster)).is_empty());
     if facts.is_empty() {
@@ -131,25 +222,26 @@ async fn look_at(store: &AccountStore, clusters: &[ClusterId], now: Timestamp) -
     let decisions = store.write(move |store| {
         let facts = Arc::clone(&facts);
         Box::pin(async move {
-            // Others who look at the same clusters wait here, and find what was decided.
+            // The lock serializes servers that evaluate the same clusters. The later one finds the
+            // decisions of the first.
             let clusters: Vec<ClusterId> = facts.keys().copied().collect();
             let mut held = store.lock_clusters(&clusters).await?;
-            let known = store.flags_of(&clusters).await?;
+            let known = store.load_flags(&clusters).await?;
             let of = |cluster| known.get(&cluster).map_or(&[][..], Vec::as_slice);
             let decisions: BTreeMap<ClusterId, Decision> =
                 facts.iter().map(|(cluster, facts)| (*cluster, decide(facts, of(*cluster)))).collect();
             store.record_flags(&decisions, || FlagId(Uuid::now_v7())).await?;
             held.retain(|(cluster, _)| decisions.get(cluster).is_some_and(|decision| !decision.is_empty()));
-            store.touch_flagged(&held, now).await?;
+            store.record_flag_changes(&held, now).await?;
             Ok(decisions)
         })
     });
-    Ok(tell(&decisions.await?))
+    Ok(log_changes(&decisions.await?))
 }
 
-/// The one place that all changes of flags come through, once they are stored. Returns how many there are.
-fn tell(decisions: &BTreeMap<ClusterId, Decision>) -> u64 {
+/// Logs the stored changes of flags. All changes pass through this function. Returns their number.
+fn log_changes(decisions: &BTreeMap<ClusterId, Decision>) -> u64 {
     let changed = decisions.values().flat_map(|decision| &decision.changed);
-    changed.inspect(|flag| tracing::debug!(kind = ?flag.kind, value = flag.value, "a flag changed")).count()
+    changed.inspect(|flag| tracing::debug!(kind = ?flag.kind, value = flag.value, "flag changed")).count()
         as u64
 }

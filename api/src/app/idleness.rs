@@ -1,5 +1,5 @@
-//! What the answer to a report says of whether the cluster is to go on. What the idle policy wants is decided here, of what
-//! has just been reported, and in the transaction of the report: so it holds when the answer is sent.
+//! The desired state of a cluster in the response to its report. The idle policy is applied to the data
+//! just reported, in the report's transaction, so the decision is still valid when the response is sent.
 
 use entity::{
     Timestamp,
@@ -10,117 +10,125 @@ use entity::{
 use crate::{
     domain::{
         idle_policy::IdlePolicy,
-        idleness::{Course, Order, Standing, idle_ms},
-        stop::{Reason, Sentence},
+        idle_verdict::{IdleAction, IdleFacts, IdleVerdict, idle_ms},
+        stop::{StopReason, StopSentence},
     },
     store::{AccountStore, StoreError},
 };
 
-/// What an answer says.
-pub(super) struct Wanted {
-    /// What the account wants of the cluster.
+/// The desired state in a response.
+pub(super) struct StopOrder {
+    /// The state the account wants the cluster to have.
     pub(super) desired_state: DesiredState,
-    /// Who wants it stopped, and why.
+    /// The originator and the reason of a stop, as a sentence.
     pub(super) stop_reason: Option<String>,
-    /// Whether it is to stop only if it still has no work.
+    /// True if the cluster should stop only if it still has no work.
     pub(super) stop_only_if_idle: bool,
-    /// For how long it is kept, in seconds.
+    /// The remaining keep-alive time, in seconds.
     pub(super) keep_alive_seconds: f64,
 }
 
-/// What there is to know of a cluster before more is read.
+/// The facts about a cluster that are known before further rows are read.
 #[derive(Clone, Copy)]
-pub(super) struct Known {
-    /// Until when somebody keeps it.
+pub(super) struct IdlenessFacts {
+    /// The end of the keep-alive time that a member requested.
     pub(super) kept_until: Option<Timestamp>,
-    /// After how many seconds without work something is done about it.
+    /// The idle time after which the idle policy acts, in seconds.
     pub(super) idle_due_seconds: Option<i64>,
+    /// True if the cluster was silent long enough to count as lost before this report.
+    pub(super) was_silent: bool,
 }
 
-impl Wanted {
+impl StopOrder {
     pub(super) fn of(desired_state: DesiredState) -> Self {
         Self { desired_state, stop_reason: None, stop_only_if_idle: false, keep_alive_seconds: 0.0 }
     }
 
-    fn stopped(sentence: Sentence<'_>, stop_only_if_idle: bool) -> Self {
+    fn stopped(sentence: StopSentence<'_>, stop_only_if_idle: bool) -> Self {
         let stop_reason = Some(sentence.to_string());
         Self { stop_reason, stop_only_if_idle, ..Self::of(DesiredState::Stopped) }
     }
 }
 
-/// What is wanted of a cluster that has reported, and is locked.
-pub(super) async fn wanted(
+/// Returns the desired state of a cluster that has just reported. The cluster's row is locked.
+pub(super) async fn decide_stop(
     store: &AccountStore,
     row: &Model,
-    known: Known,
+    known: IdlenessFacts,
     now: Timestamp,
-) -> Result<Wanted, StoreError> {
-    let wanted = stop_or_go_on(store, row, known, now).await?;
+) -> Result<StopOrder, StoreError> {
+    if known.was_silent && row.idle_since.is_some() {
+        // During the silence no one could see the pending stop or keep the cluster alive.
+        store.restart_idle_count(row.id, now).await?;
+    }
+    let wanted = decide_state(store, row, known, now).await?;
     let kept = known.kept_until.map_or(0.0, |until| (until.0 - now.0).as_seconds_f64().max(0.0));
-    Ok(Wanted { keep_alive_seconds: kept, ..wanted })
+    Ok(StopOrder { keep_alive_seconds: kept, ..wanted })
 }
 
-async fn stop_or_go_on(
+async fn decide_state(
     store: &AccountStore,
     row: &Model,
-    known: Known,
+    known: IdlenessFacts,
     now: Timestamp,
-) -> Result<Wanted, StoreError> {
+) -> Result<StopOrder, StoreError> {
     let idle = idle_ms(row);
     let is_due = idle.zip(known.idle_due_seconds).is_some_and(|(idle, due)| idle >= 1_000 * due);
     let is_asked = row.desired_state == DesiredState::Stopped;
     if row.status == Status::Closed || !(is_due || is_asked) {
-        return Ok(Wanted::of(row.desired_state));
+        return Ok(StopOrder::of(row.desired_state));
     }
     let control = store.cluster_control(row.id).await?;
     if is_asked && control.stop_origin != Some(StopOrigin::IdlePolicy) {
-        return by_somebody(store, &control).await;
+        return user_stop(store, &control).await;
     }
-    match order(store, row, &control, now).await? {
-        Order::Stop => {
-            // What was said when it was decided is said again until the scheduler obeys.
+    match policy_order(store, row, &control, now).await? {
+        IdleAction::Stop => {
+            // The reason of the first decision is repeated until the scheduler stops.
             let reason = match &control.stop_reason {
                 Some(reason) if is_asked => reason.clone(),
                 _ => {
-                    let reason = Reason::idle_for(idle.unwrap_or_default());
+                    let reason = StopReason::idle_for(idle.unwrap_or_default());
                     store.stop_idle_cluster(row, control.clone(), reason.clone(), now).await?;
                     reason.into_string()
                 }
             };
             let (origin, reason) = (Some(StopOrigin::IdlePolicy), Some(reason.as_str()));
-            return Ok(Wanted::stopped(Sentence { origin, user: None, reason }, true));
+            return Ok(StopOrder::stopped(StopSentence { origin, user: None, reason }, true));
         }
-        order @ (Order::Warn | Order::Nothing) => {
-            let control = if is_asked { store.let_cluster_go_on(row, control, now).await? } else { control };
-            if order == Order::Warn {
-                store.warn_cluster(row, control, now).await?;
+        order @ (IdleAction::Warn | IdleAction::Nothing) => {
+            let control = if is_asked { store.withdraw_stop(row, control, now).await? } else { control };
+            if order == IdleAction::Warn {
+                store.mark_idle_cluster(row, control, now).await?;
             }
         }
     }
-    Ok(Wanted::of(DesiredState::Running))
+    Ok(StopOrder::of(DesiredState::Running))
 }
 
-/// What the idle policy wants.
-async fn order(
+/// Returns the order of the idle policy.
+async fn policy_order(
     store: &AccountStore,
     row: &Model,
     control: &cluster_control::Model,
     now: Timestamp,
-) -> Result<Order, StoreError> {
-    let Some(policy) = store.idle_policy().await?.map(IdlePolicy::from) else { return Ok(Order::Nothing) };
+) -> Result<IdleAction, StoreError> {
+    let Some(policy) = store.idle_policy().await?.map(IdlePolicy::from) else {
+        return Ok(IdleAction::Nothing);
+    };
     let tags = if policy.exempt_tags.is_empty() { Vec::new() } else { store.tags_of_cluster(row.id).await? };
-    let standing = Standing::of(row, Some(control), policy.exempts(&tags));
-    Ok(match policy.course(&standing) {
-        Course::Timed(times) => times.order(now.timestamp_millis()),
-        Course::NoPolicy | Course::Busy | Course::Exempt => Order::Nothing,
+    let standing = IdleFacts::from_rows(row, Some(control), policy.exempts(&tags));
+    Ok(match policy.verdict_for(&standing) {
+        IdleVerdict::Timed(times) => times.action_at(now.timestamp_millis()),
+        IdleVerdict::NoPolicy | IdleVerdict::Busy | IdleVerdict::Exempt => IdleAction::Nothing,
     })
 }
 
-async fn by_somebody(store: &AccountStore, control: &cluster_control::Model) -> Result<Wanted, StoreError> {
+async fn user_stop(store: &AccountStore, control: &cluster_control::Model) -> Result<StopOrder, StoreError> {
     let name = match control.stop_user_id {
         Some(user) => store.users_by_id(&[user]).await?.remove(&user).map(|user| user.name),
         None => None,
     };
     let (user, reason) = (name.as_deref(), control.stop_reason.as_deref());
-    Ok(Wanted::stopped(Sentence { origin: control.stop_origin, user, reason }, false))
+    Ok(StopOrder::stopped(StopSentence { origin: control.stop_origin, user, reason }, false))
 }

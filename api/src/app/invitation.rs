@@ -1,5 +1,5 @@
-//! Invitations, as the members of an account make and end them. How one is accepted, is in the store: whoever does it is no
-//! member yet.
+//! Creation and revocation of invitations by the members of an account. Accepting one is part of the
+//! store, because the accepting user is not a member yet.
 
 use entity::{
     Timestamp,
@@ -13,7 +13,7 @@ use uuid::Uuid;
 use super::member::{Outcome, Refusal, role_of};
 use crate::{
     domain::{
-        access::{AccessError, InvitationWish, MAX_INVITATIONS, check_invitation},
+        access::{AccessError, MAX_INVITATIONS, NewInvitation, check_invitation},
         audit::{Entry, Target, membership_detail, time_detail},
         role::manages,
         token::ApiToken,
@@ -21,11 +21,11 @@ use crate::{
     store::AccountStore,
 };
 
-/// Makes an invitation. The answer is the only place its secret is ever in.
+/// Creates an invitation and returns its secret, which is not stored.
 pub(crate) async fn create(
     store: &AccountStore,
     actor: UserId,
-    wish: InvitationWish,
+    wish: NewInvitation,
     now: Timestamp,
 ) -> Outcome<(ApiToken, Model)> {
     store
@@ -45,14 +45,14 @@ pub(crate) async fn create(
                 store.add_invitation(row.clone()).await?;
                 let target = Target::Invitation(row.identifier.clone());
                 let detail = invitation_detail(&row);
-                store.audit(Entry::done(Action::InviteMember, target, detail)).await?;
+                store.record_audit_entry(Entry::done(Action::InviteMember, target, detail)).await?;
                 Ok(Ok((secret, row)))
             })
         })
         .await
 }
 
-/// What of an invitation is written down when it is made and ended.
+/// Returns the audit detail of an invitation.
 pub(super) fn invitation_detail(invitation: &Model) -> Value {
     let mut detail = membership_detail(invitation.role, invitation.ends_at);
     detail["name"] = invitation.name.clone().into();
@@ -61,7 +61,7 @@ pub(super) fn invitation_detail(invitation: &Model) -> Value {
     detail
 }
 
-/// Ends an invitation. One that has ended, or was accepted, stays as it is.
+/// Revokes an invitation. One that has ended or was accepted does not change.
 pub(crate) async fn revoke(
     store: &AccountStore,
     actor: UserId,
@@ -83,19 +83,19 @@ pub(crate) async fn revoke(
                 if store.revoke_invitation(invitation.id, now).await? {
                     let (target, detail) =
                         (Target::Invitation(identifier.clone()), invitation_detail(&invitation));
-                    store.audit(Entry::done(Action::RevokeInvitation, target, detail)).await?;
+                    store.record_audit_entry(Entry::done(Action::RevokeInvitation, target, detail)).await?;
                 }
-                // As it is now, whoever was faster.
+                // Read again, because another request may have changed the invitation first.
                 Ok(store.invitation(&identifier).await?.ok_or(Refusal::NotFound))
             })
         })
         .await
 }
 
-/// An invitation that is not stored yet. It has the form of a token, with a secret of the same length.
+/// Returns a new invitation and its row, which is not stored yet. Its secret has the format of a token.
 pub(super) fn new_invitation(
     (account_id, invited_by): (AccountId, UserId),
-    wish: InvitationWish,
+    wish: NewInvitation,
     expires_at: Timestamp,
     now: Timestamp,
 ) -> (ApiToken, Model) {

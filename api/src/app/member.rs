@@ -1,7 +1,7 @@
-//! Who belongs to an account, as its members decide it.
+//! Changes of an account's members by its members.
 //!
-//! Every rule is asked inside the transaction that changes something, by roles that are locked there: two owners
-//! cannot remove each other at the same time, and who is no admin any more changes nothing.
+//! Every rule is checked inside the changing transaction, against locked roles: two owners cannot remove
+//! each other at the same time, and a user who is no longer an admin cannot change anything.
 
 use entity::{
     Timestamp,
@@ -21,14 +21,14 @@ use crate::{
     store::{AccountStore, StoreError},
 };
 
-/// Why nothing was changed.
+/// The reason why nothing was changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
     /// The account has no such member.
     NotFound,
-    /// Whoever asks is no member of the account any more.
+    /// The caller is no longer a member of the account.
     NoMember,
-    /// A rule speaks against it.
+    /// A rule forbids the change.
     Rules(Vec<AccessError>),
 }
 
@@ -44,10 +44,10 @@ impl From<AccessError> for Refusal {
     }
 }
 
-/// What came of a change: what there is now, or why it is as it was.
+/// The result of a change: the new state, or the reason why nothing changed.
 pub(crate) type Outcome<T> = Result<Result<T, Refusal>, StoreError>;
 
-/// Makes the user of a name a member.
+/// Adds the user with this name to the account. Creates the user if the name is unknown.
 pub(crate) async fn add(
     store: &AccountStore,
     actor: UserId,
@@ -68,7 +68,7 @@ pub(crate) async fn add(
                 if store.member_count().await? >= MAX_MEMBERS {
                     return Ok(Err(AccessError::TooMany.into()));
                 }
-                let user = store.user_named(new).await?;
+                let user = store.find_or_add_user(new).await?;
                 let account_id = store.account_id();
                 let Grant { role, ends_at } = grant;
                 let member = Model { account_id, user_id: user.id, role, created_at: now, ends_at };
@@ -77,19 +77,59 @@ pub(crate) async fn add(
                 }
                 let mut detail = membership_detail(role, ends_at);
                 detail["name"] = user.name.into();
-                store.audit(Entry::done(Action::AddMember, Target::User(user.id), detail)).await?;
+                store
+                    .record_audit_entry(Entry::done(Action::AddMember, Target::User(user.id), detail))
+                    .await?;
                 Ok(Ok(member))
             })
         })
         .await
 }
 
-/// Makes something else of a member, or ends the membership if there is nothing else.
+/// Changes the role and the end of a membership. Ends the membership if `after` is `None`.
 pub(crate) async fn change(
     store: &AccountStore,
     actor: UserId,
     user: UserId,
     after: Option<Grant>,
+    now: Timestamp,
+) -> Outcome<Model> {
+    change_as(store, actor, user, (after, Action::RemoveMember), now).await
+}
+
+/// Ends a membership, and deletes the user's clusters and performance reports. For a user who is no
+/// longer a member, only these are deleted. Returns the number of deleted clusters.
+pub(crate) async fn delete(
+    store: &AccountStore,
+    actor: UserId,
+    user: UserId,
+    now: Timestamp,
+) -> Outcome<u64> {
+    let ended = change_as(store, actor, user, (None, Action::DeleteUser), now).await?;
+    let is_gone = matches!(ended, Err(Refusal::NotFound));
+    if let Err(refusal) = ended
+        && !is_gone
+    {
+        return Ok(Err(refusal));
+    }
+    let clusters = store.delete_user_clusters(user, now).await?;
+    store.delete_performance_reports_of(user).await?;
+    if is_gone {
+        if clusters == 0 {
+            return Ok(Err(Refusal::NotFound));
+        }
+        let detail = json!({ "clusters": clusters });
+        store.record_audit_entry(Entry::done(Action::DeleteUser, Target::User(user), detail)).await?;
+    }
+    Ok(Ok(clusters))
+}
+
+/// Does the same as [`change`], and records the end of a membership under the action `ended`.
+async fn change_as(
+    store: &AccountStore,
+    actor: UserId,
+    user: UserId,
+    (after, ended): (Option<Grant>, Action),
     now: Timestamp,
 ) -> Outcome<Model> {
     store
@@ -105,16 +145,17 @@ pub(crate) async fn change(
                     return Ok(Err(errors.into()));
                 }
                 let mut member = member.clone();
-                // Before a token goes with the membership that ends: it may be the one this is done with.
+                // The audit entry is written before the membership ends, because that removes the
+                // member's tokens, and the caller may be using one of them.
                 let before = membership_detail(member.role, member.ends_at);
                 let (action, detail) = match after {
                     Some(grant) => {
                         let after = membership_detail(grant.role, grant.ends_at);
                         (Action::SetMemberRole, json!({ "before": before, "after": after }))
                     }
-                    None => (Action::RemoveMember, json!({ "before": before })),
+                    None => (ended, json!({ "before": before })),
                 };
-                store.audit(Entry::done(action, Target::User(user), detail)).await?;
+                store.record_audit_entry(Entry::done(action, Target::User(user), detail)).await?;
                 if let Some(grant) = after {
                     store.change_membership(user, grant).await?;
                     (member.role, member.ends_at) = (grant.role, grant.ends_at);
@@ -127,12 +168,12 @@ pub(crate) async fn change(
         .await
 }
 
-/// What a user may do, if one of the members.
+/// Returns the role of a user. `None` if the user is not among the members.
 pub(super) fn role_of(members: &[Model], user: UserId) -> Option<Role> {
     grant_of(members, user).map(|grant| grant.role)
 }
 
-/// As what a user is a member, if one of them.
+/// Returns the role and the end of a user's membership. `None` if the user is not among the members.
 pub(super) fn grant_of(members: &[Model], user: UserId) -> Option<Grant> {
     let member = members.iter().find(|member| member.user_id == user)?;
     Some(Grant { role: member.role, ends_at: member.ends_at })

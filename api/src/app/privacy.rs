@@ -1,25 +1,25 @@
-//! What of a report may be stored: what the account accepts, whoever sent it.
+//! Reduction of a report to the data classes that its account accepts.
 
 use std::sync::Arc;
 
 use entity::data_policy::DataClass;
 
 use crate::{
-    blocking::blocking,
+    blocking_work::run_blocking,
     domain::{
+        code_redaction::{may_contain_source, redact_source, redact_source_in_json},
         data_class::Accepted,
         report::{ErrorOrigin, EventReport, Report},
-        source::{may_hold_source, strip_source, strip_source_of_json},
     },
 };
 
-/// The part of a report that its account accepts, made where it may take its time.
+/// Returns the part of a report that its account accepts. Runs on a blocking thread.
 pub(super) async fn accepted_part(report: &Arc<Report>, accepted: &Accepted) -> Arc<Report> {
     if accepted.accepts_all() && report.events.is_empty() {
         return Arc::clone(report);
     }
     let (report, accepted) = (Arc::clone(report), accepted.clone());
-    blocking(move || part(&report, &accepted)).await
+    run_blocking(move || part(&report, &accepted)).await
 }
 
 fn part(report: &Arc<Report>, accepted: &Accepted) -> Arc<Report> {
@@ -37,7 +37,7 @@ fn part(report: &Arc<Report>, accepted: &Accepted) -> Arc<Report> {
         part.workers.items_mut().iter_mut().for_each(|worker| worker.processing_keys.clear());
     }
     if refuses(DataClass::UserErrors) {
-        part.errors.retain(|error| error.origin != ErrorOrigin::User);
+        part.errors.retain(|error| error.origin() == ErrorOrigin::Dask);
     }
     if refuses(DataClass::Profiles) {
         part.profiles.clear();
@@ -51,7 +51,8 @@ fn part(report: &Arc<Report>, accepted: &Accepted) -> Arc<Report> {
     if refuses(DataClass::Code) {
         without_code(&mut part);
     }
-    // Whatever the account accepts: events are not encrypted, so code must not get there.
+    // Independent of the account's data policy: events are not encrypted, so they must never contain
+    // code.
     part.events.items_mut().iter_mut().filter(|event| event_may_hold_source(event)).for_each(without_source);
     Arc::new(part)
 }
@@ -64,19 +65,19 @@ fn without_code(report: &mut Report) {
         profile.frames.items_mut().iter_mut().for_each(|frame| frame.text = None);
     }
     for error in report.errors.items_mut() {
-        error.message.shorten(strip_source);
-        error.traceback.shorten(strip_source);
+        error.message.replace_with_part(redact_source);
+        error.traceback.replace_with_part(redact_source);
     }
-    report.logs.items_mut().iter_mut().for_each(|line| line.message.shorten(strip_source));
+    report.logs.items_mut().iter_mut().for_each(|line| line.message.replace_with_part(redact_source));
 }
 
 fn event_may_hold_source(event: &EventReport) -> bool {
-    may_hold_source(event.data.as_str()) || may_hold_source(event.topic.as_str())
+    may_contain_source(event.data.as_str()) || may_contain_source(event.topic.as_str())
 }
 
 fn without_source(event: &mut EventReport) {
-    event.topic.shorten(strip_source);
+    event.topic.replace_with_part(redact_source);
     let mut data = event.data.value();
-    strip_source_of_json(&mut data);
+    redact_source_in_json(&mut data);
     event.data.replace(&data);
 }

@@ -1,7 +1,7 @@
-//! Taking a report in: stored whole or not at all, and acknowledged only after the commit.
+//! Report ingest. A report is stored completely or not at all, and acknowledged after the commit.
 
 use std::{
-    collections::HashMap,
+    num::NonZeroUsize,
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -9,97 +9,206 @@ use std::{
 use entity::{
     Timestamp,
     cluster::DesiredState,
-    ids::{AccountId, ClusterId, UserId},
+    cluster_removal::State as Removal,
+    ids::{AccountId, ApiTokenId, ClusterId, UserId},
+    json_columns::Names,
 };
+use lru::LruCache;
 
 use super::{
-    idleness::{Known, Wanted, wanted},
+    Quotas,
+    idleness::{IdlenessFacts, StopOrder, decide_stop},
     privacy::accepted_part,
 };
 use crate::{
     auth::Viewer,
-    bus::{Changed, Notice},
+    bus::{ChangeKinds, Notice},
     clock::Clock,
     domain::{
-        bounded::UnixTime,
         cluster_id::cluster_id,
         data_class::Accepted,
-        report::{Acknowledgement, Class, Report},
+        life_cycle::is_silent,
+        quota::{Quota, QuotaUse, SectionBytes},
+        report::{
+            Acknowledgement, Class, Report,
+            plausible::{COMPUTE_BEYOND_THREADS, highest_accepted_sequence},
+        },
+        validated::UnixTime,
     },
-    store::{AccountStore, KnownCluster, NOTHING, Store, StoreError, Write},
+    error::Chain,
+    store::{AccountStore, KnownCluster, NO_REPORTS, Store, StoreError, Write},
 };
 
-/// The longest time between reports the server ever asks for, in seconds.
+/// The longest interval between reports that the server requests, in seconds.
 const MAX_INTERVAL_SECONDS: f64 = 600.0;
 
-/// How long storing a report may take. Reporters do not wait for that long, and send it again.
-const PATIENCE: Duration = Duration::from_secs(15);
+/// The timeout for storing a report. Reporters give up earlier and send the report again.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// How often an identifier is drawn for a new cluster; one in 4,096 collides, and only within a millisecond.
+/// The maximum number of accounts whose data policy is cached. For other accounts it is read when the
+/// next report is stored.
+const POLICY_CACHE_CAPACITY: NonZeroUsize = NonZeroUsize::new(10_000).expect("it is more than none");
+
+/// The number of attempts to draw a free ID for a new cluster. One in 4,096 collides, and only within
+/// the same millisecond.
 const IDENTIFIER_DRAWS: u32 = 8;
 
-/// Takes reports in.
+/// The ingest of reports.
 #[derive(Clone)]
 pub struct Reports {
     store: Store,
     clock: Arc<dyn Clock>,
     min_interval_seconds: f64,
-    /// What accounts accepted when they last reported, of those that refuse something.
-    expected: Arc<Mutex<HashMap<AccountId, Accepted>>>,
+    /// The data policies of accounts at their last report, for accounts that refuse a data class.
+    expected: Arc<Mutex<LruCache<AccountId, Accepted>>>,
+    quotas: Quotas,
 }
 
-/// Why a report was not taken.
+/// The reason why a report was rejected.
 #[derive(Debug, thiserror::Error)]
 pub enum ReportError {
-    /// It names another account than the token opens.
+    /// The report names another account than the token's.
     #[error("the token does not belong to the account '{0}'")]
     AccountMismatch(String),
-    /// It could not be stored; nothing of it was.
+    /// The sequence number is higher than any the reporter can have reached.
+    #[error(
+        "the sequence is beyond {0}: it may be the reporter's clock in milliseconds, at most a year ahead of the server's, and grows \
+         by one with each report"
+    )]
+    SequenceTooFar(i64),
+    /// The cluster accepts no reports from this caller.
+    #[error(transparent)]
+    Cluster(#[from] ClusterRefusal),
+    /// The token is bound to another scheduler.
+    #[error(
+        "the token is bound to another scheduler: each scheduler needs its own, which galvo.register() obtains"
+    )]
+    TokenBound,
+    /// The account has reached a quota.
+    #[error("{}", .0.refusal())]
+    Quota(QuotaUse),
+    /// The database failed. Nothing is stored.
     #[error("the report could not be stored")]
     Store(#[from] StoreError),
 }
 
-impl Reports {
-    /// Reports go to `store`; schedulers are asked to wait at least `min_interval_seconds` between two.
-    #[must_use]
-    pub fn new(store: Store, clock: Arc<dyn Clock>, min_interval_seconds: f64) -> Self {
-        Self { store, clock, min_interval_seconds, expected: Arc::default() }
+/// The reason why reports of a cluster are rejected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ClusterRefusal {
+    /// The cluster belongs to another user of the account.
+    #[error(
+        "the cluster belongs to another user of the account, and only that user can report it: an admin can transfer it with \
+         'handOverCluster' or 'galvo cluster hand-over'"
+    )]
+    NotOwner,
+    /// The cluster is quarantined and may be restored.
+    #[error("the cluster is quarantined: its reports are rejected until an admin restores it")]
+    Quarantined,
+    /// The cluster was deleted for good.
+    #[error("the cluster was deleted: its reports are no longer stored")]
+    Deleted,
+}
+
+/// The user and the token of a report.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reporter {
+    user: UserId,
+    token: Option<ApiTokenId>,
+}
+
+impl Reporter {
+    pub(super) fn of(viewer: &Viewer) -> Self {
+        let (_, token) = viewer.credential().audit_kind();
+        Self { user: viewer.user_id(), token }
     }
 
-    /// Stores a report. The cluster appears with its first one.
+    /// Checks that the reporter owns the cluster. A cluster without an owner must be handed over first.
+    pub(super) fn check_owner(self, owner: Option<UserId>) -> Result<(), ClusterRefusal> {
+        if owner == Some(self.user) { Ok(()) } else { Err(ClusterRefusal::NotOwner) }
+    }
+}
+
+/// Returns the reason for rejecting reports of a cluster under removal.
+fn refusal(removal: Removal) -> ClusterRefusal {
+    match removal {
+        Removal::Quarantined => ClusterRefusal::Quarantined,
+        Removal::Removing | Removal::Removed => ClusterRefusal::Deleted,
+    }
+}
+
+impl Reports {
+    /// Creates the ingest of reports into `store`. The response to a report asks its scheduler to wait at
+    /// least `min_interval_seconds` before the next one.
+    #[must_use]
+    pub fn new(store: Store, clock: Arc<dyn Clock>, min_interval_seconds: f64) -> Self {
+        let quotas = Quotas::new(store.clone(), Arc::clone(&clock));
+        let expected = Arc::new(Mutex::new(LruCache::new(POLICY_CACHE_CAPACITY)));
+        Self { store, clock, min_interval_seconds, expected, quotas }
+    }
+
+    /// Returns the cache of quotas.
+    #[must_use]
+    pub fn quotas(&self) -> &Quotas {
+        &self.quotas
+    }
+
+    /// Stores a report whose data classes have these sizes. The first report of a cluster creates it.
     ///
     /// # Errors
-    /// [`ReportError`]; nothing of the report is stored then.
+    /// Returns [`ReportError`]. Nothing of the report is stored then.
     #[tracing::instrument(name = "app.report.record", skip_all, fields(account = viewer.account().slug))]
-    pub async fn record(&self, viewer: &Viewer, report: Report) -> Result<Acknowledgement, ReportError> {
+    pub async fn record(
+        &self,
+        viewer: &Viewer,
+        report: Report,
+        bytes: SectionBytes,
+    ) -> Result<Acknowledgement, ReportError> {
         if let Some(account) = report.account.as_ref().filter(|slug| slug.as_str() != viewer.account().slug) {
             return Err(ReportError::AccountMismatch(account.as_str().to_owned()));
         }
-        // What the reporter will do, because it is told so, and not what it meant to.
+        self.bind(viewer, &report).await?;
+        // The interval that the response tells the reporter to use, not the one it intended.
         let interval = report.interval_seconds.within(self.min_interval_seconds, MAX_INTERVAL_SECONDS);
-        let report = Report { interval_seconds: interval, ..report };
-        let (sequence, base) = (report.sequence, report.base);
-        let (store, report, user) = (self.store.for_viewer(viewer), Arc::new(report), viewer.user_id());
-        let mut accepted = self.expected(viewer.account_id());
+        let mut report = Report { interval_seconds: interval, ..report };
+        let standing = self.quotas.load_usage(viewer).await?;
+        if let Some(exceeded) = standing.exceeded() {
+            return Err(ReportError::Quota(exceeded));
+        }
+        report.bound(self.clock.timestamp(), standing.limits.cluster_threads);
+        let (sequence, base, mut cut) = (report.sequence, report.base, report.cut.clone());
+        let (store, report, by) = (self.store.for_viewer(viewer), Arc::new(report), Reporter::of(viewer));
+        let clusters = standing.usage_of(Quota::DailyClusters);
+        let mut accepted = self.cached_policy(viewer.account_id());
         let before = loop {
-            // Before the transaction, in which others would wait for it, and which tells whether this is right.
+            // The reduction runs before the transaction, so that others do not wait for it. It uses the
+            // cached data policy, which the transaction verifies.
             let part = accepted_part(&report, &accepted).await;
             let (reports, expected) = (self.clone(), accepted.clone());
+            let taken = IngestLimits { bytes: bytes.accepted(&accepted), has_room: !clusters.is_exceeded() };
             let write = move |store: AccountStore| -> Write<Outcome> {
                 let (reports, part, expected) = (reports.clone(), Arc::clone(&part), expected.clone());
-                Box::pin(async move { reports.record_all(&store, user, &part, &expected).await })
+                Box::pin(async move { reports.write_sections(&store, by, &part, taken, &expected).await })
             };
-            match store.write_within(PATIENCE, write).await? {
+            match store.write_with_timeout(WRITE_TIMEOUT, write).await? {
                 Outcome::Stored(before) => break before,
-                Outcome::Unexpected(now) => {
-                    self.expect(viewer.account_id(), &now);
+                Outcome::Refused(refusal) => return Err(refusal.into()),
+                Outcome::PolicyChanged(now) => {
+                    self.cache_policy(viewer.account_id(), &now);
                     accepted = now;
                 }
+                Outcome::TooFar(last) => return Err(ReportError::SequenceTooFar(last)),
+                Outcome::NoRoom => return Err(ReportError::Quota(clusters)),
             }
         };
+        cut.extend(before.limits_compute.then_some(COMPUTE_BEYOND_THREADS));
+        self.renew(viewer).await;
+        let account = viewer.account_id();
+        self.quotas.add(account, bytes.accepted(&accepted).total(), i64::from(before.after == NO_REPORTS));
+        let standing = self.quotas.cached_usage_of(account).unwrap_or(standing);
         Ok(Acknowledgement {
-            acknowledged: sequence.get(),
+            acknowledged: sequence.get().max(before.newest),
             cluster_id: before.cluster.0,
+            url: None,
             interval_seconds: interval.get(),
             desired_state: before.wanted.desired_state.into(),
             stop_reason: before.wanted.stop_reason,
@@ -107,44 +216,77 @@ impl Reports {
             keep_alive_seconds: before.wanted.keep_alive_seconds,
             resend: base.is_some_and(|base| base.get() > before.complete_until),
             accepts: accepted.classes().map(Class::from).collect(),
+            cut: cut.into_iter().collect(),
+            stale: sequence.get() < before.newest,
+            quotas_near: standing.near_limits(),
         })
     }
 
-    fn expected(&self, account: AccountId) -> Accepted {
-        let expected = self.expected.lock().expect("nobody panics who holds it");
-        expected.get(&account).cloned().unwrap_or_default()
+    /// Binds a scheduler's token to the first scheduler that uses it. Returns an error for any other
+    /// scheduler.
+    async fn bind(&self, viewer: &Viewer, report: &Report) -> Result<(), ReportError> {
+        let Some(binding) = viewer.binding() else { return Ok(()) };
+        let scheduler_id = report.scheduler_id.as_str();
+        let is_bound = match binding.scheduler_id {
+            Some(_) => binding.allows(scheduler_id),
+            None => self.store.for_viewer(viewer).bind_scheduler_token(binding.token, scheduler_id).await?,
+        };
+        if is_bound { Ok(()) } else { Err(ReportError::TokenBound) }
     }
 
-    fn expect(&self, account: AccountId, accepted: &Accepted) {
-        let mut expected = self.expected.lock().expect("nobody panics who holds it");
-        if accepted.accepts_all() {
-            expected.remove(&account);
-        } else {
-            expected.insert(account, accepted.clone());
+    /// Extends the expiry of a scheduler's token, because its scheduler still reports.
+    async fn renew(&self, viewer: &Viewer) {
+        let Some((binding, end)) = viewer
+            .binding()
+            .and_then(|binding| binding.renewed_expiry(self.clock.timestamp()).map(|end| (binding, end)))
+        else {
+            return;
+        };
+        if let Err(error) = self.store.for_viewer(viewer).renew_scheduler_token(binding.token, end).await {
+            // The report is stored anyway, and the next one tries again.
+            tracing::warn!(error = %Chain(&error), "failed to renew a scheduler token");
         }
     }
 
-    /// Stores a report without what the account was expected to refuse; nothing, if it refuses something else.
-    async fn record_all(
+    fn cached_policy(&self, account: AccountId) -> Accepted {
+        let mut expected = self.expected.lock().expect("nobody panics who holds it");
+        expected.get(&account).cloned().unwrap_or_default()
+    }
+
+    fn cache_policy(&self, account: AccountId, accepted: &Accepted) {
+        let mut expected = self.expected.lock().expect("nobody panics who holds it");
+        if accepted.accepts_all() {
+            expected.pop(&account);
+        } else {
+            expected.put(account, accepted.clone());
+        }
+    }
+
+    /// Stores a report that was reduced to the expected data policy. Stores nothing if the actual policy
+    /// differs.
+    async fn write_sections(
         &self,
         store: &AccountStore,
-        user: UserId,
+        by: Reporter,
         report: &Report,
+        taken: IngestLimits,
         expected: &Accepted,
     ) -> Result<Outcome, StoreError> {
-        let before = match self.record_cluster(store, user, report, expected).await? {
+        let mut before = match self.record_cluster(store, by, report, taken.has_room, expected).await? {
             Outcome::Stored(before) => before,
-            unexpected @ Outcome::Unexpected(_) => return Ok(unexpected),
+            refused => return Ok(refused),
         };
-        let Before { cluster, arrival, closed_at, .. } = before;
+        let ClusterContext { cluster, arrival, closed_at, .. } = before;
+        let places = std::mem::take(&mut before.cut);
         let sequence = report.sequence.get();
         store.record_task_groups(cluster, sequence, &report.task_groups).await?;
         store.record_computations(cluster, arrival, sequence, &report.computations).await?;
         if let Some(closed_at) = closed_at {
-            store.lose_computations(cluster, closed_at, arrival).await?;
+            store.mark_computations_lost(cluster, closed_at, arrival).await?;
         }
         store.record_errors(cluster, arrival, &report.errors).await?;
         store.record_usage(cluster, sequence, &report.usage).await?;
+        before.limits_compute = store.limit_compute(cluster, &report.usage, &places).await?;
         store.record_events(cluster, arrival, &report.events).await?;
         store.record_logs(cluster, arrival, &report.logs).await?;
         store.record_environments(cluster, &report.environments).await?;
@@ -155,11 +297,13 @@ impl Reports {
         store.record_spans(cluster, sequence, &report.spans).await?;
         store.record_fine_metrics(cluster, sequence, &report.fine_metrics).await?;
         store.record_profiles(cluster, &report.profiles).await?;
-        // Last, because reports of all of the account's clusters meet in these rows.
+        // Last, because the reports of all clusters of an account update these rows.
         let (now, texts) = (self.clock.timestamp(), report.code.iter());
         store.record_code(now, texts.map(|code| (&code.hash, code.text.as_str()))).await?;
-        store.touch_code(now, report.code_hashes()).await?;
+        store.record_code_use(now, report.code_hashes()).await?;
         store.record_error_groups(&report.errors).await?;
+        let new_clusters = i64::from(before.after == NO_REPORTS);
+        store.record_ingest(Some(cluster), now, taken.bytes, new_clusters).await?;
         store.announce(before.notice(report));
         Ok(Outcome::Stored(before))
     }
@@ -167,41 +311,81 @@ impl Reports {
     async fn record_cluster(
         &self,
         store: &AccountStore,
-        user: UserId,
+        by: Reporter,
         report: &Report,
+        has_room: bool,
         expected: &Accepted,
     ) -> Result<Outcome, StoreError> {
         let scheduler_id = report.scheduler_id.as_str();
         for _ in 0..IDENTIFIER_DRAWS {
-            if let Some(known) = store.lock_cluster(scheduler_id).await? {
-                let KnownCluster { row, accepted, kept_until, idle_due_seconds } = known;
-                if accepted != *expected {
-                    return Ok(Outcome::Unexpected(accepted));
+            if let Some(known) = store.lock_cluster(scheduler_id, by.token).await? {
+                let KnownCluster { row, accepted, kept_until, idle_due_seconds, removal, reporter_seen_at } =
+                    known;
+                let owned = by.check_owner(row.user_id);
+                if let Err(refusal) =
+                    owned.and_then(|()| removal.map_or(Ok(()), |removal| Err(refusal(removal))))
+                {
+                    return Ok(Outcome::Refused(refusal));
                 }
-                // Behind the lock: what waited for it arrives now.
+                if accepted != *expected {
+                    return Ok(Outcome::PolicyChanged(accepted));
+                }
+                // Read after the lock, because a report that waited for the lock arrives only now.
                 let now = self.clock.timestamp();
+                let last = highest_accepted_sequence(now, row.sequence);
+                if report.sequence.get() > last {
+                    return Ok(Outcome::TooFar(last));
+                }
                 let arrival = now.timestamp_millis().max(row.changed_at + 1);
                 let (cluster, after, complete_until) = (row.id, row.changed_at, row.complete_until);
+                let newest = row.sequence;
+                let was_silent = is_silent(&row, now);
                 let row = store.update_cluster(row, now, arrival, report, &accepted).await?;
-                let wanted = wanted(store, &row, Known { kept_until, idle_due_seconds }, now).await?;
+                let wanted =
+                    decide_stop(store, &row, IdlenessFacts { kept_until, idle_due_seconds, was_silent }, now)
+                        .await?;
+                store.record_reporter(cluster, by.token, reporter_seen_at, now).await?;
                 let closed_at = row.closed_at;
-                let before = Before { cluster, arrival, after, complete_until, closed_at, wanted };
-                return Ok(Outcome::Stored(before));
+                return Ok(Outcome::Stored(ClusterContext {
+                    cluster,
+                    arrival,
+                    after,
+                    newest,
+                    complete_until,
+                    closed_at,
+                    cut: row.cut,
+                    limits_compute: false,
+                    wanted,
+                }));
+            }
+            if let Some(removal) = store.removal_of_scheduler(scheduler_id).await? {
+                return Ok(Outcome::Refused(refusal(removal)));
+            }
+            if !has_room {
+                return Ok(Outcome::NoRoom);
             }
             let accepted = store.accepted().await?;
             if accepted != *expected {
-                return Ok(Outcome::Unexpected(accepted));
+                return Ok(Outcome::PolicyChanged(accepted));
             }
             let now = self.clock.timestamp();
+            let last = highest_accepted_sequence(now, NO_REPORTS);
+            if report.sequence.get() > last {
+                return Ok(Outcome::TooFar(last));
+            }
             let id = cluster_id(now.0, rand::random());
-            if store.add_cluster(id, user, now, report, &accepted).await? {
-                return Ok(Outcome::Stored(Before {
+            if store.add_cluster(id, by.user, now, report, &accepted).await? {
+                store.record_reporter(id, by.token, None, now).await?;
+                return Ok(Outcome::Stored(ClusterContext {
                     cluster: id,
                     arrival: now.timestamp_millis(),
-                    after: NOTHING,
-                    complete_until: NOTHING,
+                    after: NO_REPORTS,
+                    newest: NO_REPORTS,
+                    complete_until: NO_REPORTS,
                     closed_at: report.closed_at().map(UnixTime::timestamp),
-                    wanted: Wanted::of(DesiredState::Running),
+                    cut: Names(report.cut.iter().map(|place| (*place).to_owned()).collect()),
+                    limits_compute: false,
+                    wanted: StopOrder::of(DesiredState::Running),
                 }));
             }
         }
@@ -209,35 +393,54 @@ impl Reports {
     }
 }
 
-/// What was known of the cluster before the report, the report's place among its changes and that of the change before, whether
-/// it is closed, and what is wanted of it since.
-struct Before {
+/// The state of the cluster before the report: the place of the report among its changes and of the
+/// change before it, the sequence number of the newest report, the closing time, and the desired state.
+/// Of the report itself, the cluster's places with impossible values, and true if not all of its compute
+/// time counts.
+struct ClusterContext {
     cluster: ClusterId,
     arrival: i64,
     after: i64,
+    newest: i64,
     complete_until: i64,
     closed_at: Option<Timestamp>,
-    wanted: Wanted,
+    cut: Names,
+    limits_compute: bool,
+    wanted: StopOrder,
 }
 
-impl Before {
-    /// What the report changed.
+impl ClusterContext {
+    /// Returns the change notice for the report.
     fn notice(&self, report: &Report) -> Notice {
-        let changed = Changed::FIGURES
-            | Changed::SAMPLES.when(!report.samples.is_empty())
-            | Changed::COMPUTATIONS.when(!report.computations.is_empty() || self.closed_at.is_some())
-            | Changed::ERRORS.when(!report.errors.is_empty())
-            | Changed::EVENTS.when(!report.events.is_empty())
-            | Changed::LOGS.when(!report.logs.is_empty());
+        let changed = ChangeKinds::FIGURES
+            | ChangeKinds::SAMPLES.only_if(!report.samples.is_empty())
+            | ChangeKinds::COMPUTATIONS.only_if(!report.computations.is_empty() || self.closed_at.is_some())
+            | ChangeKinds::ERRORS.only_if(!report.errors.is_empty())
+            | ChangeKinds::EVENTS.only_if(!report.events.is_empty())
+            | ChangeKinds::LOGS.only_if(!report.logs.is_empty());
         let (cluster, arrival, after) = (self.cluster, self.arrival, self.after);
-        Notice { cluster, changed, arrival, after, since: report.oldest() }
+        Notice { cluster, changed, arrival, after, since: report.oldest_item_ms() }
     }
 }
 
-/// What became of a report.
+/// The result of storing a report.
 enum Outcome {
-    /// It is stored.
-    Stored(Before),
-    /// It is not, because the account accepts this, and something else was expected.
-    Unexpected(Accepted),
+    /// The report is stored.
+    Stored(ClusterContext),
+    /// Not stored: the account's data policy is this one, not the expected one.
+    PolicyChanged(Accepted),
+    /// Not stored: the sequence number exceeds this maximum, so that no report could follow it.
+    TooFar(i64),
+    /// Not stored: the cluster accepts no reports.
+    Refused(ClusterRefusal),
+    /// Not stored: the account has reached its daily quota of new clusters.
+    NoRoom,
+}
+
+/// The part of a report that counts for quotas.
+#[derive(Clone, Copy)]
+struct IngestLimits {
+    bytes: SectionBytes,
+    /// True if the account may have another new cluster today.
+    has_room: bool,
 }

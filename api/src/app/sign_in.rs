@@ -1,7 +1,10 @@
 //! Signing in with a name and a password, and changing the password.
 //!
-//! Hashing is bounded in number, since each takes memory and a core for a while; whoever failed lately is slowed by
-//! address and name (`domain/sign_in_pace.rs`). A name that nobody has takes as long as one whose password is wrong.
+//! Concurrent hashing is bounded, since each hash takes memory and a core for a while. Failed attempts
+//! slow down further attempts from their address and at their name (`domain/sign_in_throttle.rs`); only
+//! those with both the same address and the same name are refused for a while. An unknown name takes as
+//! long as a wrong password. A browser in which the user signed in before has its own limit, independent
+//! of other attempts from its address or for its name.
 
 use std::{
     borrow::Borrow,
@@ -14,106 +17,151 @@ use std::{
 
 use entity::user;
 use lru::LruCache;
-use tokio::sync::Semaphore;
+use uuid::Uuid;
 
 use crate::{
     auth::Session,
-    blocking::blocking,
+    blocking_work::{cores, run_at_usual_priority},
     clock::Clock,
     domain::{
         audit::{Actor, Origin},
+        device::Device,
         password::{Password, PasswordError},
-        sign_in_pace::{Failures, one_address},
+        sign_in_throttle::{AddressTurns, FailureCount, failure_address},
         slug::Slug,
     },
+    shares::{FairShares, Holder, Slots},
     store::{StoreError, SystemStore},
 };
 
-/// Who waits for a password to be hashed, at the most; more are told to come back.
+/// The maximum number of attempts that wait for hashing. Further attempts are rejected with a retry
+/// delay.
 const MAX_WAITING: usize = 64;
 
-/// Who is held for what others tried, at the most; more are told to come back.
+/// The maximum time an attempt waits for hashing.
+const HASHING_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// The maximum number of delayed attempts, after failures with the same name or address. Further attempts
+/// are rejected with a retry delay.
 const MAX_HELD: usize = 64;
 
-/// Addresses, and names, whose failures are remembered.
+/// The maximum number of addresses, browsers and names whose failures are remembered, each, and of pairs of
+/// an address and a name.
 const MAX_REMEMBERED: NonZeroUsize = NonZeroUsize::new(10_000).expect("it is not zero");
 
-/// Seconds after which somebody is told to come back when the server cannot know better.
+/// The retry delay, in seconds, if the server cannot compute one.
 const BUSY_SECONDS: u64 = 5;
 
-/// Signs people in.
+/// The password check of sign-ins.
 pub struct SignIns {
     store: SystemStore,
     clock: Arc<dyn Clock>,
     hashing: Hashing,
-    held: Semaphore,
-    by_address: Remembered<IpAddr>,
-    by_name: Remembered<String>,
+    held: Slots,
+    by_pair: FailureCache<(IpAddr, Option<String>)>,
+    by_address: FailureCache<IpAddr, AddressTurns>,
+    by_device: FailureCache<Uuid>,
+    by_name: FailureCache<String>,
 }
 
-/// Why somebody is not signed in, or has no other password.
+/// The reason why a sign-in or a password change failed.
 #[derive(Debug, thiserror::Error)]
 pub enum SignInError {
-    /// There is no such user, or not with this password; it is not told which.
+    /// The name or the password is wrong. The error does not reveal which.
     #[error("the name or the password is wrong")]
     Wrong,
-    /// Too much failed lately, or too many are at it.
-    #[error("too many sign-ins failed lately: try again in {0} s")]
+    /// Too many attempts failed lately, or too many are in progress. The value is the retry delay, in
+    /// seconds.
+    #[error("too many failed sign-ins: try again in {0} s")]
     TooSoon(u64),
-    /// The text cannot become a password.
+    /// The text is not a valid password.
     #[error("a password {0}")]
     Password(#[from] PasswordError),
-    /// The store did not do its work.
+    /// The database failed.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
 impl SignIns {
-    /// Looks users up in `store`.
+    /// Returns a check against the users in `store`.
     #[must_use]
     pub fn new(store: SystemStore, clock: Arc<dyn Clock>) -> Self {
+        let shares = store.shares().clone();
         Self {
             store,
             clock,
-            hashing: Hashing::default(),
-            held: Semaphore::new(MAX_HELD),
-            by_address: Remembered::default(),
-            by_name: Remembered::default(),
+            hashing: Hashing::new(&shares),
+            held: shares.places("sign_ins_held", MAX_HELD),
+            by_pair: FailureCache::default(),
+            by_address: FailureCache::default(),
+            by_device: FailureCache::default(),
+            by_name: FailureCache::default(),
         }
     }
 
-    /// The user of a name, if the password is theirs.
+    /// Returns the user with this name if the password matches. `device` is the known browser, if any.
     ///
     /// # Errors
-    /// [`SignInError::Wrong`], [`SignInError::TooSoon`], or the store's.
-    pub async fn user(&self, name: &str, password: String, from: IpAddr) -> Result<user::Model, SignInError> {
-        let (from, name) = (one_address(from), name.parse::<Slug>().ok());
-        // Who is not let in has to wait, whatever they tried: the name is not looked at. What is under way counts as failed
-        // until it has not, or a hundred guesses at once would be as good as one.
-        self.by_address.begin(from, self.now()).map_err(|wait| SignInError::TooSoon(seconds(wait)))?;
-        let held = name.as_ref().map(|name| self.by_name.hold(name.to_string(), self.now()));
-        let outcome = self.attempt(name.as_ref(), password, held.unwrap_or_default()).await;
+    /// Returns [`SignInError::Wrong`], [`SignInError::TooSoon`], or an error of the store.
+    pub async fn authenticate_user(
+        &self,
+        name: &str,
+        password: String,
+        from: IpAddr,
+        device: Option<Device>,
+    ) -> Result<user::Model, SignInError> {
+        let (from, name) = (failure_address(from), name.parse::<Slug>().ok());
+        // A known browser counts only for its own user. Otherwise a user could use it to guess the
+        // passwords of others.
+        let known = device.filter(|device| name.as_ref().is_some_and(|name| name.as_str() == device.user));
+        if let Some(Device { id, .. }) = known {
+            self.by_device.begin(id, self.now()).map_err(|wait| SignInError::TooSoon(seconds(wait)))?;
+            let outcome = self.attempt(name.as_ref(), password, 0, from).await;
+            if matches!(outcome, Err(SignInError::Wrong)) {
+                tracing::info!(address = %from, "sign-in failed in a known browser");
+            } else {
+                self.by_device.remove_failure(&id);
+            }
+            return outcome;
+        }
+        // An attempt counts as failed while it is in progress; otherwise a hundred concurrent guesses would
+        // count as one. All texts that cannot be names count as one.
+        let (now, too_soon) = (self.now(), |wait| SignInError::TooSoon(seconds(wait)));
+        let pair = (from, name.as_ref().map(Slug::to_string));
+        self.by_pair.begin(pair.clone(), now).map_err(too_soon)?;
+        let turn = self.by_address.change(from, |turns| turns.begin(now));
+        let turn = turn.map_err(|wait| {
+            self.by_pair.remove_failure(&pair);
+            too_soon(wait)
+        })?;
+        let held = name.as_ref().map(|name| self.by_name.count_and_delay(name.to_string(), now));
+        let delay = turn.max(held.unwrap_or_default());
+        let outcome = self.attempt(name.as_ref(), password, delay, from).await;
         if matches!(outcome, Err(SignInError::Wrong)) {
-            // Not the name: people type passwords where it belongs.
-            tracing::info!(address = %from, "a sign-in failed");
+            // The name is not logged, because people type passwords into the wrong field.
+            tracing::info!(address = %from, "sign-in failed");
         } else {
-            self.by_address.take_back(&from);
+            self.by_pair.remove_failure(&pair);
+            self.by_address.change(from, AddressTurns::remove_one);
             if let Some(name) = &name {
-                self.by_name.take_back(name.as_str());
+                self.by_name.remove_failure(name.as_str());
             }
         }
         outcome
     }
 
-    /// The same, for somebody who is held for some milliseconds first because others tried the name.
+    /// Checks a password, after a delay of `held` milliseconds because of earlier failures.
     async fn attempt(
         &self,
         name: Option<&Slug>,
         password: String,
         held: i64,
+        from: IpAddr,
     ) -> Result<user::Model, SignInError> {
+        // Counted by address: a guesser can use many names, but few addresses.
+        let holder = Holder::for_unauthenticated(from, 0);
         if held > 0 {
-            let _place = self.held.try_acquire().map_err(|_| SignInError::TooSoon(BUSY_SECONDS))?;
+            let _place = self.held.try_take(holder).map_err(|_| SignInError::TooSoon(BUSY_SECONDS))?;
             tokio::time::sleep(Duration::from_millis(held.unsigned_abs())).await;
         }
         let found = match name {
@@ -121,19 +169,22 @@ impl SignIns {
             None => None,
         };
         let (user, hash) = found.map_or((None, None), |(user, hash)| (Some(user), hash));
-        // What nobody can have as a password is hashed like any other.
-        let (password, can_be) = match Password::shown(password) {
+        // A text that is not a valid password still takes the time of a hash.
+        let (password, can_be) = match Password::from_login(password) {
             Some(password) => (password, true),
-            None => (Password::shown("-".to_owned()).expect("it is short"), false),
+            None => (Password::from_login("-".to_owned()).expect("it is short"), false),
         };
-        let matches = self.hashing.run(move || password.matches(hash.as_deref())).await?;
+        let matches = self.hashing.run(holder, move || password.matches(hash.as_deref())).await?;
         user.filter(|_| matches && can_be).ok_or(SignInError::Wrong)
     }
 
-    /// Gives whoever has a session another password, who has to show the one before. All their other sessions end.
+    /// Changes the password of a session's user, who must enter the old one. All other sessions of the
+    /// user end.
     ///
     /// # Errors
-    /// As for [`Self::user`], and [`SignInError::Password`] when the new one cannot be one.
+    /// Returns the errors of [`Self::authenticate_user`], and [`SignInError::Password`] if the new
+    /// password is not valid.
+    #[expect(clippy::missing_panics_doc, reason = "a session ID is a hash of 32 bytes")]
     pub async fn change_password(
         &self,
         session: &Session,
@@ -142,9 +193,13 @@ impl SignIns {
         origin: Origin,
     ) -> Result<(), SignInError> {
         let name = &session.user().name;
-        let new = Password::chosen(new, name)?;
-        let user = self.user(name, old, origin.address).await?;
-        let hash = self.hashing.run(move || new.hash(&mut rand::rng())).await?;
+        let new = Password::new_for(new, name)?;
+        // A session is at least as trustworthy as a known browser.
+        let digits = *session.id().first_chunk().expect("a session is stored under 32 bytes");
+        let device = Device { id: Uuid::from_bytes(digits), user: name.clone(), since: self.now() };
+        let user = self.authenticate_user(name, old, origin.address, Some(device)).await?;
+        let holder = Holder::for_unauthenticated(failure_address(origin.address), 0);
+        let hash = self.hashing.run(holder, move || new.hash(&mut rand::rng())).await?;
         let by = Actor::in_browser(&user, origin, self.clock.timestamp());
         Ok(self.store.set_password(user.id, hash, Some(session.id()), &by).await?)
     }
@@ -158,19 +213,32 @@ fn seconds(milliseconds: i64) -> u64 {
     milliseconds.unsigned_abs().div_ceil(1_000)
 }
 
-/// What lately failed, of so many at the most: of more, what was longest ago is forgotten.
-struct Remembered<K: Hash + Eq>(Mutex<LruCache<K, Failures>>);
+/// Recent failures by key. If there are too many keys, the least recently used are evicted.
+struct FailureCache<K: Hash + Eq, V = FailureCount>(Mutex<LruCache<K, V>>);
 
-impl<K: Hash + Eq> Default for Remembered<K> {
+impl<K: Hash + Eq, V> Default for FailureCache<K, V> {
     fn default() -> Self {
         Self(Mutex::new(LruCache::new(MAX_REMEMBERED)))
     }
 }
 
-impl<K: Hash + Eq> Remembered<K> {
-    /// Counts a failure of somebody who has not to wait; otherwise tells for how many milliseconds they have to.
+impl<K: Hash + Eq, V: Default> FailureCache<K, V> {
+    fn change<T>(&self, key: K, change: impl FnOnce(&mut V) -> T) -> T {
+        change(self.all().get_or_insert_mut(key, V::default))
+    }
+}
+
+impl<K: Hash + Eq, V> FailureCache<K, V> {
+    fn all(&self) -> MutexGuard<'_, LruCache<K, V>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<K: Hash + Eq> FailureCache<K> {
+    /// Counts a failure in advance. Returns the remaining wait in milliseconds, without counting, if the
+    /// key is blocked.
     fn begin(&self, key: K, now: i64) -> Result<(), i64> {
-        self.change(key, |failures| match failures.wait_ms(now) {
+        self.change(key, |failures| match failures.retry_delay_ms(now) {
             0 => {
                 failures.add(now);
                 Ok(())
@@ -179,8 +247,8 @@ impl<K: Hash + Eq> Remembered<K> {
         })
     }
 
-    /// Counts a failure, and tells for how many milliseconds somebody is held because of those before.
-    fn hold(&self, key: K, now: i64) -> i64 {
+    /// Counts a failure in advance. Returns the delay caused by the previous failures, in milliseconds.
+    fn count_and_delay(&self, key: K, now: i64) -> i64 {
         self.change(key, |failures| {
             let hold = failures.hold_ms(now);
             failures.add(now);
@@ -188,47 +256,39 @@ impl<K: Hash + Eq> Remembered<K> {
         })
     }
 
-    /// Counts one less.
-    fn take_back<Q: Hash + Eq + ?Sized>(&self, key: &Q)
+    /// Removes one failure, after a successful attempt.
+    fn remove_failure<Q: Hash + Eq + ?Sized>(&self, key: &Q)
     where
         K: Borrow<Q>,
     {
         if let Some(failures) = self.all().peek_mut(key) {
-            failures.take_back();
+            failures.remove_one();
         }
     }
-
-    fn change<T>(&self, key: K, change: impl FnOnce(&mut Failures) -> T) -> T {
-        change(self.all().get_or_insert_mut(key, Failures::default))
-    }
-
-    fn all(&self) -> MutexGuard<'_, LruCache<K, Failures>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
-/// Hashes passwords, on half of the cores at the most.
+/// Password hashing on at most half of the cores.
 struct Hashing {
-    places: Arc<Semaphore>,
-    waiting: Semaphore,
-}
-
-impl Default for Hashing {
-    fn default() -> Self {
-        let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
-        Self { places: Arc::new(Semaphore::new((cores / 2).max(1))), waiting: Semaphore::new(MAX_WAITING) }
-    }
+    places: Slots,
+    waiting: Slots,
 }
 
 impl Hashing {
+    fn new(shares: &FairShares) -> Self {
+        let places = shares.places("password_hashes", (cores() / 2).max(1));
+        Self { places, waiting: shares.places("password_hashes_waiting", MAX_WAITING) }
+    }
+
     async fn run<T: Send + 'static>(
         &self,
+        holder: Holder,
         hash: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, SignInError> {
-        let _waiting = self.waiting.try_acquire().map_err(|_| SignInError::TooSoon(BUSY_SECONDS))?;
-        let place = Arc::clone(&self.places).acquire_owned().await.expect("nobody closes it");
-        // The place goes along, because whoever waits may hang up meanwhile.
+        let busy = |_| SignInError::TooSoon(BUSY_SECONDS);
+        let _waiting = self.waiting.try_take(holder).map_err(busy)?;
+        let place = self.places.take(holder, HASHING_TIMEOUT).await.map_err(busy)?;
+        // The slots move into the closure, because the caller may be dropped in the meantime.
         let work = move || (hash(), place);
-        Ok(blocking(work).await.0)
+        Ok(run_at_usual_priority(work).await.0)
     }
 }

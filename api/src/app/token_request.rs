@@ -1,14 +1,14 @@
-//! Tokens for programs whose user has none yet: a program asks, its user makes it theirs in a browser.
+//! Device authorization: a program requests a token, and its user approves the request in a browser.
 //!
-//! What the program gets at once is good for nothing before, and whoever has only its public half, which stands in the
-//! address of the page, cannot use it afterwards either.
+//! The program receives the token's secret at once, but the token works only after the approval. The
+//! public half, which is in the page's URL, is never enough to use the token.
 
-use std::net::IpAddr;
+use std::{fmt, net::IpAddr};
 
 use chrono::TimeDelta;
 use entity::{
     Timestamp,
-    api_token::{self, Scopes},
+    api_token::{self, Scope, Scopes},
     audit_entry::Action,
     ids::ApiTokenId,
     token_request::Model,
@@ -22,74 +22,117 @@ use super::{
 use crate::{
     auth::Viewer,
     domain::{
-        access::{AccessError, Grant, MAX_TOKENS, Own, TokenWish, check_own_token, is_label},
+        access::{
+            AccessError, CallerAccess, Grant, MAX_TOKENS, NewToken, check_own_token, is_label, parse_scopes,
+        },
         audit::{Entry, Target},
         role::covers,
-        sign_in_pace::one_address,
+        sign_in_throttle::failure_address,
         token::ApiToken,
+        token_request::PROXY_MARK,
     },
     store::{AccountStore, StoreError, SystemStore},
 };
 
-/// How long somebody has to make a token theirs.
+/// The time within which a request can be approved.
 const GOOD_FOR: TimeDelta = TimeDelta::minutes(10);
 
-/// Why a token that was asked for is not waited for.
+/// The origin of a program's request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Requester {
+    /// The client address, as far as it is trusted.
+    pub(crate) address: IpAddr,
+    /// The address that an untrusted proxy at `address` reports. It only distinguishes the clients of
+    /// that proxy.
+    pub(crate) forwarded_address: Option<IpAddr>,
+}
+
+impl Requester {
+    /// Returns the common suffix of the displayed addresses of all clients of the same proxy.
+    fn proxy_suffix(self) -> String {
+        format!("{PROXY_MARK}{})", failure_address(self.address))
+    }
+}
+
+impl fmt::Display for Requester {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.forwarded_address {
+            Some(told) => write!(f, "{}{}", failure_address(told), self.proxy_suffix()),
+            None => failure_address(self.address).fmt(f),
+        }
+    }
+}
+
+/// The reason why a token request is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum AskRefusal {
-    /// It cannot be called so.
+pub(crate) enum RequestRefusal {
+    /// The label is invalid.
     Label,
-    /// Too many wait already.
+    /// The requested scopes are unknown.
+    Scope,
+    /// Too many requests are waiting.
     TooMany,
 }
 
-/// Keeps that a program wants a token. The answer is the only place its secret is ever in.
-pub(crate) async fn ask(
+/// Stores a token request and returns the token. Its secret is not stored.
+pub(crate) async fn request_token(
     store: &SystemStore,
     label: String,
-    from: IpAddr,
+    scopes: &str,
+    from: Requester,
     now: Timestamp,
-) -> Result<Result<ApiToken, AskRefusal>, StoreError> {
+) -> Result<Result<ApiToken, RequestRefusal>, StoreError> {
     if !is_label(&label) {
-        return Ok(Err(AskRefusal::Label));
+        return Ok(Err(RequestRefusal::Label));
     }
+    let Ok(scopes) = parse_scopes(scopes) else { return Ok(Err(RequestRefusal::Scope)) };
     let token = ApiToken::generate(&mut rand::rng());
     let request = Model {
         identifier: token.identifier().to_owned(),
         secret_hash: token.secret_hash().to_vec(),
         label,
-        address: one_address(from).to_string(),
+        scopes: (!scopes.is_empty()).then_some(Scopes(scopes)),
+        address: from.to_string(),
         created_at: now,
         expires_at: (now.0 + GOOD_FOR).into(),
     };
-    let kept = store.add_token_request(request).await?;
-    Ok(if kept { Ok(token) } else { Err(AskRefusal::TooMany) })
+    Ok(if store.add_token_request(request).await? { Ok(token) } else { Err(RequestRefusal::TooMany) })
 }
 
-/// Makes what a program asked for a token of whoever approves it, good for all that their role covers.
+/// Approves a token request. The token belongs to the viewer and gets the requested scopes that the
+/// viewer's role and credentials cover, limited to `chosen` if given.
 pub(crate) async fn approve(
     store: &AccountStore,
     viewer: &Viewer,
     identifier: String,
+    chosen: Option<Vec<Scope>>,
     expires_at: Option<Timestamp>,
     now: Timestamp,
 ) -> Outcome<api_token::Model> {
     let (actor, held, own_end) = (viewer.user_id(), viewer.scopes().to_vec(), viewer.grants_until());
     store
         .write(move |store| {
-            let (identifier, held) = (identifier.clone(), held.clone());
+            let (identifier, held, chosen) = (identifier.clone(), held.clone(), chosen.clone());
             Box::pin(async move {
                 let members = store.lock_members(&[actor]).await?;
                 let Some(Grant { role, ends_at }) = grant_of(&members, actor) else {
                     return Ok(Err(Refusal::NoMember));
                 };
-                let own = Own { role, scopes: &held, expires_at: own_end };
-                let scopes = held.iter().copied().filter(|scope| covers(role, *scope)).collect();
-                let wish = TokenWish { label: String::new(), scopes, expires_at };
+                let Some(asked) = store.pending_token_request(&identifier, now).await? else {
+                    return Ok(Err(Refusal::NotFound));
+                };
+                let own = CallerAccess { role, scopes: &held, expires_at: own_end };
+                let is_wanted = |scope: Scope| {
+                    asked.scopes.as_ref().is_none_or(|asked| asked.0.contains(&scope))
+                        && chosen.as_ref().is_none_or(|chosen| chosen.contains(&scope))
+                };
+                let scopes =
+                    held.iter().copied().filter(|scope| covers(role, *scope) && is_wanted(*scope)).collect();
+                let wish = NewToken { label: String::new(), scopes, expires_at };
                 if let Err(errors) = check_own_token(own, ends_at, &wish, now) {
                     return Ok(Err(Refusal::Rules(errors)));
                 }
-                if store.good_api_token_count(now).await? >= MAX_TOKENS {
+                if store.count_valid_api_tokens(now).await? >= MAX_TOKENS {
                     return Ok(Err(AccessError::TooMany.into()));
                 }
                 let Some(request) = store.take_token_request(&identifier, now).await? else {
@@ -107,10 +150,17 @@ pub(crate) async fn approve(
                     expires_at,
                     revoked_at: None,
                     last_used_at: None,
+                    is_of_scheduler: false,
+                    parent_id: None,
+                    scheduler_id: None,
+                    renewable_until: None,
+                    broad_use_at: None,
                 };
-                store.add_own_api_token(row.clone()).await?;
+                store.insert_api_token(row.clone()).await?;
                 let target = Target::ApiToken(row.identifier.clone());
-                store.audit(Entry::done(Action::CreateToken, target, token_detail(&row))).await?;
+                store
+                    .record_audit_entry(Entry::done(Action::CreateToken, target, token_detail(&row)))
+                    .await?;
                 Ok(Ok(row))
             })
         })

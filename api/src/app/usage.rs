@@ -1,71 +1,132 @@
-//! Keeping the sums of usage by day up to date.
+//! Maintenance of the daily usage totals.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use entity::{Timestamp, ids::AccountId};
+use tokio::{sync::Mutex, time::Instant};
 
 use crate::{
-    domain::slug::Slug,
+    domain::{retention::DAY, slug::Slug},
     error::Chain,
     store::{AccountDay, MAX_DUE, StoreError, SystemStore},
 };
 
-/// Folds hours of usage into days.
+/// The maximum number of days of one account per round. The rest follows in the next round, so that an
+/// account with many days delays only itself.
+const DAYS_OF_ACCOUNT: usize = 16;
+
+/// The job that folds hourly usage into daily totals. Each round visits the accounts with pending days,
+/// a bounded number of days each.
 #[derive(Clone)]
 pub struct Rollups {
     store: SystemStore,
+    walk: Arc<Mutex<RollupProgress>>,
 }
 
-/// What a round of folding did.
+/// The progress of the rounds. It is kept only in memory: after a restart a round starts anew and finds
+/// the pending days.
+#[derive(Default)]
+struct RollupProgress {
+    /// The last account that the current round visited.
+    after: Option<AccountId>,
+    /// Accounts with more days than one round folds, and the day from which each continues in this round.
+    behind: BTreeMap<AccountId, i64>,
+    /// The same for the next round.
+    next: BTreeMap<AccountId, i64>,
+}
+
+/// The result of a round.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Folded {
-    /// Days whose sums were made again.
+pub struct RollupRound {
+    /// The number of recomputed days.
     pub days: usize,
-    /// Days for which that failed; they stay due.
+    /// The number of days that failed. They stay pending.
     pub failed: usize,
+    /// True if days are left that the next round can fold at once.
+    pub more: bool,
 }
 
-/// Why sums were not made again.
+/// The reason why totals were not recomputed.
 #[derive(Debug, thiserror::Error)]
 pub enum RollupError {
-    /// There is no such account.
+    /// The account does not exist.
     #[error("there is no account '{0}'")]
     NoAccount(Slug),
-    /// The store did not do its work.
+    /// The database failed.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
 impl Rollups {
-    /// Hours and days are those of `store`.
+    /// Returns the job for the usage in `store`.
     #[must_use]
     pub fn new(store: SystemStore) -> Self {
-        Self { store }
+        Self { store, walk: Arc::default() }
     }
 
-    /// Makes the sums of all days again that have hours they do not include yet.
+    /// Recomputes the totals of days with new hours, a bounded number of days per account, and stops
+    /// after `until`. The next round continues where a stopped one ended.
     ///
     /// # Errors
-    /// When it cannot be found out which days these are.
-    #[tracing::instrument(name = "app.usage.fold", skip_all)]
-    pub async fn fold(&self) -> Result<Folded, StoreError> {
-        let (mut folded, mut after) = (Folded::default(), None);
+    /// Returns an error if the pending days cannot be loaded.
+    #[tracing::instrument(name = "app.usage.round", skip_all)]
+    pub async fn round(&self, now: Timestamp, until: Instant) -> Result<RollupRound, StoreError> {
+        let today = now.timestamp_millis().div_euclid(DAY);
+        let (mut walk, mut folded) = (self.walk.lock().await, RollupRound::default());
         loop {
-            // Each day once, so that those that cannot be folded do not stand before the others.
-            let due = self.store.usage_days_due(after).await?;
-            let more = due.len() as u64 == MAX_DUE;
-            after = due.last().copied();
-            let part = self.fold_all(due).await;
-            folded.days += part.days;
-            folded.failed += part.failed;
-            if !more {
-                return Ok(folded);
+            let due = self.store.usage_days_due(walk.after).await?;
+            let is_last = (due.len() as u64) < MAX_DUE;
+            let mut accounts = due.chunk_by(|one, other| one.account_id == other.account_id).peekable();
+            while let Some(of_account) = accounts.next() {
+                let account = of_account[0].account_id;
+                let is_cut = !is_last && accounts.peek().is_none();
+                let (days, next) = match walk.behind.get(&account) {
+                    Some(from) => self.days_of(account, *from, today).await?,
+                    None => first_days(of_account, is_cut),
+                };
+                let part = self.fold_all(days).await;
+                (folded.days, folded.failed) = (folded.days + part.days, folded.failed + part.failed);
+                if let Some(next) = next {
+                    walk.next.insert(account, next);
+                }
+                walk.after = Some(account);
+                if Instant::now() >= until {
+                    return Ok(RollupRound { more: true, ..folded });
+                }
+            }
+            if is_last {
+                walk.after = None;
+                walk.behind = std::mem::take(&mut walk.next);
+                return Ok(RollupRound { more: !walk.behind.is_empty(), ..folded });
             }
         }
     }
 
-    /// Makes the sums of all days again, of one account or of all.
+    /// Returns the next days of an account that is behind. The days around today come first, because
+    /// people look at those.
+    async fn days_of(
+        &self,
+        account: AccountId,
+        from: i64,
+        today: i64,
+    ) -> Result<(Vec<AccountDay>, Option<i64>), StoreError> {
+        let due = self.store.usage_days_due_of(account, from).await?;
+        let (mut days, next) = first_days(&due, due.len() as u64 == MAX_DUE);
+        let recent = self.store.usage_days_due_of(account, today - 1).await?;
+        let mut recent: Vec<AccountDay> = recent.into_iter().filter(|due| due.day <= today + 1).collect();
+        recent.dedup();
+        recent.retain(|day| !days.contains(day));
+        days.splice(0..0, recent);
+        Ok((days, next))
+    }
+
+    /// Recomputes the totals of all days, of one account or of all.
     ///
     /// # Errors
-    /// [`RollupError::NoAccount`], and when it cannot be found out which days there are.
+    /// Returns [`RollupError::NoAccount`] if the account does not exist, or an error if the days cannot
+    /// be loaded.
     #[tracing::instrument(name = "app.usage.rebuild", skip_all)]
-    pub async fn rebuild(&self, account: Option<&Slug>) -> Result<Folded, RollupError> {
+    pub async fn rebuild(&self, account: Option<&Slug>) -> Result<RollupRound, RollupError> {
         let account = match account {
             Some(slug) => {
                 let found = self.store.account_by_slug(slug).await?;
@@ -76,18 +137,38 @@ impl Rollups {
         Ok(self.fold_all(self.store.usage_days_of(account).await?).await)
     }
 
-    /// A day that cannot be folded, say because its numbers are absurd, must not keep the others from it.
-    async fn fold_all(&self, days: Vec<AccountDay>) -> Folded {
-        let mut folded = Folded::default();
+    /// Recomputes the totals of these days. A day that fails, for example because of absurd numbers,
+    /// does not stop the others.
+    async fn fold_all(&self, days: Vec<AccountDay>) -> RollupRound {
+        let mut folded = RollupRound::default();
         for day in days {
             match self.store.fold_usage_day(day).await {
                 Ok(()) => folded.days += 1,
                 Err(error) => {
                     folded.failed += 1;
-                    tracing::warn!(account = %day.account_id, day = day.day, error = %Chain(&error), "usage of a day was not folded");
+                    tracing::warn!(
+                        account = %day.account_id,
+                        day = day.day,
+                        error = %Chain(&error),
+                        "failed to aggregate the usage of a day"
+                    );
                 }
             }
         }
         folded
     }
+}
+
+/// Returns the first pending days of an account, and the day from which the next round continues.
+/// `is_cut` is true if the list may be incomplete.
+fn first_days(due: &[AccountDay], is_cut: bool) -> (Vec<AccountDay>, Option<i64>) {
+    let mut days = due.to_vec();
+    days.dedup();
+    let last = days.last().map(|last| last.day);
+    let next = match days.get(DAYS_OF_ACCOUNT) {
+        Some(next) => Some(next.day),
+        None => last.filter(|_| is_cut).map(|last| last + 1),
+    };
+    days.truncate(DAYS_OF_ACCOUNT);
+    (days, next)
 }

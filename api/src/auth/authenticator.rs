@@ -1,4 +1,4 @@
-//! From an `Authorization` value to a [`Viewer`].
+//! Verification of credentials: turns an `Authorization` value into a [`Viewer`].
 
 use std::sync::Arc;
 
@@ -7,14 +7,19 @@ use entity::{Timestamp, api_token::Scope};
 use super::{TokenUses, Viewer, credential::Credential, jwt::JwtVerifier, viewer::Proof};
 use crate::{
     clock::Clock,
-    domain::{access::is_over, slug::Slug, token::ApiToken},
-    store::{Credentials, StoreError, SystemStore, Whose},
+    domain::{
+        access::{has_ended, scope_name},
+        scheduler_token::Binding,
+        slug::Slug,
+        token::ApiToken,
+    },
+    store::{Credentials, StoreError, SystemStore, UserRef},
 };
 
-/// The longest `Authorization` value that is looked at.
+/// The maximum length of an `Authorization` value, in bytes.
 pub(super) const MAX_LENGTH: usize = 8 * 1024;
 
-/// Verifies credentials.
+/// The verifier of credentials.
 #[derive(Clone)]
 pub struct Authenticator {
     pub(super) store: SystemStore,
@@ -23,79 +28,84 @@ pub struct Authenticator {
     uses: TokenUses,
 }
 
-/// What a request shows of who is asking, and which account it asks for.
+/// The credentials and the account in a request's headers.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Shown<'a> {
+pub struct PresentedCredentials<'a> {
     /// The value of `Authorization`.
     pub authorization: Option<&'a [u8]>,
-    /// The value of `Galvo-Account`: a short name.
+    /// The value of `Galvo-Account`: the short name of an account.
     pub account: Option<&'a [u8]>,
 }
 
-/// Credentials that are a user's own, after they were verified.
-pub(super) struct Admission<'a> {
-    /// What was shown.
+/// Verified credentials that represent a user in all of the user's accounts.
+pub(super) struct VerifiedIdentity<'a> {
+    /// The kind of the credentials.
     pub(super) credential: Credential,
-    /// Whose it is.
-    pub(super) whose: Whose<'a>,
-    /// The accounts it is restricted to; none if it opens all of the user's.
+    /// The user.
+    pub(super) whose: UserRef<'a>,
+    /// The accounts the credentials are restricted to. `None` if they are valid for all of the user's
+    /// accounts.
     pub(super) accounts: Option<Vec<Slug>>,
-    /// What it is restricted to; none if to nothing.
+    /// The scopes the credentials are restricted to. `None` if they are not restricted.
     pub(super) scopes: Option<Vec<Scope>>,
-    /// Until when it is good; none for ever.
+    /// The expiry. `None` if the credentials do not expire.
     pub(super) expires_at: Option<Timestamp>,
 }
 
-/// Why a request has no viewer.
+/// The reason why a request has no viewer.
 #[derive(Debug, thiserror::Error)]
 pub enum AuthError {
-    /// No credentials were shown.
+    /// The request has no credentials.
     #[error("authentication is required: send 'Authorization: Bearer <token>'")]
     Missing,
-    /// The credentials are malformed, unknown, revoked or expired; it is not told which.
+    /// The credentials are malformed, unknown, revoked or expired. The error does not reveal which.
     #[error("the token is not valid")]
     Invalid,
-    /// The session of a browser has ended, or never was; it is not told which.
-    #[error("the session is over: sign in again")]
+    /// The browser session has ended or never existed. The error does not reveal which.
+    #[error("the session has ended: sign in again")]
     NoSession,
-    /// The credentials are good, but not for the account that is asked for, or for none; whether that exists and whose it
-    /// is, is not told.
-    #[error("the credentials open no such account")]
+    /// The credentials are valid, but not for the requested account, or for no account. The error does
+    /// not reveal whether the account exists.
+    #[error("the credentials give no access to this account")]
     NoAccount,
-    /// The credentials are good, but not for this.
+    /// The credentials are valid, but lack a scope.
     #[error("the token lacks the scope '{}'", scope_name(*.0))]
     MissingScope(Scope),
-    /// The store could not be asked.
-    #[error("the token cannot be checked now")]
+    /// The credentials belong to a scheduler and are valid only for its reports.
+    #[error("this is a scheduler token: it can only be used for the reports of its scheduler")]
+    SchedulerToken,
+    /// The database does not answer.
+    #[error("the token cannot be verified at the moment: try again later")]
     Store(#[from] StoreError),
 }
 
 impl Authenticator {
-    /// An authenticator that looks tokens up in `store`.
+    /// Returns an authenticator for the tokens in `store`.
     #[must_use]
     pub fn new(store: SystemStore, clock: Arc<dyn Clock>) -> Self {
         let uses = TokenUses::new(store.clone());
         Self { store, clock, jwt: None, uses }
     }
 
-    /// One that also believes an issuer of JWTs.
+    /// Returns a copy that also accepts the JWTs of an issuer.
     #[must_use]
     pub fn with_jwt(self, jwt: Option<JwtVerifier>) -> Self {
         Self { jwt: jwt.map(Arc::new), ..self }
     }
 
-    /// When tokens were last used that it verified.
+    /// Returns the recorder of token uses.
     #[must_use]
     pub fn token_uses(&self) -> &TokenUses {
         &self.uses
     }
 
-    /// The viewer behind what was shown: `Bearer`, `Token` or `ApiToken`, and an API token or a JWT.
+    /// Returns the viewer of a request. The scheme is `Bearer`, `Token` or `ApiToken`, followed by an
+    /// API token or a JWT.
     ///
     /// # Errors
-    /// [`AuthError`], never telling an unknown token from a revoked or expired one, nor an account that does not exist
-    /// from one that is not opened.
-    pub async fn viewer(&self, shown: Shown<'_>) -> Result<Viewer, AuthError> {
+    /// Returns [`AuthError`]. It does not distinguish an unknown token from a revoked or expired one, or
+    /// a missing account from one without access.
+    pub async fn viewer(&self, shown: PresentedCredentials<'_>) -> Result<Viewer, AuthError> {
         let authorization = shown.authorization.ok_or(AuthError::Missing)?;
         let token = match (bearer(authorization).ok_or(AuthError::Invalid)?, &self.jwt) {
             (Bearer::Jwt(token), Some(jwt)) => return self.jwt(jwt, token, shown.account).await,
@@ -108,75 +118,86 @@ impl Authenticator {
         {
             return Err(AuthError::NoAccount);
         }
-        Ok(Viewer::proven(proof))
+        Ok(Viewer::from_proof(proof))
     }
 
     async fn api_token(&self, token: &ApiToken) -> Result<Proof, AuthError> {
         let found = self.store.credentials(token.identifier()).await?;
         let now = self.clock.timestamp();
-        // The hash is computed and compared in any case, so that the time taken does not tell an unknown
-        // identifier from a wrong secret.
+        // The hash is computed and compared in any case, so that the response time does not distinguish
+        // an unknown identifier from a wrong secret.
         let hash = token.secret_hash();
         let matches =
             hash.matches(found.as_ref().map_or(&[0; 32], |found| found.token.secret_hash.as_slice()));
         match found {
-            Some(Credentials { token, standing })
+            Some(Credentials { token, standing, refuses_broad_tokens })
                 if matches
                     && token.revoked_at.is_none()
-                    && !is_over(token.expires_at, now)
-                    && !is_over(standing.membership.ends_at, now) =>
+                    && !has_ended(token.expires_at, now)
+                    && !has_ended(standing.membership.ends_at, now) =>
             {
                 self.uses.note(token.id, now);
                 Ok(Proof {
                     credential: Credential::ApiToken(token.id),
                     standing,
                     accounts: None,
+                    binding: Binding::of(&token),
                     scopes: Some(token.scopes.0),
                     expires_at: token.expires_at,
+                    refuses_broad_tokens: Some(refuses_broad_tokens),
                 })
             }
             _ => Err(AuthError::Invalid),
         }
     }
 
-    /// The viewer whom credentials stand for that are a user's own, in the account that is asked for, or otherwise in the
-    /// user's default one.
-    pub(super) async fn admit(
+    /// Returns the viewer for a user's own credentials, in the requested account or in the user's
+    /// default account.
+    pub(super) async fn resolve_viewer(
         &self,
-        admission: Admission<'_>,
+        admission: VerifiedIdentity<'_>,
         account: Option<&[u8]>,
     ) -> Result<Viewer, AuthError> {
-        let Admission { credential, whose, accounts, scopes, expires_at } = admission;
-        let asked = account.map(|account| asked_for(account, accounts.as_deref())).transpose()?;
+        let VerifiedIdentity { credential, whose, accounts, scopes, expires_at } = admission;
+        let asked =
+            account.map(|account| parse_requested_account(account, accounts.as_deref())).transpose()?;
         let meant = asked.as_ref().map(std::slice::from_ref).or(accounts.as_deref());
-        let standing = self.store.standing(whose, meant, self.clock.timestamp()).await?;
+        let standing = self.store.from_row(whose, meant, self.clock.timestamp()).await?;
         let standing = standing.ok_or(AuthError::NoAccount)?;
-        Ok(Viewer::proven(Proof { credential, standing, accounts, scopes, expires_at }))
+        Ok(Viewer::from_proof(Proof {
+            credential,
+            standing,
+            accounts,
+            scopes,
+            expires_at,
+            binding: None,
+            refuses_broad_tokens: None,
+        }))
     }
 }
 
 impl Viewer {
-    /// Refuses a viewer whose credentials are not for `scope`.
+    /// Checks that the viewer's credentials have `scope`.
     ///
     /// # Errors
-    /// [`AuthError::MissingScope`].
+    /// Returns [`AuthError::MissingScope`] if they lack it.
     pub fn require(&self, scope: Scope) -> Result<(), AuthError> {
         if self.may(scope) { Ok(()) } else { Err(AuthError::MissingScope(scope)) }
     }
 }
 
-/// The account that a request asks for, if the credentials are not for others only.
-pub(super) fn asked_for(account: &[u8], accounts: Option<&[Slug]>) -> Result<Slug, AuthError> {
+/// Parses the requested account, and checks that the credentials are not restricted to others.
+pub(super) fn parse_requested_account(account: &[u8], accounts: Option<&[Slug]>) -> Result<Slug, AuthError> {
     let asked: Option<Slug> = std::str::from_utf8(account).ok().and_then(|account| account.parse().ok());
     let opened = asked.filter(|asked| accounts.is_none_or(|accounts| accounts.contains(asked)));
     opened.ok_or(AuthError::NoAccount)
 }
 
-/// What stands behind one of the words that introduce credentials.
+/// The credentials after the authentication scheme.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Bearer<'a> {
     ApiToken(ApiToken),
-    /// It has dots, which no token of ours ever had.
+    /// A JWT. It contains dots, which API tokens never do.
     Jwt(&'a str),
 }
 
@@ -194,14 +215,6 @@ pub(super) fn bearer(authorization: &[u8]) -> Option<Bearer<'_>> {
     }
 }
 
-fn scope_name(scope: Scope) -> &'static str {
-    match scope {
-        Scope::Ingest => "ingest",
-        Scope::Read => "read",
-        Scope::Admin => "admin",
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -215,7 +228,7 @@ mod tests {
         for text in ["", "id-x", "Basic id-x", "Bearer", "Bearer  ", "Bearer idx", "a.b.c", "Basic a.b.c"] {
             assert_eq!(bearer(text.as_bytes()), None, "{text}");
         }
-        // The published client says `ApiToken` when there is a dash, wherever it is.
+        // The published client uses `ApiToken` if the token has a dash at any position.
         for text in ["Bearer a.b.c", "ApiToken a-.b.c", "Token a.b.c"] {
             assert!(matches!(bearer(text.as_bytes()), Some(Bearer::Jwt(_))), "{text}");
         }

@@ -1,33 +1,35 @@
-//! The kinds of credentials, and in what they differ once they are verified.
+//! The kinds of credentials, and their differences after verification.
 
 use entity::{
     Timestamp, audit_entry,
     ids::{ApiTokenId, UserId},
 };
 
-/// What somebody showed to prove who they are.
+/// The kind of credentials of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Credential {
-    /// An API token. It belongs to one account, where an admin may have made it for somebody else: in that account it acts
-    /// for its user, and of the user's other accounts it tells and changes nothing.
+    /// An API token. It is valid for one account, where an admin may have created it for another user.
+    /// In that account it represents its user; it neither reveals nor changes anything of the user's
+    /// other accounts.
     ApiToken(ApiTokenId),
     /// A session of the user's browser.
     Session,
-    /// A JWT of the issuer that is trusted, who says that this is the user.
+    /// A JWT of the trusted issuer, which identifies the user.
     Jwt,
 }
 
-/// By whom limits are counted.
+/// The key by which rate limits count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LimitKey {
-    /// By this token.
+    /// Counts per API token.
     ApiToken(ApiTokenId),
-    /// By this user, over all that was issued for them: who gets new credentials gets no new limits.
+    /// Counts per user, over all credentials issued for the user. New credentials do not bring new
+    /// limits.
     User(UserId),
 }
 
 impl Credential {
-    /// By whom limits are counted when `user` shows it.
+    /// Returns the key by which rate limits count when `user` presents these credentials.
     #[must_use]
     pub fn limit_key(self, user: UserId) -> LimitKey {
         match self {
@@ -36,9 +38,9 @@ impl Credential {
         }
     }
 
-    /// What is written down of it, and which token it is if it is one.
+    /// Returns the kind and the token for the audit log.
     #[must_use]
-    pub fn audited(self) -> (audit_entry::Credential, Option<ApiTokenId>) {
+    pub fn audit_kind(self) -> (audit_entry::Credential, Option<ApiTokenId>) {
         match self {
             Self::ApiToken(token) => (audit_entry::Credential::ApiToken, Some(token)),
             Self::Session => (audit_entry::Credential::Session, None),
@@ -46,22 +48,23 @@ impl Credential {
         }
     }
 
-    /// Whether it stands for the user in all of their accounts.
+    /// Returns true if the credentials represent the user in all of the user's accounts.
     #[must_use]
-    pub fn is_the_users_own(self) -> bool {
+    pub fn covers_all_accounts(self) -> bool {
         match self {
             Self::ApiToken(_) => false,
             Self::Session | Self::Jwt => true,
         }
     }
 
-    /// How long tokens may be good that are made with it when it is good until `expires_at`; none for ever. A kind that
-    /// cannot get into other hands by being sent along, as a browser's session, may allow more than its own time.
+    /// Returns the latest expiry of tokens created with credentials that expire at `expires_at`. `None`
+    /// means no limit. Credentials that are never sent to third parties, such as a browser session,
+    /// allow tokens that outlive them.
     #[must_use]
     pub fn grants_until(self, expires_at: Option<Timestamp>) -> Option<Timestamp> {
         match self {
             Self::ApiToken(_) | Self::Jwt => expires_at,
-            // Whoever has one proved who they are, and it leaves the browser for nobody else.
+            // A session proves who the user is, and never leaves the browser.
             Self::Session => None,
         }
     }

@@ -1,4 +1,4 @@
-//! What holds of credentials whatever is shown.
+//! Invariants of credential parsing, for arbitrary input.
 
 use std::sync::LazyLock;
 
@@ -13,7 +13,7 @@ use super::{
     jwt::JwtVerifier,
 };
 use crate::{
-    config::{JwksTiming, JwtConfig},
+    config::{JwksRefresh, JwtConfig},
     domain::{claims::ClaimNames, role::scopes_of, session::SessionSecret, slug::Slug, token::ApiToken},
     fuzzing::{lines, wait},
 };
@@ -32,7 +32,7 @@ fn config() -> JwtConfig {
         audience: "galvo".to_owned(),
         secret: Some(SECRET.try_into().expect("a secret")),
         jwks: None,
-        jwks_timing: JwksTiming::default(),
+        jwks_timing: JwksRefresh::default(),
         claims: ClaimNames {
             user: name("sub"),
             accounts: Some(name("accounts")),
@@ -42,7 +42,8 @@ fn config() -> JwtConfig {
     }
 }
 
-/// What begins like a head in JSON is signed, behind it, in a line of its own, its claims. All else is shown as it is.
+/// Signs the input as a JWT if it begins like a JSON header: the header is the first line, the claims
+/// are the rest. Other input is used as it is.
 pub(crate) fn token(bytes: &[u8]) {
     if bytes.starts_with(b"{") {
         let [head, claims] = lines(bytes);
@@ -67,7 +68,7 @@ pub(crate) fn token(bytes: &[u8]) {
         assert_eq!(token.reveal(), text, "a token has one notation");
     }
     if let Some(secret) = SessionSecret::parse(text) {
-        assert_eq!(secret.reveal(), text, "a session has one notation");
+        assert_eq!(secret.cookie_value(), text, "a session has one notation");
         assert!(secret.csrf_matches(secret.csrf_token().as_bytes()) && !secret.csrf_matches(text.as_bytes()));
     }
     if let Ok(slug) = text.parse::<Slug>() {
@@ -75,7 +76,8 @@ pub(crate) fn token(bytes: &[u8]) {
     }
 }
 
-/// Whether a JWT was signed here is known; without, nobody has the secret.
+/// Checks that a JWT is accepted only if it is signed. `signed_here` is true if the caller signed it;
+/// nothing else has the secret.
 fn believed(token: &str, signed_here: bool) {
     let now: DateTime<Utc> = DateTime::from_timestamp(1_800_000_000, 0).expect("a time");
     let Ok(verified) = wait(VERIFIER.verify(token, now)) else { return };

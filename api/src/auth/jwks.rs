@@ -1,5 +1,5 @@
-//! The public keys of an issuer, as a JSON Web Key Set (RFC 7517) that is read again now and then, and when a token names
-//! a key that is missing. What was read last stays when it cannot be read.
+//! The public keys of an issuer, as a JSON Web Key Set (RFC 7517). It is refreshed periodically, and
+//! when a token names an unknown key. If a refresh fails, the previous keys stay in use.
 
 use std::{
     fs::File,
@@ -20,38 +20,38 @@ use tokio::{sync::Mutex, task::JoinSet};
 use url::Url;
 
 use crate::{
-    blocking::blocking,
-    config::{JwksSource, JwksTiming},
+    blocking_work::run_blocking,
+    config::{JwksRefresh, JwksSource},
     error::Chain,
-    outgoing::{FetchError, Outgoing},
+    http_client::{FetchError, OutgoingClient},
 };
 
-/// How large a set may be.
+/// The maximum size of a key set, in bytes.
 const MAX_BYTES: usize = 256 * 1024;
 
-/// Keys of a set that are looked at.
+/// The maximum number of keys that are read from a set.
 const MAX_KEYS: usize = 100;
 
-/// Bytes of the modulus of an RSA key: less is not safe, and more takes long.
+/// The allowed length of an RSA modulus, in bytes. Shorter ones are not safe, longer ones are slow.
 const RSA_BYTES: std::ops::RangeInclusive<usize> = 256..=1_024;
 
-/// Bytes of the exponent of an RSA key at the most.
+/// The maximum length of an RSA exponent, in bytes.
 const MAX_EXPONENT_BYTES: usize = 8;
 
-/// Bytes of a coordinate on the curves of ES256 and EdDSA.
+/// The length of a coordinate on the curves of ES256 and EdDSA, in bytes.
 const COORDINATE_BYTES: usize = 32;
 
-/// Why there are no keys.
+/// The reason why there are no keys.
 #[derive(Debug, thiserror::Error)]
 pub enum JwksError {
     /// The file cannot be read.
     #[error("cannot read the keys in {}", .0.display())]
     File(PathBuf, #[source] io::Error),
-    /// The address does not answer as it should.
+    /// The request to the URL failed.
     #[error("cannot fetch the keys")]
     Url(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// What was read is no set of keys.
-    #[error("what was read is no JSON Web Key Set")]
+    /// The content is not a key set.
+    #[error("the content is not a JSON Web Key Set")]
     Wrong(#[source] serde_json::Error),
 }
 
@@ -61,27 +61,27 @@ impl From<FetchError> for JwksError {
     }
 }
 
-/// An issuer's keys. They are kept up to date until this is dropped.
+/// The keys of an issuer. They are refreshed until this is dropped.
 pub(super) struct Jwks {
     shared: Arc<Shared>,
-    /// What reads them now and then.
+    /// The task that refreshes the keys periodically.
     _reading: JoinSet<()>,
 }
 
 struct Shared {
     source: Source,
-    timing: JwksTiming,
+    timing: JwksRefresh,
     keys: RwLock<Arc<[Key]>>,
-    /// When they were last read, or that was tried; held by who does.
+    /// The time of the last refresh, successful or not. The lock is held during a refresh.
     tried_at: Mutex<Option<Instant>>,
 }
 
 enum Source {
     File(PathBuf),
-    Url(Box<(Url, Outgoing)>),
+    Url(Box<(Url, OutgoingClient)>),
 }
 
-/// A key, and the only algorithm it is used with.
+/// A key and the only algorithm it is used with.
 struct Key {
     id: Option<String>,
     algorithm: Algorithm,
@@ -93,55 +93,57 @@ struct KeySet {
     keys: Vec<Value>,
 }
 
-/// How many keys there are to verify with.
+/// Returns the number of usable keys at `source`.
 ///
 /// # Errors
-/// When they cannot be read, or are something else.
+/// Returns an error if the keys cannot be read or parsed.
 pub(crate) async fn usable_keys(source: &JwksSource) -> Result<usize, JwksError> {
     Ok(Source::of(source).read().await?.len())
 }
 
 impl Jwks {
-    /// Reads the keys and keeps reading them. An address that does not answer may do so later.
+    /// Reads the keys and starts refreshing them. A URL that does not answer is only logged, because it
+    /// may answer later.
     ///
     /// # Errors
-    /// When a file cannot be read, or there is something else in it.
-    pub(super) async fn start(source: &JwksSource, timing: JwksTiming) -> Result<Self, JwksError> {
+    /// Returns an error if a file cannot be read or parsed.
+    pub(super) async fn start(source: &JwksSource, timing: JwksRefresh) -> Result<Self, JwksError> {
         let source = Source::of(source);
         let shared = Shared { source, timing, keys: RwLock::default(), tried_at: Mutex::default() };
         match (shared.source.read().await, &shared.source) {
-            (Ok(keys), _) => shared.adopt(keys),
+            (Ok(keys), _) => shared.replace_keys(keys),
             (Err(error), Source::File(_)) => return Err(error),
-            (Err(error), Source::Url(_)) => shared.complain(&error),
+            (Err(error), Source::Url(_)) => shared.log_failure(&error),
         }
         let shared = Arc::new(shared);
         let mut reading = JoinSet::new();
         let reader = Arc::clone(&shared);
         reading.spawn(async move {
             loop {
-                tokio::time::sleep(reader.timing.every).await;
+                tokio::time::sleep(reader.timing.refresh_interval).await;
                 reader.read_again(&mut *reader.tried_at.lock().await).await;
             }
         });
         Ok(Self { shared, _reading: reading })
     }
 
-    /// The key with this identifier, if it is for this algorithm; without an identifier, the only key that is.
+    /// Returns the key with this identifier and algorithm. Without an identifier, returns the only key
+    /// for the algorithm. Refreshes the keys if there is no match.
     pub(super) async fn find(&self, id: Option<&str>, algorithm: Algorithm) -> Option<DecodingKey> {
         let seen = self.shared.keys();
         if let Some(key) = find(&seen, id, algorithm) {
             return Some(key);
         }
-        // In a task of its own, because whoever asks may hang up, and others wait for the same.
+        // A task of its own, because the caller may be dropped while others wait for the same refresh.
         let shared = Arc::clone(&self.shared);
         let look_again = async move {
             let mut tried_at = shared.tried_at.lock().await;
             let is_new = !Arc::ptr_eq(&seen, &shared.keys());
-            if !is_new && tried_at.is_none_or(|at| at.elapsed() >= shared.timing.at_most_every) {
+            if !is_new && tried_at.is_none_or(|at| at.elapsed() >= shared.timing.min_refresh_interval) {
                 shared.read_again(&mut tried_at).await;
             }
         };
-        // A reader that failed has changed nothing.
+        // If the task panicked, the keys have not changed.
         let _ = tokio::spawn(look_again).await;
         find(&self.shared.keys(), id, algorithm)
     }
@@ -152,24 +154,28 @@ impl Shared {
         Arc::clone(&self.keys.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn adopt(&self, keys: Vec<Key>) {
+    fn replace_keys(&self, keys: Vec<Key>) {
         if keys.is_empty() {
-            tracing::warn!("the issuer of JWTs has no key that can be used");
+            tracing::warn!("the JWT issuer's key set contains no usable key");
         }
         *self.keys.write().unwrap_or_else(PoisonError::into_inner) = keys.into();
     }
 
     async fn read_again(&self, tried_at: &mut Option<Instant>) {
         match self.source.read().await {
-            Ok(keys) => self.adopt(keys),
-            Err(error) => self.complain(&error),
+            Ok(keys) => self.replace_keys(keys),
+            Err(error) => self.log_failure(&error),
         }
         *tried_at = Some(Instant::now());
     }
 
-    fn complain(&self, error: &JwksError) {
+    fn log_failure(&self, error: &JwksError) {
         let keys = self.keys().len();
-        tracing::warn!(error = %Chain(error), keys, "the keys of the issuer of JWTs were not read; those known stay");
+        tracing::warn!(
+            error = %Chain(error),
+            keys,
+            "failed to fetch the JWT issuer's keys; the cached keys stay in use"
+        );
     }
 }
 
@@ -177,7 +183,7 @@ impl Source {
     fn of(source: &JwksSource) -> Self {
         match source {
             JwksSource::File(path) => Self::File(path.clone()),
-            JwksSource::Url(url) => Self::Url(Box::new((url.clone(), Outgoing::new()))),
+            JwksSource::Url(url) => Self::Url(Box::new((url.clone(), OutgoingClient::new()))),
         }
     }
 
@@ -189,12 +195,12 @@ impl Source {
             }
             Self::File(path) => {
                 let file = path.clone();
-                let bytes = blocking(move || read_file(&file)).await;
+                let bytes = run_blocking(move || read_file(&file)).await;
                 bytes.map_err(|error| JwksError::File(path.clone(), error))?
             }
         };
         let set: KeySet = serde_json::from_slice(&bytes).map_err(JwksError::Wrong)?;
-        Ok(set.keys.into_iter().take(MAX_KEYS).filter_map(usable).collect())
+        Ok(set.keys.into_iter().take(MAX_KEYS).filter_map(parse_usable_key).collect())
     }
 }
 
@@ -213,8 +219,8 @@ fn find(keys: &[Key], id: Option<&str>, algorithm: Algorithm) -> Option<Decoding
     is_meant.then(|| found.public.clone())
 }
 
-/// A key that can verify, with the algorithm that it is for. Others of the set are for something else.
-fn usable(key: Value) -> Option<Key> {
+/// Returns a key that can verify signatures, with its algorithm. `None` for other keys of the set.
+fn parse_usable_key(key: Value) -> Option<Key> {
     let jwk: Jwk = serde_json::from_value(key).ok()?;
     let length = |text: &str| URL_SAFE_NO_PAD.decode(text).map(|bytes| bytes.len()).ok();
     let (algorithm, named) = match &jwk.algorithm {
@@ -229,7 +235,7 @@ fn usable(key: Value) -> Option<Key> {
         AlgorithmParameters::OctetKeyPair(point) if point.curve == EllipticCurve::Ed25519 => {
             (length(&point.x)? == COORDINATE_BYTES).then_some((Algorithm::EdDSA, KeyAlgorithm::EdDSA))?
         }
-        // Secrets are not public keys, whoever publishes them.
+        // Symmetric keys are secrets and cannot be public, even if someone publishes them.
         _ => return None,
     };
     let common = &jwk.common;
@@ -281,7 +287,7 @@ mod tests {
             (json!({ "kty": "oct", "k": bytes(32), "alg": "RS256" }), None),
             (json!("key"), None),
         ] {
-            assert_eq!(usable(key.clone()).map(|key| key.algorithm), algorithm, "{key}");
+            assert_eq!(parse_usable_key(key.clone()).map(|key| key.algorithm), algorithm, "{key}");
         }
     }
 }

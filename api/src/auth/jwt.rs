@@ -1,4 +1,4 @@
-//! JSON Web Tokens (RFC 7519) of one issuer: what is checked before anything in them is believed.
+//! JSON Web Tokens (RFC 7519) of one issuer, and the checks before their claims are used.
 
 use chrono::{DateTime, Utc};
 use entity::Timestamp;
@@ -6,17 +6,17 @@ use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode, decode_header};
 
 use super::{
     AuthError, Authenticator, Viewer,
-    authenticator::{Admission, asked_for},
+    authenticator::{VerifiedIdentity, parse_requested_account},
     credential::Credential,
     jwks::{Jwks, JwksError},
 };
 use crate::{
     config::{JwtConfig, Provision},
-    domain::claims::{self, ClaimError, ClaimNames, Claimed, Claims},
-    store::Whose,
+    domain::claims::{self, ClaimError, ClaimNames, ClaimedIdentity, Claims},
+    store::UserRef,
 };
 
-/// Verifies the JWTs of one issuer.
+/// The verifier of one issuer's JWTs.
 pub struct JwtVerifier {
     issuer: String,
     audience: String,
@@ -26,32 +26,32 @@ pub struct JwtVerifier {
     provision: Option<Provision>,
 }
 
-/// What a JWT says that was verified.
+/// The content of a verified JWT.
 pub(super) struct Verified {
-    /// Who it is of, where, and as what.
-    pub(super) claimed: Claimed,
-    /// Until when it is good.
+    /// The user, the accounts, the role and the scopes.
+    pub(super) claimed: ClaimedIdentity,
+    /// The expiry.
     pub(super) expires_at: Timestamp,
 }
 
-/// Why a JWT is not believed. Whoever sent it is not told.
+/// The reason why a JWT is rejected. It is logged, not returned to the client.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum JwtError {
-    #[error("it is no JWT, or has no signature that fits")]
+    #[error("it is not a JWT, or its signature is invalid")]
     Token(#[from] jsonwebtoken::errors::Error),
-    #[error("it asks for an extension to be understood")]
+    #[error("it requires an unsupported extension")]
     Critical,
-    #[error("there is no key for its algorithm, or not with its identifier")]
+    #[error("no key matches its algorithm and key identifier")]
     NoKey,
     #[error(transparent)]
     Claims(#[from] ClaimError),
 }
 
 impl JwtVerifier {
-    /// A verifier with the keys that are there now, and keeps up with them.
+    /// Returns a verifier with the current keys, and starts refreshing them.
     ///
     /// # Errors
-    /// When the keys in a file cannot be read.
+    /// Returns an error if a key file cannot be read.
     pub async fn start(config: &JwtConfig) -> Result<Self, JwksError> {
         let jwks = match &config.jwks {
             Some(source) => Some(Jwks::start(source, config.jwks_timing).await?),
@@ -67,24 +67,24 @@ impl JwtVerifier {
         })
     }
 
-    /// Who issues them.
+    /// Returns the issuer.
     pub(super) fn issuer(&self) -> &str {
         &self.issuer
     }
 
-    /// What becomes of somebody who is not known yet.
+    /// Returns the provisioning of unknown users. `None` if they are rejected.
     pub(super) fn provision(&self) -> Option<&Provision> {
         self.provision.as_ref()
     }
 
-    /// What a JWT says, which is not longer than a header may be.
+    /// Verifies a JWT. The caller has limited its length.
     pub(super) async fn verify(&self, token: &str, now: DateTime<Utc>) -> Result<Verified, JwtError> {
         let header = decode_header(token)?;
         if header.crit.is_some() {
             return Err(JwtError::Critical);
         }
-        // The algorithm chooses among the keys that are for it, so that none is ever used with another. Keys that the
-        // token itself brings or points to are nobody's.
+        // The algorithm selects among the keys for it, so that no key is used with another algorithm.
+        // Keys that the token embeds or references are ignored: anyone could have made them.
         let key = match (header.alg, &self.jwks) {
             (Algorithm::HS256, _) => self.secret.clone(),
             (Algorithm::RS256 | Algorithm::ES256 | Algorithm::EdDSA, Some(jwks)) => {
@@ -100,7 +100,7 @@ impl JwtVerifier {
 }
 
 impl Authenticator {
-    /// The viewer whom a JWT stands for.
+    /// Returns the viewer of a JWT.
     pub(super) async fn jwt(
         &self,
         jwt: &JwtVerifier,
@@ -109,33 +109,35 @@ impl Authenticator {
     ) -> Result<Viewer, AuthError> {
         let Verified { claimed, expires_at } =
             jwt.verify(token, self.clock.now()).await.map_err(|reason| {
-                tracing::debug!(%reason, "a JWT is not believed");
+                tracing::debug!(%reason, "JWT rejected");
                 if matches!(reason, JwtError::Claims(ClaimError::Role)) {
                     AuthError::NoAccount
                 } else {
                     AuthError::Invalid
                 }
             })?;
-        let admission = || Admission {
+        let admission = || VerifiedIdentity {
             credential: Credential::Jwt,
-            whose: Whose::Identity { issuer: jwt.issuer(), subject: &claimed.subject },
+            whose: UserRef::Identity { issuer: jwt.issuer(), subject: &claimed.subject },
             accounts: claimed.accounts.clone(),
             scopes: claimed.scopes.clone(),
             expires_at: Some(expires_at),
         };
-        match (self.admit(admission(), account).await, jwt.provision()) {
+        match (self.resolve_viewer(admission(), account).await, jwt.provision()) {
             (Err(AuthError::NoAccount), Some(provision)) => {
-                let asked =
-                    account.map(|account| asked_for(account, claimed.accounts.as_deref())).transpose()?;
-                self.receive(jwt.issuer(), Credential::Jwt, &claimed, provision, asked).await?;
-                self.admit(admission(), account).await
+                let asked = account
+                    .map(|account| parse_requested_account(account, claimed.accounts.as_deref()))
+                    .transpose()?;
+                self.provision_user(jwt.issuer(), Credential::Jwt, &claimed, provision, asked).await?;
+                self.resolve_viewer(admission(), account).await
             }
             (admitted, _) => admitted,
         }
     }
 }
 
-/// The rest is checked by our own clock, and on the same reading of the claims from which they are believed.
+/// Limits the library's validation to the signature. The other checks use this server's clock, and the
+/// same parsed claims that are used later.
 fn signature_alone(algorithm: Algorithm) -> Validation {
     let mut validation = Validation::new(algorithm);
     validation.required_spec_claims.clear();

@@ -1,17 +1,16 @@
-//! Who is asking. A [`Viewer`] can only be made from verified credentials, and everything that reads or writes
-//! an account's rows asks for one.
+//! Authentication. A [`Viewer`] can be made only from verified credentials, and all code that reads or
+//! writes an account's rows requires one.
 //!
-//! Credentials are of several kinds, and all come together in one place. A kind is a module that verifies what was
-//! [`Shown`] and ends in one of two calls of the [`Authenticator`]:
-//! - what belongs to one account, as an API token, brings its account, user and membership along and becomes a
-//!   `Proof` at once;
-//! - what is a user's own, as a JWT or a browser's session, opens every account the user is a member of:
-//!   `Authenticator::admit` finds the one that is meant, and whether the membership is not over.
+//! Each kind of credentials has a module that verifies the [`PresentedCredentials`] value and ends in
+//! one of two calls of the [`Authenticator`]: - Credentials for one account, such as an API token,
+//! determine the account, user and membership and   become a `Proof` at once. - Credentials of a user,
+//! such as a JWT or a browser session, are valid for every account the user is   a member of.
+//! `Authenticator::admit` selects the account and checks that the membership has not   ended.
 //!
-//! Whom an issuer sends and nobody knows yet, `Authenticator::receive` may make a member before.
+//! `Authenticator::receive` may first create a user that an issuer vouches for.
 //!
-//! What else a kind has to say is in [`Credential`]: whose limits count, whether it stands for the user in all accounts,
-//! and how long what is given with it may last.
+//! [`Credential`] holds the other differences: the key of rate limits, whether the credentials represent
+//! the user in all accounts, and the latest expiry of tokens created with them.
 
 mod authenticator;
 mod credential;
@@ -19,18 +18,18 @@ mod credential;
 pub(crate) mod fuzzing;
 mod jwks;
 mod jwt;
-mod newcomer;
 mod oidc;
+mod provisioning;
 mod session;
 mod token_use;
 mod viewer;
 
-pub use authenticator::{AuthError, Authenticator, Shown};
+pub use authenticator::{AuthError, Authenticator, PresentedCredentials};
 pub use credential::{Credential, LimitKey};
 pub use jwks::JwksError;
 pub(crate) use jwks::usable_keys;
 pub use jwt::JwtVerifier;
-pub use oidc::{CALLBACK, OidcError, OidcProvider, Returned};
+pub use oidc::{CALLBACK, OidcError, OidcProvider, RedirectParameters};
 pub use session::{Proof, Session, Sessions};
 pub use token_use::TokenUses;
 pub use viewer::Viewer;

@@ -1,7 +1,8 @@
-//! Signing in with an OpenID provider: an authorization code with PKCE, for a browser that left from here.
+//! Signing in through an OpenID provider: the authorization code flow with PKCE, for a browser that
+//! started here.
 //!
-//! What the provider says of itself and its keys is read when somebody signs in, kept for a while, and read anew when it signs
-//! with a key that is not known. A provider that does not answer keeps nobody from signing in with a password.
+//! The provider's metadata and keys are fetched when a user signs in, cached, and fetched again for an
+//! unknown signing key. A provider that does not answer does not affect signing in with a password.
 
 use std::{
     sync::Arc,
@@ -28,30 +29,31 @@ use super::{AuthError, Authenticator, Credential};
 use crate::{
     config::OidcConfig,
     domain::{
-        claims::{self, ClaimError, ClaimNames, Claimed, Claims},
+        claims::{self, ClaimError, ClaimNames, ClaimedIdentity, Claims},
         public_url::PublicUrl,
         sign_in_attempt::SignInAttempt,
     },
-    outgoing::{self, FetchError, Outgoing},
-    store::Whose,
+    http_client::{self, FetchError, OutgoingClient},
+    store::UserRef,
 };
 
-/// Where the provider sends browsers back to.
+/// The path that the provider redirects browsers to.
 pub const CALLBACK: &str = "/sign-in/oidc/callback";
 
-/// How large an answer of the provider may be.
+/// The maximum size of a response of the provider, in bytes.
 const MAX_BYTES: usize = 256 * 1024;
 
-/// Bytes of a code that is redeemed.
+/// The maximum length of an authorization code, in bytes.
 const MAX_CODE: usize = 4_096;
 
-/// How long is believed what the provider said of itself.
-const BELIEVED: Duration = Duration::from_mins(10);
+/// The lifetime of cached metadata.
+const METADATA_TTL: Duration = Duration::from_mins(10);
 
-/// How often it is asked at the most when it signs with a key that is not known, or does not answer.
-const AT_MOST_EVERY: Duration = Duration::from_secs(1);
+/// The minimum interval between fetches after an unknown signing key or a failed fetch.
+const MIN_FETCH_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What its signatures are made with: a key it alone has. What is shared with it would sign as well on our side.
+/// The accepted signature algorithms, all asymmetric. With a shared secret, this server could sign as
+/// well.
 const ALGORITHMS: [CoreJwsSigningAlgorithm; 5] = [
     CoreJwsSigningAlgorithm::RsaSsaPkcs1V15Sha256,
     CoreJwsSigningAlgorithm::RsaSsaPssSha256,
@@ -60,120 +62,120 @@ const ALGORITHMS: [CoreJwsSigningAlgorithm; 5] = [
     CoreJwsSigningAlgorithm::EdDsa,
 ];
 
-/// A provider that people sign in with.
+/// An OpenID provider for signing in.
 pub struct OidcProvider {
     config: OidcConfig,
     issuer: IssuerUrl,
     redirect: RedirectUrl,
-    asking: Asking,
+    asking: ProviderClient,
     known: Mutex<Known>,
 }
 
-/// What the provider said of itself.
+/// The cached metadata of the provider.
 #[derive(Default)]
 struct Known {
     metadata: Option<(Instant, Arc<CoreProviderMetadata>)>,
-    /// When it did not answer last, since it answered.
+    /// The time of the last failed fetch. `None` after a successful one.
     away_at: Option<Instant>,
 }
 
-/// Why somebody is not signed in.
+/// The reason why a sign-in failed.
 #[derive(Debug, thiserror::Error)]
 pub enum OidcError {
-    /// The provider does not answer, or not as it should.
-    #[error("the provider cannot be asked now")]
-    Away(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// The browser did not leave from here, or did so too long ago.
-    #[error("this sign-in was not begun with this browser, or took too long: begin again")]
+    /// The provider does not answer, or its response is malformed.
+    #[error("the provider is unavailable")]
+    ProviderUnavailable(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// The browser did not start the sign-in here, or started it too long ago.
+    #[error("this sign-in was not started in this browser, or has expired: start again")]
     State,
-    /// The provider did not sign anybody in.
-    #[error("the provider did not sign you in")]
+    /// The provider refused the sign-in.
+    #[error("the provider refused the sign-in")]
     Denied,
-    /// What the provider says of somebody cannot be believed.
-    #[error("what the provider says cannot be believed")]
-    Unbelievable(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// What it says names nobody.
-    #[error("the provider does not say who you are")]
+    /// The provider's ID token is not valid.
+    #[error("the provider's response is not valid")]
+    InvalidIdToken(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// The claims do not identify a user.
+    #[error("the provider's response does not identify a user")]
     Claims(#[from] ClaimError),
 }
 
-/// What a provider was asked and did not answer.
+/// The reason why a request to the provider failed.
 #[derive(Debug, thiserror::Error)]
-enum AskError {
-    #[error("it would have to be asked in the open")]
+enum ProviderRequestError {
+    #[error("the URL is not encrypted")]
     InTheOpen,
-    #[error("it has no address")]
+    #[error("the URL is malformed")]
     Address(#[from] url::ParseError),
     #[error(transparent)]
     Fetch(#[from] FetchError),
 }
 
-/// Asks a provider one thing at a time, and nothing that others could read or answer.
-struct Asking(Outgoing);
+/// An HTTP client for the provider. It refuses URLs that third parties could read or answer.
+struct ProviderClient(OutgoingClient);
 
-impl<'a> AsyncHttpClient<'a> for Asking {
-    type Error = AskError;
-    type Future = BoxFuture<'a, Result<HttpResponse, AskError>>;
+impl<'a> AsyncHttpClient<'a> for ProviderClient {
+    type Error = ProviderRequestError;
+    type Future = BoxFuture<'a, Result<HttpResponse, ProviderRequestError>>;
 
     fn call(&'a self, request: HttpRequest) -> Self::Future {
         Box::pin(async move {
             let url: Url = request.uri().to_string().parse()?;
-            if !outgoing::is_private(&url) {
-                return Err(AskError::InTheOpen);
+            if !http_client::is_confidential(&url) {
+                return Err(ProviderRequestError::InTheOpen);
             }
             Ok(self.0.send(request, MAX_BYTES).await?)
         })
     }
 }
 
-/// What a provider sends a browser back with. It has no `Debug`.
+/// The parameters of the provider's redirect. It has no `Debug`.
 #[derive(Clone, Default)]
-pub struct Returned {
-    /// What it gets its proof for.
+pub struct RedirectParameters {
+    /// The authorization code.
     pub code: String,
-    /// What it left with.
+    /// The state that this server created.
     pub state: String,
-    /// Who sends it, if the provider says so (RFC 9207).
+    /// The issuer, if the provider sends it (RFC 9207).
     pub issuer: String,
 }
 
 impl OidcProvider {
-    /// A provider that nobody has asked yet.
+    /// Returns a provider without cached metadata.
     ///
     /// # Panics
-    /// When the settings are none that were checked.
+    /// Panics if the settings were not validated.
     #[must_use]
     pub fn new(config: &OidcConfig, public: &PublicUrl) -> Self {
-        let redirect = format!("{public}{CALLBACK}");
+        let redirect = public.url_of(CALLBACK);
         Self {
             issuer: IssuerUrl::new(config.issuer.clone()).expect("the setting was checked"),
             redirect: RedirectUrl::new(redirect).expect("the setting was checked"),
             config: config.clone(),
-            asking: Asking(Outgoing::new()),
+            asking: ProviderClient(OutgoingClient::new()),
             known: Mutex::default(),
         }
     }
 
-    /// What people call it.
+    /// Returns the provider's name on the sign-in page.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.config.name
     }
 
-    /// Asks the provider what it says of itself.
+    /// Fetches the provider's metadata as a health check.
     ///
     /// # Errors
-    /// [`OidcError::Away`]
+    /// [`OidcError::ProviderUnavailable`]
     pub(crate) async fn examine(&self) -> Result<(), OidcError> {
-        self.metadata(BELIEVED).await.map(|_| ())
+        self.metadata(METADATA_TTL).await.map(|_| ())
     }
 
-    /// Where a browser goes to sign in.
+    /// Returns the URL of the provider's sign-in page for an attempt.
     ///
     /// # Errors
-    /// [`OidcError::Away`]
+    /// [`OidcError::ProviderUnavailable`]
     pub async fn address(&self, attempt: &SignInAttempt) -> Result<Url, OidcError> {
-        let metadata = self.metadata(BELIEVED).await?;
+        let metadata = self.metadata(METADATA_TTL).await?;
         let (state, nonce) = (attempt.state(), attempt.nonce());
         let challenge =
             PkceCodeChallenge::from_code_verifier_sha256(&PkceCodeVerifier::new(attempt.verifier()));
@@ -191,16 +193,16 @@ impl OidcProvider {
         Ok(request.url().0)
     }
 
-    /// Who somebody is, who comes back from the provider with the same browser.
+    /// Returns the claims of the user that the provider redirects back with the same browser.
     ///
     /// # Errors
     /// [`OidcError`]
-    async fn claimed(
+    async fn verify_redirect(
         &self,
         attempt: &SignInAttempt,
-        returned: Returned,
+        returned: RedirectParameters,
         now: DateTime<Utc>,
-    ) -> Result<Claimed, OidcError> {
+    ) -> Result<ClaimedIdentity, OidcError> {
         if !attempt.is_state(&returned.state) {
             return Err(OidcError::State);
         }
@@ -208,19 +210,19 @@ impl OidcProvider {
         if from_elsewhere || returned.code.is_empty() || returned.code.len() > MAX_CODE {
             return Err(OidcError::Denied);
         }
-        let metadata = self.metadata(BELIEVED).await?;
+        let metadata = self.metadata(METADATA_TTL).await?;
         let answer = self.redeem(&metadata, returned.code, attempt.verifier()).await?;
-        let missing = || OidcError::Unbelievable("there is no ID token".into());
+        let missing = || OidcError::InvalidIdToken("there is no ID token".into());
         let token = answer.id_token().ok_or_else(missing)?;
         let claims = match self.verify(&metadata, token, &answer, attempt, now) {
-            Err(Unverified::UnknownKey) => {
-                // Keys are changed now and then; the new ones are published before.
-                let metadata = self.metadata(AT_MOST_EVERY).await?;
+            Err(IdTokenError::UnknownKey) => {
+                // Providers rotate their keys and publish new ones before they use them.
+                let metadata = self.metadata(MIN_FETCH_INTERVAL).await?;
                 self.verify(&metadata, token, &answer, attempt, now)
             }
             verified => verified,
         };
-        let claims = claims.map_err(|reason| OidcError::Unbelievable(Box::new(reason)))?;
+        let claims = claims.map_err(|reason| OidcError::InvalidIdToken(Box::new(reason)))?;
         Ok(claims::read(&claims, &self.names())?)
     }
 
@@ -234,20 +236,22 @@ impl OidcProvider {
 
         let client = self.client(metadata);
         let exchange = client.exchange_code(AuthorizationCode::new(code));
-        let exchange = exchange.map_err(|error| OidcError::Away(Box::new(error)))?;
+        let exchange = exchange.map_err(|error| OidcError::ProviderUnavailable(Box::new(error)))?;
         let answer =
             exchange.set_pkce_verifier(PkceCodeVerifier::new(verifier)).request_async(&self.asking).await;
         answer.map_err(|error| match error {
-            // As of a code that was used before. What it answers in words is not repeated anywhere.
+            // For example for a code that was used before. The provider's error text is not repeated
+            // anywhere.
             RequestTokenError::ServerResponse(_) => OidcError::Denied,
-            RequestTokenError::Request(error) => OidcError::Away(Box::new(error)),
+            RequestTokenError::Request(error) => OidcError::ProviderUnavailable(Box::new(error)),
             RequestTokenError::Parse(..) | RequestTokenError::Other(_) => {
-                OidcError::Away("its answer is none to a code".into())
+                OidcError::ProviderUnavailable("its response is not a token response".into())
             }
         })
     }
 
-    /// What an ID token says, if the provider has signed it for us, now, and for this attempt.
+    /// Returns the claims of an ID token, if the provider signed it for this server and this attempt,
+    /// and it is valid now.
     fn verify(
         &self,
         metadata: &CoreProviderMetadata,
@@ -255,35 +259,36 @@ impl OidcProvider {
         answer: &CoreTokenResponse,
         attempt: &SignInAttempt,
         now: DateTime<Utc>,
-    ) -> Result<Claims, Unverified> {
+    ) -> Result<Claims, IdTokenError> {
         let client = self.client(metadata);
         let verifier = client.id_token_verifier().set_allowed_algs(ALGORITHMS).set_time_fn(move || now);
         let claims = token.claims(&verifier, &Nonce::new(attempt.nonce()))?;
         if let Some(expected) = claims.access_token_hash() {
             let key = token.signing_key(&verifier)?;
-            let algorithm = token.signing_alg().map_err(|_| Unverified::Hash)?;
+            let algorithm = token.signing_alg().map_err(|_| IdTokenError::Hash)?;
             let hash = AccessTokenHash::from_token(answer.access_token(), algorithm, key);
-            if hash.map_err(|_| Unverified::Hash)? != *expected {
-                return Err(Unverified::Hash);
+            if hash.map_err(|_| IdTokenError::Hash)? != *expected {
+                return Err(IdTokenError::Hash);
             }
         }
-        // All of what was signed, also what OpenID has no name for.
+        // The payload is parsed again to get all signed claims, including nonstandard ones.
         let text = token.to_string();
         let payload = text.split('.').nth(1).and_then(|payload| URL_SAFE_NO_PAD.decode(payload).ok());
-        payload.and_then(|payload| serde_json::from_slice(&payload).ok()).ok_or(Unverified::Payload)
+        payload.and_then(|payload| serde_json::from_slice(&payload).ok()).ok_or(IdTokenError::Payload)
     }
 
-    /// What the provider says of itself: what it said before, if that is not older than `age`.
+    /// Returns the provider's metadata, from the cache if it is younger than `age`.
     async fn metadata(&self, age: Duration) -> Result<Arc<CoreProviderMetadata>, OidcError> {
-        // Whoever comes meanwhile waits for the same, also when there is no answer.
+        // The lock is held during the fetch, so that concurrent callers share its result, including a
+        // failure.
         let mut known = self.known.lock().await;
         if let Some((at, metadata)) = &known.metadata
             && at.elapsed() < age
         {
             return Ok(Arc::clone(metadata));
         }
-        if known.away_at.is_some_and(|at| at.elapsed() < AT_MOST_EVERY) {
-            return Err(OidcError::Away("it did not answer just now".into()));
+        if known.away_at.is_some_and(|at| at.elapsed() < MIN_FETCH_INTERVAL) {
+            return Err(OidcError::ProviderUnavailable("it did not respond to a recent request".into()));
         }
         match CoreProviderMetadata::discover_async(self.issuer.clone(), &self.asking).await {
             Ok(metadata) => {
@@ -293,7 +298,7 @@ impl OidcProvider {
             }
             Err(error) => {
                 known.away_at = Some(Instant::now());
-                Err(OidcError::Away(Box::new(error)))
+                Err(OidcError::ProviderUnavailable(Box::new(error)))
             }
         }
     }
@@ -308,7 +313,7 @@ impl OidcProvider {
         .set_redirect_uri(self.redirect.clone())
     }
 
-    /// A subject is who somebody is by the rules of OpenID, and nothing else is.
+    /// Returns the claim names. OpenID identifies a user by `sub` and nothing else.
     fn names(&self) -> ClaimNames {
         ClaimNames {
             user: "sub".parse().expect("the name of a claim"),
@@ -319,27 +324,29 @@ impl OidcProvider {
 }
 
 impl Authenticator {
-    /// Whom a provider sends with a browser, who becomes a member first if nobody here knows them and that is wanted.
+    /// Returns the user that a provider's redirect identifies. Provisions an unknown user first if the
+    /// settings allow it.
     ///
     /// # Errors
-    /// [`AuthError::NoAccount`] when nobody here knows them, or the store's. What is wrong with what the provider sends comes
-    /// as a value.
+    /// Returns [`AuthError::NoAccount`] if the user is unknown, or an error of the store. Errors in the
+    /// provider's redirect are in the inner result.
     pub async fn user_of_provider(
         &self,
         provider: &OidcProvider,
         attempt: &SignInAttempt,
-        returned: Returned,
+        returned: RedirectParameters,
     ) -> Result<Result<user::Model, OidcError>, AuthError> {
-        let claimed = match provider.claimed(attempt, returned, self.clock.now()).await {
+        let claimed = match provider.verify_redirect(attempt, returned, self.clock.now()).await {
             Ok(claimed) => claimed,
             Err(error) => return Ok(Err(error)),
         };
         let (issuer, subject) = (provider.config.issuer.as_str(), claimed.subject.as_str());
-        let standing = self.store.standing(Whose::Identity { issuer, subject }, None, self.clock.timestamp());
+        let standing =
+            self.store.from_row(UserRef::Identity { issuer, subject }, None, self.clock.timestamp());
         if standing.await?.is_none()
             && let Some(provision) = &provider.config.provision
         {
-            self.receive(issuer, Credential::Session, &claimed, provision, None).await?;
+            self.provision_user(issuer, Credential::Session, &claimed, provision, None).await?;
         }
         self.store.user_of_identity(issuer, subject).await?.map(Ok).ok_or(AuthError::NoAccount)
     }
@@ -354,22 +361,22 @@ type ClientOf = CoreClient<
     openidconnect::EndpointMaybeSet,
 >;
 
-/// Why an ID token is not believed.
+/// The reason why an ID token is rejected.
 #[derive(Debug, thiserror::Error)]
-enum Unverified {
+enum IdTokenError {
     #[error("it is signed with a key that the provider does not publish")]
     UnknownKey,
     #[error(transparent)]
     Claims(ClaimsVerificationError),
     #[error(transparent)]
     Signature(SignatureVerificationError),
-    #[error("it is for another access token")]
+    #[error("it belongs to another access token")]
     Hash,
-    #[error("it says nothing")]
+    #[error("its claims cannot be read")]
     Payload,
 }
 
-impl From<ClaimsVerificationError> for Unverified {
+impl From<ClaimsVerificationError> for IdTokenError {
     fn from(error: ClaimsVerificationError) -> Self {
         match error {
             ClaimsVerificationError::SignatureVerification(error) => error.into(),
@@ -378,7 +385,7 @@ impl From<ClaimsVerificationError> for Unverified {
     }
 }
 
-impl From<SignatureVerificationError> for Unverified {
+impl From<SignatureVerificationError> for IdTokenError {
     fn from(error: SignatureVerificationError) -> Self {
         match error {
             SignatureVerificationError::NoMatchingKey | SignatureVerificationError::CryptoError(_) => {

@@ -1,22 +1,22 @@
-//! From what a browser's cookie holds to whoever signed in there.
+//! Browser sessions: from a cookie's secret to the signed-in user.
 
 use std::sync::Arc;
 
-use entity::{Timestamp, session::Model, user};
+use entity::{Timestamp, ids::UserId, session::Model, user};
 use serde_json::json;
 
-use super::{AuthError, Authenticator, Viewer, authenticator::Admission, credential::Credential};
+use super::{AuthError, Authenticator, Viewer, authenticator::VerifiedIdentity, credential::Credential};
 use crate::{
     clock::Clock,
     domain::{
         audit::{Actor, Origin},
-        session::{SessionLife, SessionSecret},
+        session::{SessionLifetimes, SessionSecret},
     },
     error::Chain,
-    store::{StoreError, SystemStore, Whose},
+    store::{StoreError, SystemStore, UserRef},
 };
 
-/// Somebody whose browser is signed in. Only [`Sessions`] makes it, after the session was found.
+/// A signed-in browser. Only [`Sessions`] creates it, after it found the session.
 #[derive(Clone)]
 pub struct Session {
     secret: SessionSecret,
@@ -24,21 +24,23 @@ pub struct Session {
     user: user::Model,
 }
 
-/// Begins, finds and ends sessions.
+/// The manager of sessions.
 #[derive(Clone)]
 pub struct Sessions {
     store: SystemStore,
     clock: Arc<dyn Clock>,
-    life: SessionLife,
+    life: SessionLifetimes,
 }
 
-/// How somebody proved who they are before a session began.
+/// The way a user proved the identity before a session began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Proof {
-    /// By their password.
+    /// By password.
     Password,
-    /// By what an OpenID provider says.
+    /// By an OpenID provider.
     Oidc,
+    /// By a link that works once.
+    Link,
 }
 
 impl Proof {
@@ -46,36 +48,37 @@ impl Proof {
         match self {
             Self::Password => "password",
             Self::Oidc => "oidc",
+            Self::Link => "link",
         }
     }
 }
 
 impl Session {
-    /// What it is stored under.
+    /// Returns the key the session is stored under.
     #[must_use]
     pub fn id(&self) -> &[u8] {
         &self.row.id
     }
 
-    /// Who signed in.
+    /// Returns the signed-in user.
     #[must_use]
     pub fn user(&self) -> &user::Model {
         &self.user
     }
 
-    /// When it ends, however much it is used.
+    /// Returns the end of the session, regardless of its use.
     #[must_use]
     pub fn expires_at(&self) -> Timestamp {
         self.row.expires_at
     }
 
-    /// What requests of our own pages send along.
+    /// Returns the CSRF token for requests of the server's own pages.
     #[must_use]
     pub fn csrf_token(&self) -> String {
         self.secret.csrf_token()
     }
 
-    /// Whether a text is that.
+    /// Returns true if `sent` is the session's CSRF token.
     #[must_use]
     pub fn csrf_matches(&self, sent: &str) -> bool {
         self.secret.csrf_matches(sent.as_bytes())
@@ -83,16 +86,16 @@ impl Session {
 }
 
 impl Sessions {
-    /// Sessions in `store`, which last as `life` says.
+    /// Returns a manager of the sessions in `store`, with the lifetimes of `life`.
     #[must_use]
-    pub fn new(store: SystemStore, clock: Arc<dyn Clock>, life: SessionLife) -> Self {
+    pub fn new(store: SystemStore, clock: Arc<dyn Clock>, life: SessionLifetimes) -> Self {
         Self { store, clock, life }
     }
 
-    /// Begins a session of somebody who proved who they are, and returns what their browser proves it with.
+    /// Starts a session of a user and returns its secret for the browser's cookie.
     ///
     /// # Errors
-    /// When the store does not answer.
+    /// Returns an error if the database does not answer.
     pub async fn begin(
         &self,
         user: &user::Model,
@@ -112,21 +115,21 @@ impl Sessions {
         Ok(secret)
     }
 
-    /// The session of what a browser shows, unless it is over.
+    /// Returns the session with this secret. `None` if there is none or it has ended.
     ///
     /// # Errors
-    /// When the store does not answer.
+    /// Returns an error if the database does not answer.
     pub async fn find(&self, secret: SessionSecret) -> Result<Option<Session>, StoreError> {
         let now = self.clock.timestamp();
         let Some((row, user)) = self.store.session(secret.id()).await? else { return Ok(None) };
         if self.life.is_over(&row, now) {
             return Ok(None);
         }
-        if self.life.is_to_be_noted(&row, now)
-            && let Err(error) = self.store.note_use_of_session(row.id.clone(), now).await
+        if self.life.should_store_use(&row, now)
+            && let Err(error) = self.store.record_session_use(row.id.clone(), now).await
         {
-            // The request is good all the same, and one of the next will write it down.
-            tracing::warn!(error = %Chain(&error), "the use of a session could not be written down");
+            // The request succeeds anyway, and a later one records the use.
+            tracing::warn!(error = %Chain(&error), "failed to record the use of a session");
         }
         Ok(Some(Session { secret, row, user }))
     }
@@ -134,34 +137,56 @@ impl Sessions {
     /// Ends a session.
     ///
     /// # Errors
-    /// When the store does not answer.
+    /// Returns an error if the database does not answer.
     pub async fn end(&self, session: &Session) -> Result<(), StoreError> {
         self.store.end_session(session.row.id.clone()).await
     }
 
-    /// Ends all sessions of whoever has one.
+    /// Ends all sessions of the session's user.
     ///
     /// # Errors
-    /// When the store does not answer.
+    /// Returns an error if the database does not answer.
     pub async fn end_all(&self, session: &Session, origin: Origin) -> Result<(), StoreError> {
         let by = Actor::in_browser(&session.user, origin, self.clock.timestamp());
-        self.store.end_sessions(session.user.id, &by).await
+        self.store.end_sessions(session.user.id, &by).await.map(drop)
     }
 }
 
 impl Authenticator {
-    /// The viewer whom a session stands for, in the account that is asked for or the user's default one.
+    /// Returns the viewer of a link from a session's page: of the session stored under `id`, in
+    /// `account`.
     ///
     /// # Errors
-    /// [`AuthError::NoAccount`], or the store's.
+    /// Returns [`AuthError::NoSession`] if the session has ended, and the errors of [`Self::viewer_of`].
+    pub async fn viewer_of_link(
+        &self,
+        sessions: &Sessions,
+        id: Vec<u8>,
+        account: &[u8],
+    ) -> Result<Viewer, AuthError> {
+        let (row, user) = sessions.store.session(id).await?.ok_or(AuthError::NoSession)?;
+        if sessions.life.is_over(&row, sessions.clock.timestamp()) {
+            return Err(AuthError::NoSession);
+        }
+        self.resolve_viewer(admission(user.id, row.expires_at), Some(account)).await
+    }
+
+    /// Returns the viewer of a session, in the requested account or in the user's default account.
+    ///
+    /// # Errors
+    /// Returns [`AuthError::NoAccount`], or an error of the store.
     pub async fn viewer_of(&self, session: &Session, account: Option<&[u8]>) -> Result<Viewer, AuthError> {
-        let admission = Admission {
-            credential: Credential::Session,
-            whose: Whose::User(session.user().id),
-            accounts: None,
-            scopes: None,
-            expires_at: Some(session.expires_at()),
-        };
-        self.admit(admission, account).await
+        self.resolve_viewer(admission(session.user().id, session.expires_at()), account).await
+    }
+}
+
+/// Returns the unrestricted access of a session's user, until the session ends.
+fn admission(user: UserId, ends_at: Timestamp) -> VerifiedIdentity<'static> {
+    VerifiedIdentity {
+        credential: Credential::Session,
+        whose: UserRef::User(user),
+        accounts: None,
+        scopes: None,
+        expires_at: Some(ends_at),
     }
 }

@@ -1,83 +1,129 @@
-//! When tokens were last used. It is kept in memory and written down now and then, so that no request has to write.
+//! The last use of tokens. It is kept in memory and written periodically, so that requests do not have
+//! to write.
 
 use std::{
-    collections::HashMap,
+    num::NonZeroUsize,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
 use entity::{Timestamp, ids::ApiTokenId};
+use lru::LruCache;
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::{
     error::Chain,
-    store::{StoreError, SystemStore},
+    store::{StoreError, SystemStore, TokenUse},
 };
 
-/// How late it is written down at the most, unless the database is away.
+/// The maximum delay of a write, unless the database is unavailable.
 const EVERY: Duration = Duration::from_mins(1);
 
-/// When tokens were last used that were since it was last written down.
+/// The maximum number of tokens kept in memory while the database is unavailable. The least recently
+/// used ones are dropped.
+const REMEMBERED: NonZeroUsize = NonZeroUsize::new(100_000).expect("it is more than none");
+
+/// The last uses of tokens since the last write.
 #[derive(Clone)]
 pub struct TokenUses {
     store: SystemStore,
-    // Only tokens that are good come in here, so it has no more entries than there are of those.
-    last: Arc<Mutex<HashMap<ApiTokenId, Timestamp>>>,
+    last: Memory,
+    /// The last use by a scheduler of a token with more than the `ingest` scope.
+    broad: Memory,
 }
 
+type Memory = Arc<Mutex<LruCache<ApiTokenId, Timestamp>>>;
+
 impl TokenUses {
-    /// They are written to `store`.
+    /// Returns a recorder that writes to `store`.
     #[must_use]
     pub fn new(store: SystemStore) -> Self {
-        Self { store, last: Arc::default() }
+        Self { store, last: Arc::new(Mutex::new(none())), broad: Arc::new(Mutex::new(none())) }
     }
 
-    /// A token is used.
+    /// Records the use of a token.
     pub(super) fn note(&self, token: ApiTokenId, now: Timestamp) {
-        keep_latest(&mut self.last(), token, now);
+        keep_latest(&mut locked(&self.last), token, now);
     }
 
-    /// Writes down what is not yet. What cannot be written is kept for the next time.
+    /// Records that a scheduler used a token with more than the `ingest` scope.
+    pub(crate) fn record_broad_use(&self, token: ApiTokenId, now: Timestamp) {
+        keep_latest(&mut locked(&self.broad), token, now);
+    }
+
+    /// Writes the pending uses. They are kept for the next time if the write fails.
     ///
     /// # Errors
-    /// When the database does not answer.
-    pub async fn write_down(&self) -> Result<(), StoreError> {
-        let uses = std::mem::take(&mut *self.last());
+    /// Returns an error if the database does not answer.
+    pub async fn flush_uses(&self) -> Result<(), StoreError> {
+        let last = self.write_down_of(&self.last, TokenUse::Any).await;
+        self.write_down_of(&self.broad, TokenUse::Broad).await?;
+        last
+    }
+
+    async fn write_down_of(&self, memory: &Memory, kind: TokenUse) -> Result<(), StoreError> {
+        let uses = std::mem::replace(&mut *locked(memory), none());
         if uses.is_empty() {
             return Ok(());
         }
         let mut sorted: Vec<_> = uses.iter().map(|(token, at)| (*token, *at)).collect();
         sorted.sort_by_key(|(token, _)| *token);
-        let written = self.store.record_token_uses(&sorted).await;
+        let written = self.store.record_token_uses(kind, &sorted).await;
         if written.is_err() {
-            let mut last = self.last();
-            for (token, at) in uses {
-                keep_latest(&mut last, token, at);
+            let mut last = locked(memory);
+            // The uses recorded during the failed write are newer than all the others.
+            let meanwhile = std::mem::replace(&mut *last, uses);
+            for (token, at) in meanwhile.iter().rev() {
+                keep_latest(&mut last, *token, *at);
             }
         }
         written
     }
 
-    /// Writes it down every minute, for ever.
-    pub(crate) async fn write_down_now_and_then(self) {
+    /// Writes the pending uses every minute, forever.
+    pub(crate) async fn flush_periodically(self) {
         let mut ticks = interval(EVERY);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             ticks.tick().await;
-            if let Err(error) = self.write_down().await {
-                tracing::warn!(error = %Chain(&error), "when tokens were last used was not written down");
+            if let Err(error) = self.flush_uses().await {
+                tracing::warn!(error = %Chain(&error), "failed to record the last use of tokens");
             }
         }
     }
-
-    fn last(&self) -> MutexGuard<'_, HashMap<ApiTokenId, Timestamp>> {
-        self.last.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
-fn keep_latest(last: &mut HashMap<ApiTokenId, Timestamp>, token: ApiTokenId, at: Timestamp) {
-    let known = last.entry(token).or_insert(at);
-    if known.0 < at.0 {
-        *known = at;
+fn locked(memory: &Memory) -> MutexGuard<'_, LruCache<ApiTokenId, Timestamp>> {
+    memory.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn none() -> LruCache<ApiTokenId, Timestamp> {
+    // Grows on demand, because most servers have few tokens.
+    let mut none = LruCache::unbounded();
+    none.resize(REMEMBERED);
+    none
+}
+
+fn keep_latest(last: &mut LruCache<ApiTokenId, Timestamp>, token: ApiTokenId, at: Timestamp) {
+    let known = last.get(&token).map_or(at, |known| if known.0 < at.0 { at } else { *known });
+    last.put(token, known);
+}
+
+#[cfg(test)]
+mod tests {
+    use chrono::DateTime;
+    use uuid::Uuid;
+
+    use super::*;
+
+    #[test]
+    fn no_more_tokens_are_remembered_than_fit() {
+        let (mut last, now) = (none(), Timestamp::from(DateTime::UNIX_EPOCH));
+        for number in 0..=REMEMBERED.get() as u128 {
+            keep_latest(&mut last, ApiTokenId(Uuid::from_u128(number)), now);
+        }
+        assert_eq!(last.len(), REMEMBERED.get());
+        assert!(!last.contains(&ApiTokenId(Uuid::from_u128(0))), "the one used the longest ago is forgotten");
+        assert!(last.contains(&ApiTokenId(Uuid::from_u128(1))));
     }
 }

@@ -1,4 +1,4 @@
-//! The person or machine behind a request.
+//! The authenticated caller of a request.
 
 use entity::{
     Timestamp, account,
@@ -13,142 +13,187 @@ use crate::{
     domain::{
         audit::{Actor, Origin},
         role::scopes_of,
+        scheduler_token::{Binding, permits_more_than_ingest},
         slug::Slug,
     },
-    store::Standing,
+    shares::{Holder, Member},
+    store::CurrentMembership,
 };
 
-/// Someone who proved who they are, and the account they signed in to.
+/// An authenticated caller and the account of the request.
 #[derive(Clone, Debug)]
 pub struct Viewer {
     credential: Credential,
-    standing: Standing,
+    standing: CurrentMembership,
     accounts: Option<Vec<Slug>>,
     scopes: Scopes,
     expires_at: Option<Timestamp>,
+    binding: Option<Binding>,
+    refuses_broad_tokens: Option<bool>,
 }
 
-/// Credentials of any kind after they were verified, and whom they turned out to be of.
+/// Verified credentials of any kind, and the member they represent.
 pub(super) struct Proof {
-    /// What was shown.
+    /// The kind of the credentials.
     pub(super) credential: Credential,
-    /// Who it is, where, and as what: a membership that is not over.
-    pub(super) standing: Standing,
-    /// The accounts the credentials are restricted to; none if they open all of the user's.
+    /// The account, the user and the active membership.
+    pub(super) standing: CurrentMembership,
+    /// The accounts the credentials are restricted to. `None` if they are valid for all of the user's
+    /// accounts.
     pub(super) accounts: Option<Vec<Slug>>,
-    /// What the credentials are restricted to; none if to nothing.
+    /// The scopes the credentials are restricted to. `None` if they are not restricted.
     pub(super) scopes: Option<Vec<Scope>>,
-    /// Until when the credentials are good; none for ever.
+    /// The expiry of the credentials. `None` if they do not expire.
     pub(super) expires_at: Option<Timestamp>,
+    /// The scheduler binding of the credentials. `None` for credentials that do not belong to a
+    /// scheduler.
+    pub(super) binding: Option<Binding>,
+    /// True if the account refuses tokens with more than the `ingest` scope from schedulers. `None` if
+    /// not loaded.
+    pub(super) refuses_broad_tokens: Option<bool>,
 }
 
 impl Viewer {
-    /// Only the authenticator makes viewers, after the credentials were verified. They are good for no more than their
-    /// user's role covers now, whatever it covered when they were made, and no longer than the membership.
-    pub(super) fn proven(proof: Proof) -> Self {
-        let Proof { credential, standing, accounts, scopes: restriction, expires_at } = proof;
+    /// Creates the viewer of verified credentials. Only the authenticator calls it. The scopes are
+    /// limited to those that the user's role covers now, and the expiry to the end of the membership.
+    pub(super) fn from_proof(proof: Proof) -> Self {
+        let Proof { credential, standing, accounts, scopes: restriction, expires_at, .. } = proof;
+        let (binding, refuses_broad_tokens) = (proof.binding, proof.refuses_broad_tokens);
         let mut scopes = scopes_of(standing.membership.role);
         if let Some(restriction) = restriction {
             scopes.retain(|scope| restriction.contains(scope));
         }
         let ends = [expires_at, standing.membership.ends_at];
         let expires_at = ends.into_iter().flatten().min_by_key(|end| end.0);
-        Self { credential, standing, accounts, scopes: Scopes(scopes), expires_at }
+        let scopes = Scopes(scopes);
+        Self { credential, standing, accounts, scopes, expires_at, binding, refuses_broad_tokens }
     }
 
-    /// What was shown.
+    /// Returns the kind of the credentials.
     #[must_use]
     pub fn credential(&self) -> Credential {
         self.credential
     }
 
-    /// By whom limits are counted.
+    /// Returns the key by which rate limits count.
     #[must_use]
     pub fn limit_key(&self) -> LimitKey {
         self.credential.limit_key(self.user_id())
     }
 
-    /// The account.
+    /// Returns the holder of this viewer's bounded resources.
+    pub(crate) fn holder(&self) -> Holder {
+        let member = match self.limit_key() {
+            LimitKey::ApiToken(token) => Member::Token(token),
+            LimitKey::User(user) => Member::User(user),
+        };
+        Holder::signed_in(self.account_id(), member)
+    }
+
+    /// Returns the account.
     #[must_use]
     pub fn account(&self) -> &account::Model {
         &self.standing.account
     }
 
-    /// The account's identifier.
+    /// Returns the account's ID.
     #[must_use]
     pub fn account_id(&self) -> AccountId {
         self.standing.account.id
     }
 
-    /// The user.
+    /// Returns the user.
     #[must_use]
     pub fn user(&self) -> &user::Model {
         &self.standing.user
     }
 
-    /// The user's identifier.
+    /// Returns the user's ID.
     #[must_use]
     pub fn user_id(&self) -> UserId {
         self.standing.user.id
     }
 
-    /// Who it is, where, and as what.
+    /// Returns the account, the user and the membership.
     #[must_use]
-    pub fn standing(&self) -> &Standing {
+    pub fn standing(&self) -> &CurrentMembership {
         &self.standing
     }
 
-    /// The accounts the credentials are restricted to; none if they open all of the user's.
+    /// Returns the accounts the credentials are restricted to. `None` if they are valid for all of the
+    /// user's accounts.
     #[must_use]
     pub fn accounts(&self) -> Option<&[Slug]> {
         self.accounts.as_deref()
     }
 
-    /// What the user is in the account.
+    /// Returns the user's role in the account.
     #[must_use]
     pub fn role(&self) -> Role {
         self.standing.membership.role
     }
 
-    /// What the credentials may be used for.
+    /// Returns the scopes of the credentials.
     #[must_use]
     pub fn scopes(&self) -> &[Scope] {
         &self.scopes.0
     }
 
-    /// Until when the credentials are good, and the membership is not over; none for ever.
+    /// Returns the earlier of the credentials' expiry and the membership's end. `None` if there is
+    /// neither.
     #[must_use]
     pub fn expires_at(&self) -> Option<Timestamp> {
         self.expires_at
     }
 
-    /// How long tokens may be good that are made with the credentials; none for ever.
+    /// Returns the latest expiry of tokens created with the credentials. `None` means no limit.
     #[must_use]
     pub fn grants_until(&self) -> Option<Timestamp> {
         self.credential.grants_until(self.expires_at)
     }
 
-    /// The viewer as what is written down of whoever changes something.
+    /// Returns the scheduler binding of the credentials. `None` for credentials that do not belong to a
+    /// scheduler.
+    #[must_use]
+    pub fn binding(&self) -> Option<&Binding> {
+        self.binding.as_ref()
+    }
+
+    /// Returns true if the account refuses tokens with more than the `ingest` scope from schedulers.
+    /// `None` if it must be queried.
+    #[must_use]
+    pub fn refuses_broad_tokens(&self) -> Option<bool> {
+        self.refuses_broad_tokens
+    }
+
+    /// Returns true if the credentials have more than the `ingest` scope.
+    #[must_use]
+    pub fn has_broad_scopes(&self) -> bool {
+        permits_more_than_ingest(self.scopes())
+    }
+
+    /// Returns the viewer as the actor of an audit entry.
     #[must_use]
     pub fn actor(&self, origin: Origin, at: Timestamp) -> Actor {
-        let (credential, token) = self.credential.audited();
+        let (credential, token) = self.credential.audit_kind();
         let user = Some((self.user_id(), self.user().name.clone()));
         Actor { user, credential, token, origin: Some(origin), at }
     }
 
-    /// Whether the credentials may be used for `scope`.
+    /// Returns true if the credentials have `scope`.
     #[must_use]
     pub fn may(&self, scope: Scope) -> bool {
         self.scopes.0.contains(&scope)
     }
 
-    /// Whether the credentials may be used for all that the user's role covers.
+    /// Returns true if the credentials have all scopes that the user's role covers.
     #[must_use]
     pub fn has_every_scope(&self) -> bool {
         scopes_of(self.role()).into_iter().all(|scope| self.may(scope))
     }
 
-    /// Whether the credentials open all of the user's accounts, and may be used for all that the user's role covers.
+    /// Returns true if the credentials are valid for all of the user's accounts and have all scopes that
+    /// the user's role covers.
     #[must_use]
     pub fn is_unrestricted(&self) -> bool {
         self.accounts.is_none() && self.has_every_scope()

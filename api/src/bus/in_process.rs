@@ -1,4 +1,4 @@
-//! Those who watch in this process.
+//! The subscribers within one process.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -13,9 +13,9 @@ use entity::ids::{AccountId, ClusterId};
 use futures::future::{BoxFuture, ready};
 use tokio::sync::Notify;
 
-use super::{Bus, Changed, Heard, Notice};
+use super::{Bus, ChangeKinds, Changes, Notice};
 
-/// Clusters that an ear keeps notices of. More are a gap.
+/// The limit of clusters for which a subscriber keeps notices. More are reported as a gap.
 const MAX_CLUSTERS: usize = 5_000;
 
 /// The bus of one process.
@@ -24,17 +24,17 @@ pub struct InProcess(Arc<Inner>);
 
 #[derive(Debug, Default)]
 struct Inner {
-    /// How many watch, so that whoever publishes for nobody looks at nothing else.
-    watching: AtomicUsize,
-    ears: RwLock<HashMap<AccountId, Vec<Arc<Ear>>>>,
-    /// Told whenever the first watches an account, or the last leaves it.
+    /// The number of subscribers. With none, publishing reads only this counter.
+    subscriber_count: AtomicUsize,
+    subscribers: RwLock<HashMap<AccountId, Vec<Arc<Subscriber>>>>,
+    /// Notified when an account gets its first subscriber or loses its last one.
     accounts: Notify,
 }
 
-/// What somebody who watches has heard and not yet taken.
+/// The notices that a subscriber has received and not taken yet.
 #[derive(Debug)]
-struct Ear {
-    what: Changed,
+struct Subscriber {
+    what: ChangeKinds,
     heard: Mutex<Pending>,
     called: Notify,
 }
@@ -46,44 +46,49 @@ struct Pending {
     access: bool,
 }
 
-/// Somebody who watches an account, until it is dropped.
+/// A subscription to an account's changes. It ends when it is dropped.
 #[derive(Debug)]
-pub struct Watch {
+pub struct BusSubscription {
     bus: InProcess,
     account: AccountId,
-    ear: Arc<Ear>,
+    ear: Arc<Subscriber>,
 }
 
 impl InProcess {
-    /// Tells everybody who watches an account that something may have changed of which nothing was heard.
+    /// Reports a gap to all subscribers of an account.
     pub(super) fn publish_gap(&self, account: AccountId) {
-        self.tell(account, |_| true, |pending| pending.gap = true);
+        self.notify_subscribers(account, |_| true, |pending| pending.gap = true);
     }
 
-    /// The same for some accounts.
+    /// Reports a gap to all subscribers of each account.
     pub(super) fn publish_gaps<'a>(&self, accounts: impl IntoIterator<Item = &'a AccountId>) {
         for account in accounts {
             self.publish_gap(*account);
         }
     }
 
-    /// The accounts that somebody watches.
+    /// Returns the accounts that have a subscriber.
     pub(super) fn accounts(&self) -> Vec<AccountId> {
-        self.0.ears.read().unwrap_or_else(PoisonError::into_inner).keys().copied().collect()
+        self.0.subscribers.read().unwrap_or_else(PoisonError::into_inner).keys().copied().collect()
     }
 
-    /// Over when the accounts that somebody watches are others.
+    /// Waits until the set of accounts with a subscriber changes.
     pub(super) async fn accounts_changed(&self) {
         self.0.accounts.notified().await;
     }
 
-    fn tell(&self, account: AccountId, whom: impl Fn(&Ear) -> bool, what: impl Fn(&mut Pending)) {
-        if self.0.watching.load(Ordering::Acquire) == 0 {
+    fn notify_subscribers(
+        &self,
+        account: AccountId,
+        whom: impl Fn(&Subscriber) -> bool,
+        what: impl Fn(&mut Pending),
+    ) {
+        if self.0.subscriber_count.load(Ordering::Acquire) == 0 {
             return;
         }
-        let ears = self.0.ears.read().unwrap_or_else(PoisonError::into_inner);
+        let ears = self.0.subscribers.read().unwrap_or_else(PoisonError::into_inner);
         for ear in ears.get(&account).into_iter().flatten().filter(|ear| whom(ear)) {
-            what(&mut ear.heard());
+            what(&mut ear.next_changes());
             ear.called.notify_one();
         }
     }
@@ -91,30 +96,38 @@ impl InProcess {
 
 impl Bus for InProcess {
     fn publish(&self, account: AccountId, notice: Notice) {
-        self.tell(account, |ear| ear.what.meets(notice.changed), |pending| pending.add(notice));
+        self.notify_subscribers(
+            account,
+            |ear| ear.what.intersects(notice.changed),
+            |pending| pending.add(notice),
+        );
     }
 
     fn publish_access(&self, account: AccountId) {
-        self.tell(account, |ear| ear.what.meets(Changed::ACCESS), |pending| pending.access = true);
+        self.notify_subscribers(
+            account,
+            |ear| ear.what.intersects(ChangeKinds::ACCESS),
+            |pending| pending.access = true,
+        );
     }
 
-    fn watch(&self, account: AccountId, what: Changed) -> Watch {
-        let ear = Arc::new(Ear { what, heard: Mutex::default(), called: Notify::new() });
-        let mut ears = self.0.ears.write().unwrap_or_else(PoisonError::into_inner);
+    fn watch(&self, account: AccountId, what: ChangeKinds) -> BusSubscription {
+        let ear = Arc::new(Subscriber { what, heard: Mutex::default(), called: Notify::new() });
+        let mut ears = self.0.subscribers.write().unwrap_or_else(PoisonError::into_inner);
         let of_account = ears.entry(account).or_default();
         of_account.push(Arc::clone(&ear));
-        self.0.watching.fetch_add(1, Ordering::Release);
+        self.0.subscriber_count.fetch_add(1, Ordering::Release);
         if of_account.len() == 1 {
             self.0.accounts.notify_one();
         }
-        Watch { bus: self.clone(), account, ear }
+        BusSubscription { bus: self.clone(), account, ear }
     }
 
-    fn look_again(&self, account: AccountId) {
+    fn force_resync(&self, account: AccountId) {
         self.publish_gap(account);
     }
 
-    fn is_whole(&self) -> bool {
+    fn is_connected(&self) -> bool {
         true
     }
 
@@ -123,8 +136,8 @@ impl Bus for InProcess {
     }
 }
 
-impl Ear {
-    fn heard(&self) -> MutexGuard<'_, Pending> {
+impl Subscriber {
+    fn next_changes(&self) -> MutexGuard<'_, Pending> {
         self.heard.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -132,7 +145,7 @@ impl Ear {
 impl Pending {
     fn add(&mut self, notice: Notice) {
         if let Some(known) = self.clusters.get_mut(&notice.cluster) {
-            *known = known.with(notice);
+            *known = known.merge(notice);
         } else if self.clusters.len() < MAX_CLUSTERS {
             self.clusters.insert(notice.cluster, notice);
         } else {
@@ -145,15 +158,15 @@ impl Pending {
     }
 }
 
-impl Watch {
-    /// What was heard since the last time: waits until there is something.
-    pub async fn heard(&mut self) -> Heard {
+impl BusSubscription {
+    /// Waits for changes, and returns all since the last call.
+    pub async fn next_changes(&mut self) -> Changes {
         loop {
             {
-                let mut pending = self.ear.heard();
+                let mut pending = self.ear.next_changes();
                 if !pending.is_empty() {
                     let Pending { clusters, gap, access } = mem::take(&mut *pending);
-                    return Heard { clusters: clusters.into_values().collect(), gap, access };
+                    return Changes { clusters: clusters.into_values().collect(), gap, access };
                 }
             }
             self.ear.called.notified().await;
@@ -161,10 +174,10 @@ impl Watch {
     }
 }
 
-impl Drop for Watch {
+impl Drop for BusSubscription {
     fn drop(&mut self) {
         let inner = &self.bus.0;
-        let mut ears = inner.ears.write().unwrap_or_else(PoisonError::into_inner);
+        let mut ears = inner.subscribers.write().unwrap_or_else(PoisonError::into_inner);
         if let Some(of_account) = ears.get_mut(&self.account) {
             of_account.retain(|ear| !Arc::ptr_eq(ear, &self.ear));
             if of_account.is_empty() {
@@ -172,7 +185,7 @@ impl Drop for Watch {
                 inner.accounts.notify_one();
             }
         }
-        inner.watching.fetch_sub(1, Ordering::Release);
+        inner.subscriber_count.fetch_sub(1, Ordering::Release);
     }
 }
 
@@ -186,46 +199,48 @@ mod tests {
     const ADA: AccountId = AccountId(Uuid::from_u128(1));
     const BOB: AccountId = AccountId(Uuid::from_u128(2));
 
-    fn notice(cluster: i64, changed: Changed, arrival: i64) -> Notice {
+    fn notice(cluster: i64, changed: ChangeKinds, arrival: i64) -> Notice {
         Notice { cluster: ClusterId(cluster), changed, arrival, after: arrival - 1, since: None }
     }
 
     #[tokio::test]
     async fn a_cluster_has_one_notice_however_often_it_changes() {
         let bus = InProcess::default();
-        bus.publish(ADA, notice(1, Changed::FIGURES, 1));
-        let mut watch = bus.watch(ADA, Changed::FIGURES | Changed::LOGS);
-        let mut other = bus.watch(BOB, Changed::FIGURES);
-        bus.publish(ADA, Notice { since: Some(7), ..notice(1, Changed::LOGS, 3) });
-        bus.publish(ADA, Notice { since: Some(5), ..notice(1, Changed::FIGURES, 2) });
-        bus.publish(ADA, notice(2, Changed::ERRORS, 4));
-        let both = Notice { since: Some(5), after: 1, ..notice(1, Changed::FIGURES | Changed::LOGS, 3) };
-        assert_eq!(watch.heard().await, Heard { clusters: vec![both], ..Heard::default() });
-        assert_eq!(watch.heard().now_or_never(), None);
-        assert_eq!(other.heard().now_or_never(), None);
+        bus.publish(ADA, notice(1, ChangeKinds::FIGURES, 1));
+        let mut watch = bus.watch(ADA, ChangeKinds::FIGURES | ChangeKinds::LOGS);
+        let mut other = bus.watch(BOB, ChangeKinds::FIGURES);
+        bus.publish(ADA, Notice { since: Some(7), ..notice(1, ChangeKinds::LOGS, 3) });
+        bus.publish(ADA, Notice { since: Some(5), ..notice(1, ChangeKinds::FIGURES, 2) });
+        bus.publish(ADA, notice(2, ChangeKinds::ERRORS, 4));
+        let both =
+            Notice { since: Some(5), after: 1, ..notice(1, ChangeKinds::FIGURES | ChangeKinds::LOGS, 3) };
+        assert_eq!(watch.next_changes().await, Changes { clusters: vec![both], ..Changes::default() });
+        assert_eq!(watch.next_changes().now_or_never(), None);
+        assert_eq!(other.next_changes().now_or_never(), None);
         drop((watch, other));
-        assert_eq!((bus.accounts(), bus.0.watching.load(Ordering::Acquire)), (vec![], 0));
+        assert_eq!((bus.accounts(), bus.0.subscriber_count.load(Ordering::Acquire)), (vec![], 0));
     }
 
     #[tokio::test]
     async fn what_does_not_fit_is_a_gap() {
         let bus = InProcess::default();
-        let mut watch = bus.watch(ADA, Changed::FIGURES);
+        let mut watch = bus.watch(ADA, ChangeKinds::FIGURES);
         for cluster in 0..=i64::try_from(MAX_CLUSTERS).expect("it is small") {
-            bus.publish(ADA, notice(cluster, Changed::FIGURES, 1));
+            bus.publish(ADA, notice(cluster, ChangeKinds::FIGURES, 1));
         }
-        let heard = watch.heard().await;
+        let heard = watch.next_changes().await;
         assert_eq!((heard.clusters.len(), heard.gap), (MAX_CLUSTERS, true));
         bus.publish_gap(ADA);
-        assert_eq!(watch.heard().await, Heard { gap: true, ..Heard::default() });
+        assert_eq!(watch.next_changes().await, Changes { gap: true, ..Changes::default() });
     }
 
     #[tokio::test]
     async fn who_may_see_an_account_is_told_to_those_who_asked() {
         let bus = InProcess::default();
-        let (mut access, mut figures) = (bus.watch(ADA, Changed::ACCESS), bus.watch(ADA, Changed::FIGURES));
+        let (mut access, mut figures) =
+            (bus.watch(ADA, ChangeKinds::ACCESS), bus.watch(ADA, ChangeKinds::FIGURES));
         bus.publish_access(ADA);
-        assert_eq!(access.heard().await, Heard { access: true, ..Heard::default() });
-        assert_eq!(figures.heard().now_or_never(), None);
+        assert_eq!(access.next_changes().await, Changes { access: true, ..Changes::default() });
+        assert_eq!(figures.next_changes().now_or_never(), None);
     }
 }

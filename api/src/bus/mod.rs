@@ -1,9 +1,10 @@
-//! Who is told what changed, and that it did: never what it is now. Readers read the database, which alone decides who may
-//! see what.
+//! The notification bus: reports that a cluster or an account changed, never its new state. Subscribers
+//! read the database, which alone decides who may see a row.
 //!
-//! Whoever commits a change publishes a [`Notice`] after the commit. Where nobody watches the account that costs a look at a
-//! number. Whoever watches has an ear ([`Watch`]), which keeps one notice for each cluster, however many were published, and no more
-//! than so many: what does not fit is a gap, which the reader closes by reading what changed since it last did.
+//! A writer publishes a [`Notice`] after its commit. Without a subscriber of the account, this costs one
+//! read of a counter. A subscriber ([`BusSubscription`]) keeps one merged notice per cluster, for a
+//! bounded number of clusters. Beyond that bound it records a gap, and the subscriber reads everything
+//! that changed since its last read.
 
 mod in_process;
 mod redis;
@@ -14,61 +15,62 @@ use entity::ids::{AccountId, ClusterId};
 use futures::future::BoxFuture;
 
 pub use self::{
-    in_process::{InProcess, Watch},
+    in_process::{BusSubscription, InProcess},
     redis::{Redis, RedisUrl},
 };
 
-/// What happened to a cluster, or to an account.
+/// A set of the kinds of changes to a cluster or to an account.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Changed(u16);
+pub struct ChangeKinds(u16);
 
-impl Changed {
+impl ChangeKinds {
     /// The cluster reported: its state and figures are newer.
     pub const FIGURES: Self = Self(1);
     /// Samples were added.
     pub const SAMPLES: Self = Self(1 << 1);
-    /// Computations began or went on.
+    /// Computations started or progressed.
     pub const COMPUTATIONS: Self = Self(1 << 2);
     /// Errors were added.
     pub const ERRORS: Self = Self(1 << 3);
     /// Events were added.
     pub const EVENTS: Self = Self(1 << 4);
-    /// Lines of logs were added.
+    /// Log lines were added.
     pub const LOGS: Self = Self(1 << 5);
-    /// A flag was raised or lowered.
+    /// A flag was raised or cleared.
     pub const FLAGS: Self = Self(1 << 6);
-    /// Somebody, or a rule of the account, changed what is said of the cluster or wanted of it.
+    /// A user or a rule of the account changed the cluster's annotations or its desired state.
     pub const DECISIONS: Self = Self(1 << 7);
-    /// Who may see the account.
+    /// The set of users who may see the account changed.
     pub const ACCESS: Self = Self(1 << 8);
 
-    /// Nothing.
+    /// The empty set.
     pub const NOTHING: Self = Self(0);
 
-    /// What servers tell one another.
+    /// Returns the set in the form that servers exchange.
     pub(super) fn bits(self) -> u16 {
         self.0
     }
 
-    /// Reads what [`Self::bits`] told. What another version knows besides is nothing here.
+    /// Restores a set from [`Self::bits`]. Unknown bits of another release are kept and match no known
+    /// kind.
     pub(super) fn of_bits(bits: u16) -> Self {
         Self(bits)
     }
 
-    /// Whether any of `other` is among it.
+    /// Returns true if the two sets have a kind in common.
     #[must_use]
-    pub fn meets(self, other: Self) -> bool {
+    pub fn intersects(self, other: Self) -> bool {
         self.0 & other.0 != 0
     }
 
-    /// It, if `present`.
+    /// Returns the set if `present`, and the empty set otherwise.
     #[must_use]
-    pub fn when(self, present: bool) -> Self {
+    pub fn only_if(self, present: bool) -> Self {
         if present { self } else { Self::NOTHING }
     }
 }
 
-impl BitOr for Changed {
+impl BitOr for ChangeKinds {
     type Output = Self;
 
     fn bitor(self, other: Self) -> Self {
@@ -76,59 +78,62 @@ impl BitOr for Changed {
     }
 }
 
-/// That a cluster changed.
+/// The notice that a cluster changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Notice {
-    /// Which cluster.
+    /// The changed cluster.
     pub cluster: ClusterId,
-    /// What of it.
-    pub changed: Changed,
-    /// The change's place among those of the cluster, as `clusters.changed_at` has it.
+    /// The kinds of changes.
+    pub changed: ChangeKinds,
+    /// The arrival number of the change within the cluster, as in `clusters.changed_at`.
     pub arrival: i64,
-    /// The place of the change before it. Whoever has read less than that has missed a notice.
+    /// The arrival number of the cluster's previous change. A subscriber that has read less has missed a
+    /// notice.
     pub after: i64,
-    /// The time of the oldest event, line or error that was added, in milliseconds since 1970: none if none was.
+    /// The time of the oldest event, log line or error that was added, in milliseconds since 1970. None
+    /// if none was added.
     pub since: Option<i64>,
 }
 
 impl Notice {
-    /// The two as one. Readers look for all that arrived until the later.
+    /// Merges two notices of the same cluster. Subscribers read everything that arrived up to the later
+    /// one.
     #[must_use]
-    pub fn with(self, other: Self) -> Self {
+    pub fn merge(self, other: Self) -> Self {
         let since = [self.since, other.since].into_iter().flatten().min();
         let (arrival, after) = (self.arrival.max(other.arrival), self.after.min(other.after));
         Self { cluster: self.cluster, changed: self.changed | other.changed, arrival, after, since }
     }
 }
 
-/// What was heard since the last time.
+/// The changes since the subscriber's last call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Heard {
+pub struct Changes {
     /// One notice for each cluster that changed.
     pub clusters: Vec<Notice>,
-    /// Whether something may have changed of which nothing was heard.
+    /// True if changes may have happened for which no notice arrived.
     pub gap: bool,
-    /// Whether it changed who may see the account.
+    /// True if the set of users who may see the account changed.
     pub access: bool,
 }
 
-/// Tells those who watch an account what changes in it.
+/// Notifies the subscribers of an account of its changes.
 pub trait Bus: Debug + Send + Sync {
-    /// Tells that a cluster changed. It is called after the commit, and waits for nothing.
+    /// Publishes a change of a cluster. It is called after the commit and never blocks.
     fn publish(&self, account: AccountId, notice: Notice);
 
-    /// Tells that it changed who may see the account.
+    /// Publishes that the set of users who may see the account changed.
     fn publish_access(&self, account: AccountId);
 
-    /// Watches an account from now on, for changes among `what`.
-    fn watch(&self, account: AccountId, what: Changed) -> Watch;
+    /// Subscribes to the account's changes of the kinds in `what`, from now on.
+    fn watch(&self, account: AccountId, what: ChangeKinds) -> BusSubscription;
 
-    /// Has those who watch an account in this process look for what changed, as after a gap.
-    fn look_again(&self, account: AccountId);
+    /// Makes the account's subscribers in this process read what changed, as after a gap.
+    fn force_resync(&self, account: AccountId);
 
-    /// Whether all servers of the store hear of one another now.
-    fn is_whole(&self) -> bool;
+    /// Returns true if all servers of the store currently receive one another's notices.
+    fn is_connected(&self) -> bool;
 
-    /// Tells the other servers what they have not been told yet, before this one ends.
+    /// Publishes the pending notices to the other servers before this one stops.
     fn close(&self) -> BoxFuture<'_, ()>;
 }

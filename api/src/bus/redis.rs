@@ -1,9 +1,10 @@
-//! Several servers of one store, which hear of one another through Redis.
+//! The bus of several servers of one store, over Redis.
 //!
-//! Each account that is watched somewhere has a channel. A server says on a channel of its own which accounts it watches, so
-//! that nobody publishes for whom nobody watches; it says so again and again, and hears itself: when it does not, the
-//! connection is of no use any more and another is made. What was to be published meanwhile is lost, so that with each new
-//! connection of any server everybody is told of a gap, and reads. Nothing waits for Redis: not a commit, and not a query.
+//! Each account with a subscriber has a channel. Each server announces on the presence channel which
+//! accounts it watches, so that no server publishes an account that no other server watches. It repeats
+//! the announcement and receives its own: without it, the connection is presumed dead and replaced.
+//! Notices published in the meantime are lost. Therefore each new connection of any server reports a gap
+//! to all subscribers, which then read the database. Neither a commit nor a query ever waits for Redis.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -26,37 +27,38 @@ use tokio::{
 };
 use uuid::Uuid;
 
-use super::{Bus, Changed, InProcess, Notice, Watch};
+use super::{Bus, BusSubscription, ChangeKinds, InProcess, Notice};
 use crate::metrics::BusMetrics;
 
-/// Where servers say what they watch.
+/// The channel on which servers announce the accounts that they watch.
 const PRESENCE: &str = "galvo:1:watching";
 
-/// Between two publications: so long notices are gathered.
-const GATHERED: Duration = Duration::from_millis(50);
+/// The pause between two publications, during which notices are collected.
+const BATCH_INTERVAL: Duration = Duration::from_millis(50);
 
-/// How often a server says what it watches.
-const SAID: Duration = Duration::from_secs(3);
+/// The interval between two announcements of the watched accounts.
+const ANNOUNCE_INTERVAL: Duration = Duration::from_secs(3);
 
-/// After this time without a word a server is gone, and a connection of no use.
-const SILENT: Duration = Duration::from_secs(10);
+/// The time without a message after which another server is presumed gone, or the own connection dead.
+const PEER_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long Redis may take over anything.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// The timeout of each operation on Redis.
+const OPERATION_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Before a connection is tried again.
-const PAUSE: Duration = Duration::from_millis(500);
+/// The delay before a reconnect.
+const RECONNECT_DELAY: Duration = Duration::from_millis(500);
 
-/// How long after it began to watch an account a server may not hear of changes, because the others do not know of it.
-const UNKNOWN: Duration = Duration::from_millis(500);
+/// The time after the start of a subscription during which changes may be missed, because the other
+/// servers do not know yet that this one watches the account.
+const ANNOUNCE_LAG: Duration = Duration::from_millis(500);
 
-/// Clusters whose notices wait to be published. Of more, a gap is.
+/// The limit of clusters with pending notices. Beyond it, a gap is published.
 const MAX_WAITING: usize = 20_000;
 
-/// Accounts that are named in one message.
-const MAX_NAMED: usize = 1_000;
+/// The number of accounts in one message.
+const MAX_ACCOUNTS_PER_MESSAGE: usize = 1_000;
 
-/// Where Redis is. `Debug` leaves the password out.
+/// The address of Redis. `Debug` leaves the password out.
 #[derive(Clone)]
 pub struct RedisUrl(Client);
 
@@ -81,19 +83,20 @@ impl fmt::Debug for RedisUrl {
 }
 
 impl RedisUrl {
-    /// Has it pass a message on, and returns its version if it tells it.
+    /// Publishes a message, waits until it arrives, and returns the version of Redis. The version is
+    /// None if the user may not run `INFO`.
     ///
     /// # Errors
-    /// When it does not answer, or may not do what the bus does.
-    pub(crate) async fn examine(&self) -> Result<Option<String>, RedisError> {
+    /// Returns an error if Redis does not answer in time, or denies a command that the bus needs.
+    pub(crate) async fn check_connection(&self) -> Result<Option<String>, RedisError> {
         let (channel, message) = (format!("galvo:1:doctor:{}", Uuid::new_v4()), "heard");
         let pass_on = async {
             let mut listener = self.0.get_async_pubsub().await?;
             listener.subscribe(&channel).await?;
             let mut publisher = self.0.get_multiplexed_async_connection().await?;
             redis::cmd("PUBLISH").arg(&channel).arg(message).exec_async(&mut publisher).await?;
-            listener.on_message().next().await.ok_or_else(silent)?;
-            // Not everybody may ask that.
+            listener.on_message().next().await.ok_or_else(timed_out)?;
+            // The user may lack the permission for `INFO`.
             let told: Result<String, _> = redis::cmd("INFO").arg("server").query_async(&mut publisher).await;
             let version = told.ok().and_then(|told| {
                 let line = told.lines().find_map(|line| line.strip_prefix("redis_version:"))?;
@@ -101,7 +104,7 @@ impl RedisUrl {
             });
             Ok(version)
         };
-        timeout(PATIENCE, pass_on).await.map_err(|_| silent())?
+        timeout(OPERATION_TIMEOUT, pass_on).await.map_err(|_| timed_out())?
     }
 }
 
@@ -114,20 +117,20 @@ pub struct Redis {
 
 struct Shared {
     local: InProcess,
-    /// Who this server is to the others.
+    /// The identifier of this server in messages.
     server: Uuid,
-    /// Whether a connection is there.
+    /// True while a connection exists.
     whole: AtomicBool,
-    /// The accounts that others watch.
-    elsewhere: RwLock<HashSet<AccountId>>,
-    /// Whether there may be others that have not said yet what they watch.
-    unsure: AtomicBool,
-    waiting: Mutex<Waiting>,
+    /// The accounts that other servers watch.
+    watched_elsewhere: RwLock<HashSet<AccountId>>,
+    /// True while there may be servers that have not announced yet what they watch.
+    has_unknown_peers: AtomicBool,
+    waiting: Mutex<PendingNotices>,
     called: Notify,
     metrics: BusMetrics,
-    /// Whether this server ends.
+    /// True if this server is stopping.
     closing: AtomicBool,
-    /// Told once all is published then.
+    /// Notified after the last publication before the server stops.
     closed: Notify,
 }
 
@@ -137,22 +140,23 @@ impl fmt::Debug for Shared {
     }
 }
 
-/// What is to be published.
+/// The notices that are not published yet.
 #[derive(Default)]
-struct Waiting {
+struct PendingNotices {
     clusters: BTreeMap<(AccountId, ClusterId), Notice>,
     access: HashSet<AccountId>,
     gaps: HashSet<AccountId>,
 }
 
-/// What changed in an account.
+/// The changes of an account, as one message.
 #[derive(Debug, Default, Serialize, Deserialize)]
-struct News {
+struct AccountMessage {
     from: Uuid,
-    /// The number of the cluster, what changed, its arrival, and since when.
+    /// The cluster's id, the kinds of changes, the arrival number, and the time of the oldest added row.
     #[serde(default)]
     clusters: Vec<(i64, u16, i64, Option<i64>)>,
-    /// The places of the changes before, in the same order. Servers of other releases may not tell them, nor know them.
+    /// The arrival numbers of the preceding changes, in the same order. Other releases may neither send
+    /// nor read them.
     #[serde(default)]
     after: Vec<i64>,
     #[serde(default)]
@@ -161,34 +165,34 @@ struct News {
     gap: bool,
 }
 
-/// What a server watches.
+/// The announcement of the accounts that a server watches.
 #[derive(Debug, Serialize, Deserialize)]
 struct Presence {
     from: Uuid,
     accounts: Vec<AccountId>,
-    /// Whether it watches these besides those it named before.
+    /// True if these accounts add to those of the preceding message.
     more: bool,
-    /// Whether it asks the others to say what they watch.
+    /// True if the server requests the announcements of the others.
     asks: bool,
 }
 
 impl Redis {
-    /// Begins to connect. Whether Redis answers is not waited for.
+    /// Starts connecting in the background, and does not wait for Redis.
     #[must_use]
     pub(crate) fn start(url: &RedisUrl, metrics: BusMetrics) -> Self {
         let shared = Arc::new(Shared {
             local: InProcess::default(),
             server: Uuid::new_v4(),
             whole: AtomicBool::new(false),
-            elsewhere: RwLock::default(),
-            unsure: AtomicBool::new(false),
+            watched_elsewhere: RwLock::default(),
+            has_unknown_peers: AtomicBool::new(false),
             waiting: Mutex::default(),
             called: Notify::new(),
             metrics,
             closing: AtomicBool::new(false),
             closed: Notify::new(),
         });
-        let task = tokio::spawn(connect_again_and_again(Arc::clone(&shared), url.0.clone()));
+        let task = tokio::spawn(run_reconnecting(Arc::clone(&shared), url.0.clone()));
         Self { shared, task: task.abort_handle() }
     }
 }
@@ -202,10 +206,10 @@ impl Drop for Redis {
 impl Bus for Redis {
     fn publish(&self, account: AccountId, notice: Notice) {
         self.shared.local.publish(account, notice);
-        self.shared.tell(account, |waiting| {
+        self.shared.enqueue(account, |waiting| {
             let key = (account, notice.cluster);
             if let Some(known) = waiting.clusters.get_mut(&key) {
-                *known = known.with(notice);
+                *known = known.merge(notice);
             } else if waiting.clusters.len() < MAX_WAITING {
                 waiting.clusters.insert(key, notice);
             } else {
@@ -217,53 +221,54 @@ impl Bus for Redis {
 
     fn publish_access(&self, account: AccountId) {
         self.shared.local.publish_access(account);
-        self.shared.tell(account, |waiting| {
+        self.shared.enqueue(account, |waiting| {
             waiting.access.insert(account);
         });
     }
 
-    fn watch(&self, account: AccountId, what: Changed) -> Watch {
+    fn watch(&self, account: AccountId, what: ChangeKinds) -> BusSubscription {
         self.shared.local.watch(account, what)
     }
 
-    fn look_again(&self, account: AccountId) {
+    fn force_resync(&self, account: AccountId) {
         self.shared.local.publish_gap(account);
     }
 
-    fn is_whole(&self) -> bool {
+    fn is_connected(&self) -> bool {
         self.shared.whole.load(Ordering::Acquire)
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {
         Box::pin(async {
-            if self.is_whole() {
+            if self.is_connected() {
                 self.shared.closing.store(true, Ordering::Release);
                 self.shared.called.notify_one();
-                let _ = timeout(PATIENCE, self.shared.closed.notified()).await;
+                let _ = timeout(OPERATION_TIMEOUT, self.shared.closed.notified()).await;
             }
         })
     }
 }
 
 impl Shared {
-    /// Puts something down to be published, if others watch the account.
-    fn tell(&self, account: AccountId, put: impl FnOnce(&mut Waiting)) {
-        let watched = || self.elsewhere.read().unwrap_or_else(PoisonError::into_inner).contains(&account);
-        if !self.unsure.load(Ordering::Acquire) && !watched() {
+    /// Queues a notice for publication, unless no other server watches the account.
+    fn enqueue(&self, account: AccountId, put: impl FnOnce(&mut PendingNotices)) {
+        let watched =
+            || self.watched_elsewhere.read().unwrap_or_else(PoisonError::into_inner).contains(&account);
+        if !self.has_unknown_peers.load(Ordering::Acquire) && !watched() {
             return;
         }
         put(&mut self.waiting());
         self.called.notify_one();
     }
 
-    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+    fn waiting(&self) -> MutexGuard<'_, PendingNotices> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The messages that are to be published, with their channels.
+    /// Takes the queued notices, and returns one message per account with its channel.
     fn messages(&self) -> Vec<(String, String)> {
         let waiting = mem::take(&mut *self.waiting());
-        let mut news: BTreeMap<AccountId, News> = BTreeMap::new();
+        let mut news: BTreeMap<AccountId, AccountMessage> = BTreeMap::new();
         for ((account, cluster), notice) in waiting.clusters {
             let Notice { changed, arrival, after, since, .. } = notice;
             let news = news.entry(account).or_default();
@@ -279,18 +284,18 @@ impl Shared {
         for news in news.values_mut() {
             news.from = self.server;
         }
-        news.iter().map(|(account, news)| (channel(*account), written(news))).collect()
+        news.iter().map(|(account, news)| (channel(*account), encode(news))).collect()
     }
 
-    /// What another server published of an account.
-    fn hear(&self, account: AccountId, news: News) {
+    /// Applies a message of another server about an account.
+    fn handle_message(&self, account: AccountId, news: AccountMessage) {
         if news.from == self.server {
             return;
         }
         self.metrics.received();
         for (index, (cluster, changed, arrival, since)) in news.clusters.into_iter().enumerate() {
-            let (cluster, changed) = (ClusterId(cluster), Changed::of_bits(changed));
-            // Where it is not told, something may have been missed.
+            let (cluster, changed) = (ClusterId(cluster), ChangeKinds::of_bits(changed));
+            // Without the preceding arrival number, a notice may have been missed.
             let after = news.after.get(index).copied().unwrap_or(arrival);
             self.local.publish(account, Notice { cluster, changed, arrival, after, since });
         }
@@ -303,35 +308,35 @@ impl Shared {
     }
 }
 
-async fn connect_again_and_again(shared: Arc<Shared>, client: Client) {
+async fn run_reconnecting(shared: Arc<Shared>, client: Client) {
     let mut said = false;
     loop {
         let Err(error) = Session::run(&shared, &client).await;
         let was_whole = shared.whole.swap(false, Ordering::AcqRel);
-        shared.unsure.store(false, Ordering::Release);
+        shared.has_unknown_peers.store(false, Ordering::Release);
         let waiting = mem::take(&mut *shared.waiting());
         shared.metrics.lost();
         shared.metrics.dropped(waiting.clusters.len());
-        shared.elsewhere.write().unwrap_or_else(PoisonError::into_inner).clear();
+        shared.watched_elsewhere.write().unwrap_or_else(PoisonError::into_inner).clear();
         if was_whole || !said {
-            tracing::warn!(%error, "Redis is away: other servers are not heard");
+            tracing::warn!(%error, "redis: not connected, no notifications from other servers; retrying");
             said = true;
         }
-        sleep(PAUSE).await;
+        sleep(RECONNECT_DELAY).await;
     }
 }
 
-/// A connection, as long as it is of use.
+/// A connection, for as long as it works.
 struct Session<'a> {
     shared: &'a Shared,
     publisher: MultiplexedConnection,
-    /// What others watch, and when they last said so.
+    /// The accounts that each other server watches, and the time of its last announcement.
     others: HashMap<Uuid, (HashSet<AccountId>, Instant)>,
-    /// When this server last heard itself.
+    /// The time at which this server last received its own announcement.
     heard: Instant,
 }
 
-/// Nothing: a session ends with an error.
+/// An uninhabited type: a session ends only with an error.
 enum Never {}
 
 impl Session<'_> {
@@ -341,26 +346,26 @@ impl Session<'_> {
             listener.subscribe(PRESENCE).await?;
             Ok::<_, RedisError>((listener, client.get_multiplexed_async_connection().await?))
         };
-        let (listener, publisher) = timeout(PATIENCE, connect).await.map_err(|_| silent())??;
+        let (listener, publisher) = timeout(OPERATION_TIMEOUT, connect).await.map_err(|_| timed_out())??;
         shared.metrics.connected();
         let (mut sink, mut stream) = listener.split();
         let begun = Instant::now();
         let mut session = Session { shared, publisher, others: HashMap::new(), heard: begun };
-        // Before the others are asked what they watch, who take that for a gap.
-        shared.unsure.store(true, Ordering::Release);
+        // Set before the other servers are asked what they watch: they take that request for a gap.
+        shared.has_unknown_peers.store(true, Ordering::Release);
         let mut watched = HashSet::new();
-        let mut says = interval(SAID);
+        let mut says = interval(ANNOUNCE_INTERVAL);
         says.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let (mut asks, mut unknown) = (true, Vec::new());
         loop {
             tokio::select! {
                 message = stream.next() => {
-                    let message = message.ok_or_else(silent)?;
+                    let message = message.ok_or_else(timed_out)?;
                     let (name, payload) = (message.get_channel_name(), message.get_payload_bytes());
-                    if session.hear(name, payload) {
-                        // Whoever asks was away, and published nothing.
+                    if session.handle_message(name, payload) {
+                        // A server that asks has just connected, and published nothing before.
                         shared.local.publish_gaps(&watched);
-                        session.say(&watched, false).await?;
+                        session.announce(&watched, false).await?;
                     }
                 }
                 () = shared.local.accounts_changed() => {}
@@ -373,20 +378,20 @@ impl Session<'_> {
                     if closing {
                         shared.closed.notify_one();
                     }
-                    sleep(GATHERED).await;
+                    sleep(BATCH_INTERVAL).await;
                 }
                 _ = says.tick() => {
-                    if session.heard.elapsed() > SILENT {
-                        return Err(silent());
+                    if session.heard.elapsed() > PEER_TIMEOUT {
+                        return Err(timed_out());
                     }
-                    if session.forget_the_silent() {
-                        // What one that is gone changed last, it may not have told.
+                    if session.remove_dead_peers() {
+                        // A server that is gone may not have published its last changes.
                         shared.local.publish_gaps(&watched);
                     }
-                    if begun.elapsed() > SILENT {
-                        shared.unsure.store(false, Ordering::Release);
+                    if begun.elapsed() > PEER_TIMEOUT {
+                        shared.has_unknown_peers.store(false, Ordering::Release);
                     }
-                    session.say(&watched, mem::take(&mut asks)).await?;
+                    session.announce(&watched, mem::take(&mut asks)).await?;
                 }
                 () = gap_due(&unknown) => {
                     let (_, accounts): (Instant, Vec<AccountId>) = unknown.remove(0);
@@ -404,26 +409,27 @@ impl Session<'_> {
                     }
                     if left.is_empty() { Ok(()) } else { sink.unsubscribe(&left).await }
                 };
-                timeout(PATIENCE, subscribe).await.map_err(|_| silent())??;
+                timeout(OPERATION_TIMEOUT, subscribe).await.map_err(|_| timed_out())??;
                 watched = now;
-                session.say(&watched, false).await?;
-                unknown.push((Instant::now() + UNKNOWN, new));
+                session.announce(&watched, false).await?;
+                unknown.push((Instant::now() + ANNOUNCE_LAG, new));
             }
             if !shared.whole.load(Ordering::Acquire) {
-                // Told before it counts as whole, so that nobody believes to have heard all before they have read.
+                // The gap comes before the connection counts as complete, so that no subscriber assumes
+                // completeness before it has read.
                 shared.local.publish_gaps(&watched);
                 shared.whole.store(true, Ordering::Release);
-                tracing::info!("Redis is there: other servers are heard");
+                tracing::info!("redis: connected, receiving notifications from other servers");
             }
         }
     }
 
-    /// What came on a channel. Returns whether somebody asks what is watched here.
-    fn hear(&mut self, name: &str, payload: &[u8]) -> bool {
+    /// Handles a message. Returns true if another server requests the announcement of this one.
+    fn handle_message(&mut self, name: &str, payload: &[u8]) -> bool {
         if name != PRESENCE {
             let account = name.rsplit(':').next().and_then(|account| account.parse().ok());
             if let (Some(account), Ok(news)) = (account, serde_json::from_slice(payload)) {
-                self.shared.hear(account, news);
+                self.shared.handle_message(account, news);
             }
             return false;
         }
@@ -440,37 +446,37 @@ impl Session<'_> {
         }
         known.0.extend(accounts);
         known.1 = Instant::now();
-        self.tell_elsewhere();
+        self.update_watched_elsewhere();
         asks
     }
 
-    /// Returns whether there were any.
-    fn forget_the_silent(&mut self) -> bool {
+    /// Removes the servers that are presumed gone. Returns true if there were any.
+    fn remove_dead_peers(&mut self) -> bool {
         let before = self.others.len();
-        self.others.retain(|_, (_, said)| said.elapsed() < SILENT);
+        self.others.retain(|_, (_, said)| said.elapsed() < PEER_TIMEOUT);
         let some = self.others.len() < before;
         if some {
-            self.tell_elsewhere();
+            self.update_watched_elsewhere();
         }
         some
     }
 
-    fn tell_elsewhere(&self) {
+    fn update_watched_elsewhere(&self) {
         let watched = self.others.values().flat_map(|(accounts, _)| accounts.iter().copied()).collect();
-        *self.shared.elsewhere.write().unwrap_or_else(PoisonError::into_inner) = watched;
+        *self.shared.watched_elsewhere.write().unwrap_or_else(PoisonError::into_inner) = watched;
     }
 
-    /// Says what is watched here.
-    async fn say(&mut self, watched: &HashSet<AccountId>, asks: bool) -> Result<(), RedisError> {
+    /// Announces the accounts that this server watches.
+    async fn announce(&mut self, watched: &HashSet<AccountId>, asks: bool) -> Result<(), RedisError> {
         let accounts: Vec<AccountId> = watched.iter().copied().collect();
-        let mut parts: Vec<&[AccountId]> = accounts.chunks(MAX_NAMED).collect();
+        let mut parts: Vec<&[AccountId]> = accounts.chunks(MAX_ACCOUNTS_PER_MESSAGE).collect();
         if parts.is_empty() {
             parts.push(&[]);
         }
         let said = parts.into_iter().enumerate().map(|(number, accounts)| {
             let (from, accounts) = (self.shared.server, accounts.to_vec());
             let presence = Presence { from, accounts, more: number > 0, asks: asks && number == 0 };
-            (PRESENCE.to_owned(), written(&presence))
+            (PRESENCE.to_owned(), encode(&presence))
         });
         let said = said.collect();
         self.publish(said).await
@@ -484,11 +490,13 @@ impl Session<'_> {
         for (channel, message) in messages {
             pipe.publish(channel, message).ignore();
         }
-        timeout(PATIENCE, pipe.query_async::<()>(&mut self.publisher)).await.map_err(|_| silent())?
+        timeout(OPERATION_TIMEOUT, pipe.query_async::<()>(&mut self.publisher))
+            .await
+            .map_err(|_| timed_out())?
     }
 }
 
-/// Waits until those accounts may have been missed that began to be watched first.
+/// Waits until the oldest new subscription needs its gap report.
 async fn gap_due(unknown: &[(Instant, Vec<AccountId>)]) {
     match unknown.first() {
         Some((due, _)) => tokio::time::sleep_until(*due).await,
@@ -496,7 +504,7 @@ async fn gap_due(unknown: &[(Instant, Vec<AccountId>)]) {
     }
 }
 
-fn silent() -> RedisError {
+fn timed_out() -> RedisError {
     RedisError::from(std::io::Error::new(std::io::ErrorKind::TimedOut, "it says nothing"))
 }
 
@@ -504,6 +512,6 @@ fn channel(account: AccountId) -> String {
     format!("galvo:1:account:{account}")
 }
 
-fn written(message: &impl Serialize) -> String {
+fn encode(message: &impl Serialize) -> String {
     serde_json::to_string(message).expect("it is made of numbers and names")
 }

@@ -1,4 +1,5 @@
-//! What `galvo backup` does: a copy of an SQLite store that is whole and on disk, or none.
+//! The command `galvo backup`. It produces a copy of an SQLite database that is complete and synced to
+//! disk, or no file at all.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -7,21 +8,24 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use super::store::{OpenError, check_presence};
 use crate::{
     config::CommonConfig,
     key_ring::KeySource,
     store::{self, StoreError, StoreUrl},
 };
 
-/// Why there is no copy.
+/// The reason why there is no copy.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum BackupError {
     #[error(
-        "PostgreSQL is copied with its own programs, as in pg_dump --format=custom --file=galvo.dump \"$GALVO_DATABASE_URL\"; \
-         docs/operating.md has the rest"
+        "back up PostgreSQL with its own tools, for example pg_dump --format=custom --file=galvo.dump \
+         \"$GALVO_DATABASE_URL\"; see docs/operating.md"
     )]
     Postgres,
-    #[error("{} is there already, and is not overwritten", .0.display())]
+    #[error("cannot copy the {0}")]
+    Absent(StoreUrl, #[source] OpenError),
+    #[error("{} already exists and is not overwritten", .0.display())]
     Exists(PathBuf),
     #[error("cannot write {}", .0.display())]
     Write(PathBuf, #[source] io::Error),
@@ -31,22 +35,23 @@ pub(super) enum BackupError {
     Copy(StoreUrl, #[source] StoreError),
     #[error("cannot read the copy")]
     Read(#[source] StoreError),
-    #[error("the copy is not whole, so it was removed: {0}")]
+    #[error("the copy is damaged, so it was removed: {0}")]
     Fault(String),
 }
 
-/// Copies the store into a file that is not there yet.
+/// Copies the database into a file that must not exist yet.
 pub(super) async fn run(file: &Path, common: &CommonConfig) -> Result<(), BackupError> {
     let StoreUrl::Sqlite { options, .. } = &common.database else { return Err(BackupError::Postgres) };
+    check_presence(&common.database).map_err(|error| BackupError::Absent(common.database.clone(), error))?;
     let writing = |error| BackupError::Write(file.to_owned(), error);
     if fs::symlink_metadata(file).is_ok() {
         return Err(BackupError::Exists(file.to_owned()));
     }
-    let unfinished = Unfinished::beside(file).map_err(writing)?;
+    let unfinished = PartialCopy::create_beside(file).map_err(writing)?;
     let name = unfinished.0.to_str().ok_or_else(|| BackupError::Name(file.to_owned()))?;
     let copying = |error| BackupError::Copy(common.database.clone(), error);
-    store::backup::copy(options, name).await.map_err(copying)?;
-    if let Some(fault) = store::backup::fault(&unfinished.0).await.map_err(BackupError::Read)? {
+    store::backup::copy_sqlite_store(options, name).await.map_err(copying)?;
+    if let Some(fault) = store::backup::find_file_fault(&unfinished.0).await.map_err(BackupError::Read)? {
         return Err(BackupError::Fault(fault));
     }
     let bytes = unfinished.finish(file).map_err(|error| match error.kind() {
@@ -56,22 +61,25 @@ pub(super) async fn run(file: &Path, common: &CommonConfig) -> Result<(), Backup
     println!("{}: {bytes} bytes, checked", file.display());
     match &common.keys {
         Some(KeySource::File(keys) | KeySource::BesideStore(keys)) => println!(
-            "the keys are not in it: keep a copy of {} too, in another place; without it nothing encrypted can be read",
+            "the copy does not contain the keys: back up {} in another place; without it, encrypted data \
+             cannot be read",
             keys.display()
         ),
         _ => println!(
-            "the keys are not in it: keep a copy of them too, in another place; without them nothing encrypted can be read"
+            "the copy does not contain the keys: back them up in another place; without them, encrypted \
+             data cannot be read"
         ),
     }
     Ok(())
 }
 
-/// A copy that is being made, under another name. It is removed when it is dropped.
-struct Unfinished(PathBuf);
+/// A copy in progress, under a temporary name. Dropping it removes the file.
+struct PartialCopy(PathBuf);
 
-impl Unfinished {
-    /// An empty file for its owner alone: what programs wrote into exceptions will be in it.
-    fn beside(file: &Path) -> io::Result<Self> {
+impl PartialCopy {
+    /// Creates an empty file that only its owner can read: the copy contains text of exceptions from
+    /// user programs.
+    fn create_beside(file: &Path) -> io::Result<Self> {
         let directory = directory(file).canonicalize()?;
         let mut name = file.file_name().ok_or(io::ErrorKind::InvalidFilename)?.to_owned();
         name.push(format!(".{}.new", std::process::id()));
@@ -80,15 +88,15 @@ impl Unfinished {
         Ok(Self(path))
     }
 
-    /// Gives it its name, once it is on disk. Returns how large it is.
+    /// Syncs the copy to disk and renames it to `file`. Returns its size in bytes.
     fn finish(self, file: &Path) -> io::Result<u64> {
         let copy = File::open(&self.0)?;
-        // SQLite leaves that to whoever asked for the copy.
+        // SQLite does not sync a copy to disk.
         copy.sync_all()?;
         match fs::hard_link(&self.0, file) {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Err(error),
-            // Not every file system has links. An empty file keeps the name for it.
+            // Not every file system supports hard links. An empty file reserves the name there.
             Err(_) => {
                 OpenOptions::new().write(true).create_new(true).mode(0o600).open(file)?;
                 fs::rename(&self.0, file)?;
@@ -99,9 +107,9 @@ impl Unfinished {
     }
 }
 
-impl Drop for Unfinished {
+impl Drop for PartialCopy {
     fn drop(&mut self) {
-        // Where it has got its name, and no other, it is gone already.
+        // After a rename this path no longer exists, so the error is ignored.
         let _ = fs::remove_file(&self.0);
     }
 }

@@ -1,9 +1,9 @@
-//! What `galvo cluster` does.
+//! The command `galvo cluster`.
 
 use crate::{
     app::cluster::{ClusterError, Clusters},
     config::ClusterCommand,
-    domain::life_cycle::State,
+    domain::{life_cycle::State, visible_text::visible},
 };
 
 /// The states of clusters that have not ended.
@@ -19,14 +19,17 @@ pub(super) async fn run(command: ClusterCommand, clusters: &Clusters) -> Result<
             for row in clusters.list(&account, &states, limit).await? {
                 let state = format!("{:?}", State::from(&row)).to_lowercase();
                 let name = row.name.as_deref().unwrap_or(&row.scheduler_id);
-                // A name is what somebody chose: it must not look like another line, or speak to a terminal.
-                let name: String = name.chars().filter(|character| !character.is_control()).collect();
+                // Users choose cluster names: control characters must not fake another line or send
+                // escape sequences to a terminal.
+                let name = visible(name);
                 let (start, seen) = (moment(row.started_at), moment(row.last_seen_at));
                 println!("{:<17}{state:<10}{start}  {seen}  {name}", row.id.0);
             }
             Ok(())
         }
         ClusterCommand::Stop { id, account, reason } => clusters.stop(&account, id, reason).await,
+        ClusterCommand::HandOver { id, account, user } => clusters.hand_over(&account, id, &user).await,
+        ClusterCommand::Delete { id, account } => clusters.delete(&account, id).await,
     }
 }
 

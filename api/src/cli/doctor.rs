@@ -1,4 +1,4 @@
-//! What `galvo doctor` prints: a line for each thing it looked at.
+//! The output of `galvo doctor`: one line per check.
 
 use std::process::ExitCode;
 
@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::doctor::{Finding, Verdict};
 
-/// Prints findings, and tells by the exit status whether anything failed.
+/// Prints the findings. The exit status is a failure if any check failed.
 pub(super) fn report(findings: &[Finding], as_json: bool) -> ExitCode {
     let worst = findings.iter().map(|finding| finding.verdict).max().unwrap_or(Verdict::Ok);
     if as_json {

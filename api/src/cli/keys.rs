@@ -1,43 +1,44 @@
-//! What `galvo key` does. A key is shown only where that is what was asked for.
+//! The command `galvo key`. It prints key material only for the subcommands whose purpose is to print
+//! it.
 
 use std::collections::BTreeMap;
 
 use chrono::{DateTime, Utc};
 use entity::Timestamp;
 
+use super::store::{self, OpenError};
 use crate::{
     clock::{Clock, SystemClock},
     config::{CommonConfig, KeyCommand},
-    key_ring::{self, KeyError, KeySource, OTHERS_FOLLOW_WITHIN},
-    seal::{KeyId, Keys, PLAIN},
-    store::{KeyUse, MigrationError, SEALED_TABLES, Store, StoreError, SystemStore},
+    encryption::{KeyId, Keys, PLAIN},
+    key_ring::{self, KEY_PROPAGATION_TIME, KeyError, KeySource},
+    store::{ENCRYPTED_TABLES, KeyUse, StoreError, SystemStore},
 };
 
-/// Why a key command did not do its work.
+/// The reason why a key command failed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum KeyCommandError {
     #[error(transparent)]
-    Migration(#[from] MigrationError),
-    #[error("cannot ask the store")]
+    Open(#[from] OpenError),
+    #[error("cannot query the database")]
     Store(#[from] StoreError),
     #[error(transparent)]
     Keys(#[from] KeyError),
     #[error("there is no key {0}")]
     Unknown(KeyId),
-    #[error("the key {0} encrypts: rotate first")]
+    #[error("{0} is the encrypting key: run `galvo key rotate` first")]
     Encrypts(KeyId),
     #[error("{rows} rows are encrypted with the key {id}: wait until `galvo key list` shows 0")]
     Used { id: KeyId, rows: u64 },
     #[error(
-        "no server encrypts with the key {} yet, so they go on with an older one: try again {} minutes after they have \
-         taken it into use",
+        "no server encrypts with the key {} yet: try again {} minutes after the servers have loaded it",
         .0,
-        OTHERS_FOLLOW_WITHIN.num_minutes()
+        KEY_PROPAGATION_TIME.num_minutes()
     )]
     NotInUse(KeyId),
     #[error(
-        "until {until} other servers may go on with an older key, because they have not read yet that {encrypts} \
-         encrypts, and what they store would be lost with it: try again then"
+        "other servers may not have loaded {encrypts} yet and may encrypt with an older key, whose removal \
+         would lose their data: try again after {until}"
     )]
     TooEarly { encrypts: KeyId, until: DateTime<Utc> },
 }
@@ -49,21 +50,17 @@ pub(super) async fn run(command: KeyCommand, common: &CommonConfig) -> Result<()
             print!("{}", Keys::generate().reveal());
             Ok(())
         }
-        KeyCommand::List => list(source, &store(common).await?).await,
+        KeyCommand::List => list(source, &store::open(common).await?).await,
         KeyCommand::Rotate => rotate(source.expect(CHECKED)),
-        KeyCommand::Retire { id } => retire(source.expect(CHECKED), id, &store(common).await?).await,
+        KeyCommand::Retire { id } => retire(source.expect(CHECKED), id, &store::open(common).await?).await,
     }
 }
 
-/// Why there is a source of keys where a command needs one.
+/// The reason why a command with keys always has a source of keys.
 const CHECKED: &str = "the configuration of this command has keys";
 
-async fn store(common: &CommonConfig) -> Result<SystemStore, KeyCommandError> {
-    Store::migrate(&common.database).await?;
-    Ok(SystemStore::connect(&common.database, common.connections).await?)
-}
-
-/// Keys that are in the ring, then those the store knows besides, then what is not encrypted.
+/// Prints the keys of the ring, then the keys known only to the database, then the rows without
+/// encryption.
 async fn list(source: Option<&KeySource>, store: &SystemStore) -> Result<(), KeyCommandError> {
     let keys = source.map(KeySource::read).transpose()?.flatten();
     let ring: Vec<i64> = keys.iter().flat_map(Keys::ids).collect();
@@ -75,7 +72,7 @@ async fn list(source: Option<&KeySource>, store: &SystemStore) -> Result<(), Key
             ids.push(id);
         }
     }
-    println!("{:<14}{:<15}{}", "key", "state", SEALED_TABLES.join("  "));
+    println!("{:<14}{:<15}{}", "key", "state", ENCRYPTED_TABLES.join("  "));
     for id in ids {
         let state = match ring.iter().position(|key| *key == id) {
             _ if id == PLAIN => "not encrypted",
@@ -84,8 +81,8 @@ async fn list(source: Option<&KeySource>, store: &SystemStore) -> Result<(), Key
             None => "missing",
         };
         let rows =
-            uses.iter().find(|used| used.key_id == id).map_or([0; SEALED_TABLES.len()], |used| used.rows);
-        let rows = SEALED_TABLES
+            uses.iter().find(|used| used.key_id == id).map_or([0; ENCRYPTED_TABLES.len()], |used| used.rows);
+        let rows = ENCRYPTED_TABLES
             .iter()
             .zip(rows)
             .map(|(table, rows)| format!("{rows:>width$}", width = table.len()));
@@ -96,35 +93,37 @@ async fn list(source: Option<&KeySource>, store: &SystemStore) -> Result<(), Key
 
 fn rotate(source: &KeySource) -> Result<(), KeyCommandError> {
     if let Some(file) = source.file() {
-        let keys = key_ring::change::<KeyError>(file, |keys| Ok(keys.rotated()))?;
+        let keys = key_ring::update_key_file::<KeyError>(file, |keys| Ok(keys.rotated()))?;
         println!("{}", KeyId(keys.primary()));
         eprintln!(
-            "The new key stands first in {}.\n\
+            "The new key is the first one in {}.\n\
              1. Back that file up now.\n\
-             2. Give it to every other server of this store. Each encrypts with the new key within a minute and \
-             encrypts older rows again in the background.\n\
+             2. Copy it to every other server of this database. Each encrypts with the new key within a \
+             minute and re-encrypts older rows in the background.\n\
              3. Keep the old keys until `galvo key list` shows 0 rows for them, and for {} minutes at least; then \
              `galvo key retire` them.",
             file.display(),
-            OTHERS_FOLLOW_WITHIN.num_minutes()
+            KEY_PROPAGATION_TIME.num_minutes()
         );
         return Ok(());
     }
     let keys = source.read()?.expect("a ring that was given is there").rotated();
     println!("{}", one_line(&keys));
     eprintln!(
-        "1. Back the line above up and set GALVO_SECRET_KEY to it: it is the new key {} and the ones before it.\n\
-         2. Restart every server of this store with it; they encrypt older rows again in the background.\n\
+        "1. Back up the line above and set GALVO_SECRET_KEY to it: it contains the new key {} and the \
+         previous ones.\n\
+         2. Restart every server of this database with it; they re-encrypt older rows in the background.\n\
          3. Keep the old keys in it until `galvo key list` shows 0 rows for them, and for {} minutes at least; then \
          `galvo key retire` them.",
         KeyId(keys.primary()),
-        OTHERS_FOLLOW_WITHIN.num_minutes()
+        KEY_PROPAGATION_TIME.num_minutes()
     );
     Ok(())
 }
 
 async fn retire(source: &KeySource, id: i64, store: &SystemStore) -> Result<(), KeyCommandError> {
-    // Before the rows are counted: whoever had to follow by then adds no more of them.
+    // Read before the rows are counted: if all servers already follow the newest key at this point, no
+    // row with the old key is added after the count.
     let (known, now) = (store.known_keys().await?, SystemClock.timestamp());
     let rows = store.key_uses().await?.iter().find(|used| used.key_id == id).map_or(0, KeyUse::total);
     if rows > 0 {
@@ -136,31 +135,32 @@ async fn retire(source: &KeySource, id: i64, store: &SystemStore) -> Result<(), 
         }
         match keys.without(id) {
             Some(rest) if known.contains_key(&id) || keys.ids().any(|key| key == id) => {
-                check_followed(KeyId(keys.primary()), &known, now)?;
+                check_key_propagation(KeyId(keys.primary()), &known, now)?;
                 Ok(rest)
             }
             _ => Err(KeyCommandError::Unknown(KeyId(id))),
         }
     };
     if let Some(file) = source.file() {
-        key_ring::change(file, without)?;
+        key_ring::update_key_file(file, without)?;
     } else {
         let rest = without(source.read()?.expect("a ring that was given is there"))?;
         println!("{}", one_line(&rest));
-        eprintln!("Set GALVO_SECRET_KEY to the line above for every server of this store.");
+        eprintln!("Set GALVO_SECRET_KEY to the line above for every server of this database.");
     }
     Ok(store.forget_key(id).await?)
 }
 
-/// Whether all servers have had the time to follow since one of them took the key into use that encrypts. Nobody knows which
-/// servers there are, and each of them reads the keys again by itself, on SQLite as well.
-fn check_followed(
+/// Checks that all servers have had time to follow the encrypting key, counted from its first use by one
+/// of them. The servers of a database are not registered anywhere, and each of them reloads the keys on
+/// its own, with SQLite as well.
+fn check_key_propagation(
     encrypts: KeyId,
     known: &BTreeMap<i64, Timestamp>,
     now: Timestamp,
 ) -> Result<(), KeyCommandError> {
     let since = known.get(&encrypts.0).ok_or(KeyCommandError::NotInUse(encrypts))?;
-    let until = since.0 + OTHERS_FOLLOW_WITHIN;
+    let until = since.0 + KEY_PROPAGATION_TIME;
     if now.0 < until { Err(KeyCommandError::TooEarly { encrypts, until }) } else { Ok(()) }
 }
 

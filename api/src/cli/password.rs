@@ -1,11 +1,13 @@
-//! Reading a password that nobody else is to see: not as an argument, which all processes of a machine can read.
+//! Reading a password. It is not a command-line argument, because every process of a machine can read
+//! those.
 
 use std::io::{self, BufRead, IsTerminal, Read};
 
-/// Bytes that are read of standard input: more than a password may have.
+/// The maximum number of bytes read from standard input. It exceeds the maximum length of a password.
 const MAX_BYTES: u64 = 4_096;
 
-/// A password: typed twice where somebody types it, or otherwise the first line of standard input.
+/// Reads a password. Prompts for it twice on a terminal; otherwise reads the first line of standard
+/// input.
 pub(super) fn read() -> io::Result<String> {
     let input = io::stdin();
     if !input.is_terminal() {
@@ -19,6 +21,6 @@ pub(super) fn read() -> io::Result<String> {
     if rpassword::prompt_password("Again: ")? == password {
         Ok(password)
     } else {
-        Err(io::Error::new(io::ErrorKind::InvalidInput, "the two are not the same"))
+        Err(io::Error::new(io::ErrorKind::InvalidInput, "the passwords do not match"))
     }
 }

@@ -1,4 +1,4 @@
-//! How alerts are sent.
+//! Settings of alert delivery.
 
 use std::fmt;
 
@@ -16,40 +16,42 @@ use url::{Host, Url};
 
 use super::Problems;
 
-/// What `serve` takes of it, as it came.
+/// The alert options of `serve`, unparsed.
 #[derive(Clone, Debug, Args)]
 pub(super) struct AlertArgs {
-    /// The server that e-mails are sent over: `smtps://USER:PASSWORD@HOST`, or `smtp://…?tls=required` for STARTTLS; without
-    /// encryption only where there is no password. None are sent if not given.
+    /// URL of the SMTP server for e-mails: `smtps://USER:PASSWORD@HOST`, or `smtp://…?tls=required` for
+    /// STARTTLS. A URL with a password needs encryption, except for a server on this machine. Without
+    /// this setting no e-mails are sent. Requires `GALVO_MAIL_FROM`.
     #[arg(long, env = "GALVO_SMTP_URL", hide_env_values = true, value_name = "URL")]
     smtp_url: Option<String>,
-    /// Whom e-mails are from, as `Galvo <galvo@example.com>`.
+    /// Sender address of e-mails, such as `Galvo <galvo@example.com>`.
     #[arg(long, env = "GALVO_MAIL_FROM", value_name = "ADDRESS")]
     mail_from: Option<String>,
-    /// Let members have requests sent to private addresses too, such as those of your own network, and unencrypted. Whoever
-    /// may make alert rules can then reach what this server reaches.
+    /// Allow webhooks of alert rules to use private addresses, such as those of your own network, and
+    /// unencrypted HTTP. Members who can create alert rules can then send requests to everything this
+    /// server can reach.
     #[arg(long, env = "GALVO_ALERT_PRIVATE_TARGETS")]
     alert_private_targets: bool,
 }
 
-/// How alerts are sent.
+/// The settings of alert delivery.
 #[derive(Clone, Debug, Default)]
 pub struct AlertConfig {
-    /// Over which server e-mails are, if they are.
+    /// The SMTP server. `None` if no e-mails are sent.
     pub smtp: Option<SmtpConfig>,
-    /// Whether requests may go to private addresses.
+    /// True if webhooks may use private addresses.
     pub private_targets: bool,
 }
 
-/// The server that e-mails are sent over.
+/// The SMTP server that sends e-mails.
 #[derive(Clone, Debug)]
 pub struct SmtpConfig {
     url: SmtpUrl,
-    /// Whom they are from.
+    /// The sender address.
     pub from: Mailbox,
 }
 
-/// Where it is. Its `Debug` is blank, since it may hold a password.
+/// The server's URL. Its `Debug` output is blank, because it may hold a password.
 #[derive(Clone)]
 struct SmtpUrl(String);
 
@@ -60,10 +62,11 @@ impl fmt::Debug for SmtpUrl {
 }
 
 impl SmtpConfig {
-    /// The server at an address.
+    /// Returns the settings of the server at `url`.
     ///
     /// # Errors
-    /// What is wrong with the address, which is not repeated: it may hold a password.
+    /// Returns an error if the URL is malformed, or holds a password but does not enforce encryption.
+    /// The message does not repeat the URL, which may hold a password.
     pub fn new(url: &str, from: Mailbox) -> Result<Self, &'static str> {
         let wrong = "must be smtps://…, or smtp://…?tls=required, or smtp://… without a password";
         let parsed: Url = url.parse().map_err(|_| wrong)?;
@@ -84,8 +87,8 @@ impl SmtpConfig {
         Ok(Self { url: SmtpUrl(url.to_owned()), from })
     }
 
-    /// What connects to it. It trusts whom the machine trusts, and besides them whom Mozilla does: small images bring no
-    /// certificates.
+    /// Returns the builder of the SMTP client. It trusts the machine's root certificates and Mozilla's:
+    /// small container images bring no certificates.
     pub(crate) fn transport(&self) -> AsyncSmtpTransportBuilder {
         let builder = builder(&self.url.0).expect("it was looked at when it was read");
         let Ok(url) = self.url.0.parse::<Url>() else { return builder };
@@ -97,17 +100,17 @@ impl SmtpConfig {
                 _ => None,
             };
         let host = url.host_str().unwrap_or_default().to_owned();
-        match tls.zip(trusting(host)) {
+        match tls.zip(tls_parameters(host)) {
             Some((tls, parameters)) => builder.tls(tls(parameters)),
             None => builder,
         }
     }
 }
 
-fn trusting(host: String) -> Option<TlsParameters> {
+fn tls_parameters(host: String) -> Option<TlsParameters> {
     let mut parameters = TlsParameters::builder(host).certificate_store(CertificateStore::WebpkiRoots);
     for der in rustls_native_certs::load_native_certs().certs {
-        // What cannot be read there is not trusted, and no reason to trust nobody.
+        // A root certificate that cannot be parsed is not trusted. It must not disable the others.
         if RootCertStore::empty().add(der.clone()).is_ok()
             && let Ok(certificate) = Certificate::from_der(der.to_vec())
         {
@@ -122,7 +125,7 @@ fn builder(url: &str) -> Option<AsyncSmtpTransportBuilder> {
 }
 
 impl AlertArgs {
-    /// Adds what is wrong to `problems`.
+    /// Parses the options and adds each problem to `problems`.
     pub(super) fn read(&self, problems: &mut Problems) -> Option<AlertConfig> {
         let private_targets = self.alert_private_targets;
         let smtp = match (&self.smtp_url, &self.mail_from) {

@@ -1,54 +1,78 @@
-//! What `galvo cluster` takes.
+//! The subcommands of `galvo cluster`.
 
 use clap::{Subcommand, ValueEnum};
 use entity::ids::ClusterId;
 
-use super::slug;
-use crate::domain::{life_cycle::State, slug::Slug, stop::Reason};
+use super::parse_slug;
+use crate::domain::{life_cycle::State, slug::Slug, stop::StopReason};
 
-/// Look after clusters.
+/// Manage clusters.
 #[derive(Debug, Subcommand)]
 pub enum ClusterCommand {
-    /// List the clusters of an account, the newest first: number, state, start, last report, name.
+    /// List the clusters of an account, newest first: ID, state, start, last report, name.
     List {
-        /// The account's short name.
-        #[arg(long, value_parser = slug)]
+        /// Short name of the account.
+        #[arg(long, value_parser = parse_slug)]
         account: Slug,
-        /// Only those in this state; may be given more than once. Those that have not ended if not given.
+        /// List only clusters in this state. Can be given several times. Default: all clusters that have
+        /// not ended.
         #[arg(long = "state", value_enum)]
         states: Vec<StateName>,
-        /// At most so many.
+        /// Maximum number of clusters, from 1 to 10000.
         #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=10_000))]
         limit: u64,
     },
-    /// Tell a cluster to stop. Its scheduler learns it with the answer to its next report.
+    /// Request a cluster to stop. Its scheduler receives the request in the response to its next report.
     Stop {
-        /// The cluster's number, as `galvo cluster list` prints it.
+        /// ID of the cluster, as `galvo cluster list` prints it.
         #[arg(value_parser = number)]
         id: ClusterId,
-        /// The account's short name.
-        #[arg(long, value_parser = slug)]
+        /// Short name of the account.
+        #[arg(long, value_parser = parse_slug)]
         account: Slug,
-        /// Why, in at most 200 characters; the members of the account can read it.
+        /// Reason for the stop, at most 200 characters. All members of the account can read it.
         #[arg(long, value_parser = reason)]
-        reason: Option<Reason>,
+        reason: Option<StopReason>,
+    },
+    /// Transfer the ownership of a cluster to another member. The server accepts the cluster's reports
+    /// only with the owner's credentials.
+    HandOver {
+        /// ID of the cluster, as `galvo cluster list` prints it.
+        #[arg(value_parser = number)]
+        id: ClusterId,
+        /// Short name of the account.
+        #[arg(long, value_parser = parse_slug)]
+        account: Slug,
+        /// Name of the new owner, a member of the account.
+        #[arg(long, value_parser = parse_slug)]
+        user: Slug,
+    },
+    /// Delete a cluster with all its data. This cannot be undone. The cluster is hidden at once; the
+    /// running server removes the data in the background.
+    Delete {
+        /// ID of the cluster, as `galvo cluster list` prints it.
+        #[arg(value_parser = number)]
+        id: ClusterId,
+        /// Short name of the account.
+        #[arg(long, value_parser = parse_slug)]
+        account: Slug,
     },
 }
 
-/// What a cluster is doing, as it is written on the command line.
+/// A cluster state as written on the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum StateName {
-    /// It is young, and no worker has joined or no work has come yet.
+    /// Recently started, without workers or tasks yet.
     Starting,
-    /// It has work.
+    /// Has tasks to run.
     Running,
-    /// It has none.
+    /// Has no tasks.
     Idle,
-    /// It is to stop, and has not said goodbye.
+    /// Requested to stop, but not closed yet.
     Closing,
-    /// It said goodbye.
+    /// Closed by its scheduler.
     Closed,
-    /// Nothing is heard of it any more.
+    /// Stopped sending reports without closing.
     Lost,
 }
 
@@ -69,6 +93,6 @@ fn number(text: &str) -> Result<ClusterId, String> {
     text.parse().map(ClusterId).map_err(|_| "not the number of a cluster".to_owned())
 }
 
-fn reason(text: &str) -> Result<Reason, String> {
-    Reason::new(text).map_err(|error| error.to_string())?.ok_or_else(|| "must not be empty".to_owned())
+fn reason(text: &str) -> Result<StopReason, String> {
+    StopReason::new(text).map_err(|error| error.to_string())?.ok_or_else(|| "must not be empty".to_owned())
 }

@@ -1,4 +1,4 @@
-//! Who issues JWTs that are accepted, and what is believed of them.
+//! Settings of JWT authentication: the trusted issuer and the claims that are read.
 
 use std::{ffi::OsStr, fmt, fs, path::PathBuf, str::FromStr, time::Duration};
 
@@ -12,74 +12,80 @@ use crate::{
         claims::{ClaimName, ClaimNames},
         slug::Slug,
     },
-    outgoing,
+    http_client,
 };
 
-/// Bytes of a shared secret at least: as many as the hash has that it is used with (RFC 7518, 3.2).
+/// The minimum length of a shared secret, in bytes: the hash length of HS256 (RFC 7518, 3.2).
 const MIN_SECRET: usize = 32;
 
-/// Bytes of a shared secret at the most.
+/// The maximum length of a shared secret, in bytes.
 const MAX_SECRET: u64 = 4_096;
 
-/// What `serve` takes of it, as it came.
+/// The JWT options of `serve`, unparsed.
 #[derive(Clone, Debug, Args)]
 pub(super) struct JwtArgs {
-    /// The issuer whose JWTs are accepted as credentials, as `iss` names it. It needs keys: `GALVO_JWKS`,
-    /// `GALVO_JWT_SECRET_FILE`, or the secret itself in `GALVO_JWT_SECRET`, in the environment only.
+    /// Issuer whose JWTs are accepted as credentials. Must equal the `iss` claim. Needs keys:
+    /// `GALVO_JWKS`, `GALVO_JWT_SECRET_FILE`, or `GALVO_JWT_SECRET`, which holds the secret itself and
+    /// has no flag.
     #[arg(long, env = "GALVO_JWT_ISSUER")]
     jwt_issuer: Option<String>,
-    /// For whom they have to be, as `aud` names it.
+    /// Audience of accepted JWTs. The `aud` claim must contain it. Required with keys.
     #[arg(long, env = "GALVO_JWT_AUDIENCE")]
     jwt_audience: Option<String>,
-    /// The issuer's public keys for RS256, ES256 and EdDSA: a file, or an address beginning with https://.
+    /// Public keys of the issuer for RS256, ES256 and EdDSA: a JWKS file, or its URL. The URL must begin
+    /// with https://, except on this machine.
     #[arg(long, env = "GALVO_JWKS", value_name = "FILE|URL")]
     jwks: Option<String>,
-    /// A file with the secret shared with the issuer for HS256, at least 32 bytes.
+    /// File with the secret shared with the issuer for HS256, from 32 to 4096 bytes.
     #[arg(long, env = "GALVO_JWT_SECRET_FILE", value_name = "FILE")]
     jwt_secret_file: Option<PathBuf>,
-    /// The claim that says who it is: what the issuer calls the user, and nobody else ever. A JSON pointer finds what lies
-    /// deeper.
+    /// Claim that identifies the user. The issuer must never give the value to another user. A JSON
+    /// pointer such as `/a/b` selects a nested claim.
     #[arg(long, env = "GALVO_JWT_USER_CLAIM", value_name = "CLAIM", default_value = "sub")]
     jwt_user_claim: String,
-    /// The claim that says which accounts it opens, by their short names; all of the user's without.
+    /// Claim with the short names of the accounts the JWT gives access to. Default: all accounts of the
+    /// user.
     #[arg(long, env = "GALVO_JWT_ACCOUNT_CLAIM", value_name = "CLAIM")]
     jwt_account_claim: Option<String>,
-    /// The claim that says what it is good for at the most: owner, admin, member or viewer.
+    /// Claim with the highest role the JWT grants: owner, admin, member or viewer. Default: the user's
+    /// role in the account.
     #[arg(long, env = "GALVO_JWT_ROLE_CLAIM", value_name = "CLAIM")]
     jwt_role_claim: Option<String>,
-    /// What somebody becomes at the most who is not known yet.
+    /// Highest role of unknown users, who are created on their first request: never, viewer, member or
+    /// admin. With `never`, unknown users are rejected.
     #[arg(long, env = "GALVO_JWT_PROVISION", value_name = "ROLE", default_value = "never")]
     jwt_provision: String,
-    /// The account in which that is, if no claim names one.
+    /// Account that unknown users join if no claim names one. Required for provisioning unless
+    /// `GALVO_JWT_ACCOUNT_CLAIM` is set.
     #[arg(long, env = "GALVO_JWT_PROVISION_ACCOUNT", value_name = "ACCOUNT")]
     jwt_provision_account: Option<String>,
 }
 
-/// Who issues JWTs that are accepted, and what is believed of them.
+/// The trusted issuer of JWTs, and the claims that are read.
 #[derive(Clone, Debug)]
 pub struct JwtConfig {
-    /// What `iss` has to be.
+    /// The required value of the `iss` claim.
     pub issuer: String,
-    /// What `aud` has to name.
+    /// The required value in the `aud` claim.
     pub audience: String,
-    /// What is shared with the issuer, if anything is.
+    /// The secret shared with the issuer, for HS256.
     pub secret: Option<JwtSecret>,
-    /// Where the issuer's public keys are, if it has any.
+    /// The source of the issuer's public keys.
     pub jwks: Option<JwksSource>,
-    /// How often those are read.
-    pub jwks_timing: JwksTiming,
-    /// Which claims say what.
+    /// The refresh intervals of the public keys.
+    pub jwks_timing: JwksRefresh,
+    /// The names of the claims that are read.
     pub claims: ClaimNames,
-    /// What becomes of somebody who is not known yet; none if nothing.
+    /// The provisioning of unknown users. `None` if they are rejected.
     pub provision: Option<Provision>,
 }
 
-/// What is shared with an issuer. Its `Debug` is blank.
+/// The secret shared with an issuer. Its `Debug` output is blank.
 #[derive(Clone)]
 pub struct JwtSecret(Vec<u8>);
 
 impl JwtSecret {
-    /// The secret itself.
+    /// Returns the bytes of the secret.
     pub(crate) fn reveal(&self) -> &[u8] {
         &self.0
     }
@@ -104,12 +110,12 @@ impl fmt::Debug for JwtSecret {
     }
 }
 
-/// Where public keys are.
+/// The source of public keys.
 #[derive(Clone, Debug)]
 pub enum JwksSource {
-    /// In a file.
+    /// A file.
     File(PathBuf),
-    /// At an address that nobody on the way can answer for.
+    /// A URL with https, or one on this machine. No third party can tamper with the response.
     Url(Url),
 }
 
@@ -121,7 +127,7 @@ impl FromStr for JwksSource {
             return Ok(Self::File(text.into()));
         }
         let url = text.parse().map_err(|_| "must be a file, or an address beginning with https://")?;
-        if outgoing::is_private(&url) {
+        if http_client::is_confidential(&url) {
             Ok(Self::Url(url))
         } else {
             Err("must begin with https:// unless it is on this machine")
@@ -129,31 +135,32 @@ impl FromStr for JwksSource {
     }
 }
 
-/// How often public keys are read. Nobody has to set it but tests, which would have to wait.
+/// The refresh intervals of public keys. They have no settings; only tests change them, so as not to
+/// wait.
 #[derive(Clone, Copy, Debug)]
-pub struct JwksTiming {
-    /// After this time they are read again, so that a key that was withdrawn is good no longer.
-    pub every: Duration,
-    /// When a key is missing they are read again at once, unless that was done within this time.
-    pub at_most_every: Duration,
+pub struct JwksRefresh {
+    /// The maximum age of the keys. A key that the issuer withdrew stops working after this time.
+    pub refresh_interval: Duration,
+    /// The minimum interval between two refreshes caused by an unknown key.
+    pub min_refresh_interval: Duration,
 }
 
-impl Default for JwksTiming {
+impl Default for JwksRefresh {
     fn default() -> Self {
-        Self { every: Duration::from_mins(5), at_most_every: Duration::from_secs(10) }
+        Self { refresh_interval: Duration::from_mins(5), min_refresh_interval: Duration::from_secs(10) }
     }
 }
 
-/// What becomes of somebody who is not known yet.
+/// The provisioning of unknown users.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Provision {
-    /// As what they become a member, or as less if a claim says so.
+    /// The highest role of the new member. A claim can lower it.
     pub role: Role,
-    /// Of which account, if no claim names one.
+    /// The account the user joins if no claim names one.
     pub account: Option<Slug>,
 }
 
-/// What somebody may become who is not known yet. Nobody becomes an owner so: an account is not given away by a claim.
+/// The highest role of a provisioned user. Owner is left out: a claim must not give an account away.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(super) enum ProvisionRole {
     Never,
@@ -182,7 +189,8 @@ impl FromStr for ProvisionRole {
 }
 
 impl JwtArgs {
-    /// Adds what is wrong to `problems`. `secret` is what the environment holds.
+    /// Parses the options and adds each problem to `problems`. `secret` is the value of the environment
+    /// variable.
     pub(super) fn read(&self, problems: &mut Problems, secret: Option<&OsStr>) -> Option<JwtConfig> {
         let wrong = problems.0.len();
         let secret = match (secret, &self.jwt_secret_file) {
@@ -234,7 +242,7 @@ impl JwtArgs {
             audience: self.jwt_audience.clone()?,
             secret,
             jwks,
-            jwks_timing: JwksTiming::default(),
+            jwks_timing: JwksRefresh::default(),
             claims: ClaimNames { user: user?, accounts, role },
             provision,
         })

@@ -1,4 +1,4 @@
-//! With which OpenID provider people sign in, and what is believed of it.
+//! Settings of signing in through an OpenID provider, and the claims that are read.
 
 use std::{ffi::OsStr, fmt, fs, path::PathBuf};
 
@@ -8,74 +8,78 @@ use url::Url;
 use super::{OIDC_CLIENT_SECRET, Problems, Provision, jwt::ProvisionRole};
 use crate::{
     domain::{claims::ClaimName, slug::Slug},
-    outgoing,
+    http_client,
 };
 
-/// Bytes of a client's secret at the most.
+/// The maximum length of a client secret, in bytes.
 const MAX_SECRET: u64 = 4_096;
 
-/// What `serve` takes of it, as it came.
+/// The OpenID options of `serve`, unparsed.
 #[derive(Clone, Debug, Args)]
 #[expect(clippy::struct_field_names, reason = "flags are named after their fields")]
 pub(super) struct OidcArgs {
-    /// The OpenID provider people sign in with in a browser: its issuer, an address beginning with https://. It needs
-    /// `GALVO_PUBLIC_URL`.
+    /// OpenID provider for signing in with a browser: its issuer URL, which must begin with https://
+    /// except on this machine. Requires `GALVO_PUBLIC_URL` and `GALVO_OIDC_CLIENT_ID`.
     #[arg(long, env = "GALVO_OIDC_ISSUER", value_name = "URL")]
     oidc_issuer: Option<String>,
-    /// What the provider calls this server.
+    /// Client ID of this server at the provider.
     #[arg(long, env = "GALVO_OIDC_CLIENT_ID", value_name = "ID")]
     oidc_client_id: Option<String>,
-    /// A file with the secret the provider knows this server by. `GALVO_OIDC_CLIENT_SECRET`, in the environment only, takes
-    /// the secret itself instead.
+    /// File with the client secret of this server at the provider, at most 4096 bytes. Not needed for a
+    /// provider that accepts PKCE alone. `GALVO_OIDC_CLIENT_SECRET` holds the secret itself and has no
+    /// flag.
     #[arg(long, env = "GALVO_OIDC_CLIENT_SECRET_FILE", value_name = "FILE")]
     oidc_client_secret_file: Option<PathBuf>,
-    /// What people call the provider, for the page to sign in on.
+    /// Name of the provider on the sign-in page.
     #[arg(long, env = "GALVO_OIDC_NAME", value_name = "NAME", default_value = "OpenID Connect")]
     oidc_name: String,
-    /// What is asked of the provider beside `openid`, with spaces between.
+    /// Scopes requested from the provider in addition to `openid`, separated by spaces.
     #[arg(long, env = "GALVO_OIDC_SCOPES", value_name = "SCOPES", default_value = "profile email")]
     oidc_scopes: String,
-    /// The claim that names accounts, by their short names, in which somebody becomes a member who is not known yet.
+    /// Claim with the short names of the accounts that an unknown user joins at the first sign-in.
     #[arg(long, env = "GALVO_OIDC_ACCOUNT_CLAIM", value_name = "CLAIM")]
     oidc_account_claim: Option<String>,
-    /// The claim that says as what at the most: owner, admin, member or viewer.
+    /// Claim with the highest role of an unknown user: owner, admin, member or viewer.
+    /// `GALVO_OIDC_PROVISION` limits it.
     #[arg(long, env = "GALVO_OIDC_ROLE_CLAIM", value_name = "CLAIM")]
     oidc_role_claim: Option<String>,
-    /// What somebody becomes at the most who is not known yet: never, viewer, member or admin.
+    /// Highest role of unknown users, who are created at their first sign-in: never, viewer, member or
+    /// admin. With `never`, unknown users are rejected.
     #[arg(long, env = "GALVO_OIDC_PROVISION", value_name = "ROLE", default_value = "never")]
     oidc_provision: String,
-    /// The account in which that is, if no claim names one.
+    /// Account that unknown users join if no claim names one. Required for provisioning unless
+    /// `GALVO_OIDC_ACCOUNT_CLAIM` is set.
     #[arg(long, env = "GALVO_OIDC_PROVISION_ACCOUNT", value_name = "ACCOUNT")]
     oidc_provision_account: Option<String>,
 }
 
-/// With which OpenID provider people sign in, and what is believed of it.
+/// The OpenID provider for signing in, and the claims that are read.
 #[derive(Clone, Debug)]
 pub struct OidcConfig {
-    /// Who it is, and where.
+    /// The provider's issuer URL.
     pub issuer: String,
-    /// What it calls this server.
+    /// The client ID of this server.
     pub client_id: String,
-    /// What it knows this server by, if it wants more than PKCE.
+    /// The client secret of this server. `None` if the provider accepts PKCE alone.
     pub client_secret: Option<ClientSecret>,
-    /// What people call it.
+    /// The provider's name on the sign-in page.
     pub name: String,
-    /// What is asked of it beside `openid`.
+    /// The scopes requested in addition to `openid`.
     pub scopes: Vec<String>,
-    /// Which claim names accounts.
+    /// The claim with account names.
     pub account_claim: Option<ClaimName>,
-    /// Which claim names a role.
+    /// The claim with a role.
     pub role_claim: Option<ClaimName>,
-    /// What becomes of somebody who is not known yet; none if nothing.
+    /// The provisioning of unknown users. `None` if they are rejected.
     pub provision: Option<Provision>,
 }
 
-/// What a provider knows this server by. Its `Debug` is blank.
+/// The client secret at a provider. Its `Debug` output is blank.
 #[derive(Clone)]
 pub struct ClientSecret(String);
 
 impl ClientSecret {
-    /// The secret itself.
+    /// Returns the text of the secret.
     pub(crate) fn reveal(&self) -> &str {
         &self.0
     }
@@ -99,8 +103,8 @@ impl fmt::Debug for ClientSecret {
 }
 
 impl OidcArgs {
-    /// Adds what is wrong to `problems`. `secret` is what the environment holds, and `has_url` whether anything says how
-    /// browsers call this server.
+    /// Parses the options and adds each problem to `problems`. `secret` is the value of the environment
+    /// variable. `has_url` is true if the server's public URL is configured.
     pub(super) fn read(
         &self,
         problems: &mut Problems,
@@ -131,7 +135,8 @@ impl OidcArgs {
             }
             return None;
         };
-        if !issuer.parse::<Url>().is_ok_and(|url| outgoing::is_private(&url) && url.query().is_none()) {
+        if !issuer.parse::<Url>().is_ok_and(|url| http_client::is_confidential(&url) && url.query().is_none())
+        {
             problems.add("oidc-issuer", &"must be an address beginning with https://");
         }
         if self.oidc_client_id.as_ref().is_none_or(String::is_empty) {
@@ -140,7 +145,7 @@ impl OidcArgs {
         if !has_url {
             problems.add(
                 "public-url",
-                &"is needed to sign in with an OpenID provider, which sends browsers back there",
+                &"is needed to sign in with an OpenID provider, which redirects browsers there",
             );
         }
         let client_secret = match (secret, &self.oidc_client_secret_file) {

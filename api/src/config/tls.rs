@@ -1,4 +1,4 @@
-//! Settings of TLS: a certificate and its key, in files that may be replaced while the server runs.
+//! Settings of TLS: the files of a certificate and its key, which may be replaced while the server runs.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -6,37 +6,41 @@ use clap::Args;
 
 use super::Problems;
 
-/// Between looks at the files. Who replaces them leaves the certificate before good for longer.
-const LOOK_EVERY: Duration = Duration::from_secs(10);
+/// The interval between checks of the files. Renewal tools replace a certificate well before it expires,
+/// so a longer delay than this does no harm.
+const CHECK_INTERVAL: Duration = Duration::from_secs(10);
 
-/// What `serve` takes of it, as it came.
+/// The TLS options of `serve`, unparsed.
 #[derive(Clone, Debug, Args)]
 pub(super) struct TlsArgs {
-    /// A file with the certificate to show, and those that lead to its authority, as PEM. The server speaks TLS then, and
-    /// nothing else. It is read anew when it changes.
+    /// PEM file with the certificate of this server and the intermediate certificates. The server then
+    /// accepts only TLS. The file is reloaded when it changes. Requires `GALVO_TLS_KEY`.
     #[arg(long, env = "GALVO_TLS_CERTIFICATE", value_name = "FILE")]
     tls_certificate: Option<PathBuf>,
-    /// A file with the certificate's private key, as PEM.
+    /// PEM file with the private key of the certificate. Requires `GALVO_TLS_CERTIFICATE`.
     #[arg(long, env = "GALVO_TLS_KEY", value_name = "FILE")]
     tls_key: Option<PathBuf>,
 }
 
-/// Where a certificate and its key are.
+/// The files of a certificate and its key.
 #[derive(Clone, Debug)]
 pub struct TlsConfig {
-    /// The certificate and those that lead to its authority, as PEM.
+    /// The PEM file with the certificate and the intermediate certificates.
     pub certificate: PathBuf,
-    /// Its private key, as PEM.
+    /// The PEM file with the private key.
     pub key: PathBuf,
-    /// How often it is looked whether they changed. Nobody has to set it but tests, which would have to wait.
-    pub look_every: Duration,
+    /// The interval between checks of the files for changes. It has no setting; only tests change it, so
+    /// as not to wait.
+    pub check_interval: Duration,
 }
 
 impl TlsArgs {
-    /// Adds what is wrong to `problems`.
+    /// Parses the options and adds each problem to `problems`.
     pub(super) fn read(&self, problems: &mut Problems) -> Option<TlsConfig> {
         match (self.tls_certificate.clone(), self.tls_key.clone()) {
-            (Some(certificate), Some(key)) => Some(TlsConfig { certificate, key, look_every: LOOK_EVERY }),
+            (Some(certificate), Some(key)) => {
+                Some(TlsConfig { certificate, key, check_interval: CHECK_INTERVAL })
+            }
             (None, None) => None,
             (Some(_), None) => {
                 problems.add("tls-key", &"is needed with a certificate");

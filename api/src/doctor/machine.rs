@@ -1,25 +1,20 @@
-//! The machine: space for the store, and file descriptors for connections.
+//! Checks of the machine: disk space for the database, and file descriptors for connections.
 
 use std::{fs, path::Path};
 
-use rustix::{
-    fs::statvfs,
-    process::{Resource, getrlimit},
-};
+use rustix::fs::statvfs;
 
 use super::Finding;
 use crate::{
     config::{CommonConfig, ServeConfig},
+    file_descriptors,
     store::StoreUrl,
 };
 
-/// File descriptors besides those of connections: of the store, its log, the bus, and what is asked of others.
-const OTHER_FILES: u64 = 64;
-
-/// Below so many bytes a store is as good as full.
+/// The free space below which the disk counts as full, in bytes.
 const FULL: u64 = 256 << 20;
 
-/// With less than so many bytes somebody should look.
+/// The free space below which a warning is due, in bytes.
 const SCARCE: u64 = 2 << 30;
 
 pub(super) fn examine(common: &CommonConfig, serve: &ServeConfig) -> Vec<Finding> {
@@ -34,29 +29,28 @@ pub(super) fn examine(common: &CommonConfig, serve: &ServeConfig) -> Vec<Finding
             }
             Err(error) => Finding::failed(
                 "disk",
-                format!("nothing can be told of {}: {error}", directory.display()),
-                "make the directory, and let the server's user write into it",
+                format!("cannot read the free space of {}: {error}", directory.display()),
+                "create the directory, and give the server's user write access to it",
             ),
         });
     }
-    let pool = match common.database {
-        StoreUrl::Postgres(_) => u64::from(common.connections),
-        StoreUrl::Sqlite { .. } => 0,
-    };
-    let needed = serve.max_connections as u64 + pool + OTHER_FILES;
-    findings.push(judge_files(getrlimit(Resource::Nofile).current, needed));
+    findings.push(judge_files(file_descriptors::limit(), file_descriptors::needed(common, serve)));
     findings
 }
 
 fn judge_space(available: u64, store: u64) -> Finding {
-    let message = format!("{} MiB are free, the store has {} MiB", available >> 20, store >> 20);
+    let message = format!("{} MiB free, database size {} MiB", available >> 20, store >> 20);
     if available < FULL {
-        Finding::failed("disk", message, "make room: a store that cannot grow takes no reports")
+        Finding::failed(
+            "disk",
+            message,
+            "free disk space: the server cannot store reports when the disk is full",
+        )
     } else if available < SCARCE || available < store {
         Finding::warning(
             "disk",
             message,
-            "make room, or keep data for less long: a backup beside it would not fit",
+            "free disk space, or shorten the retention: a backup would not fit on this disk",
         )
     } else {
         Finding::ok("disk", message)
@@ -67,16 +61,16 @@ fn judge_files(limit: Option<u64>, needed: u64) -> Finding {
     match limit {
         Some(limit) if limit < needed => Finding::failed(
             "file descriptors",
-            format!("the process may have {limit} and may need {needed}"),
+            format!("the limit is {limit}, and the process may need {needed}"),
             format!(
                 "raise the limit (ulimit -n {needed}, LimitNOFILE of systemd), or lower GALVO_MAX_CONNECTIONS"
             ),
         ),
         Some(limit) => Finding::ok(
             "file descriptors",
-            format!("the process may have {limit} and needs {needed} at the most"),
+            format!("the limit is {limit}, and the process needs at most {needed}"),
         ),
-        None => Finding::ok("file descriptors", "the process may have any number"),
+        None => Finding::ok("file descriptors", "unlimited"),
     }
 }
 

@@ -1,5 +1,5 @@
-//! Looks at all a server needs before it needs it: settings, the store, keys, Redis, the machine, certificates, and those whose word
-//! is taken for who somebody is. It changes nothing, and tells no secret.
+//! Checks of everything a server needs before it starts: settings, database, keys, Redis, machine,
+//! certificate and identity providers. The checks change nothing and reveal no secrets.
 
 mod issuer;
 mod key;
@@ -13,15 +13,15 @@ use serde::Serialize;
 
 use crate::config::{CommonConfig, ConfigError, ServeConfig};
 
-/// How something was found.
+/// The result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Verdict {
-    /// As it should be.
+    /// No problem.
     Ok,
-    /// It works, and should be otherwise.
+    /// The server works, but something should change.
     Warning,
-    /// A server does not work like this.
+    /// The server cannot work.
     Failed,
 }
 
@@ -35,15 +35,15 @@ impl Verdict {
     }
 }
 
-/// What was found.
+/// The outcome of one check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Finding {
     pub(crate) verdict: Verdict,
-    /// What was looked at.
+    /// The name of the check.
     pub(crate) check: &'static str,
-    /// How it is.
+    /// The observed state.
     pub(crate) message: String,
-    /// What to do, if anything is to be done.
+    /// The advice. `None` if nothing needs to be done.
     pub(crate) advice: Option<String>,
 }
 
@@ -62,15 +62,15 @@ impl Finding {
     }
 }
 
-/// What is found where the settings themselves are wrong: all that is, and nothing else.
-pub(crate) fn unreadable(error: &ConfigError) -> Vec<Finding> {
-    let advice = "set it as docs/running.md has it, or take it away";
+/// Returns the findings for invalid settings. Nothing else is checked then.
+pub(crate) fn settings_findings(error: &ConfigError) -> Vec<Finding> {
+    let advice = "correct it as described in docs/running.md, or remove it";
     error.problems().iter().map(|problem| Finding::failed("settings", problem, advice)).collect()
 }
 
-/// What is found of a server with these settings.
+/// Runs all checks for a server with these settings.
 pub(crate) async fn examine(common: &CommonConfig, serve: &ServeConfig) -> Vec<Finding> {
-    let mut findings = vec![Finding::ok("settings", "all of them can be read")];
+    let mut findings = vec![Finding::ok("settings", "all are valid")];
     let store = store::examine(common, &mut findings).await;
     findings.extend(key::examine(common, store.as_ref()).await);
     if let Some(url) = &serve.redis {
@@ -82,5 +82,6 @@ pub(crate) async fn examine(common: &CommonConfig, serve: &ServeConfig) -> Vec<F
     }
     findings.extend(issuer::examine(serve).await);
     findings.push(public_url::examine(serve).await);
+    findings.extend(public_url::examine_proxies(serve).await);
     findings
 }

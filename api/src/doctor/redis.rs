@@ -1,30 +1,30 @@
-//! Redis, through which several servers hear of one another.
+//! Check of Redis, through which several servers notify each other.
 
 use super::Finding;
 use crate::{bus::RedisUrl, error::Chain};
 
-/// The oldest version that is looked after.
+/// The oldest version that is still maintained.
 const OLDEST: (u32, u32) = (6, 2);
 
 pub(super) async fn examine(url: &RedisUrl) -> Finding {
-    match url.examine().await {
+    match url.check_connection().await {
         Ok(version) => judge(&format!("{url:?}"), version.as_deref()),
         Err(error) => Finding::failed(
             "redis",
             format!("{url:?}: {}", Chain(&error)),
-            "start it, or correct GALVO_REDIS_URL and what its user may do: PUBLISH and SUBSCRIBE on galvo:*",
+            "start Redis, or correct GALVO_REDIS_URL; its user needs PUBLISH and SUBSCRIBE on galvo:*",
         ),
     }
 }
 
 fn judge(url: &str, version: Option<&str>) -> Finding {
     let Some(version) = version else {
-        return Finding::ok("redis", format!("{url} passes messages on, and does not tell its version"));
+        return Finding::ok("redis", format!("{url} delivers messages; its version is unknown"));
     };
     let mut parts = version.split('.').map(|part| part.parse().unwrap_or(0));
-    let message = format!("{url}, version {version}, passes messages on");
+    let message = format!("{url}, version {version}, delivers messages");
     if (parts.next().unwrap_or(0), parts.next().unwrap_or(0)) < OLDEST {
-        Finding::warning("redis", message, "it gets no corrections any more: use 6.2 or newer")
+        Finding::warning("redis", message, "this version no longer receives fixes: use 6.2 or newer")
     } else {
         Finding::ok("redis", message)
     }

@@ -1,24 +1,34 @@
-//! The store: whether it is there, may be written, and is as this version needs it.
+//! Checks of the database: its presence, permissions, migrations and clock.
 
-use std::{fs, os::unix::fs::MetadataExt, path::Path};
+use std::{
+    fs::{self, OpenOptions},
+    os::unix::fs::MetadataExt,
+    path::Path,
+};
+
+use chrono::SecondsFormat;
+use entity::{
+    Timestamp,
+    retention_watch::{self, Hold},
+};
 
 use super::Finding;
 use crate::{
     config::CommonConfig,
     error::Chain,
-    store::{Examined, Migrations, StoreUrl, SystemStore},
+    store::{Diagnostics, Migrations, StoreUrl, SystemStore},
 };
 
-/// The oldest PostgreSQL that will do, as it numbers itself.
+/// The oldest supported version of PostgreSQL, as `server_version_num`.
 const OLDEST_POSTGRES: i32 = 130_000;
 
-/// Clocks may differ so much, in milliseconds, before somebody should look why.
+/// The clock difference from which a warning is due, in milliseconds.
 const SMALL_DIFFERENCE: i64 = 1_000;
 
-/// Clocks that differ by more make times meaningless.
+/// The clock difference from which times become meaningless, in milliseconds.
 const LARGE_DIFFERENCE: i64 = 60_000;
 
-/// Adds what is found to `findings`. Returns the store, if it could be opened.
+/// Adds the findings to `findings`. Returns the store if it could be opened and has its tables.
 pub(super) async fn examine(common: &CommonConfig, findings: &mut Vec<Finding>) -> Option<SystemStore> {
     if let StoreUrl::Sqlite { path, create, .. } = &common.database
         && !examine_file(path, *create, findings)
@@ -37,37 +47,56 @@ pub(super) async fn examine(common: &CommonConfig, findings: &mut Vec<Finding>) 
             return None;
         }
     };
-    match store.examine().await {
-        Ok(examined) => findings.extend(judge(common, &examined)),
+    match store.run_diagnostics().await {
+        Ok(examined) => {
+            findings.extend(judge(common, &examined));
+            // The query fails if the table does not exist yet. There is nothing to report then.
+            if let Ok(Some(watch)) = store.retention_watch().await {
+                findings.extend(judge_retention(&watch));
+            }
+            // The later checks query tables that do not exist before the migrations.
+            if let Migrations::NoneApplied(_) = examined.migrations {
+                return None;
+            }
+        }
         Err(error) => {
             let message = format!("{}: {}", common.database, Chain(&error));
-            findings.push(Finding::failed("store", message, "see what the database's own log says of it"));
+            findings.push(Finding::failed("store", message, "see the database's own log"));
         }
     }
     Some(store)
 }
 
-/// Whether there is a file that can be opened.
+/// Checks the file of an SQLite database. Returns true if it can be opened.
 fn examine_file(path: &Path, create: bool, findings: &mut Vec<Finding>) -> bool {
     match fs::metadata(path) {
         Ok(file) => {
             if file.mode() & 0o077 != 0 {
-                let message = format!("others than its owner may read {}", path.display());
+                let message = format!("{} is readable by other users", path.display());
                 findings.push(Finding::warning("store", message, format!("chmod 600 {}", path.display())));
+            }
+            // SQLite would open the file read-only and create read-only files beside it.
+            if let Err(error) = OpenOptions::new().write(true).open(path) {
+                findings.push(Finding::failed(
+                    "rights",
+                    format!("the database is not writable: {}: {error}", path.display()),
+                    "give the server's user write access to the file and its directory",
+                ));
+                return false;
             }
             true
         }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound && create => {
-            let message = format!("there is no {} yet", path.display());
+            let message = format!("{} does not exist yet", path.display());
             let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
             findings.push(if directory.is_none_or(Path::is_dir) {
                 Finding::warning(
                     "store",
                     message,
-                    "galvo serve makes it; if there should be one, correct GALVO_DATABASE_URL",
+                    "`galvo serve` creates it; if it should exist, correct GALVO_DATABASE_URL",
                 )
             } else {
-                Finding::failed("store", message, "make the directory it is to lie in")
+                Finding::failed("store", message, "create its directory")
             });
             false
         }
@@ -76,43 +105,43 @@ fn examine_file(path: &Path, create: bool, findings: &mut Vec<Finding>) -> bool 
             findings.push(Finding::failed(
                 "store",
                 message,
-                "correct GALVO_DATABASE_URL, or who may read the file",
+                "correct GALVO_DATABASE_URL, or the permissions of the file",
             ));
             false
         }
     }
 }
 
-fn judge(common: &CommonConfig, examined: &Examined) -> Vec<Finding> {
-    let Examined { version, writable, migrations, server } = examined;
+fn judge(common: &CommonConfig, examined: &Diagnostics) -> Vec<Finding> {
+    let Diagnostics { version, writable, migrations, server } = examined;
     let mut findings = Vec::new();
     let message = format!("{}, version {version}", common.database);
     let too_old = server.as_ref().is_some_and(|server| server.version < OLDEST_POSTGRES);
     findings.push(if too_old {
-        Finding::failed("store", message, "PostgreSQL 13 or newer is needed")
+        Finding::failed("store", message, "upgrade to PostgreSQL 13 or newer")
     } else {
         Finding::ok("store", message)
     });
     findings.push(match writable {
-        Ok(()) => Finding::ok("rights", "the store can be written"),
+        Ok(()) => Finding::ok("rights", "the database is writable"),
         Err(reason) => Finding::failed(
             "rights",
-            format!("the store cannot be written: {reason}"),
-            "give the user that runs the server the right to write, or name the database that is not a replica",
+            format!("the database is not writable: {reason}"),
+            "give the server's role write access, or set GALVO_DATABASE_URL to the primary",
         ),
     });
     if let Some(server) = server {
         if !server.may_create {
-            let advice = "GRANT CREATE ON SCHEMA public TO the role that GALVO_DATABASE_URL names";
-            findings.push(Finding::failed("rights", "the role may not make tables", advice));
+            let advice = "run GRANT CREATE ON SCHEMA public TO the role in GALVO_DATABASE_URL";
+            findings.push(Finding::failed("rights", "the role cannot create tables", advice));
         }
         if server.encoding != "UTF8" {
             let message = format!("the database is encoded as {}", server.encoding);
-            findings.push(Finding::failed("store", message, "make it with ENCODING 'UTF8'"));
+            findings.push(Finding::failed("store", message, "create the database with ENCODING 'UTF8'"));
         }
         if i64::from(common.connections) >= i64::from(server.max_connections) {
             let message = format!(
-                "{} connections are asked for, and the database has {} for everybody",
+                "up to {} connections are configured, and the database allows {} in total",
                 common.connections, server.max_connections
             );
             findings.push(Finding::warning(
@@ -129,23 +158,29 @@ fn judge(common: &CommonConfig, examined: &Examined) -> Vec<Finding> {
 
 fn judge_migrations(migrations: &Migrations) -> Finding {
     match migrations {
-        Migrations::Missing(missing) if missing.is_empty() => {
-            Finding::ok("migrations", "all of them are applied")
+        Migrations::NoneApplied(missing) => {
+            let (count, first) = (missing.len(), missing.first().map(String::as_str).unwrap_or_default());
+            Finding::warning(
+                "migrations",
+                format!("not migrated yet: {count} missing, the first is {first}"),
+                "run `galvo migrate`, or start `galvo serve`, which does the same",
+            )
         }
+        Migrations::Missing(missing) if missing.is_empty() => Finding::ok("migrations", "all are applied"),
         Migrations::Missing(missing) => Finding::warning(
             "migrations",
-            format!("{} are missing, the first is {}", missing.len(), missing[0]),
-            "make a backup; galvo serve and galvo migrate apply them",
+            format!("{} missing, the first is {}", missing.len(), missing[0]),
+            "make a backup, then run `galvo migrate` or `galvo serve`, which apply them",
         ),
         Migrations::Newer(newest) => Finding::warning(
             "migrations",
-            format!("the schema is that of a newer release, its newest step is {newest}"),
-            "run that release: this one serves beside it until it is replaced",
+            format!("the schema is newer than this release, its latest migration is {newest}"),
+            "upgrade this server to that release; both can run until then",
         ),
-        Migrations::Others(reason) => Finding::failed(
+        Migrations::Mismatched(reason) => Finding::failed(
             "migrations",
-            format!("they are not those of this version: {reason}"),
-            "the store was used by another version: run that one, or restore the backup that was made before",
+            format!("they do not match this version: {reason}"),
+            "the database was used by another version: run that version, or restore an earlier backup",
         ),
     }
 }
@@ -153,17 +188,46 @@ fn judge_migrations(migrations: &Migrations) -> Finding {
 fn judge_clock(ahead_ms: i64) -> Finding {
     let apart = ahead_ms.abs();
     if apart < SMALL_DIFFERENCE {
-        return Finding::ok("clock", "here and in the database it is the same time");
+        return Finding::ok("clock", "the clocks of this machine and the database agree");
     }
     let (seconds, tenths) = (apart / 1_000, apart % 1_000 / 100);
     let where_to = if ahead_ms > 0 { "ahead of" } else { "behind" };
-    let message = format!("the database's clock is {seconds}.{tenths} s {where_to} the one here");
-    let advice = "let both machines follow the same time servers";
+    let message = format!("the database's clock is {seconds}.{tenths} s {where_to} this machine's");
+    let advice = "synchronize both machines with the same time servers";
     if apart < LARGE_DIFFERENCE {
         Finding::warning("clock", message, advice)
     } else {
         Finding::failed("clock", message, advice)
     }
+}
+
+/// Returns the warning for a stopped retention job.
+fn judge_retention(watch: &retention_watch::Model) -> Option<Finding> {
+    let (hold, held_at) = (watch.hold?, watch.held_at?);
+    let reason = match hold {
+        Hold::Clock => {
+            format!(
+                "the clock was at {}, far ahead of the newest reports, {}",
+                written(held_at),
+                written(watch.trusted_at)
+            )
+        }
+        Hold::Amount => format!(
+            "at {}, {} rows were due, far more than the usual {}",
+            written(held_at),
+            watch.due_rows,
+            watch.usual_rows
+        ),
+    };
+    Some(Finding::warning(
+        "retention",
+        format!("deletion of old data is paused: {reason}"),
+        "correct the clock or the accounts' retention; if both are right, run `galvo retention confirm`",
+    ))
+}
+
+fn written(time: Timestamp) -> String {
+    time.0.to_rfc3339_opts(SecondsFormat::Secs, true)
 }
 
 #[cfg(test)]
@@ -174,10 +238,10 @@ mod tests {
     #[test]
     fn clocks_are_told_apart_by_how_much_they_differ() {
         for (ahead_ms, verdict, message) in [
-            (0, Verdict::Ok, "here and in the database it is the same time"),
-            (-999, Verdict::Ok, "here and in the database it is the same time"),
-            (2_500, Verdict::Warning, "the database's clock is 2.5 s ahead of the one here"),
-            (-61_000, Verdict::Failed, "the database's clock is 61.0 s behind the one here"),
+            (0, Verdict::Ok, "the clocks of this machine and the database agree"),
+            (-999, Verdict::Ok, "the clocks of this machine and the database agree"),
+            (2_500, Verdict::Warning, "the database's clock is 2.5 s ahead of this machine's"),
+            (-61_000, Verdict::Failed, "the database's clock is 61.0 s behind this machine's"),
         ] {
             let finding = judge_clock(ahead_ms);
             assert_eq!((finding.verdict, finding.message.as_str()), (verdict, message));

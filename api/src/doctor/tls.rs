@@ -1,4 +1,4 @@
-//! The certificate that is shown: whether it can be, until when, and for which name.
+//! Checks of the certificate: its files, validity period and host name.
 
 use std::{fs, os::unix::fs::MetadataExt};
 
@@ -14,13 +14,14 @@ use crate::{
     http::Certificate,
 };
 
-/// So long before its end somebody should look why it was not replaced.
+/// The remaining validity below which a warning is due: by then the certificate should have been
+/// replaced.
 const SOON: TimeDelta = TimeDelta::days(14);
 
 pub(super) async fn examine(tls: &TlsConfig, public: Option<&PublicUrl>) -> Vec<Finding> {
     let mut findings = Vec::new();
     if fs::metadata(&tls.key).is_ok_and(|file| file.mode() & 0o077 != 0) {
-        let message = format!("others than its owner may read {}", tls.key.display());
+        let message = format!("{} is readable by other users", tls.key.display());
         findings.push(Finding::warning("certificate", message, format!("chmod 600 {}", tls.key.display())));
     }
     let chain = match Certificate::chain(tls).await {
@@ -31,11 +32,11 @@ pub(super) async fn examine(tls: &TlsConfig, public: Option<&PublicUrl>) -> Vec<
             return findings;
         }
     };
-    // The first is the one that is shown, those behind it lead to its authority.
+    // The first certificate is the server's own. The rest are intermediate certificates.
     let shown = chain.first().and_then(|der| Some(X509Certificate::from_der(der).ok()?.1));
     let Some(shown) = shown else {
-        let message = format!("{} holds no X.509 certificate", tls.certificate.display());
-        findings.push(Finding::failed("certificate", message, "have another one made"));
+        let message = format!("{} contains no X.509 certificate", tls.certificate.display());
+        findings.push(Finding::failed("certificate", message, "replace it with a valid certificate"));
         return findings;
     };
     let time = |time: x509_parser::time::ASN1Time| {
@@ -48,38 +49,38 @@ pub(super) async fn examine(tls: &TlsConfig, public: Option<&PublicUrl>) -> Vec<
     {
         findings.push(Finding::warning(
             "certificate",
-            format!("it is not for {host}, by which GALVO_PUBLIC_URL has browsers call the server"),
-            "have one made for that name, unless a proxy in front shows another",
+            format!("it is not valid for {host}, the host name in GALVO_PUBLIC_URL"),
+            "use a certificate for that name, unless a proxy in front presents its own",
         ));
     }
     findings
 }
 
 fn judge_time(from: DateTime<Utc>, until: DateTime<Utc>, now: DateTime<Utc>) -> Finding {
-    let message = format!("it is good from {} until {}", from.format("%F"), until.format("%F %R UTC"));
+    let message = format!("it is valid from {} until {}", from.format("%F"), until.format("%F %R UTC"));
     if now < from {
-        Finding::failed("certificate", format!("{message}, which is not yet"), "set the clock, or wait")
+        Finding::failed("certificate", format!("{message}, and not valid yet"), "set the clock, or wait")
     } else if now > until {
         Finding::failed(
             "certificate",
-            format!("{message}, which is over"),
-            "replace it: the server takes a new one by itself",
+            format!("{message}, and has expired"),
+            "replace it; the server reloads it without a restart",
         )
     } else if now + SOON > until {
-        Finding::warning("certificate", message, "have it replaced: the server takes a new one by itself")
+        Finding::warning("certificate", message, "renew it; the server reloads it without a restart")
     } else {
         Finding::ok("certificate", message)
     }
 }
 
-/// The name of the server in an address.
+/// Returns the host name in a URL.
 fn host(public: &PublicUrl) -> &str {
     let authority = public.origin().split_once("://").map_or("", |(_, authority)| authority);
     let port = authority.rfind(':').filter(|port| *port > authority.rfind(']').unwrap_or(0));
     authority[..port.unwrap_or(authority.len())].trim_matches(['[', ']'])
 }
 
-/// The names and addresses a certificate is for.
+/// Returns the host names and addresses a certificate is valid for.
 fn names(certificate: &X509Certificate<'_>) -> Vec<String> {
     let Ok(Some(names)) = certificate.subject_alternative_name() else { return Vec::new() };
     let name = |name: &GeneralName<'_>| match name {
@@ -93,7 +94,7 @@ fn names(certificate: &X509Certificate<'_>) -> Vec<String> {
     names.value.general_names.iter().filter_map(name).collect()
 }
 
-/// Whether a name, which may have a star for its first part, stands for a host.
+/// Returns true if the certificate's name, which may begin with a wildcard label, covers the host.
 fn is_for(name: &str, host: &str) -> bool {
     match name.strip_prefix("*.") {
         Some(rest) => host.split_once('.').is_some_and(|(_, parent)| parent == rest),

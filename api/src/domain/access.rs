@@ -1,4 +1,4 @@
-//! Rules of who may give whom access to an account: nobody gives more than they have.
+//! Access rules of an account: nobody can grant more access than they have.
 
 use chrono::TimeDelta;
 use entity::{Timestamp, api_token::Scope, membership::Role};
@@ -8,140 +8,140 @@ use super::{
     slug::Slug,
 };
 
-/// Characters of a token's label at the most.
+/// The largest length of a token's label, in characters.
 const MAX_LABEL: usize = 200;
 
-/// Tokens of an account that are good at one time, at the most.
+/// The largest number of valid tokens of an account at one time.
 pub const MAX_TOKENS: u64 = 1_000;
 
-/// Members of an account at the most.
+/// The largest number of members of an account.
 pub const MAX_MEMBERS: u64 = 10_000;
 
-/// Invitations of an account that can be accepted at one time, at the most.
+/// The largest number of acceptable invitations of an account at one time.
 pub const MAX_INVITATIONS: u64 = 1_000;
 
-/// How long an invitation can be accepted if nothing else is said, and at the most.
+/// The default lifetime of an invitation; the constant below is its maximum.
 const INVITATION_DAYS: TimeDelta = TimeDelta::days(7);
 const MAX_INVITATION_DAYS: TimeDelta = TimeDelta::days(30);
 
-/// Why somebody's access is not to be changed so.
+/// The reason for refusing a change of access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AccessError {
-    /// It cannot be the name of a user.
+    /// The text is not a valid user name.
     #[error("must be 1 to 63 lower-case letters, digits, '-' or '_', beginning with a letter or digit")]
     Name,
-    /// It cannot be the label of a token.
+    /// The text is not a valid token label.
     #[error("must have at most {MAX_LABEL} characters, none of them a control character")]
     Label,
-    /// A token without a scope is good for nothing.
+    /// The token has no scope and would grant nothing.
     #[error("at least one scope is needed")]
     NoScope,
-    /// The token that asks lacks a scope of the one that is wanted.
-    #[error("the token that asks for it must have every scope itself")]
+    /// The caller's own token lacks one of the requested scopes.
+    #[error("the requesting token must have every scope itself")]
     ScopeNotHeld,
-    /// The user is not enough for a scope.
+    /// The holder's role does not cover one of the scopes.
     #[error("the role of the user does not cover every scope")]
     ScopeNotCovered,
-    /// It would not be good for a moment.
+    /// The expiry is not in the future.
     #[error("must lie in the future")]
-    Past,
-    /// The token that asks is good for a shorter time.
-    #[error("must be given, and not lie behind the expiry of the token that asks for it")]
+    ExpiryPast,
+    /// The token would outlive the caller's own token.
+    #[error("must be given, and not be later than the expiry of the requesting token")]
     OutlivesOwn,
-    /// The role is above that of who asks.
+    /// The role is above the caller's role.
     #[error("is above your own role")]
     AboveOwnRole,
-    /// The member it is about is above who asks.
+    /// The affected member has a role above the caller's role.
     #[error("the member's role is above your own")]
     MemberAbove,
-    /// A guest is one until a given time.
-    #[error("a guest needs a time until which they are one")]
-    NoEnd,
-    /// Everybody else is a member until somebody ends it.
-    #[error("only guests are members until a given time")]
-    EndNotTaken,
-    /// A guest would not be one for a moment.
+    /// A guest's membership needs an end.
+    #[error("a guest membership needs an end")]
+    EndMissing,
+    /// Only a guest's membership can have an end.
+    #[error("only a guest membership can have an end")]
+    EndNotAllowed,
+    /// The end of a guest's membership is not in the future.
     #[error("must lie in the future")]
     EndPast,
-    /// The member it is about is a guest no longer.
-    #[error("the member's time as a guest is over")]
-    Over,
-    /// An invitation would lie about for too long.
+    /// The affected guest's membership has ended.
+    #[error("the guest membership has ended")]
+    MembershipEnded,
+    /// The invitation's expiry is more than 30 days ahead.
     #[error("must not lie more than 30 days ahead")]
     TooLate,
-    /// There is no such invitation, or it can be accepted no more, or by somebody else only; it is not told which.
-    #[error("there is no such invitation, or not for you, or not any more")]
+    /// The invitation does not exist, can no longer be accepted, or is for another user. The error does
+    /// not reveal which.
+    #[error("there is no such invitation, or it is for another user or no longer open")]
     NoInvitation,
-    /// The user is a member.
-    #[error("is a member already")]
+    /// The user is already a member.
+    #[error("is already a member")]
     AlreadyMember,
-    /// Nobody would be left who can do everything.
+    /// The account would lose its last owner.
     #[error("is the account's last owner")]
     LastOwner,
-    /// The account has as many as it may.
-    #[error("the account has as many as it may have")]
+    /// The account has reached its limit.
+    #[error("the account has reached its limit")]
     TooMany,
 }
 
-/// As what somebody is a member, or is to be one.
+/// The terms of a membership, current or proposed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grant {
-    /// What they may do.
+    /// The role.
     pub role: Role,
-    /// Until when: for guests alone, and always for them.
+    /// The end of the membership. Required for guests, `None` for all others.
     pub ends_at: Option<Timestamp>,
 }
 
-/// What an invitation is to be.
+/// The properties of an invitation to create.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct InvitationWish {
-    /// Who alone may accept it; none if whoever shows the secret may.
+pub struct NewInvitation {
+    /// The only user that may accept it. `None` allows every holder of the secret.
     pub name: Option<Slug>,
-    /// Whom it is for, in words.
+    /// A description of the invited person.
     pub label: String,
-    /// As what they become a member.
+    /// The terms of the membership that it grants.
     pub grant: Grant,
-    /// Until when it can be accepted; none for as long as usual.
+    /// The time until which it can be accepted. `None` for the default lifetime.
     pub expires_at: Option<Timestamp>,
 }
 
-/// What a token is to be.
+/// The properties of a token to create.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TokenWish {
-    /// What it is called.
+pub struct NewToken {
+    /// The label.
     pub label: String,
-    /// What it is good for.
+    /// The scopes.
     pub scopes: Vec<Scope>,
-    /// Until when; none for ever.
+    /// The expiry. `None` for no expiry.
     pub expires_at: Option<Timestamp>,
 }
 
-/// What somebody who asks for access has.
+/// The access of the caller.
 #[derive(Clone, Copy, Debug)]
-pub struct Own<'a> {
-    /// What they are in the account.
+pub struct CallerAccess<'a> {
+    /// The caller's role in the account.
     pub role: Role,
-    /// What the token they show is good for.
+    /// The scopes of the caller's token.
     pub scopes: &'a [Scope],
-    /// Until when it is; none for ever.
+    /// The expiry of the caller's token. `None` for no expiry.
     pub expires_at: Option<Timestamp>,
 }
 
-/// Whether a membership that ends at this time, if at all, is over.
+/// Returns true if a membership with this end is over. A membership without an end is never over.
 #[must_use]
-pub fn is_over(ends_at: Option<Timestamp>, now: Timestamp) -> bool {
+pub fn has_ended(ends_at: Option<Timestamp>, now: Timestamp) -> bool {
     ends_at.is_some_and(|end| end.0 <= now.0)
 }
 
-/// Whether somebody with `own` may make such a token for a member with the role `holder`; otherwise all that speaks
-/// against it.
+/// Checks that a caller with `own` may create this token for the member `holder`.
 ///
 /// # Errors
-/// What is wrong, by what it is wrong with.
+/// Returns every violated rule.
 pub fn check_token(
-    own: Own<'_>,
+    own: CallerAccess<'_>,
     holder: Grant,
-    wish: &TokenWish,
+    wish: &NewToken,
     now: Timestamp,
 ) -> Result<(), Vec<AccessError>> {
     let ends = |end: Timestamp| end.0;
@@ -151,26 +151,26 @@ pub fn check_token(
         (wish.scopes.is_empty(), AccessError::NoScope),
         (!all(&|scope| own.scopes.contains(&scope)), AccessError::ScopeNotHeld),
         (!all(&|scope| covers(holder.role, scope)), AccessError::ScopeNotCovered),
-        (wish.expires_at.is_some_and(|end| end.0 <= now.0), AccessError::Past),
+        (wish.expires_at.is_some_and(|end| end.0 <= now.0), AccessError::ExpiryPast),
         (
             own.expires_at.is_some_and(|own| wish.expires_at.is_none_or(|end| ends(end) > ends(own))),
             AccessError::OutlivesOwn,
         ),
         (!manages(own.role, holder.role), AccessError::MemberAbove),
-        (is_over(holder.ends_at, now), AccessError::Over),
+        (has_ended(holder.ends_at, now), AccessError::MembershipEnded),
     ];
-    all_of(wrong)
+    collect_violations(wrong)
 }
 
-/// Whether somebody with `own`, whose membership ends at a time if at all, may make such a token for themselves. That takes
-/// no role of its own: it gives nobody anything they have not.
+/// Checks that a caller with `own`, whose membership ends at `ends_at`, may create this token for
+/// themselves. This requires no particular role, because it grants nothing that the caller does not have.
 ///
 /// # Errors
-/// What is wrong, by what it is wrong with.
+/// Returns every violated rule.
 pub fn check_own_token(
-    own: Own<'_>,
+    own: CallerAccess<'_>,
     ends_at: Option<Timestamp>,
-    wish: &TokenWish,
+    wish: &NewToken,
     now: Timestamp,
 ) -> Result<(), Vec<AccessError>> {
     let holder = Grant { role: own.role, ends_at };
@@ -179,26 +179,26 @@ pub fn check_own_token(
     if wrong.is_empty() { Ok(()) } else { Err(wrong) }
 }
 
-/// Whether somebody with the role `own` may make somebody a member so; otherwise all that speaks against it.
+/// Checks that a caller with the role `own` may grant this membership.
 ///
 /// # Errors
-/// What is wrong.
+/// Returns every violated rule.
 pub fn check_grant(own: Role, grant: Grant, now: Timestamp) -> Result<(), Vec<AccessError>> {
     let is_guest = grant.role == Role::Guest;
     let wrong = [
         (!manages(own, grant.role), AccessError::AboveOwnRole),
-        (is_guest && grant.ends_at.is_none(), AccessError::NoEnd),
-        (!is_guest && grant.ends_at.is_some(), AccessError::EndNotTaken),
-        (is_guest && is_over(grant.ends_at, now), AccessError::EndPast),
+        (is_guest && grant.ends_at.is_none(), AccessError::EndMissing),
+        (!is_guest && grant.ends_at.is_some(), AccessError::EndNotAllowed),
+        (is_guest && has_ended(grant.ends_at, now), AccessError::EndPast),
     ];
-    all_of(wrong)
+    collect_violations(wrong)
 }
 
-/// Whether somebody with the role `own` may make of a member with the role `before` what `after` says, or none at all, in
-/// an account with so many owners.
+/// Checks that a caller with the role `own` may change a member with the role `before` to `after`, or
+/// remove the member if `after` is `None`. `owners` is the account's number of owners.
 ///
 /// # Errors
-/// What is wrong.
+/// Returns every violated rule.
 pub fn check_change(
     own: Role,
     before: Role,
@@ -218,34 +218,66 @@ pub fn check_change(
     Ok(())
 }
 
-/// Whether somebody with the role `own` may invite somebody so, and until when the invitation can be accepted; otherwise all
-/// that speaks against it.
+/// Checks that a caller with the role `own` may create this invitation, and returns its expiry.
 ///
 /// # Errors
-/// What is wrong.
+/// Returns every violated rule.
 pub fn check_invitation(
     own: Role,
-    wish: &InvitationWish,
+    wish: &NewInvitation,
     now: Timestamp,
 ) -> Result<Timestamp, Vec<AccessError>> {
     let end = wish.expires_at.map_or(now.0 + INVITATION_DAYS, |end| end.0);
     let mut wrong = check_grant(own, wish.grant, now).err().unwrap_or_default();
     let more = [
         (!is_label(&wish.label), AccessError::Label),
-        (end <= now.0, AccessError::Past),
+        (end <= now.0, AccessError::ExpiryPast),
         (end > now.0 + MAX_INVITATION_DAYS, AccessError::TooLate),
     ];
-    wrong.extend(all_of(more).err().unwrap_or_default());
+    wrong.extend(collect_violations(more).err().unwrap_or_default());
     if wrong.is_empty() { Ok(end.into()) } else { Err(wrong) }
 }
 
-/// Whether a text can be the label of a token or an invitation.
+/// The error for a text that contains an unknown scope.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("must be one or more of ingest, read and admin, separated by spaces")]
+pub struct NoScope;
+
+/// Returns the name of a scope in every external format.
+#[must_use]
+pub fn scope_name(scope: Scope) -> &'static str {
+    match scope {
+        Scope::Ingest => "ingest",
+        Scope::Read => "read",
+        Scope::Admin => "admin",
+    }
+}
+
+/// Parses scopes separated by spaces and removes duplicates. Returns an empty list if the text names
+/// none.
+///
+/// # Errors
+/// Returns [`NoScope`] if a word is not a scope.
+pub fn parse_scopes(text: &str) -> Result<Vec<Scope>, NoScope> {
+    let scope = |word: &str| match word {
+        "ingest" => Ok(Scope::Ingest),
+        "read" => Ok(Scope::Read),
+        "admin" => Ok(Scope::Admin),
+        _ => Err(NoScope),
+    };
+    let mut scopes: Vec<Scope> = text.split_ascii_whitespace().map(scope).collect::<Result<_, _>>()?;
+    scopes.sort_unstable();
+    scopes.dedup();
+    Ok(scopes)
+}
+
+/// Returns true if the text is a valid label of a token or an invitation.
 #[must_use]
 pub fn is_label(text: &str) -> bool {
     text.chars().count() <= MAX_LABEL && !text.contains(char::is_control)
 }
 
-fn all_of<const N: usize>(wrong: [(bool, AccessError); N]) -> Result<(), Vec<AccessError>> {
+fn collect_violations<const N: usize>(wrong: [(bool, AccessError); N]) -> Result<(), Vec<AccessError>> {
     let wrong: Vec<AccessError> =
         wrong.into_iter().filter_map(|(is_wrong, error)| is_wrong.then_some(error)).collect();
     if wrong.is_empty() { Ok(()) } else { Err(wrong) }
@@ -262,9 +294,25 @@ mod tests {
     }
 
     #[test]
+    fn scopes_are_named_with_spaces_between_them() {
+        use Scope::{Admin, Ingest, Read};
+        for (text, scopes) in [
+            ("", Ok(vec![])),
+            (" ", Ok(vec![])),
+            ("ingest", Ok(vec![Ingest])),
+            ("read  ingest read", Ok(vec![Ingest, Read])),
+            ("admin read ingest", Ok(vec![Ingest, Read, Admin])),
+            ("Ingest", Err(NoScope)),
+            ("ingest,read", Err(NoScope)),
+        ] {
+            assert_eq!(parse_scopes(text), scopes, "{text}");
+        }
+    }
+
+    #[test]
     fn a_token_is_no_more_than_who_asks_and_who_holds_it() {
-        let own = |role, scopes, end: Option<i64>| Own { role, scopes, expires_at: end.map(at) };
-        let wish = |scopes: &[Scope], end: Option<i64>| TokenWish {
+        let own = |role, scopes, end: Option<i64>| CallerAccess { role, scopes, expires_at: end.map(at) };
+        let wish = |scopes: &[Scope], end: Option<i64>| NewToken {
             label: String::new(),
             scopes: scopes.to_vec(),
             expires_at: end.map(at),
@@ -294,7 +342,7 @@ mod tests {
                 vec![AccessError::NoScope, AccessError::OutlivesOwn],
             ),
             (own(Role::Owner, all, Some(20)), Role::Owner, wish(all, None), vec![AccessError::OutlivesOwn]),
-            (own(Role::Owner, all, None), Role::Owner, wish(all, Some(10)), vec![AccessError::Past]),
+            (own(Role::Owner, all, None), Role::Owner, wish(all, Some(10)), vec![AccessError::ExpiryPast]),
         ] {
             let holder = Grant { role: holder, ends_at: None };
             let found = check_token(own, holder, &wish, at(10)).err().unwrap_or_default();
@@ -306,8 +354,8 @@ mod tests {
     fn a_token_of_ones_own_takes_no_role_and_gives_nothing_new() {
         let read = &[Scope::Read][..];
         let wish =
-            |scopes: &[Scope]| TokenWish { label: String::new(), scopes: scopes.to_vec(), expires_at: None };
-        let own = |role, scopes, end: Option<i64>| Own { role, scopes, expires_at: end.map(at) };
+            |scopes: &[Scope]| NewToken { label: String::new(), scopes: scopes.to_vec(), expires_at: None };
+        let own = |role, scopes, end: Option<i64>| CallerAccess { role, scopes, expires_at: end.map(at) };
         let ingest = &[Scope::Ingest][..];
         for (own, wish, wrong) in [
             (own(Role::Viewer, read, None), wish(read), vec![]),
@@ -323,9 +371,9 @@ mod tests {
 
     #[test]
     fn a_token_is_given_to_no_guest_whose_time_is_over() {
-        let own = Own { role: Role::Owner, scopes: &[Scope::Read], expires_at: None };
-        let wish = TokenWish { label: String::new(), scopes: vec![Scope::Read], expires_at: None };
-        for (end, answer) in [(11, Ok(())), (10, Err(vec![AccessError::Over]))] {
+        let own = CallerAccess { role: Role::Owner, scopes: &[Scope::Read], expires_at: None };
+        let wish = NewToken { label: String::new(), scopes: vec![Scope::Read], expires_at: None };
+        for (end, answer) in [(11, Ok(())), (10, Err(vec![AccessError::MembershipEnded]))] {
             let holder = Grant { role: Role::Guest, ends_at: Some(at(end)) };
             assert_eq!(check_token(own, holder, &wish, at(10)), answer, "{end}");
         }
@@ -338,9 +386,9 @@ mod tests {
             (Owner, Guest, Some(11), vec![]),
             (Admin, Guest, Some(11), vec![]),
             (Admin, Guest, Some(10), vec![AccessError::EndPast]),
-            (Admin, Guest, None, vec![AccessError::NoEnd]),
-            (Admin, Viewer, Some(11), vec![AccessError::EndNotTaken]),
-            (Admin, Owner, Some(11), vec![AccessError::AboveOwnRole, AccessError::EndNotTaken]),
+            (Admin, Guest, None, vec![AccessError::EndMissing]),
+            (Admin, Viewer, Some(11), vec![AccessError::EndNotAllowed]),
+            (Admin, Owner, Some(11), vec![AccessError::AboveOwnRole, AccessError::EndNotAllowed]),
             (Member, Guest, Some(11), vec![AccessError::AboveOwnRole]),
             (Guest, Guest, Some(11), vec![AccessError::AboveOwnRole]),
         ] {
@@ -352,7 +400,7 @@ mod tests {
     #[test]
     fn an_invitation_does_not_lie_about_for_ever() {
         const DAY: i64 = 86_400;
-        let wish = |end: Option<i64>, label: &str| InvitationWish {
+        let wish = |end: Option<i64>, label: &str| NewInvitation {
             name: None,
             label: label.to_owned(),
             grant: Grant { role: Role::Member, ends_at: None },
@@ -362,14 +410,14 @@ mod tests {
         for (wish, answer) in [
             (wish(None, "a@example.com"), Ok(at(7 * DAY + 10))),
             (wish(Some(11), ""), Ok(at(11))),
-            (wish(Some(10), ""), Err(vec![AccessError::Past])),
+            (wish(Some(10), ""), Err(vec![AccessError::ExpiryPast])),
             (wish(Some(30 * DAY + 10), ""), Ok(at(30 * DAY + 10))),
             (wish(Some(30 * DAY + 11), &long), Err(vec![AccessError::Label, AccessError::TooLate])),
         ] {
             assert_eq!(check_invitation(Role::Admin, &wish, at(10)), answer, "{wish:?}");
         }
         let wish = wish(Some(10), "");
-        let answer = Err(vec![AccessError::AboveOwnRole, AccessError::Past]);
+        let answer = Err(vec![AccessError::AboveOwnRole, AccessError::ExpiryPast]);
         assert_eq!(check_invitation(Role::Viewer, &wish, at(10)), answer);
     }
 

@@ -1,4 +1,4 @@
-//! What is written down of what somebody did: who it was, and what it was done to.
+//! Content of the audit log: actors, targets and entries.
 
 use std::{fmt, net::IpAddr, str::FromStr};
 
@@ -14,44 +14,45 @@ use sea_orm::ActiveEnum;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-/// Where a request came from.
+/// The origin of a request.
 #[derive(Clone, Copy, Debug)]
 pub struct Origin {
-    /// The address of the client.
+    /// The IP address of the client.
     pub address: IpAddr,
-    /// What the answer and the log name the request by.
+    /// The request id in the response and in the log.
     pub request_id: Uuid,
 }
 
-/// Who does something, how they proved that, and from where and when.
+/// The author of an action, with the credential, origin and time.
 #[derive(Clone, Debug)]
 pub struct Actor {
-    /// The user and what they are called; none for an operator.
+    /// The user and their name. `None` for an operator.
     pub user: Option<(UserId, String)>,
-    /// How that was proved.
+    /// The kind of credential.
     pub credential: Credential,
-    /// The token, if it was by one.
+    /// The API token, if it is the credential.
     pub token: Option<ApiTokenId>,
-    /// Where the request came from; none for what came over no network.
+    /// The origin of the request. `None` for an action without a network request.
     pub origin: Option<Origin>,
-    /// When.
+    /// The time of the action.
     pub at: Timestamp,
 }
 
 impl Actor {
-    /// Whoever has the command line of the server.
+    /// Creates an actor for a user of the server's command line.
     #[must_use]
     pub fn operator(at: Timestamp) -> Self {
         Self { user: None, credential: Credential::Operator, token: None, origin: None, at }
     }
 
-    /// Somebody whom another issuer sends for the first time, by a JWT or with a browser.
+    /// Creates an actor for a user at their first login through another issuer, with a JWT or in a
+    /// browser.
     #[must_use]
-    pub fn newcomer(user: UserId, name: String, credential: Credential, at: Timestamp) -> Self {
+    pub fn first_login(user: UserId, name: String, credential: Credential, at: Timestamp) -> Self {
         Self { user: Some((user, name)), credential, token: None, origin: None, at }
     }
 
-    /// Somebody at a browser, on pages of the server's own.
+    /// Creates an actor for a user of the server's own pages in a browser.
     #[must_use]
     pub fn in_browser(user: &user::Model, origin: Origin, at: Timestamp) -> Self {
         let name = (user.id, user.name.clone());
@@ -59,7 +60,7 @@ impl Actor {
     }
 }
 
-/// What something is done to. Tokens and invitations are named by their public half.
+/// The target of an action. Tokens and invitations are identified by their public half.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     /// The account itself.
@@ -95,35 +96,35 @@ impl fmt::Display for Target {
     }
 }
 
-/// A text names nothing that something can be done to.
+/// The error for a text that is not a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("it names nothing that something can be done to")]
-pub struct NoTarget;
+pub struct ParseTargetError;
 
 impl FromStr for Target {
-    type Err = NoTarget;
+    type Err = ParseTargetError;
 
-    fn from_str(text: &str) -> Result<Self, NoTarget> {
+    fn from_str(text: &str) -> Result<Self, ParseTargetError> {
         let (kind, id) = text.split_once(':').unwrap_or((text, ""));
         match kind {
             "account" => Ok(Self::Account),
-            "cluster" => id.parse().map(Self::Cluster).map_err(|_| NoTarget),
-            "error_group" => id.parse().map(Self::ErrorGroup).map_err(|_| NoTarget),
-            "user" => id.parse().map(Self::User).map_err(|_| NoTarget),
+            "cluster" => id.parse().map(Self::Cluster).map_err(|_| ParseTargetError),
+            "error_group" => id.parse().map(Self::ErrorGroup).map_err(|_| ParseTargetError),
+            "user" => id.parse().map(Self::User).map_err(|_| ParseTargetError),
             "api_token" => Ok(Self::ApiToken(id.to_owned())),
             "invitation" => Ok(Self::Invitation(id.to_owned())),
-            "alert_rule" => id.parse().map(Self::AlertRule).map_err(|_| NoTarget),
-            "performance_report" => id.parse().map(Self::PerformanceReport).map_err(|_| NoTarget),
-            _ => Err(NoTarget),
+            "alert_rule" => id.parse().map(Self::AlertRule).map_err(|_| ParseTargetError),
+            "performance_report" => id.parse().map(Self::PerformanceReport).map_err(|_| ParseTargetError),
+            _ => Err(ParseTargetError),
         }
     }
 }
 
-/// A day by its number since 1970-01-01, as it is written.
+/// A day as its number since 1970-01-01. It displays as a date.
 #[derive(Clone, Copy, Debug)]
-pub struct Day(pub i64);
+pub struct DayNumber(pub i64);
 
-impl fmt::Display for Day {
+impl fmt::Display for DayNumber {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let day =
             u64::try_from(self.0).ok().and_then(|day| NaiveDate::default().checked_add_days(Days::new(day)));
@@ -134,39 +135,39 @@ impl fmt::Display for Day {
     }
 }
 
-/// What of a membership is written down.
+/// Returns the logged detail of a membership.
 #[must_use]
 pub fn membership_detail(role: Role, ends_at: Option<Timestamp>) -> Value {
     json!({ "role": role.to_value(), "until": time_detail(ends_at) })
 }
 
-/// A time as it is written down.
+/// Returns the logged form of a time.
 #[must_use]
 pub fn time_detail(time: Option<Timestamp>) -> Value {
     time.map_or(Value::Null, |time| time.0.to_rfc3339().into())
 }
 
-/// What is written down of it.
+/// The part of an audit entry that describes the action.
 #[derive(Clone, Debug)]
 pub struct Entry {
-    /// What is done.
+    /// The action.
     pub action: Action,
-    /// What came of it.
+    /// The outcome.
     pub outcome: Outcome,
-    /// What it is done to.
+    /// The target.
     pub target: Target,
-    /// What there is to know besides. No secret is ever in it, and no text that is encrypted elsewhere.
+    /// Further detail. It never contains a secret or a text that is stored encrypted elsewhere.
     pub detail: Value,
 }
 
 impl Entry {
-    /// Something that is done.
+    /// Creates an entry for a completed action.
     #[must_use]
     pub fn done(action: Action, target: Target, detail: Value) -> Self {
         Self { action, outcome: Outcome::Done, target, detail }
     }
 
-    /// Something that a rule speaks against.
+    /// Creates an entry for an action that a rule refused.
     #[must_use]
     pub fn refused(action: Action, target: Target, detail: Value) -> Self {
         Self { action, outcome: Outcome::Refused, target, detail }
@@ -193,7 +194,7 @@ mod tests {
             assert_eq!(target.to_string().parse(), Ok(target));
         }
         for text in ["", "cluster", "cluster:x", "user:7", "planet:1"] {
-            assert_eq!(text.parse::<Target>(), Err(NoTarget), "{text}");
+            assert_eq!(text.parse::<Target>(), Err(ParseTargetError), "{text}");
         }
     }
 }

@@ -1,8 +1,9 @@
-//! What some work of some clusters spent, told apart by whatever is asked for.
+//! Breakdown of the resources that selected work used on selected clusters, by the requested dimensions.
 //!
-//! Thread time adds up: what tasks spent on each of their activities, and what threads were idle, are the threads
-//! integrated over the time in which the work was there. That holds for each cluster, and exactly, since sums are
-//! made of whole millionths. What workers do beside their tasks takes no thread, and is no part of that.
+//! Thread time is additive: the time of each activity of the tasks plus the idle time of the threads
+//! equals the number of threads integrated over the time in which the work was present. This holds
+//! exactly for each cluster, because sums are held in whole millionths. Work that workers do outside of
+//! tasks occupies no thread and is not part of this sum.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
@@ -12,72 +13,73 @@ use std::{
 use entity::ids::{ClusterId, SpanId, UserId};
 
 use super::{
-    fine_metric::{Cells, EXECUTE, Label, SECONDS, Unreadable},
-    millionths::Millionths,
+    fine_metric::{Cells, EXECUTE, Label, ReadCellsError, SECONDS},
+    fixed_point::Millionths,
 };
 
-/// Sums that are held for one breakdown at the most.
+/// The largest number of sums that one breakdown holds in memory.
 const MAX_SUMS: usize = 500_000;
 
-/// What values are told apart by.
+/// A dimension by which a breakdown groups its values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Dimension {
     /// The function or operation.
     Function,
-    /// What was done.
+    /// The activity.
     Activity,
-    /// Where in Dask it was measured.
+    /// The part of Dask that measured the value.
     Context,
-    /// The tags from the outermost span to the innermost.
+    /// The path of a span: its tags from the outermost span to the innermost.
     Span,
-    /// Each tag on that path.
+    /// Each tag on that path. A value with several tags counts once for each of them.
     Tag,
     /// The cluster.
     Cluster,
-    /// The user whose cluster it is.
+    /// The user that owns the cluster.
     User,
 }
 
-/// What kind of value it is.
+/// The kind of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Part {
+pub enum ValueKind {
     /// Measured while threads executed tasks.
     Tasks,
-    /// Measured beside that.
-    Beside,
-    /// Thread time without one of the work's tasks.
+    /// Measured outside of the execution of tasks.
+    OutsideTasks,
+    /// Thread time in which no task of the selected work ran.
     Idle,
-    /// What was measured of tasks beyond the thread time there was: less than nothing.
+    /// The excess of the measured task time over the available thread time. Such a value is negative.
     Overcounted,
-    /// Thread time of which nothing was measured.
+    /// Thread time without any measurement.
     NotCollected,
 }
 
-/// What a value is of. What is not told apart is none, and so is what it does not have.
+/// The group of a value. A field is `None` if the breakdown does not group by it or if the value has
+/// none.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Key {
-    /// What kind of value it is.
-    pub part: Part,
-    /// Whether it belongs to spans.
+pub struct RowKey {
+    /// The kind of the value.
+    pub part: ValueKind,
+    /// True if the value belongs to a span.
     pub span_attributable: bool,
-    /// The tags from the outermost span to the innermost.
+    /// The tags of the span's path, from the outermost span to the innermost.
     pub path: Option<Arc<[String]>>,
-    /// One of those tags.
+    /// One tag of that path.
     pub tag: Option<String>,
-    /// Where in Dask it was measured.
+    /// The part of Dask that measured the value.
     pub context: Option<String>,
     /// The function or operation.
     pub function: Option<String>,
-    /// What was done.
+    /// The activity.
     pub activity: Option<String>,
     /// The cluster.
     pub cluster: Option<ClusterId>,
-    /// The user whose cluster it is.
+    /// The user that owns the cluster.
     pub user: Option<UserId>,
 }
 
-impl Key {
-    fn of(part: Part) -> Self {
+impl RowKey {
+    fn of(part: ValueKind) -> Self {
         Self {
             part,
             span_attributable: false,
@@ -92,45 +94,45 @@ impl Key {
     }
 }
 
-/// What is asked.
+/// The parameters of a breakdown.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Question {
-    /// What values are told apart by.
+pub struct BreakdownQuery {
+    /// The dimensions to group by.
     pub by: BTreeSet<Dimension>,
     /// The unit of the values.
     pub unit: String,
-    /// Only these functions, if not all.
+    /// The functions to include. `None` includes all.
     pub functions: Option<BTreeSet<String>>,
 }
 
-/// The spans of some work, and their paths.
+/// The paths of the selected spans, by cluster and span.
 pub type Paths = HashMap<(ClusterId, SpanId), Arc<[String]>>;
 
-/// Whose work it is.
+/// The selection of work that a breakdown covers.
 #[derive(Clone, Debug, Default)]
-pub struct Work {
-    /// The clusters, and whose each is.
+pub struct WorkSelection {
+    /// The clusters and the owner of each.
     pub clusters: BTreeMap<ClusterId, Option<UserId>>,
-    /// The spans; none when nobody asked for them.
+    /// The selected spans. `None` if the request does not need spans.
     pub spans: Option<Paths>,
-    /// Whether what belongs to no span, or to another one, is left out.
-    pub spans_alone: bool,
+    /// True if values without a span and values of other spans are excluded.
+    pub only_selected_spans: bool,
 }
 
-/// The time a cluster's threads offered.
+/// The thread time that a cluster provided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Offered {
-    /// So much while the work was there.
+pub enum AvailableThreadTime {
+    /// The thread time while the work was present.
     Known(Millionths),
-    /// So much over the cluster's life, since nothing tells when the work was there.
+    /// The thread time over the cluster's whole life. No data states when the work was present.
     WholeLife(Millionths),
-    /// The work was there, and nothing tells of threads.
+    /// The work was present, but no data states the number of threads.
     Unknown,
-    /// There was no such work.
-    Nothing,
+    /// The cluster has no such work.
+    NoSuchWork,
 }
 
-/// What values of one row belong to, besides their labels.
+/// The group of a value, apart from the value's label.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct Group {
     path: Option<Arc<[String]>>,
@@ -139,27 +141,27 @@ struct Group {
     user: Option<UserId>,
 }
 
-/// A breakdown under way.
+/// A breakdown that accumulates values.
 #[derive(Debug)]
 pub struct Breakdown {
-    question: Question,
+    question: BreakdownQuery,
     sums: HashMap<Group, HashMap<(Arc<Label>, bool), Millionths>>,
-    held: usize,
+    sum_count: usize,
     units: BTreeSet<String>,
     tasks: Millionths,
     beside: Millionths,
-    /// What tasks of each cluster executed that was measured at all.
+    /// The measured execution time of the tasks of each cluster.
     executed: HashMap<ClusterId, Millionths>,
 }
 
 impl Breakdown {
-    /// With nothing in it yet.
+    /// Creates an empty breakdown.
     #[must_use]
-    pub fn new(question: Question) -> Self {
+    pub fn new(question: BreakdownQuery) -> Self {
         Self {
             question,
             sums: HashMap::new(),
-            held: 0,
+            sum_count: 0,
             units: BTreeSet::new(),
             tasks: Millionths::default(),
             beside: Millionths::default(),
@@ -167,20 +169,21 @@ impl Breakdown {
         }
     }
 
-    /// Adds what was packed of a span, or of what belongs to none. What is no part of the work is left out.
+    /// Adds the packed values of one span, or of work without a span. Values outside the selection are
+    /// skipped.
     ///
     /// # Errors
-    /// When there are too many sums.
+    /// Returns [`ReadCellsError::TooMany`] if the breakdown exceeds its limit of sums.
     pub fn add(
         &mut self,
-        work: &Work,
+        work: &WorkSelection,
         cluster: ClusterId,
         span: Option<SpanId>,
         cells: &Cells,
-    ) -> Result<(), Unreadable> {
+    ) -> Result<(), ReadCellsError> {
         let Some(user) = work.clusters.get(&cluster) else { return Ok(()) };
         let path = span.zip(work.spans.as_ref()).and_then(|(span, spans)| spans.get(&(cluster, span)));
-        if work.spans_alone && path.is_none() {
+        if work.only_selected_spans && path.is_none() {
             return Ok(());
         }
         let groups = self.groups(cluster, *user, path);
@@ -211,30 +214,31 @@ impl Breakdown {
                     *sum += value;
                 } else {
                     sums.insert(of.clone(), value);
-                    self.held += 1;
+                    self.sum_count += 1;
                 }
             }
-            if self.held > MAX_SUMS {
-                return Err(Unreadable::TooMany);
+            if self.sum_count > MAX_SUMS {
+                return Err(ReadCellsError::TooMany);
             }
         }
         *self.executed.entry(cluster).or_default() += executed;
         Ok(())
     }
 
-    fn has(&self, dimension: Dimension) -> bool {
+    fn accepts(&self, dimension: Dimension) -> bool {
         self.question.by.contains(&dimension)
     }
 
-    /// What the values of a span belong to: with tags, once to each on its path.
+    /// Returns the groups of a span's values. When grouping by tag there is one group for each tag of its
+    /// path.
     fn groups(&self, cluster: ClusterId, user: Option<UserId>, path: Option<&Arc<[String]>>) -> Vec<Group> {
         let group = Group {
-            path: path.filter(|_| self.has(Dimension::Span)).cloned(),
+            path: path.filter(|_| self.accepts(Dimension::Span)).cloned(),
             tag: None,
-            cluster: self.has(Dimension::Cluster).then_some(cluster),
-            user: user.filter(|_| self.has(Dimension::User)),
+            cluster: self.accepts(Dimension::Cluster).then_some(cluster),
+            user: user.filter(|_| self.accepts(Dimension::User)),
         };
-        if !self.has(Dimension::Tag) {
+        if !self.accepts(Dimension::Tag) {
             return vec![group];
         }
         let tags: BTreeSet<&String> = path.into_iter().flat_map(|path| path.iter()).collect();
@@ -244,15 +248,15 @@ impl Breakdown {
         tags.into_iter().map(|tag| Group { tag: Some(tag.clone()), ..group.clone() }).collect()
     }
 
-    /// The rows, with the thread time that each cluster of the work offered.
+    /// Returns the finished table. `offered` is the thread time that each selected cluster provided.
     #[must_use]
-    pub fn table(self, work: &Work, offered: &HashMap<ClusterId, Offered>) -> Table {
-        let mut sums: HashMap<Key, Millionths> = HashMap::new();
+    pub fn table(self, work: &WorkSelection, offered: &HashMap<ClusterId, AvailableThreadTime>) -> Table {
+        let mut sums: HashMap<RowKey, Millionths> = HashMap::new();
         for (group, labels) in &self.sums {
             for ((label, span_attributable), value) in labels {
-                let named = |dimension, text: &str| self.has(dimension).then(|| text.to_owned());
-                let key = Key {
-                    part: if label.context == EXECUTE { Part::Tasks } else { Part::Beside },
+                let named = |dimension, text: &str| self.accepts(dimension).then(|| text.to_owned());
+                let key = RowKey {
+                    part: if label.context == EXECUTE { ValueKind::Tasks } else { ValueKind::OutsideTasks },
                     span_attributable: *span_attributable,
                     path: group.path.clone(),
                     tag: group.tag.clone(),
@@ -277,53 +281,58 @@ impl Breakdown {
         if self.question.unit != SECONDS {
             table.total += self.beside;
         } else if self.question.functions.is_none() {
-            self.thread_time(work, offered, &mut sums, &mut table);
+            self.add_thread_time(work, offered, &mut sums, &mut table);
         }
         table.rows = sums.into_iter().map(|(key, value)| Row { key, value }).collect();
         table.rows.sort_by(|a, b| b.value.cmp(&a.value).then_with(|| a.key.cmp(&b.key)));
         table
     }
 
-    /// Adds what is left of the threads' time.
-    fn thread_time(
+    /// Adds the remaining thread time of each cluster, as a value of its own kind.
+    fn add_thread_time(
         &self,
-        work: &Work,
-        offered: &HashMap<ClusterId, Offered>,
-        sums: &mut HashMap<Key, Millionths>,
+        work: &WorkSelection,
+        offered: &HashMap<ClusterId, AvailableThreadTime>,
+        sums: &mut HashMap<RowKey, Millionths>,
         table: &mut Table,
     ) {
         for (cluster, user) in &work.clusters {
             let executed = self.executed.get(cluster).copied();
-            let offered = offered.get(cluster).copied().unwrap_or(Offered::Nothing);
+            let offered = offered.get(cluster).copied().unwrap_or(AvailableThreadTime::NoSuchWork);
             let (part, value) = match (offered, executed) {
-                (Offered::Known(offered), Some(executed)) if offered < executed => {
+                (AvailableThreadTime::Known(offered), Some(executed)) if offered < executed => {
                     table.idle = Some(table.idle.unwrap_or_default());
-                    (Part::Overcounted, offered - executed)
+                    (ValueKind::Overcounted, offered - executed)
                 }
-                (Offered::Known(offered), Some(executed)) => {
+                (AvailableThreadTime::Known(offered), Some(executed)) => {
                     let idle = offered - executed;
                     table.idle = Some(table.idle.unwrap_or_default() + idle);
-                    (Part::Idle, idle)
+                    (ValueKind::Idle, idle)
                 }
-                (Offered::Known(offered) | Offered::WholeLife(offered), None) => {
+                (AvailableThreadTime::Known(offered) | AvailableThreadTime::WholeLife(offered), None) => {
                     table.without_metrics += 1;
-                    (Part::NotCollected, offered)
+                    (ValueKind::NotCollected, offered)
                 }
-                (Offered::Unknown, None) => {
+                (AvailableThreadTime::Unknown, None) => {
                     table.without_metrics += 1;
                     table.without_threads += 1;
                     continue;
                 }
-                (Offered::Unknown | Offered::WholeLife(_) | Offered::Nothing, Some(_)) => {
+                (
+                    AvailableThreadTime::Unknown
+                    | AvailableThreadTime::WholeLife(_)
+                    | AvailableThreadTime::NoSuchWork,
+                    Some(_),
+                ) => {
                     table.without_threads += 1;
                     continue;
                 }
-                (Offered::Nothing, None) => continue,
+                (AvailableThreadTime::NoSuchWork, None) => continue,
             };
-            let key = Key {
-                cluster: self.has(Dimension::Cluster).then_some(*cluster),
-                user: user.filter(|_| self.has(Dimension::User)),
-                ..Key::of(part)
+            let key = RowKey {
+                cluster: self.accepts(Dimension::Cluster).then_some(*cluster),
+                user: user.filter(|_| self.accepts(Dimension::User)),
+                ..RowKey::of(part)
             };
             *sums.entry(key).or_default() += value;
             table.total += value;
@@ -331,83 +340,84 @@ impl Breakdown {
     }
 }
 
-/// What some work spent.
+/// The result of a breakdown.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Table {
-    /// What the values count.
+    /// The unit of the values.
     pub unit: String,
-    /// The units there are.
+    /// The units for which the selected work has values.
     pub units: BTreeSet<String>,
-    /// What all values come to that are parts of a whole.
+    /// The sum of all values that are parts of the whole.
     pub total: Millionths,
-    /// Thread time without one of the work's tasks, of the clusters of which it is known; none when it is of none.
+    /// Thread time in which no task of the work ran, over the clusters for which it is known. `None` if
+    /// it is known for none of them.
     pub idle: Option<Millionths>,
-    /// Clusters with the work of which nothing was measured.
+    /// The number of clusters with the work that have no measurements.
     pub without_metrics: usize,
-    /// Clusters with the work of whose threads nothing is known for its time.
+    /// The number of clusters with the work whose threads during that time are unknown.
     pub without_threads: usize,
-    /// The values, the largest first.
+    /// The rows, by descending value.
     pub rows: Vec<Row>,
 }
 
-/// A value.
+/// One row of a breakdown.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
-    /// What it is of.
-    pub key: Key,
+    /// The group of the value.
+    pub key: RowKey,
     /// The value.
     pub value: Millionths,
 }
 
 impl Table {
-    /// Whether values of this kind are parts of the total.
+    /// Returns true if values of this kind are parts of the total.
     #[must_use]
-    pub fn counts(&self, part: Part) -> bool {
-        part != Part::Beside || self.unit != SECONDS
+    pub fn is_part_of_total(&self, part: ValueKind) -> bool {
+        part != ValueKind::OutsideTasks || self.unit != SECONDS
     }
 
-    /// What one cluster spent, of a table in seconds that tells clusters apart.
+    /// Returns the table of one cluster. This table must be in seconds and grouped by cluster.
     #[must_use]
     pub fn of_cluster(&self, cluster: ClusterId) -> Self {
         let rows = self.rows.iter().filter(|row| row.key.cluster == Some(cluster));
         let rows: Vec<Row> =
-            rows.map(|row| Row { key: Key { cluster: None, ..row.key.clone() }, ..row.clone() }).collect();
-        let has = |parts: &[Part]| rows.iter().any(|row| parts.contains(&row.key.part));
-        let sum = |parts: &dyn Fn(Part) -> bool| -> Millionths {
+            rows.map(|row| Row { key: RowKey { cluster: None, ..row.key.clone() }, ..row.clone() }).collect();
+        let has = |parts: &[ValueKind]| rows.iter().any(|row| parts.contains(&row.key.part));
+        let sum = |parts: &dyn Fn(ValueKind) -> bool| -> Millionths {
             rows.iter().filter(|row| parts(row.key.part)).map(|row| row.value).sum()
         };
-        let knows_threads = has(&[Part::Idle, Part::Overcounted]);
+        let knows_threads = has(&[ValueKind::Idle, ValueKind::Overcounted]);
         Self {
             unit: self.unit.clone(),
             units: self.units.clone(),
-            total: sum(&|part| self.counts(part)),
-            idle: knows_threads.then(|| sum(&|part| part == Part::Idle)),
-            without_metrics: usize::from(has(&[Part::NotCollected])),
-            without_threads: usize::from(has(&[Part::Tasks]) && !knows_threads),
+            total: sum(&|part| self.is_part_of_total(part)),
+            idle: knows_threads.then(|| sum(&|part| part == ValueKind::Idle)),
+            without_metrics: usize::from(has(&[ValueKind::NotCollected])),
+            without_threads: usize::from(has(&[ValueKind::Tasks]) && !knows_threads),
             rows,
         }
     }
 }
 
-/// What tags and times of spans are wanted.
+/// A filter on the tags and times of spans.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SpanChoice {
-    /// One of these on the path; any when there is none.
+pub struct SpanFilter {
+    /// Tags of which at least one must be on the path. An empty set matches every path.
     pub tags: HashSet<String>,
-    /// From when on their first tasks arrived, in milliseconds.
+    /// The earliest arrival of the span's first tasks, inclusive, in milliseconds.
     pub from: Option<i64>,
-    /// Before when they did.
+    /// The latest arrival of the span's first tasks, exclusive, in milliseconds.
     pub to: Option<i64>,
 }
 
-impl SpanChoice {
-    /// Whether it leaves anything out.
+impl SpanFilter {
+    /// Returns true if the filter excludes any span.
     #[must_use]
     pub fn is_some(&self) -> bool {
         *self != Self::default()
     }
 
-    /// Whether a span is chosen.
+    /// Returns true if the filter accepts the span.
     #[must_use]
     pub fn has(&self, path: &[String], enqueued: i64) -> bool {
         (self.tags.is_empty() || path.iter().any(|tag| self.tags.contains(tag)))
@@ -422,7 +432,7 @@ mod tests {
 
     use super::*;
     use crate::domain::{
-        fine_metric::{Labels, pack},
+        fine_metric::{CellReader, pack},
         report::FineMetricCell,
     };
 
@@ -430,21 +440,21 @@ mod tests {
 
     fn cells(json: &str) -> Cells {
         let cells: Vec<FineMetricCell> = serde_json::from_str(json).expect("cells");
-        Labels::default().read(&pack(&cells), true).expect("it was packed")
+        CellReader::default().read(&pack(&cells), true).expect("it was packed")
     }
 
-    fn question(by: &[Dimension], unit: &str) -> Question {
-        Question { by: by.iter().copied().collect(), unit: unit.to_owned(), functions: None }
+    fn question(by: &[Dimension], unit: &str) -> BreakdownQuery {
+        BreakdownQuery { by: by.iter().copied().collect(), unit: unit.to_owned(), functions: None }
     }
 
-    fn work() -> Work {
+    fn work() -> WorkSelection {
         let span = |id: u128| (CLUSTER, SpanId(Uuid::from_u128(id)));
         let path = |tags: &[&str]| tags.iter().map(|tag| (*tag).to_owned()).collect::<Arc<[String]>>();
         let spans = [(span(1), path(&["etl", "load"])), (span(2), path(&["etl", "etl"]))].into();
-        Work { clusters: [(CLUSTER, None)].into(), spans: Some(spans), spans_alone: false }
+        WorkSelection { clusters: [(CLUSTER, None)].into(), spans: Some(spans), only_selected_spans: false }
     }
 
-    fn table(question: Question, offered: Offered) -> Table {
+    fn table(question: BreakdownQuery, offered: AvailableThreadTime) -> Table {
         let mut breakdown = Breakdown::new(question);
         let span = |id: u128| Some(SpanId(Uuid::from_u128(id)));
         let load = cells(
@@ -457,45 +467,47 @@ mod tests {
         breakdown.table(&work(), &[(CLUSTER, offered)].into())
     }
 
-    fn rows(table: &Table) -> Vec<(Part, Option<String>, f64)> {
-        let name = |key: &Key| key.tag.clone().or_else(|| key.activity.clone());
+    fn rows(table: &Table) -> Vec<(ValueKind, Option<String>, f64)> {
+        let name = |key: &RowKey| key.tag.clone().or_else(|| key.activity.clone());
         table.rows.iter().map(|row| (row.key.part, name(&row.key), row.value.value())).collect()
     }
 
     #[test]
     fn tasks_and_idle_time_are_what_threads_offered() {
         let of = |offered| table(question(&[Dimension::Activity], SECONDS), offered);
-        let known = of(Offered::Known(Millionths::of(12.0)));
+        let known = of(AvailableThreadTime::Known(Millionths::of(12.0)));
         let expected = [
-            (Part::Beside, Some("send".to_owned()), 18.0),
-            (Part::Idle, None, 7.0),
-            (Part::Tasks, Some("thread-cpu".to_owned()), 4.0),
-            (Part::Tasks, Some("other".to_owned()), 1.0),
+            (ValueKind::OutsideTasks, Some("send".to_owned()), 18.0),
+            (ValueKind::Idle, None, 7.0),
+            (ValueKind::Tasks, Some("thread-cpu".to_owned()), 4.0),
+            (ValueKind::Tasks, Some("other".to_owned()), 1.0),
         ];
         assert_eq!(rows(&known), expected);
         assert_eq!((known.total.value(), known.idle), (12.0, Some(Millionths::of(7.0))));
         assert_eq!(known.units, ["bytes".to_owned(), "seconds".to_owned()].into());
-        let too_little = of(Offered::Known(Millionths::of(4.0)));
-        assert_eq!(rows(&too_little).last(), Some(&(Part::Overcounted, None, -1.0)));
+        let too_little = of(AvailableThreadTime::Known(Millionths::of(4.0)));
+        assert_eq!(rows(&too_little).last(), Some(&(ValueKind::Overcounted, None, -1.0)));
         assert_eq!((too_little.total.value(), too_little.idle), (4.0, Some(Millionths::default())));
-        let unknown = of(Offered::Unknown);
+        let unknown = of(AvailableThreadTime::Unknown);
         assert_eq!((unknown.total.value(), unknown.idle, unknown.without_threads), (5.0, None, 1));
     }
 
     #[test]
     fn what_was_not_measured_is_not_idle() {
         let nothing = Breakdown::new(question(&[], SECONDS));
-        let offered = [(CLUSTER, Offered::WholeLife(Millionths::of(3.0)))].into();
+        let offered = [(CLUSTER, AvailableThreadTime::WholeLife(Millionths::of(3.0)))].into();
         let table = nothing.table(&work(), &offered);
-        assert_eq!(rows(&table), [(Part::NotCollected, None, 3.0)]);
+        assert_eq!(rows(&table), [(ValueKind::NotCollected, None, 3.0)]);
         assert_eq!((table.idle, table.without_metrics), (None, 1));
     }
 
     #[test]
     fn a_value_counts_once_for_each_tag_and_once_in_all() {
-        let tags = table(question(&[Dimension::Tag], "bytes"), Offered::Nothing);
-        let expected =
-            [(Part::Tasks, Some("etl".to_owned()), 14.0), (Part::Tasks, Some("load".to_owned()), 7.0)];
+        let tags = table(question(&[Dimension::Tag], "bytes"), AvailableThreadTime::NoSuchWork);
+        let expected = [
+            (ValueKind::Tasks, Some("etl".to_owned()), 14.0),
+            (ValueKind::Tasks, Some("load".to_owned()), 7.0),
+        ];
         assert_eq!(rows(&tags), expected);
         assert_eq!(tags.total, Millionths::of(14.0));
     }
@@ -504,8 +516,8 @@ mod tests {
     fn of_some_functions_alone_no_idle_time_is_told() {
         let mut some = question(&[Dimension::Function], SECONDS);
         some.functions = Some(["load".to_owned()].into());
-        let table = table(some, Offered::Known(Millionths::of(12.0)));
-        assert_eq!(rows(&table), [(Part::Tasks, None, 5.0)]);
+        let table = table(some, AvailableThreadTime::Known(Millionths::of(12.0)));
+        assert_eq!(rows(&table), [(ValueKind::Tasks, None, 5.0)]);
         assert_eq!((table.total.value(), table.idle), (5.0, None));
     }
 
@@ -514,7 +526,7 @@ mod tests {
         let path = ["etl".to_owned(), "load".to_owned()];
         let choice = |tags: &[&str], from, to| {
             let tags = tags.iter().map(|tag| (*tag).to_owned()).collect();
-            SpanChoice { tags, from, to }.has(&path, 5)
+            SpanFilter { tags, from, to }.has(&path, 5)
         };
         assert!(choice(&[], None, None) && choice(&["x", "load"], Some(5), Some(6)));
         assert!(!choice(&["x"], None, None) && !choice(&[], Some(6), None) && !choice(&[], None, Some(5)));

@@ -1,4 +1,5 @@
-//! What the claims of an issuer say of somebody: who it is, where, and as what. Signatures are not looked at here.
+//! Evaluation of the claims in an issuer's token: user, accounts and role. This module does not verify
+//! signatures.
 
 use std::{fmt, str::FromStr};
 
@@ -7,31 +8,32 @@ use entity::{Timestamp, api_token::Scope, membership::Role};
 use serde_json::{Map, Value};
 
 use super::{
-    role::{least, scopes_of},
+    role::{lower_role, scopes_of},
     slug::Slug,
 };
 
-/// How far the clocks of an issuer and of this server may differ.
+/// The tolerated difference between the clocks of an issuer and this server.
 const LEEWAY: TimeDelta = TimeDelta::seconds(60);
 
-/// Characters of a subject at the most.
+/// The largest length of a subject, in characters.
 const MAX_SUBJECT: usize = 255;
 
-/// Accounts that claims may name; more are not looked at.
+/// The largest number of accounts that claims can name. Further ones are ignored.
 const MAX_ACCOUNTS: usize = 100;
 
-/// What stands before a scope of ours among those of others.
+/// The prefix that distinguishes Galvo's scopes from others.
 const PREFIX: &str = "galvo:";
 
 /// The claims of one token.
 pub type Claims = Map<String, Value>;
 
-/// Where something stands among claims: the name of one, or a JSON pointer (RFC 6901) if it lies deeper.
+/// The location of a value among the claims: the name of a claim, or a JSON pointer (RFC 6901) to a
+/// nested value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClaimName(String);
 
 impl ClaimName {
-    /// The claim, if it is there and not null.
+    /// Returns the claim's value if it is present and not null.
     #[must_use]
     pub fn find<'a>(&self, claims: &'a Claims) -> Option<&'a Value> {
         let Some(pointer) = self.0.strip_prefix('/') else {
@@ -67,62 +69,62 @@ impl fmt::Display for ClaimName {
     }
 }
 
-/// Which claims of an issuer say what.
+/// The locations of the claims that an issuer uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClaimNames {
-    /// Who it is: what the issuer calls the user and nobody else ever.
+    /// The user: an identifier that the issuer assigns to one user only.
     pub user: ClaimName,
-    /// In which accounts; if none says it, in all in which the user is a member.
+    /// The accounts. `None` selects all accounts in which the user is a member.
     pub accounts: Option<ClaimName>,
-    /// As what, at the most; if none says it, as what the account says.
+    /// The highest role. `None` selects the role of the membership.
     pub role: Option<ClaimName>,
 }
 
-/// What claims say of somebody.
+/// The content of an issuer's claims.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Claimed {
-    /// What the issuer calls the user.
+pub struct ClaimedIdentity {
+    /// The issuer's identifier of the user.
     pub subject: String,
-    /// What the user may like to be called here.
-    pub called: String,
-    /// The accounts that are meant; none if claims do not say it.
+    /// The preferred name of the user.
+    pub preferred_name: String,
+    /// The accounts in the claims. `None` if the claims do not restrict them.
     pub accounts: Option<Vec<Slug>>,
-    /// The role that is meant; none if claims do not say it.
+    /// The role in the claims. `None` if the claims do not restrict it.
     pub role: Option<Role>,
-    /// What it is restricted to; none if to nothing.
+    /// The scopes to which the token is restricted. `None` if it is not restricted.
     pub scopes: Option<Vec<Scope>>,
 }
 
-/// What is wrong with claims.
+/// The reason for rejecting claims.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ClaimError {
-    /// It is of another issuer.
-    #[error("it is of another issuer")]
+    /// The token is from another issuer.
+    #[error("its issuer is not the configured one")]
     Issuer,
-    /// It is for somebody else.
-    #[error("it is for another audience")]
+    /// The token is for another audience.
+    #[error("its audience is not the configured one")]
     Audience,
-    /// A time is missing, or no number.
-    #[error("a time is missing or no number")]
+    /// A time is missing or not a number.
+    #[error("a time is missing or not a number")]
     Time,
-    /// It is not good any more.
+    /// The token has expired.
     #[error("it has expired")]
     Expired,
-    /// It is not good yet, or was made in the future.
-    #[error("it is not good yet")]
+    /// The token is not valid yet, or was issued in the future.
+    #[error("it is not valid yet")]
     Early,
-    /// It names nobody.
+    /// The claims name no user.
     #[error("it names no user")]
     Subject,
-    /// It should name a role and names none there is.
+    /// The claims must name a role and name no known one.
     #[error("it names no role")]
     Role,
 }
 
-/// Whether claims are of this issuer, for this audience and of this time. Returns until when they are good.
+/// Checks the issuer, the audience and the times of claims. Returns the expiry.
 ///
 /// # Errors
-/// The first thing that is wrong.
+/// Returns the first violated condition.
 pub fn check(
     claims: &Claims,
     issuer: &str,
@@ -153,20 +155,20 @@ pub fn check(
     Ok(end.into())
 }
 
-/// What claims say, as `names` tell where they say it.
+/// Reads the claims at the locations in `names`.
 ///
 /// # Errors
-/// When they do not say who it is, or as what.
-pub fn read(claims: &Claims, names: &ClaimNames) -> Result<Claimed, ClaimError> {
+/// Returns an error if the claims name no valid subject, or no role where one is required.
+pub fn read(claims: &Claims, names: &ClaimNames) -> Result<ClaimedIdentity, ClaimError> {
     let subject = names.user.find(claims).and_then(Value::as_str).filter(|subject| is_subject(subject));
     let subject = subject.ok_or(ClaimError::Subject)?.to_owned();
     let accounts = names.accounts.as_ref().map(|name| {
-        let slugs = name.find(claims).into_iter().flat_map(texts);
+        let slugs = name.find(claims).into_iter().flat_map(string_values);
         slugs.take(MAX_ACCOUNTS).filter_map(|account| account.parse().ok()).collect()
     });
     let role = match &names.role {
         Some(name) => {
-            let roles = name.find(claims).into_iter().flat_map(texts).filter_map(role);
+            let roles = name.find(claims).into_iter().flat_map(string_values).filter_map(role);
             Some(roles.reduce(greatest).ok_or(ClaimError::Role)?)
         }
         None => None,
@@ -178,19 +180,25 @@ pub fn read(claims: &Claims, names: &ClaimNames) -> Result<Claimed, ClaimError> 
         (one, other) => one.or(other),
     };
     let called = ["preferred_username", "email"].into_iter().find_map(|name| claims.get(name)?.as_str());
-    Ok(Claimed { called: called.unwrap_or(&subject).to_owned(), subject, accounts, role, scopes })
+    Ok(ClaimedIdentity {
+        preferred_name: called.unwrap_or(&subject).to_owned(),
+        subject,
+        accounts,
+        role,
+        scopes,
+    })
 }
 
-/// Whether an issuer may call somebody so.
+/// Returns true if the text is a valid subject of an issuer.
 #[must_use]
 pub fn is_subject(text: &str) -> bool {
     (1..=MAX_SUBJECT).contains(&text.chars().count()) && !text.contains(char::is_control)
 }
 
-/// A time as seconds since 1970, which may have a fraction.
+/// Parses a claim in seconds since 1970, which may have a fraction.
 #[expect(
     clippy::cast_possible_truncation,
-    reason = "it saturates, and what lies so far away is out of range anyway"
+    reason = "the cast saturates, and such times are out of range in any case"
 )]
 fn time(claims: &Claims, name: &str) -> Result<Option<DateTime<Utc>>, ClaimError> {
     let Some(value) = claims.get(name) else { return Ok(None) };
@@ -198,8 +206,8 @@ fn time(claims: &Claims, name: &str) -> Result<Option<DateTime<Utc>>, ClaimError
     DateTime::from_timestamp(seconds.floor() as i64, 0).map(Some).ok_or(ClaimError::Time)
 }
 
-/// The words of a claim that is a text or a list of texts.
-fn texts(value: &Value) -> Vec<&str> {
+/// Returns the strings of a claim that is a string or a list of strings.
+fn string_values(value: &Value) -> Vec<&str> {
     match value {
         Value::String(one) => vec![one],
         Value::Array(several) => several.iter().filter_map(Value::as_str).collect(),
@@ -207,7 +215,7 @@ fn texts(value: &Value) -> Vec<&str> {
     }
 }
 
-/// Guests have an end, which no claim says.
+/// Parses a role. Guests are excluded: their membership needs an end, which no claim states.
 fn role(word: &str) -> Option<Role> {
     match word.strip_prefix(PREFIX).unwrap_or(word) {
         "owner" => Some(Role::Owner),
@@ -219,13 +227,14 @@ fn role(word: &str) -> Option<Role> {
 }
 
 fn greatest(one: Role, other: Role) -> Role {
-    if least(one, other) == one { other } else { one }
+    if lower_role(one, other) == one { other } else { one }
 }
 
-/// What `scope` restricts the token to. Issuers have scopes of their own, such as `openid`, which say nothing here: only
-/// one that names at least one of ours restricts it.
+/// Returns the scopes to which `scope` restricts the token. Issuers have scopes of their own, such as
+/// `openid`, which have no meaning here. Only a claim with at least one of Galvo's scopes restricts the
+/// token.
 fn scopes(claims: &Claims) -> Option<Vec<Scope>> {
-    let words = claims.get("scope").map(texts)?;
+    let words = claims.get("scope").map(string_values)?;
     let words = words.into_iter().flat_map(str::split_whitespace);
     let (mut found, mut speaks_of_us) = (Vec::new(), false);
     for word in words {
@@ -331,9 +340,9 @@ mod tests {
         let of = |names: &ClaimNames, value: Value| read(&claims(value), names);
         let plain = names(None, None);
         let said = of(&plain, json!({ "sub": "auth0|1", "email": "ada@example.com" })).expect("a user");
-        let expected = Claimed {
+        let expected = ClaimedIdentity {
             subject: "auth0|1".to_owned(),
-            called: "ada@example.com".to_owned(),
+            preferred_name: "ada@example.com".to_owned(),
             accounts: None,
             role: None,
             scopes: None,
@@ -348,7 +357,7 @@ mod tests {
             (json!("openid read"), Some(vec![read])),
             (json!("galvo:admin galvo:ingest"), Some(vec![admin, ingest])),
             (json!(["read", "email"]), Some(vec![read])),
-            // It speaks of us and grants nothing that there is.
+            // The claim has a Galvo scope that does not exist.
             (json!("galvo:everything"), Some(vec![])),
             (json!(""), None),
             (json!(7), None),

@@ -1,40 +1,43 @@
-//! What the `coiled` client tells of a span: how long its block took, and code the caller named.
+//! Spans as reported by the `coiled` client: the duration of a block, and the code that the caller
+//! passed.
 //!
-//! A refusal would raise an exception in the user's program, so whatever is not understood is left out.
+//! A refusal would raise an exception in the user's program, so content that is not understood is
+//! ignored.
 
-use entity::list::{CodeFrame, CodeStacks};
+use entity::json_columns::{CodeFrame, CodeStacks};
 use serde::{Deserialize, Deserializer, de::DeserializeOwned};
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use super::bounded::{Digest, Text, UnixTime};
+use super::validated::{Digest, Text, UnixTime};
 
-/// Frames that are kept; more are left out.
+/// The largest number of frames. Further ones are ignored.
 const MAX_FRAMES: usize = 20;
 
-/// A span as a client saw it. Other keys may stand beside these and are ignored.
+/// A span as observed by a client. Additional keys are ignored.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 pub struct ClientSpanReport {
-    /// When its block began, by the client's clock.
+    /// The start of the block, by the client's clock.
     pub start: UnixTime,
-    /// When its block ended, by the client's clock.
+    /// The end of the block, by the client's clock.
     pub stop: UnixTime,
-    /// Code the caller named, the outermost first. What is no frame is left out, and so are more than 20.
+    /// The code that the caller passed, the outermost frame first. At most 20 frames. Further frames and
+    /// invalid ones are ignored.
     #[serde(default, deserialize_with = "frames")]
     #[schema(value_type = Option<Vec<ClientFrame>>)]
     pub callstack: Vec<ClientFrame>,
 }
 
-/// A place in code, as far as the caller named it. What has no fitting type or is too long is left out.
+/// A frame of the caller's code. Fields of the wrong type and fields that are too long are ignored.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, ToSchema)]
 pub struct ClientFrame {
     /// The text of the code.
     #[serde(default, deserialize_with = "if_it_fits")]
     pub code: Option<Text<200_000>>,
-    /// The file it stands in.
+    /// The file that contains it.
     #[serde(default, deserialize_with = "if_it_fits")]
     pub filename: Option<Text<2_048>>,
-    /// The line within the code, counted from 0.
+    /// The line within the code, starting from 0.
     #[serde(default, deserialize_with = "if_it_fits")]
     #[schema(value_type = Option<i64>)]
     pub relative_line: Option<u32>,
@@ -52,13 +55,13 @@ fn frames<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<ClientFrame>
 }
 
 impl ClientSpanReport {
-    /// The code's texts by their hashes.
+    /// Iterates over the code texts with their hashes.
     pub fn texts(&self) -> impl Iterator<Item = (Digest, &str)> {
         let texts = self.callstack.iter().filter_map(|frame| frame.code.as_ref());
         texts.map(|code| (Digest::of(code.as_str()), code.as_str()))
     }
 
-    /// The code as one stack, its texts replaced by their hashes.
+    /// Returns the code as one stack, with hashes in place of the texts.
     #[must_use]
     pub fn stacks(&self) -> CodeStacks {
         let frames = self.callstack.iter().map(|frame| CodeFrame {

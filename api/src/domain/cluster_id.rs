@@ -1,16 +1,16 @@
-//! How cluster identifiers are made.
+//! Generation of cluster ids.
 
 use chrono::{DateTime, Utc};
 use entity::ids::ClusterId;
 
-/// 2026-01-01T00:00:00Z in milliseconds: the zero of the time part, which lasts 69 years from there.
+/// 2026-01-01T00:00:00Z in milliseconds: the zero of the time part, which covers 69 years.
 const EPOCH_MILLISECONDS: i64 = 1_767_225_600_000;
 
-/// Bits below the time part, filled at random: two clusters first seen in the same millisecond of the same
-/// account collide once in 4,096 times, and then the later one is given another identifier.
+/// The number of random bits below the time part. Two clusters first seen in the same millisecond in the
+/// same account collide once in 4,096 cases, and the later one then gets another id.
 const RANDOM_BITS: u32 = 12;
 
-/// An identifier below 2^53 that grows with `now`.
+/// Creates an id below 2^53 that increases with `now`.
 #[must_use]
 pub fn cluster_id(now: DateTime<Utc>, random: u16) -> ClusterId {
     let elapsed = (now.timestamp_millis() - EPOCH_MILLISECONDS).clamp(1, (1 << 41) - 1);

@@ -1,44 +1,44 @@
-//! What differs between two pieces of work: the thread time of each part, and the software they ran on.
+//! Comparison of two works: the differences in the thread time of each part and in the software.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::{
-    breakdown::{Key, Table},
-    millionths::Millionths,
+    breakdown::{RowKey, Table},
+    fixed_point::Millionths,
 };
 
-/// How a part differs.
+/// The kind of a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
-    /// Only the second work has it.
+    /// Only the second work has the part.
     Added,
-    /// Only the first has it.
+    /// Only the first work has the part.
     Removed,
-    /// Both have it, and not the same of it.
+    /// Both works have the part, with different values.
     Changed,
-    /// Both have the same of it.
+    /// Both works have the part, with equal values.
     Unchanged,
 }
 
-/// A part of both.
+/// The values of one part in both works.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Difference {
-    /// What it is.
-    pub key: Key,
-    /// How much the first work has, if it has it.
+    /// The part.
+    pub key: RowKey,
+    /// The value in the first work. `None` if it does not have the part.
     pub base: Option<Millionths>,
-    /// How much the second has.
+    /// The value in the second work. `None` if it does not have the part.
     pub head: Option<Millionths>,
 }
 
 impl Difference {
-    /// How much more the second work has.
+    /// Returns the increase from the first to the second work.
     #[must_use]
     pub fn delta(&self) -> Millionths {
         self.head.unwrap_or_default() - self.base.unwrap_or_default()
     }
 
-    /// How it differs.
+    /// Returns the kind of the difference.
     #[must_use]
     pub fn status(&self) -> Status {
         match (self.base, self.head) {
@@ -50,15 +50,15 @@ impl Difference {
     }
 }
 
-/// The parts of two breakdowns by the same question, those that differ most first. Their differences add up to that
-/// of the totals, to the last millionth.
+/// Returns the differences between two breakdowns with the same parameters, the largest first. They add
+/// up exactly to the difference of the totals.
 #[must_use]
 pub fn differences(base: &Table, head: &Table) -> Vec<Difference> {
-    let mut found: HashMap<&Key, (Option<Millionths>, Option<Millionths>)> = HashMap::new();
-    for row in base.rows.iter().filter(|row| base.counts(row.key.part)) {
+    let mut found: HashMap<&RowKey, (Option<Millionths>, Option<Millionths>)> = HashMap::new();
+    for row in base.rows.iter().filter(|row| base.is_part_of_total(row.key.part)) {
         found.entry(&row.key).or_default().0 = Some(row.value);
     }
-    for row in head.rows.iter().filter(|row| head.counts(row.key.part)) {
+    for row in head.rows.iter().filter(|row| head.is_part_of_total(row.key.part)) {
         found.entry(&row.key).or_default().1 = Some(row.value);
     }
     let differences = found.into_iter();
@@ -71,7 +71,7 @@ pub fn differences(base: &Table, head: &Table) -> Vec<Difference> {
     differences
 }
 
-/// What some processes run on.
+/// The software environment of some processes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Software {
     /// Versions of Python.
@@ -80,29 +80,29 @@ pub struct Software {
     pub os: BTreeSet<String>,
     /// Architectures.
     pub machine: BTreeSet<String>,
-    /// Versions of the packages that are installed, by name.
+    /// Versions of the installed packages, by name.
     pub packages: BTreeMap<String, BTreeSet<String>>,
 }
 
-/// A thing of which there are other values than there were.
+/// A property whose values changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// What it is.
+    /// The name of the property.
     pub name: String,
-    /// The values there were.
+    /// The earlier values.
     pub from: Vec<String>,
-    /// The values there are.
+    /// The later values.
     pub to: Vec<String>,
 }
 
-/// How the software of two works differs.
+/// The differences between the software of two works.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SoftwareChange {
-    /// Packages that only the second has.
+    /// Packages that only the second work has.
     pub added: Vec<Change>,
-    /// Packages that only the first has.
+    /// Packages that only the first work has.
     pub removed: Vec<Change>,
-    /// Packages that both have, in other versions.
+    /// Packages that both works have, in different versions.
     pub changed: Vec<Change>,
     /// Python, if its version changed.
     pub python: Option<Change>,
@@ -113,7 +113,8 @@ pub struct SoftwareChange {
 }
 
 impl SoftwareChange {
-    /// How the one differs from the other. What one of the two does not tell of did not change.
+    /// Compares the software of two works. A property that is unknown for one of them counts as
+    /// unchanged.
     #[must_use]
     pub fn between(base: &Software, head: &Software) -> Self {
         let told = |name: &str, from: &BTreeSet<String>, to: &BTreeSet<String>| {
@@ -142,7 +143,7 @@ impl SoftwareChange {
         found
     }
 
-    /// All changes: Python and what it runs on first, then packages.
+    /// Iterates over all changes: first Python and the platform, then packages.
     pub fn all(&self) -> impl Iterator<Item = &Change> {
         let about = [&self.python, &self.os, &self.machine].into_iter().flatten();
         about.chain(&self.changed).chain(&self.added).chain(&self.removed)
@@ -157,13 +158,13 @@ fn change(name: &str, from: &BTreeSet<String>, to: &BTreeSet<String>) -> Option<
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::breakdown::{Part, Row};
+    use crate::domain::breakdown::{Row, ValueKind};
 
-    fn table(unit: &str, rows: &[(Part, &str, f64)]) -> Table {
+    fn table(unit: &str, rows: &[(ValueKind, &str, f64)]) -> Table {
         let rows: Vec<Row> = rows
             .iter()
             .map(|(part, function, value)| Row {
-                key: Key {
+                key: RowKey {
                     part: *part,
                     span_attributable: true,
                     path: None,
@@ -186,14 +187,23 @@ mod tests {
             without_threads: 0,
             rows,
         };
-        table.total = table.rows.iter().filter(|row| table.counts(row.key.part)).map(|row| row.value).sum();
+        table.total =
+            table.rows.iter().filter(|row| table.is_part_of_total(row.key.part)).map(|row| row.value).sum();
         table
     }
 
     #[test]
     fn differences_add_up_to_that_of_the_totals() {
-        let base = [(Part::Tasks, "load", 0.1), (Part::Tasks, "fit", 0.7), (Part::Beside, "x", 5.0)];
-        let head = [(Part::Tasks, "load", 0.3), (Part::Tasks, "save", 0.2), (Part::Tasks, "fit", 0.7)];
+        let base = [
+            (ValueKind::Tasks, "load", 0.1),
+            (ValueKind::Tasks, "fit", 0.7),
+            (ValueKind::OutsideTasks, "x", 5.0),
+        ];
+        let head = [
+            (ValueKind::Tasks, "load", 0.3),
+            (ValueKind::Tasks, "save", 0.2),
+            (ValueKind::Tasks, "fit", 0.7),
+        ];
         let (base, head) = (table("seconds", &base), table("seconds", &head));
         let found = differences(&base, &head);
         let rows: Vec<_> = found

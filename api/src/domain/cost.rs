@@ -1,8 +1,8 @@
-//! What usage costs.
+//! Cost of usage.
 //!
-//! Amounts are whole billionths of a currency's unit, so that the costs of the parts add up to the cost of the
-//! whole. Each is labelled with where its rates come from; amounts in several currencies or on several bases are
-//! never added.
+//! Amounts are whole billionths of a currency's unit, so that the costs of the parts add up to the cost
+//! of the whole. Each amount names the basis of its rates. Amounts in different currencies or on
+//! different bases are never added.
 
 use std::{
     collections::BTreeMap,
@@ -11,13 +11,13 @@ use std::{
 
 use super::usage::{Cause, Usage};
 
-/// Billionths in one.
+/// Billionths in one unit.
 const NANO: f64 = 1e9;
 
 /// Microseconds of an hour.
 const HOUR_US: i128 = 3_600_000_000;
 
-/// The highest rate that is taken, far beyond any machine's.
+/// The largest accepted rate, far beyond that of any machine.
 pub const MAX_RATE: f64 = 1e6;
 
 /// A currency by ISO 4217: three capital letters.
@@ -25,14 +25,14 @@ pub const MAX_RATE: f64 = 1e6;
 pub struct Currency([u8; 3]);
 
 impl Currency {
-    /// A currency as it came; none if it cannot be one.
+    /// Parses a currency. Returns `None` if the text is not one.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let letters: [u8; 3] = text.as_bytes().try_into().ok()?;
         letters.iter().all(u8::is_ascii_uppercase).then_some(Self(letters))
     }
 
-    /// The letters as one number.
+    /// Returns the letters as one number.
     #[must_use]
     pub fn number(self) -> i64 {
         self.0.into_iter().fold(0, |number, letter| 256 * number + i64::from(letter))
@@ -45,24 +45,24 @@ impl fmt::Display for Currency {
     }
 }
 
-/// What things cost per hour, from a day on.
+/// The hourly prices from a day on.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rate {
-    /// The first day it holds for: whole days since 1970-01-01 UTC.
+    /// The first day of its validity, in whole days since 1970-01-01 UTC.
     pub valid_from: i64,
-    /// ISO 4217.
+    /// The ISO 4217 code of the currency.
     pub currency: String,
-    /// For one thread.
+    /// The price of one thread.
     pub per_thread_hour: f64,
-    /// For one GiB of memory limit.
+    /// The price of one GiB of memory limit.
     pub per_gib_hour: f64,
-    /// For one worker.
+    /// The price of one worker.
     pub per_worker_hour: f64,
 }
 
 impl Rate {
-    /// What stands in for a rate where an account has none: about what clouds take for a virtual CPU with its
-    /// memory.
+    /// Returns the default rate for days without a rate of the account. It is about the price of a
+    /// virtual CPU with its memory in public clouds.
     fn estimate() -> Self {
         Self {
             valid_from: i64::MIN,
@@ -80,59 +80,73 @@ impl Rate {
     }
 }
 
-/// Where the rates of an amount come from.
+/// The source of the rates of an amount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Basis {
     /// The account's own rates.
     RateCard,
-    /// A guess of this server's, because the account has set none for that day.
+    /// The server's default rate, because the account has set none for that day.
     Estimated,
 }
 
-/// An amount of money, with what it is made of.
+/// An amount of money with its components.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cost {
-    /// ISO 4217.
+    /// The ISO 4217 code of the currency.
     pub currency: String,
-    /// Where the rates come from.
+    /// The source of the rates.
     pub basis: Basis,
-    /// Billionths of the currency's unit.
+    /// The amount, in billionths of the currency's unit.
     pub nanos: i128,
-    /// The same by what the threads were doing; adds up to `nanos`.
+    /// The amount by the activity of the threads. The sum is `nanos`.
     pub causes: BTreeMap<Cause, i128>,
 }
 
 impl Cost {
-    /// The amount in the currency's unit.
+    /// Returns the amount in the currency's unit.
     #[must_use]
     pub fn amount(&self) -> f64 {
         amount(self.nanos)
     }
+
+    /// Formats the amount with its currency. Below a tenth it has four decimals, so that a small amount
+    /// does not look like zero.
+    #[must_use]
+    pub fn in_words(&self) -> String {
+        let (amount, currency) = (self.amount(), &self.currency);
+        if self.nanos == 0 || amount >= 0.1 {
+            format!("{amount:.2} {currency}")
+        } else if amount < 0.0001 {
+            format!("less than 0.0001 {currency}")
+        } else {
+            format!("{amount:.4} {currency}")
+        }
+    }
 }
 
-/// Billionths in the currency's unit.
+/// Converts billionths to the currency's unit.
 #[must_use]
-#[expect(clippy::cast_precision_loss, reason = "an amount that large is not read to the last digit")]
+#[expect(clippy::cast_precision_loss, reason = "a large amount needs no more digits")]
 pub fn amount(nanos: i128) -> f64 {
     nanos as f64 / NANO
 }
 
-/// Days on which things cost the same, in billionths of a currency's unit per hour.
+/// A range of days with the same hourly prices, in billionths of a currency's unit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PricedDays {
-    /// The first one.
+    /// The first day.
     pub from: i64,
-    /// The one after the last.
+    /// The day after the last one.
     pub to: i64,
-    /// For one thread.
+    /// The price of one thread.
     pub per_thread_hour: f64,
-    /// For one GiB of memory limit.
+    /// The price of one GiB of memory limit.
     pub per_gib_hour: f64,
-    /// For one worker.
+    /// The price of one worker.
     pub per_worker_hour: f64,
 }
 
-/// A day behind all that there are.
+/// A day after all possible days.
 const LAST_DAY: i64 = 4_000_000;
 
 /// The rates of an account.
@@ -140,21 +154,21 @@ const LAST_DAY: i64 = 4_000_000;
 pub struct RateCard(Vec<Rate>);
 
 impl RateCard {
-    /// Rates, each valid until the next one begins.
+    /// Creates a rate card. Each rate is valid until the next one begins.
     #[must_use]
     pub fn new(mut rates: Vec<Rate>) -> Self {
         rates.sort_by_key(|rate| rate.valid_from);
         Self(rates)
     }
 
-    /// The currency in which things are paid for on a day.
+    /// Returns the currency of the prices on a day.
     #[must_use]
     pub fn currency_on(&self, day: i64) -> String {
         self.on(day).cloned().unwrap_or_else(Rate::estimate).currency
     }
 
-    /// What things cost when they are paid for in a currency, each time with its price. Where the account has set no
-    /// rate, the guess is the price.
+    /// Returns the ranges of days with prices in a currency. Days without a rate of the account have the
+    /// default rate.
     #[must_use]
     pub fn prices(&self, currency: &str) -> Vec<PricedDays> {
         let mut rates = vec![Rate { valid_from: 0, ..Rate::estimate() }];
@@ -178,7 +192,7 @@ impl RateCard {
         self.0.iter().rev().find(|rate| rate.valid_from <= day)
     }
 
-    /// What the usage of some days costs, an amount for each currency and basis.
+    /// Returns the cost of usage by day, as one amount for each currency and basis.
     #[must_use]
     pub fn cost<'a>(&self, days: impl IntoIterator<Item = (i64, &'a Usage)>) -> Vec<Cost> {
         let estimate = Rate::estimate();
@@ -204,8 +218,8 @@ impl RateCard {
     }
 }
 
-/// An amount by what the threads were doing: memory and workers were paid for while they did it. The last part
-/// takes what rounding leaves.
+/// Divides an amount by the activity of the threads. The cost of memory and workers is divided in the
+/// same ratio. The last part takes the rounding difference.
 fn shares(nanos: i128, usage: &Usage) -> Vec<(Cause, i128)> {
     let whole = i128::from(usage.thread_us);
     let mut left = nanos;
@@ -214,7 +228,7 @@ fn shares(nanos: i128, usage: &Usage) -> Vec<(Cause, i128)> {
         .into_iter()
         .filter(|(cause, _)| *cause != Cause::Unaccounted)
         .map(|(cause, time)| {
-            let part = if whole == 0 { 0 } else { nanos * i128::from(time) / whole };
+            let part = if whole == 0 { 0 } else { (nanos * i128::from(time) + whole / 2).div_euclid(whole) };
             left -= part;
             (cause, part)
         })
@@ -222,7 +236,7 @@ fn shares(nanos: i128, usage: &Usage) -> Vec<(Cause, i128)> {
     if usage.causes().last().is_some_and(|(_, time)| *time == 0)
         && let Some((_, last)) = shares.last_mut()
     {
-        // Everything is accounted for, so what is left is rounding alone.
+        // All thread time is accounted for, so the rest is only a rounding difference.
         *last += left;
         left = 0;
     }
@@ -230,7 +244,7 @@ fn shares(nanos: i128, usage: &Usage) -> Vec<(Cause, i128)> {
     shares
 }
 
-/// The price of some time, to the nearest billionth.
+/// Returns the price of a duration, rounded to the nearest billionth.
 #[expect(clippy::cast_possible_truncation, reason = "rates are bounded where they are set")]
 fn per_hours(time_us: i64, rate: f64) -> i128 {
     let rate = (rate * NANO).round() as i128;
@@ -290,12 +304,12 @@ mod tests {
             let prices = card.prices(currency).into_iter();
             prices.map(|days| (days.from, days.to, days.per_thread_hour)).collect()
         };
-        // Before the first rate, the guess.
+        // The default rate applies before the first rate.
         assert_eq!(days("USD"), [(0, 10, 5e7), (20, 30, 3e8)]);
         assert_eq!(days("EUR"), [(10, 20, 1e8), (30, LAST_DAY, 2e8)]);
         assert_eq!(days("GBP"), []);
         assert_eq!([9, 10, 29, 30].map(|day| card.currency_on(day)), ["USD", "EUR", "USD", "EUR"]);
-        // A rate from the first day on leaves nothing to be guessed.
+        // A rate from the first day on leaves no day to the default rate.
         let card = RateCard::new(vec![rate(0, "EUR", 0.1)]);
         assert_eq!((card.prices("USD").len(), card.prices("EUR").len()), (0, 1));
     }
@@ -303,5 +317,24 @@ mod tests {
     #[test]
     fn nothing_costs_nothing() {
         assert_eq!(RateCard::default().cost([]), Vec::new());
+    }
+
+    #[test]
+    fn small_amounts_are_not_nothing() {
+        let words = |nanos| {
+            Cost { currency: "USD".to_owned(), basis: Basis::RateCard, nanos, causes: BTreeMap::new() }
+                .in_words()
+        };
+        let expected = [
+            (0, "0.00 USD"),
+            (99_999, "less than 0.0001 USD"),
+            (532_000, "0.0005 USD"),
+            (99_900_000, "0.0999 USD"),
+            (480_000_000, "0.48 USD"),
+            (1_234_567_000_000, "1234.57 USD"),
+        ];
+        for (nanos, expected) in expected {
+            assert_eq!(words(nanos), expected);
+        }
     }
 }

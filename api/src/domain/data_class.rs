@@ -1,57 +1,58 @@
-//! Which classes of data an account accepts.
+//! The data classes that an account accepts.
 
 use std::collections::BTreeSet;
 
 use entity::{
     data_policy::DataClass,
-    list::{ClassReceipt, Receipt},
+    json_columns::{ClassReceipt, Receipt},
 };
 use sea_orm::Iterable;
 
 use super::report;
 
-/// The longest time anything can be told to be kept.
+/// The longest configurable retention, in days.
 const MAX_RETENTION_DAYS: i64 = 36_500;
 
-/// The classes of data an account accepts; without a word of the account, all of them.
+/// The data classes that an account accepts. The default accepts all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Accepted {
     refused: BTreeSet<DataClass>,
 }
 
 impl Accepted {
-    /// All but `refused`; what is required is accepted whatever that says.
+    /// Accepts all classes except `refused`. Required classes are accepted in any case.
     pub fn all_but(refused: impl IntoIterator<Item = DataClass>) -> Self {
         Self { refused: refused.into_iter().filter(|class| !is_required(*class)).collect() }
     }
 
-    /// Whether this class is accepted.
+    /// Returns true if this class is accepted.
     #[must_use]
     pub fn accepts(&self, class: DataClass) -> bool {
         !self.refused.contains(&class)
     }
 
-    /// Whether nothing is refused.
+    /// Returns true if no class is refused.
     #[must_use]
     pub fn accepts_all(&self) -> bool {
         self.refused.is_empty()
     }
 
-    /// The classes that are accepted.
+    /// Iterates over the accepted classes.
     pub fn classes(&self) -> impl Iterator<Item = DataClass> {
         DataClass::iter().filter(|class| self.accepts(*class))
     }
 }
 
-/// What became of a cluster's data, once its newest report tells what was sent and kept back until now. Only the newest
-/// may: what was sent since the one before it counts as dropped where the account refuses it.
+/// Returns a cluster's updated receipt. `told` holds the numbers of sent and withheld items in the newest
+/// report. Only the newest report may update the receipt: items sent since the report before it count as
+/// dropped if the account refuses their class.
 #[must_use]
 pub fn receipt(before: &Receipt, accepted: &Accepted, told: &report::Receipt) -> Receipt {
     let mut receipt = before.clone();
     for (class, counts) in told {
         let (class, sent) = (DataClass::from(*class), counts.sent.get());
         let before = before.0.get(&class).copied().unwrap_or_default();
-        // A reporter that took another's place counts from 0 again.
+        // A reporter that replaces another one counts from 0 again.
         let since = if sent >= before.sent { sent - before.sent } else { sent };
         let dropped = if accepted.accepts(class) { 0 } else { since };
         let after = ClassReceipt {
@@ -65,27 +66,27 @@ pub fn receipt(before: &Receipt, accepted: &Accepted, told: &report::Receipt) ->
     receipt
 }
 
-/// Whether a class can only be accepted: without it there is nothing to show.
+/// Returns true if the class cannot be refused, because there is nothing to show without it.
 #[must_use]
 pub fn is_required(class: DataClass) -> bool {
     matches!(class, DataClass::Basic | DataClass::DaskErrors)
 }
 
-/// Why an account cannot want this.
+/// The reason for rejecting a data policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PolicyError {
-    /// The class is one of those without which nothing works.
+    /// The class is required and cannot be refused.
     #[error("this class is required and cannot be refused")]
     Required,
-    /// Nothing is kept for such a time.
+    /// The retention is out of range.
     #[error("must be between 1 and {MAX_RETENTION_DAYS} days")]
     Retention,
 }
 
-/// Whether an account may treat a class so.
+/// Checks the policy of one class.
 ///
 /// # Errors
-/// What is wrong with it, all of it.
+/// Returns every violation.
 pub fn check(class: DataClass, accepted: bool, retention_days: Option<i64>) -> Result<(), Vec<PolicyError>> {
     let mut errors = Vec::new();
     if !accepted && is_required(class) {

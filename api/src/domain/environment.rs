@@ -1,47 +1,47 @@
-//! Software that differs between the processes of a cluster.
+//! Differences in software between the processes of a cluster.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What a process is to its cluster.
+/// The role of a process in its cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Role {
-    /// It schedules.
+    /// It schedules tasks.
     Scheduler,
-    /// It computes.
+    /// It computes tasks.
     Worker,
-    /// It submits.
+    /// It submits tasks.
     Client,
 }
 
-/// Processes of one role that run on the same software.
+/// A group of processes with the same role and the same software.
 #[derive(Clone, Copy, Debug)]
-pub struct Alike<'a> {
-    /// Their role.
+pub struct ProcessGroup<'a> {
+    /// The role.
     pub role: Role,
-    /// How many they are.
+    /// The number of processes.
     pub processes: i64,
-    /// Version of Python, if it is known.
+    /// The version of Python, if it is known.
     pub python: Option<&'a str>,
-    /// Versions of the packages that were looked for; none for one that is not installed.
+    /// The versions of the reported packages. `None` for a package that is not installed.
     pub packages: &'a BTreeMap<String, Option<String>>,
 }
 
-/// A package whose version is not the same everywhere.
+/// A package with different versions among the processes of a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mismatch {
-    /// Its name.
+    /// The name of the package.
     pub name: String,
-    /// How many processes of which role have which version.
+    /// The number of processes by role and version.
     pub versions: BTreeMap<(Role, Option<String>), i64>,
 }
 
-/// What Python itself is called among the packages.
+/// The name of Python itself among the packages.
 const PYTHON: &str = "python";
 
-/// The packages whose version is not the same everywhere, in the order of their names. A process that does not
-/// tell of a package agrees with everybody.
+/// Returns the packages with different versions, by name. A process that does not report a package has no
+/// mismatch in it.
 #[must_use]
-pub fn mismatches(processes: &[Alike<'_>]) -> Vec<Mismatch> {
+pub fn mismatches(processes: &[ProcessGroup<'_>]) -> Vec<Mismatch> {
     let mut told: BTreeMap<&str, BTreeMap<(Role, Option<String>), i64>> = BTreeMap::new();
     for alike in processes {
         let packages = alike.packages.iter().map(|(name, version)| (name.as_str(), version.as_deref()));

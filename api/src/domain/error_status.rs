@@ -1,25 +1,25 @@
-//! What is to be thought of a group of errors: what somebody said of it, and whether that still holds.
+//! Triage status of error groups: the user's decision, and the errors since then.
 
 use entity::{Timestamp, error_group::Status};
 
-/// What is to be thought of a group of errors.
+/// The triage status of an error group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorStatus {
-    /// Nobody has said anything else.
+    /// No decision was made.
     Open,
-    /// It was resolved, and one of its errors happened after that.
+    /// It was resolved, and an error occurred after that.
     Regressed,
-    /// It was resolved, and none has happened since.
+    /// It was resolved, and no error has occurred since.
     Resolved,
-    /// It may happen.
+    /// Errors of this group are accepted.
     Ignored,
 }
 
 impl ErrorStatus {
-    /// From what was said, until when errors are covered by that, and when the last one happened. Whoever writes an
-    /// error need not know.
+    /// Derives the status from the decision, the end of its validity for resolved groups, and the time of
+    /// the last error. So storing an error requires no knowledge of the decision.
     #[must_use]
-    pub fn of(said: Status, resolved_until: Option<Timestamp>, last_seen_at: Timestamp) -> Self {
+    pub fn derive(said: Status, resolved_until: Option<Timestamp>, last_seen_at: Timestamp) -> Self {
         match said {
             Status::Open => Self::Open,
             Status::Ignored => Self::Ignored,

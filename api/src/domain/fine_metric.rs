@@ -1,4 +1,4 @@
-//! Fine performance metrics: how the cells of one span are packed into a row, and summed over several.
+//! Fine performance metrics: packs the cells of one span into a row and sums the cells of several spans.
 
 use std::{
     borrow::Cow,
@@ -12,53 +12,54 @@ use serde::{Deserialize, Serialize};
 use super::report::FineMetricCell;
 use crate::compression::{compress, decompress};
 
-/// Where Dask keeps metrics without a span: they belong to workers, not to tasks.
+/// The contexts in which Dask records metrics without a span. These metrics belong to workers, not to
+/// tasks.
 const WITHOUT_SPAN: [&str; 3] = ["gather-dep", "get-data", "memory-monitor"];
 
-/// Where tasks run.
+/// The context in which Dask executes tasks.
 pub(super) const EXECUTE: &str = "execute";
 
-/// Labels that are summed together at the most: a span has at most 5,000.
+/// The largest number of labels that are summed together. A span has at most 5,000.
 const MAX_LABELS: usize = 50_000;
 
-/// Bytes the cells of one span unpack to at the most: more than a whole report has.
+/// The largest unpacked size of a span's cells, in bytes. It exceeds the limit of a whole report.
 const MAX_JSON: usize = 32 << 20;
 
 /// The unit of times.
 pub const SECONDS: &str = "seconds";
 
-/// What a value is of.
+/// The label of a value.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Label {
-    /// Where in Dask it was measured.
+    /// The part of Dask that measured the value.
     pub context: String,
     /// The function or operation, if it belongs to one.
     pub function: Option<String>,
-    /// What was done.
+    /// The activity.
     pub activity: String,
-    /// What the value counts.
+    /// The unit of the value.
     pub unit: String,
 }
 
-/// Why packed cells cannot be read.
+/// The reason why packed cells cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Unreadable {
-    /// They are not what was packed.
+pub enum ReadCellsError {
+    /// The bytes are not packed cells.
     #[error("the packed fine metrics of a span cannot be read")]
     Damaged,
-    /// With the others that are read together they are too many.
+    /// The number of labels that are read together exceeds the limit.
     #[error("the fine metrics have more than 50000 labels")]
     TooMany,
 }
 
-/// One cell as it is packed.
-type Cell<'a> = (Word<'a>, Option<Word<'a>>, Word<'a>, Word<'a>, f64);
+/// One cell in its packed form.
+type Cell<'a> = (BorrowedString<'a>, Option<BorrowedString<'a>>, BorrowedString<'a>, BorrowedString<'a>, f64);
 
-/// A word that is read where it stands, unless something in it is escaped.
+/// A string that is borrowed from the input, unless it contains an escape.
 #[derive(Deserialize)]
-struct Word<'a>(#[serde(borrow)] Cow<'a, str>);
+struct BorrowedString<'a>(#[serde(borrow)] Cow<'a, str>);
 
-/// Packs the cells of one span: the same cells give the same bytes, in whatever order they came.
+/// Packs the cells of one span. The same cells give the same bytes in any order.
 #[must_use]
 pub(crate) fn pack(cells: &[FineMetricCell]) -> Vec<u8> {
     let mut sorted: Vec<&FineMetricCell> = cells.iter().collect();
@@ -68,47 +69,49 @@ pub(crate) fn pack(cells: &[FineMetricCell]) -> Vec<u8> {
     compress(&serde_json::to_vec(&sorted).expect("texts and finite numbers are always JSON"))
 }
 
-/// What was packed, read: the labels of everything that is summed together are held once.
+/// A reader of packed cells. It holds each distinct label once for all cells that are summed together.
 #[derive(Debug, Default)]
-pub struct Labels {
+pub struct CellReader {
     known: HashSet<Arc<Label>>,
-    /// Those of the cells that were read last, in their order: most spans of a cluster have the same.
-    last: Vec<Written>,
+    /// The labels of the last cells read, in their order. Most spans of a cluster have the same labels.
+    last: Vec<CachedLabel>,
 }
 
-/// What a value is of, and how that is written in front of the value.
+/// A label together with its serialized form in front of a value.
 #[derive(Clone, Debug)]
-struct Written {
+struct CachedLabel {
     label: Arc<Label>,
-    /// Whether values of it belong to spans, if they came with one.
-    of_spans: bool,
-    /// `["execute","load","thread-cpu","seconds",`, once another cell is compared with it.
+    /// True if values with this label belong to spans, provided that they arrive with a span.
+    is_span_attributable: bool,
+    /// The serialized prefix, such as `["execute","load","thread-cpu","seconds",`. It is built at the
+    /// first comparison with another cell.
     text: OnceCell<Arc<[u8]>>,
 }
 
-/// What was packed of one span, or of what belongs to none.
+/// The unpacked cells of one span, or of work without a span.
 #[derive(Debug)]
-pub struct Cells(Vec<(Of, f64)>);
+pub struct Cells(Vec<(AttributedLabel, f64)>);
 
-impl Labels {
-    /// Reads what was packed of one span, or of what belongs to none.
+impl CellReader {
+    /// Reads the packed cells of one span, or of work without a span.
     ///
     /// # Errors
-    /// [`Unreadable`]
-    pub fn read(&mut self, packed: &[u8], of_a_span: bool) -> Result<Cells, Unreadable> {
-        let json = decompress(packed, MAX_JSON).ok_or(Unreadable::Damaged)?;
-        let values = match self.values_of_the_last(&json) {
+    /// Returns [`ReadCellsError`] if the bytes are damaged or the number of labels exceeds the limit.
+    pub fn read(&mut self, packed: &[u8], of_a_span: bool) -> Result<Cells, ReadCellsError> {
+        let json = decompress(packed, MAX_JSON).ok_or(ReadCellsError::Damaged)?;
+        let values = match self.read_with_last_labels(&json) {
             Some(values) => values,
             None => self.parse(&json)?,
         };
-        let of = |written: &Written| (Arc::clone(&written.label), of_a_span && written.of_spans);
+        let of =
+            |written: &CachedLabel| (Arc::clone(&written.label), of_a_span && written.is_span_attributable);
         let cells = self.last.iter().map(of).zip(values).collect();
-        if self.known.len() > MAX_LABELS { Err(Unreadable::TooMany) } else { Ok(Cells(cells)) }
+        if self.known.len() > MAX_LABELS { Err(ReadCellsError::TooMany) } else { Ok(Cells(cells)) }
     }
 
-    /// The values of cells that differ from those that were read last in nothing else, which takes much less than to read
-    /// each word again.
-    fn values_of_the_last(&self, json: &[u8]) -> Option<Vec<f64>> {
+    /// Returns the values if the cells have exactly the labels of the last cells. This is much cheaper
+    /// than parsing each string again.
+    fn read_with_last_labels(&self, json: &[u8]) -> Option<Vec<f64>> {
         let mut values = Vec::with_capacity(self.last.len());
         let mut rest = json.strip_prefix(b"[")?;
         for written in &self.last {
@@ -123,22 +126,22 @@ impl Labels {
         (rest == b"]").then_some(values)
     }
 
-    /// Reads cells whose labels become those that were read last, and returns their values.
-    fn parse(&mut self, json: &[u8]) -> Result<Vec<f64>, Unreadable> {
-        let cells: Vec<Cell<'_>> = serde_json::from_slice(json).map_err(|_| Unreadable::Damaged)?;
+    /// Parses cells, remembers their labels as the last ones, and returns their values.
+    fn parse(&mut self, json: &[u8]) -> Result<Vec<f64>, ReadCellsError> {
+        let cells: Vec<Cell<'_>> = serde_json::from_slice(json).map_err(|_| ReadCellsError::Damaged)?;
         let (mut values, mut labels) = (Vec::with_capacity(cells.len()), Vec::with_capacity(cells.len()));
         for (place, cell) in cells.into_iter().enumerate() {
             values.push(cell.4);
             labels.push(match self.last.get(place) {
                 Some(written) if written.label.is_of(&cell) => written.clone(),
-                _ => Written::new(self.the_same(Label::of(cell))),
+                _ => CachedLabel::new(self.intern(Label::of(cell))),
             });
         }
         self.last = labels;
         Ok(values)
     }
 
-    fn the_same(&mut self, label: Label) -> Arc<Label> {
+    fn intern(&mut self, label: Label) -> Arc<Label> {
         if let Some(known) = self.known.get(&label) {
             return Arc::clone(known);
         }
@@ -148,10 +151,10 @@ impl Labels {
     }
 }
 
-impl Written {
+impl CachedLabel {
     fn new(label: Arc<Label>) -> Self {
-        let of_spans = !WITHOUT_SPAN.contains(&label.context.as_str());
-        Self { label, of_spans, text: OnceCell::new() }
+        let is_span_attributable = !WITHOUT_SPAN.contains(&label.context.as_str());
+        Self { label, is_span_attributable, text: OnceCell::new() }
     }
 
     fn text(&self) -> &[u8] {
@@ -169,7 +172,7 @@ impl Written {
 
 impl Label {
     fn of((context, function, activity, unit, _): Cell<'_>) -> Self {
-        let owned = |word: Word<'_>| word.0.into_owned();
+        let owned = |word: BorrowedString<'_>| word.0.into_owned();
         Self {
             context: owned(context),
             function: function.map(owned),
@@ -179,7 +182,7 @@ impl Label {
     }
 
     fn is_of(&self, (context, function, activity, unit, _): &Cell<'_>) -> bool {
-        // What differs most comes first.
+        // The most distinctive field is compared first.
         self.activity == activity.0
             && self.function.as_deref() == function.as_ref().map(|word| &*word.0)
             && self.context == context.0
@@ -188,59 +191,60 @@ impl Label {
 }
 
 impl Cells {
-    /// Those in one unit, or all.
+    /// Keeps the cells of one unit, or all of them if `unit` is `None`.
     #[must_use]
     pub fn in_unit(mut self, unit: Option<&str>) -> Self {
         self.0.retain(|((label, _), _)| unit.is_none_or(|unit| label.unit == unit));
         self
     }
 
-    /// How many values there are.
+    /// Returns the number of values.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no values.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// What each value is of, whether that belongs to spans, and the value.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&Of, f64)> {
+    /// Iterates over the labels, their attribution to spans, and the values.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&AttributedLabel, f64)> {
         self.0.iter().map(|(of, value)| (of, *value))
     }
 }
 
-/// What a value is of, and whether that belongs to spans.
-type Of = (Arc<Label>, bool);
+/// A label, and true if its values belong to spans.
+type AttributedLabel = (Arc<Label>, bool);
 
 /// Sums of metrics over spans.
 #[derive(Clone, Debug, Default)]
 pub struct Table {
-    /// In the order in which they were first met.
-    sums: Vec<(Of, f64)>,
-    /// Where each of them stands.
-    places: BTreeMap<Of, usize>,
+    /// The sums in the order of their first occurrence.
+    sums: Vec<(AttributedLabel, f64)>,
+    /// The index of each sum.
+    places: BTreeMap<AttributedLabel, usize>,
     packed: usize,
 }
 
 /// One value of a [`Table`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
-    /// What it is of.
+    /// The label of the value.
     pub label: Label,
-    /// Whether it belongs to spans; some metrics only belong to the cluster.
+    /// True if the value belongs to spans. Some metrics belong to the cluster only.
     pub span_attributable: bool,
     /// The value, in the label's unit.
     pub value: f64,
 }
 
 impl Table {
-    /// Adds what was packed of one span, or of what belongs to none.
+    /// Adds the cells of one span, or of work without a span.
     pub fn add(&mut self, cells: &Cells) {
-        // Most spans of a cluster have the same labels in the same order, and then nothing is looked up.
+        // Most spans of a cluster have the same labels in the same order, so this loop needs no lookup
+        // for them.
         let mut next = 0;
         for (of, value) in &cells.0 {
             let place = match self.sums.get(next) {
@@ -253,7 +257,7 @@ impl Table {
         self.packed += 1;
     }
 
-    fn place(&mut self, of: &Of) -> usize {
+    fn place(&mut self, of: &AttributedLabel) -> usize {
         if let Some(place) = self.places.get(of) {
             return *place;
         }
@@ -263,7 +267,7 @@ impl Table {
         place
     }
 
-    /// What each sum is of, and the sum, in the order of their labels.
+    /// Iterates over the labels, their attribution to spans, and the sums, in the order of the labels.
     fn iter(&self) -> impl Iterator<Item = (&Label, bool, f64)> {
         self.places.values().map(|place| {
             let ((label, span_attributable), value) = &self.sums[*place];
@@ -271,48 +275,49 @@ impl Table {
         })
     }
 
-    /// How often something was added.
+    /// Returns the number of spans added.
     #[must_use]
-    pub fn packed(&self) -> usize {
+    pub fn spans_added(&self) -> usize {
         self.packed
     }
 
-    /// How many sums there are.
+    /// Returns the number of sums.
     #[must_use]
     pub fn len(&self) -> usize {
         self.sums.len()
     }
 
-    /// Whether nothing was added.
+    /// Returns true if there are no sums.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.sums.is_empty()
     }
 
-    /// The units that occur.
+    /// Returns the units that occur.
     #[must_use]
     pub fn units(&self) -> BTreeSet<&str> {
         self.iter().map(|(label, ..)| label.unit.as_str()).collect()
     }
 
-    /// The values in one unit or in all: by unit, the largest first.
+    /// Returns the values in one unit, or in all if `unit` is `None`: by unit, then by descending value.
     #[must_use]
     pub fn rows(&self, unit: Option<&str>) -> Vec<Row> {
         let wanted = self.iter().filter(|(label, ..)| unit.is_none_or(|unit| label.unit == unit));
         let mut rows: Vec<Row> = wanted
             .map(|(label, span_attributable, value)| Row { label: label.clone(), span_attributable, value })
             .collect();
-        // Stable, so that equal values keep the order of their labels.
+        // The sort is stable, so equal values keep the order of their labels.
         rows.sort_by(|a, b| a.label.unit.cmp(&b.label.unit).then(b.value.total_cmp(&a.value)));
         rows
     }
 
-    /// What there is of each label, in no order that means anything.
+    /// Iterates over the labels and sums, in no particular order.
     pub fn sums(&self) -> impl Iterator<Item = (&Label, f64)> {
         self.iter().map(|(label, _, value)| (label, value))
     }
 
-    /// Thread-seconds spent executing tasks; `None` when nothing was measured at all.
+    /// Returns the thread time spent on executing tasks, in seconds. Returns `None` if there are no
+    /// measurements.
     #[must_use]
     pub fn execute_seconds(&self) -> Option<f64> {
         let executing = |label: &Label| label.context == EXECUTE && label.unit == SECONDS;
@@ -338,7 +343,7 @@ mod tests {
 
     #[test]
     fn what_was_packed_is_summed() {
-        let (mut labels, mut table) = (Labels::default(), Table::default());
+        let (mut labels, mut table) = (CellReader::default(), Table::default());
         let load = pack(&cells(
             r#"[["execute","load","thread-cpu","seconds",1.5],["execute","load","disk-read","bytes",10]]"#,
         ));
@@ -379,19 +384,19 @@ mod tests {
             "[]",
             r#"[["execute",null,"thread-cpu","seconds",9]]"#,
         ];
-        let mut labels = Labels::default();
-        let read = |labels: &mut Labels, text: &str| {
+        let mut labels = CellReader::default();
+        let read = |labels: &mut CellReader, text: &str| {
             let cells = labels.read(&pack(&cells(text)), true).expect("it was packed");
             cells.iter().map(|((label, of_a_span), value)| ((**label).clone(), *of_a_span, value)).collect()
         };
         for text in texts {
-            let expected: Vec<(Label, bool, f64)> = read(&mut Labels::default(), text);
+            let expected: Vec<(Label, bool, f64)> = read(&mut CellReader::default(), text);
             assert_eq!(expected.len(), cells(text).len());
             let first: Vec<_> = read(&mut labels, text);
             let again: Vec<_> = read(&mut labels, text);
             assert_eq!((&first, &again), (&expected, &expected), "{text}");
         }
-        // What begins like the last and goes on as it must not.
+        // Starts like the last cells and continues with damage.
         read(&mut labels, texts[0]);
         let plain = serde_json::to_string(&cells(texts[0])).expect("JSON");
         for damaged in
@@ -399,7 +404,7 @@ mod tests {
         {
             assert_eq!(
                 labels.read(&compress(damaged.as_bytes()), true).err(),
-                Some(Unreadable::Damaged),
+                Some(ReadCellsError::Damaged),
                 "{damaged}"
             );
         }
@@ -407,11 +412,11 @@ mod tests {
 
     #[test]
     fn damage_is_noticed() {
-        assert_eq!(Labels::default().read(b"nothing of ours", true).err(), Some(Unreadable::Damaged));
-        // Spaces without end, which take next to nothing as they are packed.
+        assert_eq!(CellReader::default().read(b"nothing of ours", true).err(), Some(ReadCellsError::Damaged));
+        // A huge run of spaces, which compresses to almost nothing.
         let long = vec![b' '; MAX_JSON + 1];
         let long = zstd::bulk::compress(&[&long[..], b"[]"].concat(), 1).expect("it is compressed");
-        assert_eq!(Labels::default().read(&long, true).err(), Some(Unreadable::Damaged));
+        assert_eq!(CellReader::default().read(&long, true).err(), Some(ReadCellsError::Damaged));
     }
 
     #[test]
@@ -420,9 +425,9 @@ mod tests {
             let cell = |n: usize| format!(r#"["execute","f{}","thread-cpu","seconds",1]"#, part * 5_000 + n);
             pack(&cells(&format!("[{}]", (0..5_000).map(cell).collect::<Vec<_>>().join(","))))
         };
-        let mut labels = Labels::default();
+        let mut labels = CellReader::default();
         assert!((0..10).all(|n| labels.read(&part(n), true).is_ok()));
         assert!(labels.read(&part(3), true).is_ok(), "these are known");
-        assert_eq!(labels.read(&part(10), true).err(), Some(Unreadable::TooMany));
+        assert_eq!(labels.read(&part(10), true).err(), Some(ReadCellsError::TooMany));
     }
 }

@@ -4,7 +4,7 @@ const IN_APP: &str = "  File \"/home/ada/etl/load.py\", line 12, in load\n    re
 const LIBRARY: &str = "  File \"/usr/lib/python3.11/site-packages/pandas/io/parsers.py\", line 583, in read\n\
     \x20   return self._engine.read(nrows)\n";
 
-/// One error: its exception, message, key and traceback.
+/// The properties of an error: exception, message, key and traceback.
 type Case = (&'static str, &'static str, &'static str, &'static str);
 
 fn group((exception, message, key, traceback): Case) -> ErrorGroupId {

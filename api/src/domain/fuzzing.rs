@@ -1,21 +1,26 @@
-//! What holds of addresses and paths whatever a request says.
+//! Fuzz targets for client addresses and return paths: invariants that hold for every request.
 
 use std::net::IpAddr;
 
 use super::{
-    address::{ForwardedHeader, Network, Proxies, limited},
+    client_ip::{ForwardedHeader, Network, TrustedProxies, rate_limit_address},
     return_path::ReturnPath,
 };
 use crate::fuzzing::lines;
 
-/// Two lines are the network that is trusted and who asks; the others are values of the header.
+/// Checks client addresses. The input has the trusted network and the peer on two lines; the remaining
+/// lines are values of the header.
 pub(crate) fn forwarded(bytes: &[u8]) {
     let Ok(text) = str::from_utf8(bytes) else { return };
     let [trusted, peer, values] = lines(text.as_bytes()).map(|line| str::from_utf8(line).unwrap_or_default());
     let values: Vec<&str> = values.lines().collect();
     let peer: Option<IpAddr> = peer.parse().ok();
     if let Some(peer) = peer {
-        assert_eq!(limited(limited(peer)), limited(peer), "what limits are counted by is counted by itself");
+        assert_eq!(
+            rate_limit_address(rate_limit_address(peer)),
+            rate_limit_address(peer),
+            "what limits are counted by is counted by itself"
+        );
     }
     let Ok(network) = trusted.parse::<Network>() else { return };
     if let Some(address) = trusted.split('/').next().and_then(|address| address.parse().ok()) {
@@ -23,29 +28,29 @@ pub(crate) fn forwarded(bytes: &[u8]) {
     }
     let Some(peer) = peer else { return };
     for header in [ForwardedHeader::XForwardedFor, ForwardedHeader::Forwarded] {
-        let proxies = Proxies::new(vec![network], header);
+        let proxies = TrustedProxies::new(vec![network], header);
         let client = proxies.client(peer, &values);
         if !network.contains(peer) {
             assert_eq!(client, peer.to_canonical(), "nobody else is asked who it is");
         }
         if !network.contains(client) {
-            // Whoever asks writes what stands in front of what proxies add.
+            // A client can write any values before those that proxies append.
             let forged: Vec<&str> =
                 ["for=203.0.113.1", "203.0.113.1"].into_iter().chain(values.clone()).collect();
             assert_eq!(proxies.client(peer, &forged), client, "{values:?}");
         }
-        assert_eq!(Proxies::default().client(peer, &values), peer.to_canonical());
+        assert_eq!(TrustedProxies::default().client(peer, &values), peer.to_canonical());
     }
 }
 
-/// The text is what a request wants to return to.
+/// Checks the return path of a request.
 pub(crate) fn return_path(bytes: &[u8]) {
     let Ok(text) = str::from_utf8(bytes) else { return };
-    let path = ReturnPath::of(text);
+    let path = ReturnPath::sanitize(text);
     let here = url::Url::parse("https://galvo.example/sign-in").expect("an address");
     let there = here.join(path.as_str()).unwrap_or_else(|error| panic!("{path:?}: {error}"));
     assert_eq!(there.origin(), here.origin(), "{path:?}");
     assert!(there.username().is_empty() && there.password().is_none(), "{path:?}");
     assert!(axum::http::HeaderValue::from_str(path.as_str()).is_ok(), "{path:?}");
-    assert_eq!(ReturnPath::of(path.as_str()), path, "what is returned to can be wanted");
+    assert_eq!(ReturnPath::sanitize(path.as_str()), path, "what is returned to can be wanted");
 }

@@ -1,31 +1,34 @@
-//! What an account may want of clusters that have nothing to do.
+//! Policies of accounts for idle clusters.
 
 use std::ops::RangeInclusive;
 
 use entity::{
     idle_policy::{Mode, Model},
-    list::TagPattern,
+    json_columns::TagPattern,
 };
 
 use super::tag::{MAX_PATTERNS, TagError};
 
-/// How long without work can be too long, in seconds: a minute to a year.
+/// The accepted idle timeouts, in seconds: a minute to a year.
 pub const TIMEOUTS: RangeInclusive<i64> = 60..=31_536_000;
 
-/// How long before that it is marked, unless the account says otherwise, in seconds.
+/// The default time between the warning and the end of the timeout, in seconds.
 pub const DEFAULT_WARNING_SECONDS: i64 = 300;
 
-/// What an account wants of clusters that have nothing to do.
+/// An account's policy for idle clusters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IdlePolicy {
-    /// What is to become of one that had nothing to do for too long.
+    /// The action on a cluster whose idle timeout has passed.
     pub mode: Mode,
-    /// How long that is, in seconds; none for never.
+    /// The idle timeout, in seconds. `None` if there is none.
     pub timeout_seconds: Option<i64>,
-    /// How long before it is marked for its user to see, in seconds.
+    /// The time between the warning and the end of the timeout, in seconds.
     pub warn_before_seconds: i64,
-    /// Clusters with one of these tags are left alone.
+    /// Tags that exempt a cluster.
     pub exempt_tags: Vec<TagPattern>,
+    /// The time of the last change, in milliseconds of the server's clock. Earlier idleness does not
+    /// count.
+    pub changed_at: i64,
 }
 
 impl Default for IdlePolicy {
@@ -35,6 +38,7 @@ impl Default for IdlePolicy {
             timeout_seconds: None,
             warn_before_seconds: DEFAULT_WARNING_SECONDS,
             exempt_tags: Vec::new(),
+            changed_at: 0,
         }
     }
 }
@@ -46,35 +50,36 @@ impl From<Model> for IdlePolicy {
             timeout_seconds: row.timeout_seconds,
             warn_before_seconds: row.warn_before_seconds,
             exempt_tags: row.exempt_tags.0,
+            changed_at: row.changed_at.timestamp_millis(),
         }
     }
 }
 
-/// Why an account cannot want this.
+/// The reason for rejecting a policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum IdlePolicyError {
-    /// Nothing is too long, or nothing is long at all.
+    /// The timeout is out of range.
     #[error("must be from {} to {} seconds", TIMEOUTS.start(), TIMEOUTS.end())]
     Timeout,
-    /// There is no moment to do anything at.
+    /// The mode needs a timeout.
     #[error("is needed to warn or to stop")]
     TimeoutMissing,
-    /// The warning would come before the idleness.
+    /// The warning period is negative or not shorter than the timeout.
     #[error("must be from 0 seconds to less than the timeout")]
     Warning,
-    /// What is left alone is named in too many words.
+    /// The policy has too many exempt tags.
     #[error("must be at most {MAX_PATTERNS}")]
     TooManyTags,
-    /// What is left alone is no tag.
+    /// An exempt tag is not valid.
     #[error(transparent)]
     Tag(TagError),
 }
 
 impl IdlePolicy {
-    /// Whether an account may want this.
+    /// Checks the policy.
     ///
     /// # Errors
-    /// What is wrong with it, all of it.
+    /// Returns every violation.
     pub fn check(&self) -> Result<(), Vec<IdlePolicyError>> {
         let end = self.timeout_seconds.unwrap_or(*TIMEOUTS.end());
         let wrong = [
@@ -101,6 +106,7 @@ mod tests {
             timeout_seconds,
             warn_before_seconds,
             exempt_tags: vec![TagPattern { key: "keep".to_owned(), value: None }; tags],
+            changed_at: 0,
         };
         for (policy, wrong) in [
             (IdlePolicy::default(), vec![]),

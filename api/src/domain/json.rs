@@ -1,4 +1,4 @@
-//! JSON of any shape, as programs write it.
+//! JSON of any structure in reports.
 
 use std::fmt;
 
@@ -8,24 +8,25 @@ use serde::{
 };
 use serde_json::{Map, Number, Value};
 
-/// Any JSON of at most `MAX` bytes, kept as its text. NUL in it, which PostgreSQL cannot store, becomes U+FFFD.
+/// A JSON value of at most `MAX` bytes, stored as text. NUL, which PostgreSQL cannot store, is replaced
+/// by U+FFFD.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Json<const MAX: usize>(String);
 
 impl<const MAX: usize> Json<MAX> {
-    /// The text.
+    /// Returns the JSON text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// What the text says.
+    /// Parses the JSON text.
     #[must_use]
     pub fn value(&self) -> Value {
         serde_json::from_str(&self.0).map_or(Value::Null, |Plain(value)| value)
     }
 
-    /// The text of another value in its place, unless that is longer than this may be.
+    /// Replaces the value, unless the text of the new one exceeds the limit.
     pub fn replace(&mut self, value: &Value) {
         let text = value.to_string();
         if text.len() <= MAX {
@@ -63,8 +64,8 @@ fn replace_nul(value: &mut Value) {
     }
 }
 
-/// A value that is what it looks like. `serde_json::Value` takes objects of certain names for numbers, or for JSON in a text,
-/// as soon as some library asks for that, and refuses those that are not.
+/// A plain JSON value. `serde_json::Value` treats objects with certain field names as numbers or as raw
+/// JSON if any dependency enables those features, and rejects other objects with these names.
 struct Plain(Value);
 
 impl<'de> Deserialize<'de> for Plain {

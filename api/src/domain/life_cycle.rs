@@ -1,56 +1,61 @@
-//! What a cluster is doing, decided in one place: from what is stored of it, and of silence by a clock that is passed in.
+//! States of clusters, decided in one place: from the stored row, and for silence from a clock that the
+//! caller passes.
 //!
-//! A cluster that reports has a state that follows from its last report alone, so that a list by states is the same
-//! whenever it is asked for. That it is lost is written down once it has been silent for too long, and taken back by its
-//! next report. `store/life_cycle.rs` asks the database for the same.
+//! The state of a reporting cluster follows from its last report alone, so a list filtered by state does
+//! not change with time. A cluster is stored as lost after too long a silence, and its next report
+//! reverts this. `store/life_cycle.rs` expresses the same rules in SQL.
 
-use entity::cluster::{DesiredState, Model, Status};
+use entity::{
+    Timestamp,
+    cluster::{DesiredState, Model, Status},
+};
 
-/// How long a cluster may take to get ready, in milliseconds: one that waits for longer is idle.
+/// The time within which a cluster becomes ready, in milliseconds. A cluster that waits longer counts as
+/// idle.
 pub const STARTING_MS: i64 = 600_000;
 
-/// Intervals without a report after which a cluster is lost.
+/// The number of report intervals without a report after which a cluster is lost.
 const SILENT_INTERVALS: f64 = 3.0;
 
-/// The least time after which it is, in milliseconds: a reporter whose request fails tries again after two seconds, four
-/// and eight.
+/// The shortest silence after which a cluster is lost, in milliseconds. The reporter retries a failed
+/// request after two, four and eight seconds.
 pub const LEAST_SILENCE_MS: i64 = 30_000;
 
-/// The longest a reporter waits that found nobody to report to for long, in milliseconds: a minute, and what a request may
-/// take.
+/// The longest retry delay of a reporter that cannot reach the server, in milliseconds: a minute plus the
+/// duration of a request.
 pub const LONGEST_RETRY_MS: i64 = 75_000;
 
-/// What a cluster is doing.
+/// The state of a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum State {
-    /// It is young, and no worker has joined or no work has come yet.
+    /// It is young, and has no worker or no work yet.
     Starting,
     /// It has work.
     Running,
-    /// It has none.
+    /// It has no work.
     Idle,
-    /// It is to stop, and has not said goodbye.
+    /// A stop is requested, and the final report has not arrived.
     Closing,
-    /// It said goodbye.
+    /// The final report has arrived.
     Closed,
-    /// Nothing is heard of it any more.
+    /// No reports arrive any more.
     Lost,
 }
 
-/// What a cluster's state follows from.
+/// The facts from which the state of a cluster follows.
 #[derive(Clone, Copy, Debug)]
-pub struct Facts {
-    /// What the scheduler last said of itself.
+pub struct StateFacts {
+    /// The stored status.
     pub status: Status,
-    /// What is wanted of it.
+    /// The state that the account requests.
     pub desired_state: DesiredState,
-    /// Whether it had no work when it last reported.
+    /// True if it had no work at its last report.
     pub is_idle: bool,
-    /// How old it was then, by its own clock, in milliseconds.
+    /// Its age at the last report, by the scheduler's clock, in milliseconds.
     pub age_ms: i64,
-    /// Workers that ever joined.
+    /// The number of workers that ever joined.
     pub workers: i64,
-    /// Tasks it was ever given.
+    /// The number of tasks it ever received.
     pub tasks: i64,
 }
 
@@ -59,7 +64,7 @@ impl State {
     pub const ALL: [Self; 6] =
         [Self::Starting, Self::Running, Self::Idle, Self::Closing, Self::Closed, Self::Lost];
 
-    /// Its name, as people and other programs are told.
+    /// Returns the name of the state in texts and external formats.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -72,9 +77,9 @@ impl State {
         }
     }
 
-    /// The state of a cluster of which this is stored.
+    /// Returns the state of a cluster.
     #[must_use]
-    pub fn of(facts: &Facts) -> Self {
+    pub fn of(facts: &StateFacts) -> Self {
         let is_untried = facts.workers == 0 || (facts.tasks == 0 && facts.is_idle);
         match facts.status {
             Status::Closed => Self::Closed,
@@ -86,7 +91,7 @@ impl State {
         }
     }
 
-    /// What is stored of all clusters in this state.
+    /// Returns the stored status of all clusters in this state.
     #[must_use]
     pub fn status(self) -> Status {
         match self {
@@ -99,7 +104,7 @@ impl State {
 
 impl From<&Model> for State {
     fn from(row: &Model) -> Self {
-        Self::of(&Facts {
+        Self::of(&StateFacts {
             status: row.status,
             desired_state: row.desired_state,
             is_idle: row.idle_since.is_some(),
@@ -110,17 +115,24 @@ impl From<&Model> for State {
     }
 }
 
-/// How long a cluster may be silent that reports so often, in milliseconds.
+/// Returns the allowed silence of a cluster with this report interval, in milliseconds.
 #[must_use]
 pub fn silence_allowed_ms(interval_seconds: f64) -> i64 {
-    #[expect(clippy::cast_possible_truncation, reason = "a longer time than there is becomes the longest")]
+    #[expect(clippy::cast_possible_truncation, reason = "the cast saturates at the longest time")]
     let intervals = (SILENT_INTERVALS * interval_seconds * 1e3).ceil() as i64;
     intervals.max(LEAST_SILENCE_MS)
 }
 
-/// Whether a cluster is lost that reports so often and was last heard of at a time, all in milliseconds of the server's
-/// clock. Reports from before `watching_since` say little of whether it is still there, because nobody could take in any
-/// before that: it gets the time in which reporters try again.
+/// Returns true if the cluster is lost, or has been silent for long enough to become lost.
+#[must_use]
+pub fn is_silent(row: &Model, now: Timestamp) -> bool {
+    let silence = now.timestamp_millis() - row.last_seen_at.timestamp_millis();
+    row.status == Status::Lost || silence > silence_allowed_ms(row.interval_seconds)
+}
+
+/// Returns true if a cluster with this report interval and last report is lost. Times are milliseconds of
+/// the server's clock. If the last report arrived before `watching_since`, it is weak evidence, because
+/// the server accepted no reports in between. Such a cluster gets the time in which reporters retry.
 #[must_use]
 pub fn is_lost(last_seen: i64, interval_seconds: f64, watching_since: i64, now: i64) -> bool {
     let allowed = silence_allowed_ms(interval_seconds);
@@ -138,7 +150,7 @@ mod tests {
     #[test]
     fn a_state_follows_from_what_is_stored() {
         use State::{Closed, Closing, Idle, Lost, Running, Starting};
-        let young = Facts {
+        let young = StateFacts {
             status: Status::Running,
             desired_state: DesiredState::Running,
             is_idle: true,
@@ -146,11 +158,12 @@ mod tests {
             workers: 0,
             tasks: 0,
         };
-        let (workers, tasks) = (Facts { workers: 2, ..young }, Facts { tasks: 5, is_idle: false, ..young });
-        let both = Facts { workers: 2, tasks: 5, ..young };
-        let old = |facts: Facts| Facts { age_ms: STARTING_MS, ..facts };
-        let busy = |facts: Facts| Facts { is_idle: false, ..facts };
-        let stopped = |facts: Facts| Facts { desired_state: DesiredState::Stopped, ..facts };
+        let (workers, tasks) =
+            (StateFacts { workers: 2, ..young }, StateFacts { tasks: 5, is_idle: false, ..young });
+        let both = StateFacts { workers: 2, tasks: 5, ..young };
+        let old = |facts: StateFacts| StateFacts { age_ms: STARTING_MS, ..facts };
+        let busy = |facts: StateFacts| StateFacts { is_idle: false, ..facts };
+        let stopped = |facts: StateFacts| StateFacts { desired_state: DesiredState::Stopped, ..facts };
         for (facts, state) in [
             (young, Starting),
             // Workers wait for work, or work for workers.
@@ -164,9 +177,9 @@ mod tests {
             (old(tasks), Running),
             (stopped(young), Closing),
             (stopped(busy(both)), Closing),
-            (Facts { status: Status::Closed, ..stopped(both) }, Closed),
-            (Facts { status: Status::Lost, ..stopped(both) }, Lost),
-            (Facts { status: Status::Lost, ..young }, Lost),
+            (StateFacts { status: Status::Closed, ..stopped(both) }, Closed),
+            (StateFacts { status: Status::Lost, ..stopped(both) }, Lost),
+            (StateFacts { status: Status::Lost, ..young }, Lost),
         ] {
             assert_eq!(State::of(&facts), state, "{facts:?}");
             assert_eq!(state.status(), facts.status, "{facts:?}");
@@ -183,7 +196,7 @@ mod tests {
             assert!(is_lost(7, interval, 7, 8 + allowed), "{interval}");
         }
         assert_eq!(silence_allowed_ms(f64::MAX), i64::MAX);
-        // What was heard of before anybody listened may still come.
+        // A cluster whose last report is from before the start of the watch may still report.
         assert!(!is_lost(6, 0.5, 7, 7 + LONGEST_RETRY_MS));
         assert!(is_lost(6, 0.5, 7, 8 + LONGEST_RETRY_MS));
         assert!(!is_lost(6, 60.0, 7, 7 + 180_000));

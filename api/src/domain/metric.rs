@@ -1,8 +1,8 @@
-//! What samples measure, each with a number that packed samples keep for ever.
+//! Metrics of samples. Each has a number that is permanent, because packed samples contain it.
 
 macro_rules! metrics {
     ($($(#[doc = $doc:literal])+ $variant:ident = $code:literal, $name:literal, $unit:ident;)+) => {
-        /// A quantity that is measured again and again.
+        /// A quantity in samples.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[repr(u8)]
         pub enum Metric {
@@ -13,25 +13,25 @@ macro_rules! metrics {
             /// All metrics, in the order of their numbers.
             pub const ALL: &[Self] = &[$(Self::$variant),+];
 
-            /// The name in reports.
+            /// Returns the name in reports.
             #[must_use]
             pub fn name(self) -> &'static str {
                 match self { $(Self::$variant => $name,)+ }
             }
 
-            /// What its values count.
+            /// Returns the unit of its values.
             #[must_use]
             pub fn unit(self) -> Unit {
                 match self { $(Self::$variant => Unit::$unit,)+ }
             }
 
-            /// The metric with this name.
+            /// Returns the metric with this name.
             #[must_use]
             pub fn from_name(name: &str) -> Option<Self> {
                 match name { $($name => Some(Self::$variant),)+ _ => None }
             }
 
-            /// The metric with this number.
+            /// Returns the metric with this number.
             #[must_use]
             pub fn from_code(code: u8) -> Option<Self> {
                 match code { $($code => Some(Self::$variant),)+ _ => None }
@@ -40,16 +40,16 @@ macro_rules! metrics {
     };
 }
 
-/// What the values of a metric count.
+/// The unit of a metric's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
-    /// Things.
+    /// A number of objects.
     Count,
     /// Bytes.
     Bytes,
     /// Bytes per second.
     BytesPerSecond,
-    /// CPU cores kept busy.
+    /// CPU cores in use.
     Cores,
     /// Seconds.
     Seconds,
@@ -57,25 +57,25 @@ pub enum Unit {
     Share,
 }
 
-/// How the values of several clusters become one.
+/// The aggregation of a metric's values over several clusters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Combination {
-    /// They are added.
+    /// The sum.
     Sum,
-    /// Their mean.
+    /// The mean.
     Mean,
-    /// The least of them.
+    /// The smallest value.
     Least,
-    /// The greatest of them.
+    /// The largest value.
     Greatest,
 }
 
 impl Metric {
-    /// How its values of several clusters become one: what is a share or a time has no sum.
+    /// Returns the aggregation over several clusters. Shares and times are not summed.
     #[must_use]
     pub fn combination(self) -> Combination {
         match (self, self.unit()) {
-            // Of a cluster, the fullest disk counts.
+            // The fullest disk represents a cluster.
             (Self::GilContentionMin | Self::EventLoopMin | Self::DiskFree | Self::DiskTotal, _) => {
                 Combination::Least
             }
@@ -87,71 +87,71 @@ impl Metric {
 }
 
 metrics! {
-    /// Connected workers.
+    /// The number of connected workers.
     Workers = 1, "workers", Count;
-    /// Their threads.
+    /// The number of their threads.
     Threads = 2, "threads", Count;
-    /// Memory of the worker processes.
+    /// The memory of the worker processes.
     MemoryProcess = 3, "memory_process_bytes", Bytes;
-    /// Of that, results Dask manages.
+    /// The part of this memory that holds results managed by Dask.
     MemoryManaged = 4, "memory_managed_bytes", Bytes;
-    /// Of that, what Dask does not know of.
+    /// The part of this memory that Dask does not manage.
     MemoryUnmanaged = 5, "memory_unmanaged_bytes", Bytes;
-    /// Results moved to disk.
+    /// The size of results moved to disk.
     MemorySpilled = 6, "memory_spilled_bytes", Bytes;
-    /// Sum of the memory limits.
+    /// The sum of the memory limits.
     MemoryLimit = 7, "memory_limit_bytes", Bytes;
-    /// CPU used by the worker processes.
+    /// The CPU usage of the worker processes.
     Cpu = 8, "cpu_cores", Cores;
-    /// Received by the hosts.
+    /// The rate at which the hosts receive data.
     NetworkRead = 9, "network_read_bytes_per_second", BytesPerSecond;
-    /// Sent by the hosts.
+    /// The rate at which the hosts send data.
     NetworkWrite = 10, "network_write_bytes_per_second", BytesPerSecond;
-    /// Read from the hosts' disks.
+    /// The rate at which the hosts read from disk.
     DiskRead = 11, "disk_read_bytes_per_second", BytesPerSecond;
-    /// Written to the hosts' disks.
+    /// The rate at which the hosts write to disk.
     DiskWrite = 12, "disk_write_bytes_per_second", BytesPerSecond;
-    /// Free on the disk data is spilled to; of a cluster, on the fullest.
+    /// The free space of the disk used for spilling. For a cluster, that of the fullest disk.
     DiskFree = 13, "disk_free_bytes", Bytes;
-    /// Size of that disk.
+    /// The size of this disk.
     DiskTotal = 14, "disk_total_bytes", Bytes;
-    /// The least GIL contention of a worker.
+    /// The lowest GIL contention of a worker.
     GilContentionMin = 15, "gil_contention_min", Share;
-    /// Share of time threads waited for the GIL; of a cluster, the median of its workers.
+    /// The share of time in which threads waited for the GIL. For a cluster, the median of its workers.
     GilContention = 16, "gil_contention", Share;
-    /// The greatest GIL contention of a worker.
+    /// The highest GIL contention of a worker.
     GilContentionMax = 17, "gil_contention_max", Share;
-    /// The least delay of a worker's event loop.
+    /// The shortest tick of a worker's event loop.
     EventLoopMin = 18, "event_loop_seconds_min", Seconds;
-    /// Time between two ticks of the event loop; of a cluster, the median of its workers.
+    /// The time between two ticks of the event loop. For a cluster, the median of its workers.
     EventLoop = 19, "event_loop_seconds", Seconds;
-    /// The greatest delay of a worker's event loop.
+    /// The longest tick of a worker's event loop.
     EventLoopMax = 20, "event_loop_seconds_max", Seconds;
-    /// CPU used by the scheduler.
+    /// The CPU usage of the scheduler.
     SchedulerCpu = 21, "scheduler_cpu_cores", Cores;
-    /// Memory of the scheduler.
+    /// The memory of the scheduler.
     SchedulerMemory = 22, "scheduler_memory_bytes", Bytes;
-    /// Time between two ticks of the scheduler's event loop.
+    /// The time between two ticks of the scheduler's event loop.
     SchedulerEventLoop = 23, "scheduler_event_loop_seconds", Seconds;
-    /// Tasks assigned to a worker.
+    /// The number of tasks assigned to a worker.
     TasksProcessing = 24, "tasks_processing", Count;
-    /// Tasks waiting for others.
+    /// The number of tasks that wait for other tasks.
     TasksWaiting = 25, "tasks_waiting", Count;
-    /// Tasks held back until a thread is free.
+    /// The number of tasks queued until a thread is free.
     TasksQueued = 26, "tasks_queued", Count;
-    /// Tasks no worker may run.
+    /// The number of tasks that no worker may run.
     TasksNoWorker = 27, "tasks_no_worker", Count;
-    /// Results held.
+    /// The number of results held in memory.
     TasksMemory = 28, "tasks_memory", Count;
-    /// Tasks that failed, or depend on one that did.
+    /// The number of tasks that failed, or that depend on a failed one.
     TasksErred = 29, "tasks_erred", Count;
-    /// Tasks not needed now.
+    /// The number of tasks that are not needed now.
     TasksReleased = 30, "tasks_released", Count;
-    /// Tasks a worker runs.
+    /// The number of tasks that a worker is running.
     TasksExecuting = 31, "tasks_executing", Count;
-    /// Tasks a worker could run at once.
+    /// The number of tasks that a worker could run immediately.
     TasksReady = 32, "tasks_ready", Count;
-    /// Results a worker is fetching.
+    /// The number of results that a worker is fetching.
     TasksInFlight = 33, "tasks_in_flight", Count;
 }
 

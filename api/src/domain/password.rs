@@ -1,4 +1,4 @@
-//! Passwords: what can be one, and what the store keeps of it.
+//! Passwords: the rules for new ones, and their stored hashes.
 
 use argon2::{
     Algorithm, Argon2, Params, Version,
@@ -6,66 +6,69 @@ use argon2::{
 };
 use rand::Rng;
 
-/// Characters of a password at the least. Length is what makes one hard to guess, so nothing else is asked for.
+/// The smallest length of a password, in characters. Length makes a password hard to guess, so there is
+/// no other rule about its characters.
 const MIN_CHARACTERS: usize = 12;
 
-/// Bytes of a password at the most, so that nobody has a megabyte hashed.
+/// The largest length of a password, in bytes. The limit prevents the hashing of very long input.
 const MAX_BYTES: usize = 1_024;
 
-/// What OWASP asks for of Argon2id with one lane: 19 MiB, and two passes over them.
+/// The parameters that OWASP recommends for Argon2id with one lane: 19 MiB of memory and two passes.
 const MEMORY_KIB: u32 = 19_456;
 const PASSES: u32 = 2;
 const LANES: u32 = 1;
 
-/// What no password hashes to. It takes as long to find that out as of anybody's hash, which is what it is for.
-const NOBODYS: &str =
+/// A hash that no password has. Its verification takes as long as that of a real hash, which hides that a
+/// user does not exist.
+const DUMMY_HASH: &str =
     "$argon2id$v=19$m=19456,t=2,p=1$bm9ib2R5cyBzYWx0ISEhIQ$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
 
-/// A text somebody says is their password. It has no `Debug`.
+/// A password that a user entered. It has no `Debug`.
 #[derive(Clone)]
 pub struct Password(String);
 
-/// Why a text cannot become a password.
+/// The reason for rejecting a new password.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PasswordError {
-    /// It could be guessed.
+    /// It is too easy to guess.
     #[error("must have at least {MIN_CHARACTERS} characters")]
     TooShort,
     /// It would take long to hash.
     #[error("must have at most {MAX_BYTES} bytes")]
     TooLong,
-    /// It is the first thing anybody would try.
+    /// It consists of the user's name, the first guess of an attacker.
     #[error("must not be made of the user's name alone")]
     Name,
 }
 
 impl Password {
-    /// What somebody shows to sign in; `None` when it cannot be anybody's.
+    /// Creates a password from the input of a login form. Returns `None` if the length rules out every
+    /// valid password.
     #[must_use]
-    pub fn shown(text: String) -> Option<Self> {
+    pub fn from_login(text: String) -> Option<Self> {
         (1..=MAX_BYTES).contains(&text.len()).then_some(Self(text))
     }
 
-    /// What is to be the password of the user with a name.
+    /// Creates a new password for the user with this name.
     ///
     /// # Errors
-    /// [`PasswordError`] says what is wrong with it.
-    pub fn chosen(text: String, name: &str) -> Result<Self, PasswordError> {
+    /// Returns [`PasswordError`] if the text violates a rule.
+    pub fn new_for(text: String, name: &str) -> Result<Self, PasswordError> {
         if text.chars().count() < MIN_CHARACTERS {
             return Err(PasswordError::TooShort);
         }
         let rest = text.to_lowercase().replace(name, "");
-        match Self::shown(text) {
+        match Self::from_login(text) {
             Some(password) if rest.chars().any(char::is_alphanumeric) => Ok(password),
             Some(_) => Err(PasswordError::Name),
             None => Err(PasswordError::TooLong),
         }
     }
 
-    /// What to store of it, with a salt of its own. This takes long, and is meant to.
+    /// Returns a hash to store, with a salt of its own. The computation is slow on purpose.
     ///
     /// # Panics
-    /// When there is no memory for it.
+    /// Panics if memory is exhausted.
     #[must_use]
     pub fn hash(&self, random: &mut impl Rng) -> String {
         let mut salt = [0; 16];
@@ -74,11 +77,12 @@ impl Password {
         hash.expect("the parameters are ours and the password is short").to_string()
     }
 
-    /// Whether it is the one that was stored so, or if nothing was, that it is not. Either takes equally long.
+    /// Returns true if the password has the stored hash. Returns false for `None`, after the same
+    /// computation time.
     #[must_use]
     pub fn matches(&self, stored: Option<&str>) -> bool {
         let known = stored.is_some();
-        let matches = hasher().verify_password(self.0.as_bytes(), stored.unwrap_or(NOBODYS)).is_ok();
+        let matches = hasher().verify_password(self.0.as_bytes(), stored.unwrap_or(DUMMY_HASH)).is_ok();
         matches && known
     }
 }
@@ -103,35 +107,40 @@ mod tests {
             ("adaadaadaada1", "ada", None),
             ("            ", "ada", Some(PasswordError::Name)),
         ] {
-            assert_eq!(Password::chosen(text.to_owned(), name).err(), wrong, "{text}");
+            assert_eq!(Password::new_for(text.to_owned(), name).err(), wrong, "{text}");
         }
-        assert!(Password::chosen("x".repeat(MAX_BYTES), "ada").is_ok());
-        assert_eq!(Password::chosen("x".repeat(MAX_BYTES + 1), "ada").err(), Some(PasswordError::TooLong));
+        assert!(Password::new_for("x".repeat(MAX_BYTES), "ada").is_ok());
+        assert_eq!(Password::new_for("x".repeat(MAX_BYTES + 1), "ada").err(), Some(PasswordError::TooLong));
         assert!(
-            Password::shown(String::new()).is_none() && Password::shown("x".repeat(MAX_BYTES + 1)).is_none()
+            Password::from_login(String::new()).is_none()
+                && Password::from_login("x".repeat(MAX_BYTES + 1)).is_none()
         );
     }
 
     #[test]
     fn a_hash_is_salted_and_matches_its_password_alone() {
-        let password = Password::shown("correct horse".to_owned()).expect("short enough");
+        let password = Password::from_login("correct horse".to_owned()).expect("short enough");
         let (one, other) = (password.hash(&mut rand::rng()), password.hash(&mut rand::rng()));
         assert_ne!(one, other);
         assert!(password.matches(Some(&one)) && password.matches(Some(&other)));
-        assert!(!Password::shown("correct horse ".to_owned()).expect("short enough").matches(Some(&one)));
-        assert!(!password.matches(None) && !password.matches(Some(NOBODYS)));
+        assert!(
+            !Password::from_login("correct horse ".to_owned()).expect("short enough").matches(Some(&one))
+        );
+        assert!(!password.matches(None) && !password.matches(Some(DUMMY_HASH)));
         assert!(!password.matches(Some("")), "what is no hash matches nothing");
-        // Whoever is not known costs what somebody who is does.
+        // Verification takes as long for an unknown user as for a known one.
         let parameters = |hash: &str| hash.split('$').take(4).collect::<Vec<_>>().join("$");
         assert_eq!(parameters(&one), "$argon2id$v=19$m=19456,t=2,p=1");
-        assert_eq!(parameters(NOBODYS), parameters(&one));
+        assert_eq!(parameters(DUMMY_HASH), parameters(&one));
     }
 
     #[test]
     fn a_hash_of_another_program_is_understood() {
-        // By Python's argon2-cffi, which wraps the reference implementation.
+        // This hash is from Python's argon2-cffi, which wraps the reference implementation.
         let known = "$argon2id$v=19$m=19456,t=2,p=1$c29tZXNhbHRzb21lc2FsdA$k9ohroejZy1PN5E1SbHNPug6vB8eQAahb5SOAp6iGF4";
-        assert!(Password::shown("correct horse".to_owned()).expect("short enough").matches(Some(known)));
-        assert!(!Password::shown("correct house".to_owned()).expect("short enough").matches(Some(known)));
+        assert!(Password::from_login("correct horse".to_owned()).expect("short enough").matches(Some(known)));
+        assert!(
+            !Password::from_login("correct house".to_owned()).expect("short enough").matches(Some(known))
+        );
     }
 }

@@ -1,19 +1,20 @@
-//! Statistical profiles: windows of them as they are packed, and several merged into one.
+//! Statistical profiles: the packed form of a window, and the merge of several.
 //!
-//! Merging is a sum over trees: commutative and associative, over windows of a cluster and over clusters alike.
-//! A frame is its file, function and line. The line's text is no part of that, since it may be withheld: of
-//! several texts the one that sorts last is kept, and any before none.
+//! A merge is a sum over trees. It is commutative and associative, for the windows of one cluster and for
+//! several clusters. A frame is identified by file, function and line. The text of the line is not part
+//! of its identity, because it may be withheld. Of several texts the last one in sort order is kept, and
+//! any text is preferred to none.
 
 use std::collections::{BTreeMap, HashMap};
 
 use serde::{Deserialize, Serialize};
 
 use super::{
-    bounded::Misplaced,
     report::{ProfileNode, ProfileReport},
+    validated::LocatedError,
 };
 
-/// What a report says in the place of a parent's index when there is none.
+/// The value of a report for the parent index of a root.
 const ROOT: i64 = -1;
 
 /// A line of code.
@@ -23,54 +24,54 @@ pub struct Frame {
     pub file: String,
     /// The function.
     pub function: String,
-    /// The line's number.
+    /// The line number.
     pub line: i64,
-    /// The line, if code was sent.
+    /// The text of the line. `None` if code was not sent.
     pub text: Option<String>,
 }
 
-/// A line of code on one path of calls.
+/// A node of the call tree: a line of code on one path of calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Node {
-    /// The index of the calling node, which stands before this one; `None` for an outermost one.
+    /// The index of the calling node, which precedes this one. `None` for a root.
     pub parent: Option<usize>,
     /// The index of its frame.
     pub frame: usize,
-    /// Samples in which it was innermost.
+    /// The number of samples in which it was innermost.
     pub own: i64,
-    /// Samples it was part of.
+    /// The number of samples that contain it.
     pub total: i64,
 }
 
-/// A profile, in one canonical form: nodes parents first, the costliest branch first, and only frames that
-/// occur, in their order.
+/// A profile in a canonical form: parents before children, the most expensive branch first, and only
+/// frames that occur, in sort order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Profile {
     /// The lines of code that occur.
     pub frames: Vec<Frame>,
-    /// The tree.
+    /// The nodes of the call tree.
     pub nodes: Vec<Node>,
 }
 
-/// Why a packed profile cannot be read.
+/// The error for a packed profile that cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a packed profile cannot be read")]
 pub struct Damaged;
 
-/// Checks what the types of a report cannot: that `nodes` is a tree over `frames`.
+/// Checks that `nodes` is a tree over `frames`, which the types of a report cannot express.
 ///
 /// # Errors
-/// The place of the first wrong index within the report of the profile.
-pub fn check(report: &ProfileReport) -> Result<(), Misplaced> {
+/// Returns the location of the first wrong index, relative to the profile.
+pub fn check(report: &ProfileReport) -> Result<(), LocatedError> {
     for (index, ProfileNode(parent, frame, ..)) in report.nodes.iter().enumerate() {
         if *parent != ROOT && !usize::try_from(*parent).is_ok_and(|parent| parent < index) {
-            return Err(Misplaced {
+            return Err(LocatedError {
                 pointer: format!("/nodes/{index}/0"),
                 message: "neither -1 nor the index of a node before this one".to_owned(),
             });
         }
         if !usize::try_from(frame.get()).is_ok_and(|frame| frame < report.frames.len()) {
-            return Err(Misplaced {
+            return Err(LocatedError {
                 pointer: format!("/nodes/{index}/1"),
                 message: "not the index of a frame".to_owned(),
             });
@@ -79,7 +80,7 @@ pub fn check(report: &ProfileReport) -> Result<(), Misplaced> {
     Ok(())
 }
 
-/// Frames and nodes as they are packed.
+/// The packed form of frames and nodes.
 type Packed = (Vec<Frame>, Vec<(i64, usize, i64, i64)>);
 
 /// Packs the frames and nodes of a report.
@@ -89,10 +90,10 @@ pub(crate) fn pack(report: &ProfileReport) -> Vec<u8> {
 }
 
 impl Profile {
-    /// Reads what `pack` wrote.
+    /// Reads a profile that `pack` packed.
     ///
     /// # Errors
-    /// [`Damaged`]
+    /// Returns [`Damaged`] for all other input.
     pub fn unpack(packed: &[u8]) -> Result<Self, Damaged> {
         let (frames, nodes): Packed = serde_json::from_slice(packed).map_err(|_| Damaged)?;
         let nodes = nodes.into_iter().enumerate().map(|(index, (parent, frame, own, total))| {
@@ -105,8 +106,8 @@ impl Profile {
         Ok(Self { frames, nodes })
     }
 
-    /// The same without what was part of fewer than `samples` samples, and with at most `most` nodes, the
-    /// costliest.
+    /// Returns the profile without nodes of fewer than `samples` samples, and with at most the `most`
+    /// most expensive nodes.
     #[must_use]
     pub fn pruned(&self, samples: f64, most: usize) -> Self {
         let mut costs: Vec<i64> = self.nodes.iter().map(|node| node.total).collect();
@@ -116,7 +117,7 @@ impl Profile {
         let mut kept: Vec<Option<usize>> = Vec::with_capacity(self.nodes.len());
         for node in &self.nodes {
             let parent = node.parent.map_or(Some(None), |parent| kept[parent].map(Some));
-            #[expect(clippy::cast_precision_loss, reason = "nobody has 2^53 samples")]
+            #[expect(clippy::cast_precision_loss, reason = "counts of samples are far below 2^53")]
             let counts = node.total as f64 >= samples && node.total > too_cheap;
             let index = parent
                 .filter(|_| counts)
@@ -127,17 +128,18 @@ impl Profile {
     }
 }
 
-/// Samples of a node: those in which it was innermost, and those it was part of.
+/// The samples of a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Samples in which it was innermost.
+    /// The number of samples in which it was innermost.
     pub own: i64,
-    /// Samples it was part of.
+    /// The number of samples that contain it.
     pub total: i64,
 }
 
 impl Profile {
-    /// How often each node of this tree occurs in `part`, of whose sum with others it is one.
+    /// Returns the samples in `part` of each node of this tree. `part` is one of the profiles from which
+    /// this one was merged.
     #[must_use]
     pub fn counts_in(&self, part: &Self) -> Vec<Counts> {
         let identity = |frame: &Frame| Frame { text: None, ..frame.clone() };
@@ -162,7 +164,7 @@ impl Profile {
     }
 }
 
-/// Several profiles as one.
+/// Merges several profiles.
 #[must_use]
 pub fn merge<'a>(profiles: impl IntoIterator<Item = &'a Profile>) -> Profile {
     let mut merge = Merge::default();
@@ -172,7 +174,7 @@ pub fn merge<'a>(profiles: impl IntoIterator<Item = &'a Profile>) -> Profile {
     merge.profile()
 }
 
-/// A sum of profiles under way.
+/// A sum of profiles in progress.
 #[derive(Debug, Default)]
 pub struct Merge {
     frames: Vec<Frame>,
@@ -191,7 +193,7 @@ impl Merge {
         }
     }
 
-    /// Adds samples to a node, which is made if it is not there.
+    /// Adds samples to a node, and creates the node if it does not exist.
     fn node(&mut self, parent: Option<usize>, frame: &Frame, own: i64, total: i64) -> usize {
         let frame = self.frame(frame);
         let index = *self.node_index.entry((parent, frame)).or_insert_with(|| {
@@ -217,7 +219,7 @@ impl Merge {
         index
     }
 
-    /// The sum, in its canonical form.
+    /// Returns the sum in its canonical form.
     #[must_use]
     pub fn profile(&self) -> Profile {
         let ordered: BTreeMap<&Frame, usize> =
@@ -231,7 +233,7 @@ impl Merge {
         for (index, node) in self.nodes.iter().enumerate() {
             node.parent.map_or(&mut waiting, |parent| &mut children[parent]).push(index);
         }
-        // The one to come next stands last.
+        // The stack is sorted so that the next node is last.
         let by_cost = |a: &usize, b: &usize| {
             let (a, b) = (&self.nodes[*a], &self.nodes[*b]);
             a.total.cmp(&b.total).then(places[b.frame].cmp(&places[a.frame]))
@@ -320,12 +322,12 @@ mod tests {
         let counts = |part: &Profile| -> Vec<(i64, i64)> {
             both.counts_in(part).into_iter().map(|counts| (counts.own, counts.total)).collect()
         };
-        // Of `both` the second node is the line 3, the costlier one.
+        // The second node of `both` is line 3, the more expensive one.
         assert_eq!(
             (counts(&one), counts(&other)),
             (vec![(1, 4), (0, 0), (3, 3)], vec![(2, 9), (7, 7), (0, 0)])
         );
-        // What was pruned has no place, and neither has what lies below it.
+        // Pruned nodes and their descendants have no counts.
         assert_eq!(both.pruned(5.0, 10).counts_in(&one).len(), 2);
     }
 

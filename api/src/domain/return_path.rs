@@ -1,29 +1,48 @@
-//! Where a browser goes when it is signed in: to where it came from, if that is a place of this server.
+//! Return paths after a sign-in: the page that the browser came from, if it is a page of this server.
 
-/// Bytes of such a path at the most.
+use super::base_path::BasePath;
+
+/// The largest length of a return path, in bytes.
 const MAX_LENGTH: usize = 2_048;
 
-/// A path of this server, with its query.
+/// A path of the server with its query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReturnPath(String);
 
 impl ReturnPath {
-    /// What a request asks to return to, or the front page when that could lead elsewhere. Browsers read `//` and `/\` as
-    /// the beginning of another server's name, and leave out line breaks and tabs wherever they stand.
+    /// Validates a requested return path. Returns the front page for a path that could lead elsewhere.
+    /// Browsers interpret `//` and `/\` as the start of another host, remove line breaks and tabs
+    /// everywhere, and let dot segments lead out of the server's base path.
     #[must_use]
-    pub fn of(wanted: &str) -> Self {
+    pub fn sanitize(wanted: &str) -> Self {
         let ours = wanted.starts_with('/')
             && !wanted.starts_with("//")
             && wanted.len() <= MAX_LENGTH
-            && wanted.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\');
+            && wanted.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\')
+            && !has_dot_segment(wanted);
         Self(if ours { wanted.to_owned() } else { "/".to_owned() })
     }
 
-    /// The path.
+    /// Validates a requested return path that may contain the base path. A path outside the base is
+    /// interpreted as a path of the server, which it can be if a proxy removes the base.
+    #[must_use]
+    pub fn sanitize_address(wanted: &str, base: &BasePath) -> Self {
+        Self::sanitize(base.strip(wanted).unwrap_or(wanted))
+    }
+
+    /// Returns the path as a string slice.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
+}
+
+/// Returns true if a segment of the path is one or two dots, literally or in a percent encoding that
+/// browsers accept.
+fn has_dot_segment(wanted: &str) -> bool {
+    let path = wanted.split(['?', '#']).next().unwrap_or_default();
+    path.split('/')
+        .any(|segment| matches!(segment.to_ascii_lowercase().replace("%2e", ".").as_str(), "." | ".."))
 }
 
 #[cfg(test)]
@@ -32,8 +51,10 @@ mod tests {
 
     #[test]
     fn no_other_server_can_be_returned_to() {
-        for path in ["/", "/activate-token?id=abc", "/graphql?query=%7B", "/a//b", "/%5C/evil"] {
-            assert_eq!(ReturnPath::of(path).as_str(), path);
+        for path in
+            ["/", "/activate-token?id=abc", "/graphql?query=%7B", "/a//b", "/%5C/evil", "/a...b/..c?../.."]
+        {
+            assert_eq!(ReturnPath::sanitize(path).as_str(), path);
         }
         let long = format!("/{}", "a".repeat(MAX_LENGTH));
         for path in [
@@ -49,9 +70,34 @@ mod tests {
             " /",
             "/a b",
             "/ä",
+            "/..",
+            "/../other",
+            "/a/./b",
+            "/a/.%2E/.%2e/other",
+            "/%2e%2e/other?a",
             &long,
         ] {
-            assert_eq!(ReturnPath::of(path).as_str(), "/", "{path}");
+            assert_eq!(ReturnPath::sanitize(path).as_str(), "/", "{path}");
+        }
+    }
+
+    #[test]
+    fn an_address_is_read_below_the_base() {
+        let base = "/galvo".parse().expect("a path");
+        for (address, path) in [
+            ("/galvo/graphql?query=%7B", "/graphql?query=%7B"),
+            ("/galvo/", "/"),
+            ("/galvo", "/"),
+            ("/galvo?a", "/"),
+            ("/galvo//evil.example", "/"),
+            ("/galvo/../other", "/"),
+            ("/galvo/%2e%2e/other", "/"),
+            // A path without the base stays on the server.
+            ("/graphql", "/graphql"),
+            ("/other/app", "/other/app"),
+            ("https://evil.example/galvo/", "/"),
+        ] {
+            assert_eq!(ReturnPath::sanitize_address(address, &base).as_str(), path, "{address}");
         }
     }
 }

@@ -1,8 +1,8 @@
-//! What a member's role lets a token of theirs be used for, and whose access a member may decide on.
+//! Roles of members: the scopes that a role covers, and the roles that it can manage.
 
 use entity::{api_token::Scope, membership::Role};
 
-/// Whether a member with this role may have a token with this scope.
+/// Returns true if a member with this role may have a token with this scope.
 #[must_use]
 pub fn covers(role: Role, scope: Scope) -> bool {
     match role {
@@ -12,21 +12,21 @@ pub fn covers(role: Role, scope: Scope) -> bool {
     }
 }
 
-/// All that a member with this role may have a token for.
+/// Returns all scopes that a member with this role may have.
 #[must_use]
 pub fn scopes_of(role: Role) -> Vec<Scope> {
     [Scope::Ingest, Scope::Read, Scope::Admin].into_iter().filter(|scope| covers(role, *scope)).collect()
 }
 
-/// Whether a member with the role `own` may give the role `other`, and take it from somebody who has it.
+/// Returns true if a member with the role `own` may grant and revoke the role `other`.
 #[must_use]
 pub fn manages(own: Role, other: Role) -> bool {
     covers(own, Scope::Admin) && rank(other) <= rank(own)
 }
 
-/// The role of the two that covers less.
+/// Returns the lower of two roles.
 #[must_use]
-pub fn least(one: Role, other: Role) -> Role {
+pub fn lower_role(one: Role, other: Role) -> Role {
     if rank(one) <= rank(other) { one } else { other }
 }
 

@@ -1,84 +1,87 @@
-//! Samples packed small: those of one series, a cluster or a worker, within ten minutes of the clock.
+//! Compression of samples. A chunk holds the samples of one series, a cluster or a worker, within ten
+//! minutes of the clock.
 //!
-//! Whole numbers below 2^53 come back exactly as they were sent; any other number comes back as the nearest
-//! 32-bit float, which is right to seven digits. What is packed depends on the samples alone, not on the order
-//! they came in: adding samples commutes, and adding them again changes nothing. If one moment is told
-//! twice with different values, the larger value of each metric stays.
+//! Whole numbers below 2^53 are stored exactly. Any other number is stored as the nearest 32-bit float,
+//! which is accurate to seven digits. The packed bytes depend on the samples alone, not on their order:
+//! adding samples is commutative and idempotent. If one time has several values of a metric, the largest
+//! value is kept.
 //!
-//! A chunk is a version byte, the length of its content as a varint, and the content compressed with zstd:
-//! the number of samples, their times as differences of differences, then one column per metric. A column is
-//! the metric's number, how its values are written, a bitmap of the samples that have one unless all do, and
-//! the values: whole numbers, or numbers of few decimals scaled to whole ones, as the first of them and the
-//! zigzag differences; others as floats, each bit pattern combined with its predecessor's. Both stand byte by
-//! byte, all lowest bytes first, so that what is noise stands apart from what zstd makes small.
+//! A chunk is a version byte, the length of its content as a varint, and the content compressed with
+//! zstd. The content is the number of samples, their times as differences of differences, and one column
+//! per metric. A column is the metric's number, the encoding of its values, a bitmap of the samples that
+//! have a value unless all have one, and the values. Whole numbers, and numbers of few decimals scaled to
+//! whole ones, are stored as the first number and zigzag differences. Others are stored as floats, each
+//! bit pattern combined with its predecessor by XOR. Both encodings store byte planes, all lowest bytes
+//! first, so that noise is separate from the bytes that zstd compresses well.
 
 use std::collections::BTreeMap;
 
 use super::metric::Metric;
 use crate::compression::{compress, decompress};
 
-/// How long the time of one chunk is, in milliseconds. Chunks begin at multiples of it.
+/// The period of one chunk, in milliseconds. Chunks begin at multiples of it.
 pub const CHUNK_MILLISECONDS: i64 = 600_000;
 
-/// More moments than a chunk holds; of more, the earliest stay.
+/// The largest number of samples in a chunk, more than occur in practice. Beyond it, the earliest samples
+/// are kept.
 pub const MAX_SAMPLES: usize = 6_000;
 
 const VERSION: u8 = 1;
 
-/// The content of a full chunk with all metrics at their longest is not as large.
+/// An upper bound of a chunk's content, in bytes: all metrics of a full chunk in their longest encoding.
 const MAX_CONTENT: usize = MAX_SAMPLES * (8 + Metric::ALL.len() * 10);
 
-/// Whole numbers below it are exact as floats.
+/// The bound below which whole numbers are exact as floats.
 const EXACT: f64 = 9_007_199_254_740_992.0;
 
-/// A column is written as whole numbers if it has at most so many decimals.
+/// The largest number of decimals for which a column is stored as whole numbers.
 const MAX_DECIMALS: u8 = 4;
 
-/// How the values of a column are written, besides the number of their decimals.
+/// The encodings of a column, besides the number of decimals.
 const SINGLES: u8 = 5;
 const DOUBLES: u8 = 6;
 const BITMAP: u8 = 0x80;
 
-/// What was packed cannot be read.
+/// The error for packed samples that cannot be read.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("packed samples are damaged, or of a newer version")]
 pub struct Damaged;
 
-/// The chunk that holds a moment, as the milliseconds it begins at, and the milliseconds from there.
+/// Returns the start of the chunk that contains a time, in milliseconds, and the offset within it.
 #[must_use]
-pub fn place(milliseconds: i64) -> (i64, u32) {
+pub fn locate(milliseconds: i64) -> (i64, u32) {
     let offset = milliseconds.rem_euclid(CHUNK_MILLISECONDS);
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "less than a chunk is long")]
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "shorter than one chunk")]
     let short = offset as u32;
     (milliseconds - offset, short)
 }
 
-/// The value that is kept of a value.
+/// Returns the stored approximation of a value.
 #[must_use]
-pub fn kept(value: f64) -> f64 {
+pub fn stored_value(value: f64) -> f64 {
     if value.fract() == 0.0 && value.abs() < EXACT {
-        // Without the sign of zero.
+        // Removes the sign of zero.
         return value + 0.0;
     }
-    f64::from(single(value)) + 0.0
+    f64::from(to_f32(value)) + 0.0
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "this is the rounding; what is too large stays finite")]
-fn single(value: f64) -> f32 {
+#[expect(clippy::cast_possible_truncation, reason = "intended rounding; large values are clamped")]
+fn to_f32(value: f64) -> f32 {
     (value as f32).clamp(f32::MIN, f32::MAX)
 }
 
 /// The samples of a chunk.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Samples {
-    /// Their times, in ascending order: the milliseconds since the chunk begins.
+    /// The times of the samples, as ascending milliseconds since the start of the chunk.
     offsets: Vec<u32>,
-    /// What each has of a metric; no column is empty.
+    /// The values of each metric, one per sample. No column is empty.
     columns: BTreeMap<Metric, Vec<Option<f64>>>,
 }
 
 impl Samples {
-    /// Adds what was measured at one moment, and tells whether that changed anything.
+    /// Adds the values of one time. Returns true if this changed anything.
     pub fn add(&mut self, offset: u32, values: impl IntoIterator<Item = (Metric, f64)>) -> bool {
         let mut values = values.into_iter().peekable();
         if values.peek().is_none() {
@@ -96,7 +99,7 @@ impl Samples {
         };
         let mut changed = found.is_err();
         for (metric, value) in values {
-            let value = kept(value);
+            let value = stored_value(value);
             let column = self.columns.entry(metric).or_insert_with(|| vec![None; self.offsets.len()]);
             let greater = column[place].map_or(value, |known| known.max(value));
             changed |= column[place].replace(greater) != Some(greater);
@@ -111,7 +114,7 @@ impl Samples {
         changed
     }
 
-    /// Adds all samples of `other`, and tells whether that changed anything.
+    /// Adds all samples of `other`. Returns true if this changed anything.
     pub fn merge(&mut self, other: &Self) -> bool {
         let mut changed = false;
         for (place, offset) in other.offsets.iter().enumerate() {
@@ -121,19 +124,20 @@ impl Samples {
         changed
     }
 
-    /// How many moments there are samples of.
+    /// Returns the number of samples.
     #[must_use]
     pub fn len(&self) -> usize {
         self.offsets.len()
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no samples.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.offsets.is_empty()
     }
 
-    /// The values of a metric in the order of their time, which is the milliseconds since the chunk begins.
+    /// Iterates over the values of a metric in order of time, with the milliseconds since the start of
+    /// the chunk.
     pub fn values(&self, metric: Metric) -> impl Iterator<Item = (u32, f64)> {
         let column = self.columns.get(&metric).map_or(&[][..], Vec::as_slice);
         self.offsets.iter().zip(column).filter_map(|(offset, value)| Some((*offset, (*value)?)))
@@ -143,7 +147,7 @@ impl Samples {
 /// Packs samples.
 ///
 /// # Panics
-/// When there is no memory left.
+/// Panics if memory is exhausted.
 #[must_use]
 pub fn pack(samples: &Samples) -> Vec<u8> {
     let content = write_columns(samples);
@@ -153,10 +157,10 @@ pub fn pack(samples: &Samples) -> Vec<u8> {
     packed
 }
 
-/// Reads what [`pack`] made.
+/// Reads samples that [`pack`] packed.
 ///
 /// # Errors
-/// [`Damaged`].
+/// Returns [`Damaged`] for all other input.
 pub fn unpack(packed: &[u8]) -> Result<Samples, Damaged> {
     let mut packed = Reader(packed);
     if packed.byte()? != VERSION {
@@ -226,22 +230,23 @@ fn read_columns(content: &mut Reader<'_>) -> Result<Samples, Damaged> {
     Ok(Samples { offsets, columns })
 }
 
-/// The values of a column and how they are written: which way depends on the values alone.
+/// Encodes the values of a column. The choice of the encoding depends on the values alone.
 fn write_values(values: &[f64]) -> (u8, Vec<u8>) {
-    let fits_single = values.iter().all(|value| same(f64::from(single(*value)), *value));
+    let fits_single = values.iter().all(|value| same(f64::from(to_f32(*value)), *value));
     let decimals = (0..=MAX_DECIMALS).find_map(|decimals| {
         let scaled: Option<Vec<i64>> = values.iter().map(|value| scale(*value, decimals)).collect();
         Some((decimals, write_differences(&scaled?)))
     });
     match decimals {
-        // Whole numbers always; decimals only while they are shorter than floats that do not compress well.
+        // Whole numbers always; decimals only if they are shorter than floats, which do not compress
+        // well.
         Some((decimals, written))
             if decimals == 0 || !fits_single || written.len() <= 10 + 3 * values.len() =>
         {
             (decimals, written)
         }
         _ if fits_single => {
-            let bits = values.iter().map(|value| single(*value).to_bits());
+            let bits = values.iter().map(|value| to_f32(*value).to_bits());
             (SINGLES, write_floats::<4>(bits.map(|bits| bits.rotate_left(1).to_le_bytes())))
         }
         _ => (DOUBLES, write_floats::<8>(values.iter().map(|value| value.to_bits().to_le_bytes()))),
@@ -266,7 +271,7 @@ fn same(a: f64, b: f64) -> bool {
     a.to_bits() == b.to_bits()
 }
 
-/// The whole number `value` is with so many decimals, if it is one.
+/// Returns `value` scaled by so many decimals, if the result is a whole number that restores it.
 fn scale(value: f64, decimals: u8) -> Option<i64> {
     let scaled = (value * 10_f64.powi(decimals.into())).round();
     if scaled.abs() >= EXACT {
@@ -278,12 +283,13 @@ fn scale(value: f64, decimals: u8) -> Option<i64> {
 }
 
 fn unscale(number: i64, decimals: u8) -> f64 {
-    #[expect(clippy::cast_precision_loss, reason = "what was written is small enough")]
+    #[expect(clippy::cast_precision_loss, reason = "written numbers are small enough")]
     let number = number as f64;
-    kept(number / 10_f64.powi(decimals.into()))
+    stored_value(number / 10_f64.powi(decimals.into()))
 }
 
-/// The first number, how many bytes the longest difference has, and the differences in so many bytes.
+/// Encodes the first number, the byte length of the largest difference, and the differences in this
+/// length.
 fn write_differences(numbers: &[i64]) -> Vec<u8> {
     let mut written = Vec::with_capacity(10 + 4 * numbers.len());
     let Some(first) = numbers.first() else { return written };
@@ -292,7 +298,7 @@ fn write_differences(numbers: &[i64]) -> Vec<u8> {
     let bits = 64 - differences.iter().copied().max().unwrap_or(0).leading_zeros();
     let bytes = bits.div_ceil(8);
     written.push(bytes.to_le_bytes()[0]);
-    written.extend(planes(
+    written.extend(byte_planes(
         bytes as usize,
         &differences.iter().map(|number| number.to_le_bytes()).collect::<Vec<_>>(),
     ));
@@ -317,7 +323,7 @@ fn read_differences(content: &mut Reader<'_>, count: usize) -> Result<Vec<i64>, 
     Ok(numbers)
 }
 
-/// Each value combined with the one before it.
+/// Encodes each value combined by XOR with the previous one.
 fn write_floats<const BYTES: usize>(values: impl Iterator<Item = [u8; BYTES]>) -> Vec<u8> {
     let mut before = [0; BYTES];
     let combined: Vec<[u8; BYTES]> = values
@@ -327,7 +333,7 @@ fn write_floats<const BYTES: usize>(values: impl Iterator<Item = [u8; BYTES]>) -
             combined
         })
         .collect();
-    planes(BYTES, &combined).collect()
+    byte_planes(BYTES, &combined).collect()
 }
 
 fn read_floats<'a, const BYTES: usize>(
@@ -342,8 +348,8 @@ fn read_floats<'a, const BYTES: usize>(
     }))
 }
 
-/// All lowest bytes, then all second ones, and so on for so many bytes.
-fn planes<const BYTES: usize>(bytes: usize, values: &[[u8; BYTES]]) -> impl Iterator<Item = u8> {
+/// Iterates over byte planes: all lowest bytes, then all second ones, up to the given number of bytes.
+fn byte_planes<const BYTES: usize>(bytes: usize, values: &[[u8; BYTES]]) -> impl Iterator<Item = u8> {
     (0..bytes).flat_map(move |byte| values.iter().map(move |value| value[byte]))
 }
 
@@ -363,7 +369,7 @@ fn write_varint(target: &mut Vec<u8>, mut number: u64) {
     target.push(number.to_le_bytes()[0]);
 }
 
-/// What is left to read.
+/// The rest of the input.
 struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {

@@ -1,4 +1,4 @@
-//! Measurements over time, summed up in buckets: which buckets a question means, and what lies in them.
+//! Time series of measurements, aggregated in buckets.
 
 use std::collections::BTreeMap;
 
@@ -7,15 +7,15 @@ use super::{
     sample_chunk::{CHUNK_MILLISECONDS, Samples},
 };
 
-/// How many points a series has at the most.
+/// The largest number of points in a series.
 pub const MAX_POINTS: i64 = 2_000;
 
-/// Bucket widths that people read easily, in seconds; wider ones are whole days.
+/// Readable bucket widths, in seconds. Wider ones are whole days.
 const WIDTHS: [i64; 17] =
     [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1_800, 3_600, 7_200, 10_800, 21_600, 43_200];
 const DAY: i64 = 86_400;
 
-/// A time divided into buckets, which begin at multiples of their width since 1970. In milliseconds.
+/// A period divided into buckets, which begin at multiples of their width since 1970. In milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Window {
     from: i64,
@@ -23,31 +23,41 @@ pub struct Window {
     width: i64,
 }
 
-/// The width that was asked for makes too many points.
+/// The error for a bucket width that results in too many points.
 #[derive(Debug, PartialEq, Eq)]
-pub struct TooFine {
-    /// The least width that does not, in seconds.
+pub struct TooManyPoints {
+    /// The smallest accepted width, in seconds.
     pub least_seconds: i64,
 }
 
 impl Window {
-    /// From `from` until before `to`, in buckets of so many seconds, or as narrow as may be.
+    /// Creates a window from `from` (inclusive) to `to` (exclusive). The buckets have the given width, or
+    /// the smallest accepted one if it is `None`.
     ///
     /// # Errors
-    /// [`TooFine`] when the width that is asked for makes more than [`MAX_POINTS`].
-    pub fn new(from: i64, to: i64, bucket_seconds: Option<i64>) -> Result<Self, TooFine> {
-        let of = |seconds: i64| Self { from, to, width: seconds.saturating_mul(1_000) };
-        let few = |window: &Self| window.buckets() <= MAX_POINTS;
-        let widths = WIDTHS.into_iter().chain((1..).map(|days| days * DAY));
-        match bucket_seconds.map(of) {
-            Some(asked) if few(&asked) => Ok(asked),
-            Some(_) => Err(TooFine { least_seconds: (to - from).div_euclid(1_000 * (MAX_POINTS - 2)) + 1 }),
-            // The widths do not end before one is wide enough.
-            None => Ok(widths.map(of).find(few).unwrap_or(of(i64::MAX))),
+    /// Returns [`TooManyPoints`] if the given width results in more than [`MAX_POINTS`].
+    pub fn new(from: i64, to: i64, bucket_seconds: Option<i64>) -> Result<Self, TooManyPoints> {
+        let Some(seconds) = bucket_seconds else { return Ok(Self::with_at_most(MAX_POINTS, from, to)) };
+        let asked = Self { from, to, width: seconds.saturating_mul(1_000) };
+        if asked.buckets() <= MAX_POINTS {
+            return Ok(asked);
         }
+        Err(TooManyPoints { least_seconds: (to - from).div_euclid(1_000 * (MAX_POINTS - 2)) + 1 })
     }
 
-    /// From `from` until before `to` in buckets of a second, however many: for what becomes one value.
+    /// Creates a window from `from` (inclusive) to `to` (exclusive) with the smallest readable width that
+    /// results in at most `points` buckets. A window over the boundary of the widest buckets has two.
+    #[must_use]
+    pub fn with_at_most(points: i64, from: i64, to: i64) -> Self {
+        let of = |seconds: i64| Self { from, to, width: seconds.saturating_mul(1_000) };
+        // A number of days that two buckets cover wherever they begin ends the search.
+        let days = (to.saturating_sub(from) / (1_000 * DAY)).max(0) + 2;
+        let widths = WIDTHS.into_iter().chain((1..=days).map(|days| days * DAY));
+        widths.map(of).find(|window| window.buckets() <= points).unwrap_or(of(days * DAY))
+    }
+
+    /// Creates a window with buckets of one second, in any number, for a later aggregation into one
+    /// value.
     #[must_use]
     pub fn of_seconds(from: i64, to: i64) -> Self {
         Self { from, to, width: 1_000 }
@@ -60,19 +70,20 @@ impl Window {
         (self.to - 1).div_euclid(self.width) - self.from.div_euclid(self.width) + 1
     }
 
-    /// Whether nothing can lie in it.
+    /// Returns true if the period is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.from >= self.to
     }
 
-    /// The width of its buckets.
+    /// Returns the width of the buckets, in seconds.
     #[must_use]
     pub fn width_seconds(&self) -> i64 {
         self.width / 1_000
     }
 
-    /// How much work it is to answer for so many metrics, in points; a chunk that is read counts as a few.
+    /// Returns the cost of a query for a number of metrics, in points. A chunk that must be read costs a
+    /// few points.
     #[must_use]
     pub fn cost(&self, metrics: usize) -> i64 {
         let (first, last) = self.chunks();
@@ -80,7 +91,7 @@ impl Window {
         self.buckets() * i64::try_from(metrics).unwrap_or(i64::MAX) + 4 * chunks
     }
 
-    /// Where the first and the last chunk begin that can hold samples of this time.
+    /// Returns the starts of the first and the last chunk that can contain samples of this period.
     #[must_use]
     pub fn chunks(&self) -> (i64, i64) {
         let chunk = |time: i64| time.div_euclid(CHUNK_MILLISECONDS) * CHUNK_MILLISECONDS;
@@ -88,26 +99,26 @@ impl Window {
     }
 }
 
-/// What was measured within one bucket.
+/// The aggregate of the values in one bucket.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bucket {
     sum: f64,
     count: f64,
-    /// The least value.
+    /// The smallest value.
     pub min: f64,
-    /// The greatest value.
+    /// The largest value.
     pub max: f64,
 }
 
 impl Bucket {
-    /// The mean of the values.
+    /// Returns the mean of the values.
     #[must_use]
     pub fn mean(&self) -> f64 {
         self.sum / self.count
     }
 }
 
-/// Some metrics of a cluster or worker in the buckets of a window.
+/// The buckets of several metrics of one cluster or worker.
 #[derive(Clone, Debug)]
 pub struct Buckets {
     window: Window,
@@ -115,13 +126,13 @@ pub struct Buckets {
 }
 
 impl Buckets {
-    /// With nothing in them yet.
+    /// Creates a set of empty buckets.
     #[must_use]
     pub fn new(window: Window, metrics: &[Metric]) -> Self {
         Self { window, metrics: metrics.iter().map(|metric| (*metric, BTreeMap::new())).collect() }
     }
 
-    /// Adds the samples of a chunk that begins at `start`.
+    /// Adds the samples of the chunk that begins at `start`.
     pub fn add(&mut self, start: i64, samples: &Samples) {
         let Window { from, to, width } = self.window;
         for (metric, buckets) in &mut self.metrics {
@@ -130,7 +141,7 @@ impl Buckets {
                 if !(from..to).contains(&at) {
                     continue;
                 }
-                let value = written(value);
+                let value = shortest_decimal(value);
                 let new = Bucket { sum: 0.0, count: 0.0, min: value, max: value };
                 let bucket = buckets.entry(at.div_euclid(width) * width).or_insert(new);
                 bucket.sum += value;
@@ -141,9 +152,9 @@ impl Buckets {
         }
     }
 
-    /// All of a metric in one; `None` if there is nothing.
+    /// Returns the aggregate of all values of a metric. Returns `None` if there are none.
     #[must_use]
-    pub fn whole(&self, metric: Metric) -> Option<Bucket> {
+    pub fn aggregate_all(&self, metric: Metric) -> Option<Bucket> {
         self.of(metric).map(|(_, bucket)| bucket).reduce(|a, b| Bucket {
             sum: a.sum + b.sum,
             count: a.count + b.count,
@@ -152,34 +163,52 @@ impl Buckets {
         })
     }
 
-    /// The buckets of a metric in which there is something, by the milliseconds they begin at.
+    /// Returns the buckets of a metric from the first to the last that are not empty, with the start of the
+    /// first in milliseconds. A bucket without measurements is `None`. Returns `None` if all are empty.
+    #[must_use]
+    pub fn dense(&self, metric: Metric) -> Option<(i64, Vec<Option<Bucket>>)> {
+        let (start, _) = self.of(metric).next()?;
+        let mut buckets = Vec::new();
+        for (at, bucket) in self.of(metric) {
+            let index = usize::try_from((at - start) / self.window.width).unwrap_or_default();
+            buckets.resize(index, None);
+            buckets.push(Some(bucket));
+        }
+        Some((start, buckets))
+    }
+
+    /// Iterates over the non-empty buckets of a metric, with their starts in milliseconds.
     pub fn of(&self, metric: Metric) -> impl Iterator<Item = (i64, Bucket)> {
         self.metrics.get(&metric).into_iter().flatten().map(|(at, bucket)| (*at, *bucket))
     }
 }
 
-/// What several clusters come to in one bucket.
+/// The aggregate of several clusters in one bucket.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Together {
-    /// The means of all, as [`Metric::combination`] says.
+pub struct CombinedBucket {
+    /// The means of all clusters, combined by [`Metric::combination`].
     pub value: f64,
-    /// The least of the means.
+    /// The smallest mean.
     pub min: f64,
-    /// The greatest of the means.
+    /// The largest mean.
     pub max: f64,
-    /// How many have something in this bucket.
+    /// The number of clusters with values in this bucket.
     pub parts: usize,
 }
 
-/// A metric of several clusters in the same buckets, by time.
+/// Combines a metric of several clusters by bucket.
 #[must_use]
-pub fn together<'a>(metric: Metric, parts: impl Iterator<Item = &'a Buckets>) -> BTreeMap<i64, Together> {
+pub fn combine_clusters<'a>(
+    metric: Metric,
+    parts: impl Iterator<Item = &'a Buckets>,
+) -> BTreeMap<i64, CombinedBucket> {
     let mut means: BTreeMap<i64, Vec<f64>> = BTreeMap::new();
     for (at, bucket) in parts.flat_map(|part| part.of(metric)) {
         means.entry(at).or_default().push(bucket.mean());
     }
     let one = |(at, mut means): (i64, Vec<f64>)| {
-        // In one order, so that sums of floats do not depend on which cluster was read first.
+        // The means are summed in a fixed order, so that the float result does not depend on the order of
+        // the clusters.
         means.sort_by(f64::total_cmp);
         let (min, max, sum) = (means[0], means[means.len() - 1], means.iter().sum::<f64>());
         #[expect(clippy::cast_precision_loss, reason = "there are few clusters")]
@@ -189,18 +218,24 @@ pub fn together<'a>(metric: Metric, parts: impl Iterator<Item = &'a Buckets>) ->
             Combination::Least => min,
             Combination::Greatest => max,
         };
-        (at, Together { value, min, max, parts: means.len() })
+        (at, CombinedBucket { value, min, max, parts: means.len() })
     };
     means.into_iter().map(one).collect()
 }
 
-/// The value as one would write it: the shortest decimal that means the same 32-bit float, so that 0.1 does not
-/// come back as 0.10000000149011612.
-fn written(value: f64) -> f64 {
+/// Rounds a mean to seven significant digits, or to an integer above ten million. Integers stay exact.
+#[must_use]
+pub fn round_mean(mean: f64) -> f64 {
+    if mean.abs() >= 1e7 { mean.round() } else { shortest_decimal(mean) }
+}
+
+/// Returns the shortest decimal for the same 32-bit float, so that 0.1 does not become
+/// 0.10000000149011612.
+fn shortest_decimal(value: f64) -> f64 {
     if value.fract() == 0.0 {
         return value;
     }
-    #[expect(clippy::cast_possible_truncation, reason = "values that are not whole are kept as such floats")]
+    #[expect(clippy::cast_possible_truncation, reason = "fractional values are stored as 32-bit floats")]
     let single = value as f32;
     single.to_string().parse().unwrap_or(value)
 }
@@ -219,14 +254,35 @@ mod tests {
             assert_eq!(width(seconds), Ok(expected), "{seconds}");
         }
         assert_eq!(width(10_000 * DAY), Ok(5 * DAY));
-        // Beginning and ending within a bucket makes one more.
+        // A window that begins and ends within a bucket has one more.
         assert_eq!(Window::new(500, 2_000_500, None).map(|window| window.width_seconds()), Ok(2));
+    }
+
+    #[test]
+    fn buckets_are_as_narrow_as_a_number_of_points_allows() {
+        let width = |points, from, to| Window::with_at_most(points, from, to).width_seconds();
+        let hour = 3_600_000;
+        for (points, from, to, expected) in [
+            (60, 0, hour, 60),
+            (59, 0, hour, 120),
+            (60, 1, hour + 1, 120),
+            (1, 0, hour, 3_600),
+            (2, hour - 1, hour + 1, 1),
+            (1, 0, 90_000_000, 2 * DAY),
+            (2_000, 0, 0, 1),
+            (1, hour, 0, 1),
+        ] {
+            assert_eq!(width(points, from, to), expected, "{points} {from} {to}");
+        }
+        // Longer than any other width, and not more than two whatever the start.
+        let window = Window::with_at_most(2, 20_000 * DAY * 1_000 - 1, 30_000 * DAY * 1_000 + 1);
+        assert_eq!(window.buckets(), 2);
     }
 
     #[test]
     fn a_width_that_is_too_narrow_is_answered_with_one_that_is_not() {
         let asked = |seconds| Window::new(500, 86_400_500, Some(seconds));
-        let TooFine { least_seconds } = asked(43).expect_err("too many");
+        let TooManyPoints { least_seconds } = asked(43).expect_err("too many");
         assert_eq!(least_seconds, 44);
         assert!(asked(least_seconds).is_ok());
         assert!(asked(i64::MAX).is_ok());
@@ -249,7 +305,9 @@ mod tests {
         };
         assert_eq!(of(Metric::Cpu), [(600_000, 0.3, 0.1, 0.5), (605_000, 7.0, 7.0, 7.0)]);
         assert_eq!(of(Metric::Threads), []);
-        let whole = buckets.whole(Metric::Cpu).map(|b| (b.mean(), b.min, b.max));
-        assert_eq!((whole, buckets.whole(Metric::Threads)), (Some((7.6 / 3.0, 0.1, 7.0)), None));
+        let dense = buckets.dense(Metric::Cpu).map(|(at, all)| (at, all.len(), all.iter().flatten().count()));
+        assert_eq!((dense, buckets.dense(Metric::Threads)), (Some((600_000, 2, 2)), None));
+        let whole = buckets.aggregate_all(Metric::Cpu).map(|b| (b.mean(), b.min, b.max));
+        assert_eq!((whole, buckets.aggregate_all(Metric::Threads)), (Some((7.6 / 3.0, 0.1, 7.0)), None));
     }
 }

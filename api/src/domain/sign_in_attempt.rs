@@ -1,7 +1,8 @@
-//! An attempt to sign in with a provider elsewhere, while the browser is there: what only this browser knows, and what is
-//! told the provider of it.
+//! An attempt to sign in with an external provider: the browser's secret, and the values derived from it
+//! for the provider.
 //!
-//! All of it follows from a secret in a cookie, so that nothing has to be kept here for whoever never comes back.
+//! All values are derived from a secret in a cookie, so that the server keeps no state for attempts that
+//! are never completed.
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use chrono::{DateTime, TimeDelta, Utc};
@@ -11,30 +12,31 @@ use subtle::ConstantTimeEq;
 
 use super::return_path::ReturnPath;
 
-/// How long somebody may take at the provider.
-pub const GOOD_FOR: TimeDelta = TimeDelta::minutes(10);
+/// The longest duration of an attempt.
+pub const ATTEMPT_LIFETIME: TimeDelta = TimeDelta::minutes(10);
 
-/// Bytes of a cookie that is looked at: the path to return to is the longest part.
+/// The largest accepted length of a cookie, in bytes. The return path is its longest part.
 const MAX_LENGTH: usize = 4_096;
 
-/// An attempt that was begun. It has no `Debug`.
+/// An attempt in progress. It has no `Debug`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SignInAttempt {
     secret: [u8; 32],
-    /// Seconds since 1970.
+    /// The start, in seconds since 1970.
     begun_at: i64,
     return_path: ReturnPath,
 }
 
 impl SignInAttempt {
-    /// A new one.
+    /// Creates an attempt.
     pub fn begin(random: &mut impl Rng, return_path: ReturnPath, now: DateTime<Utc>) -> Self {
         let mut secret = [0; 32];
         random.fill_bytes(&mut secret);
         Self { secret, begun_at: now.timestamp(), return_path }
     }
 
-    /// Reads what a cookie holds; `None` when it cannot be one, or the browser was away for too long.
+    /// Parses the content of a cookie. Returns `None` if it is not an attempt, or if the attempt has
+    /// expired.
     #[must_use]
     pub fn parse(text: &str, now: DateTime<Utc>) -> Option<Self> {
         let mut parts = (text.len() <= MAX_LENGTH).then(|| text.split('.'))?;
@@ -43,51 +45,54 @@ impl SignInAttempt {
         let attempt = Self {
             secret: URL_SAFE_NO_PAD.decode(secret).ok()?.try_into().ok()?,
             begun_at: begun_at.parse().ok()?,
-            return_path: ReturnPath::of(&path),
+            return_path: ReturnPath::sanitize(&path),
         };
         let age = now.timestamp().checked_sub(attempt.begun_at)?;
-        (parts.next().is_none() && (0..GOOD_FOR.num_seconds()).contains(&age)).then_some(attempt)
+        (parts.next().is_none() && (0..ATTEMPT_LIFETIME.num_seconds()).contains(&age)).then_some(attempt)
     }
 
-    /// What the cookie holds.
+    /// Returns the content of the cookie.
     #[must_use]
     pub fn reveal(&self) -> String {
         let path = URL_SAFE_NO_PAD.encode(self.return_path.as_str());
         format!("{}.{}.{path}", URL_SAFE_NO_PAD.encode(self.secret), self.begun_at)
     }
 
-    /// Where the browser wants to go.
+    /// Returns the page to which the browser returns.
     #[must_use]
     pub fn return_path(&self) -> &ReturnPath {
         &self.return_path
     }
 
-    /// What comes back with the browser, which shows that it left from here.
+    /// Returns the OAuth `state`. The browser returns it to prove that the attempt started in this
+    /// browser.
     #[must_use]
     pub fn state(&self) -> String {
         self.derive("state")
     }
 
-    /// Whether a text is that, in a time that does not tell how much agrees.
+    /// Returns true if the text is the `state`. The comparison takes constant time.
     #[must_use]
     pub fn is_state(&self, sent: &str) -> bool {
         self.state().as_bytes().ct_eq(sent.as_bytes()).into()
     }
 
-    /// What the provider has to say it was told, so that nothing it said before is good.
+    /// Returns the OpenID Connect nonce. The provider's ID token must contain it, which rules out
+    /// replayed tokens.
     #[must_use]
     pub fn nonce(&self) -> String {
         self.derive("nonce")
     }
 
-    /// What shows the provider that whoever has its code is who asked for it.
+    /// Returns the PKCE verifier. It proves to the provider that the sender of the code started the
+    /// attempt.
     #[must_use]
     pub fn verifier(&self) -> String {
         self.derive("verifier")
     }
 
-    /// A value for one purpose, of which the secret and the others do not follow. Time and path are part of it: with others
-    /// than the attempt began with nothing fits.
+    /// Derives a value for one purpose. Neither the secret nor the other values can be derived from it.
+    /// It depends on the start and the return path, so that a changed cookie matches no value.
     fn derive(&self, purpose: &str) -> String {
         let value = Sha256::new_with_prefix(b"galvo: signing in elsewhere\0")
             .chain_update(self.secret)
@@ -110,7 +115,7 @@ mod tests {
 
     #[test]
     fn an_attempt_is_read_back_for_ten_minutes() {
-        let attempt = SignInAttempt::begin(&mut rand::rng(), ReturnPath::of("/a?b=c"), at(1_000));
+        let attempt = SignInAttempt::begin(&mut rand::rng(), ReturnPath::sanitize("/a?b=c"), at(1_000));
         let cookie = attempt.reveal();
         for (now, good) in [(999, false), (1_000, true), (1_599, true), (1_600, false)] {
             assert_eq!(SignInAttempt::parse(&cookie, at(now)).is_some(), good, "{now}");
@@ -126,16 +131,16 @@ mod tests {
 
     #[test]
     fn what_is_told_fits_one_attempt_alone() {
-        let attempt = SignInAttempt::begin(&mut rand::rng(), ReturnPath::of("/"), at(1_000));
+        let attempt = SignInAttempt::begin(&mut rand::rng(), ReturnPath::sanitize("/"), at(1_000));
         let later = SignInAttempt { begun_at: 1_001, ..attempt.clone() };
-        let elsewhere = SignInAttempt { return_path: ReturnPath::of("/x"), ..attempt.clone() };
-        let other = SignInAttempt::begin(&mut rand::rng(), ReturnPath::of("/"), at(1_000));
+        let elsewhere = SignInAttempt { return_path: ReturnPath::sanitize("/x"), ..attempt.clone() };
+        let other = SignInAttempt::begin(&mut rand::rng(), ReturnPath::sanitize("/"), at(1_000));
         for other in [&later, &elsewhere, &other] {
             assert!(!attempt.is_state(&other.state()) && attempt.nonce() != other.nonce());
         }
         let all = [attempt.state(), attempt.nonce(), attempt.verifier()];
         assert!(all[0] != all[1] && all[1] != all[2] && all[0] != all[2]);
-        // RFC 7636 asks for 43 characters at least.
+        // RFC 7636 requires at least 43 characters.
         assert!(all.iter().all(|text| text.len() == 43));
     }
 }

@@ -1,18 +1,19 @@
-//! Names that stand in URLs and on the command line.
+//! Short names for URLs and the command line.
 
 use std::{borrow::Cow, fmt, str::FromStr};
 
-/// Lower-case letters, digits, `-` and `_`, beginning with a letter or digit; at most 63 characters.
+/// A short name: lower-case letters, digits, `-` and `_`, beginning with a letter or digit; at most 63
+/// characters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Slug(Cow<'static, str>);
 
 impl Slug {
-    /// A name of our own, which is known to be one.
-    pub(crate) const fn known(slug: &'static str) -> Self {
+    /// Creates a slug from a constant that is known to be valid.
+    pub(crate) const fn from_static(slug: &'static str) -> Self {
         Self(Cow::Borrowed(slug))
     }
 
-    /// The slug as text.
+    /// Returns the slug as a string slice.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0

@@ -1,9 +1,9 @@
-//! What a span sums up to with the spans below it, without counting anything twice.
+//! Totals of a span and its descendants, without counting anything twice.
 //!
-//! The rules are Dask's own (`Span.active_cpu_seconds`, `Span.merge`): a span is active from when it was
-//! enqueued to when the last task of its subtree stopped, gaps between its children included; several spans
-//! together are active whenever one of them is; and what the cluster's threads did not spend executing their
-//! tasks meanwhile is "idle or other spans".
+//! The rules are those of Dask (`Span.active_cpu_seconds`, `Span.merge`). A span is active from its
+//! arrival until the last task of its subtree stops, including gaps between its children. Several spans
+//! together are active whenever one of them is. The thread time in this period that is not spent on
+//! executing their tasks is "idle or other spans".
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -12,39 +12,39 @@ use std::{
 
 use entity::ids::SpanId;
 
-/// What the arithmetic needs of a span: its own times, in milliseconds.
+/// The times of a span, without its descendants, in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SpanTimes {
-    /// Which span.
+    /// The id of the span.
     pub id: SpanId,
-    /// The span it lies in.
+    /// The parent span.
     pub parent: Option<SpanId>,
-    /// When its first tasks arrived.
+    /// The arrival of its first tasks.
     pub enqueued: i64,
-    /// When the first of its finished tasks started.
+    /// The start of the first of its finished tasks.
     pub started: Option<i64>,
-    /// When its last task stopped.
+    /// The stop of its last task.
     pub stopped: Option<i64>,
-    /// Whether its own tasks are done.
+    /// True if its own tasks are done.
     pub done: bool,
 }
 
 /// Sums over the task groups of spans.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Totals {
-    /// Tasks they ever had.
+    /// The number of tasks.
     pub tasks: i64,
-    /// Times one of them came to be in memory.
+    /// The number of times that a task produced a result in memory.
     pub tasks_succeeded: i64,
-    /// Those that erred themselves.
+    /// The number of tasks that failed by an exception of their own.
     pub tasks_erred: i64,
-    /// Attempts that failed and were tried again.
+    /// The number of failed attempts that were retried.
     pub tasks_retried: i64,
-    /// Computing tasks that succeeded.
+    /// The compute time of tasks that succeeded, in seconds.
     pub compute_seconds: f64,
-    /// Fetching their inputs.
+    /// The time to fetch their inputs, in seconds.
     pub transfer_seconds: f64,
-    /// Bytes of results.
+    /// The bytes of their results.
     pub bytes: i64,
 }
 
@@ -62,71 +62,71 @@ impl Sum for Totals {
     }
 }
 
-/// Some spans of a cluster: one with all below it, or all there are.
+/// A set of spans of a cluster: one span with its descendants, or all spans.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Spans(Vec<SpanTimes>);
 
 impl Spans {
-    /// These spans, each once.
+    /// Creates a set without duplicates.
     #[must_use]
     pub fn new(spans: impl IntoIterator<Item = SpanTimes>) -> Self {
         let by_id: BTreeMap<SpanId, SpanTimes> = spans.into_iter().map(|span| (span.id, span)).collect();
         Self(by_id.into_values().collect())
     }
 
-    /// How many there are.
+    /// Returns the number of spans.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there is none.
+    /// Returns true if there are no spans.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Their identifiers, in order.
+    /// Iterates over the ids, in order.
     pub fn ids(&self) -> impl Iterator<Item = SpanId> {
         self.0.iter().map(|span| span.id)
     }
 
-    /// Whether all tasks of all of them are done.
+    /// Returns true if all tasks of all spans are done.
     #[must_use]
     pub fn done(&self) -> bool {
         self.0.iter().all(|span| span.done)
     }
 
-    /// When the first of their finished tasks started.
+    /// Returns the start of the first of their finished tasks.
     #[must_use]
     pub fn started(&self) -> Option<i64> {
-        // Workers' clocks may be off: nothing starts before it was enqueued.
+        // Workers' clocks may be off. No task starts before its span arrives.
         let started = self.0.iter().filter_map(|span| span.started).min()?;
         Some(self.0.iter().map(|span| span.enqueued).min().map_or(started, |enqueued| started.max(enqueued)))
     }
 
-    /// When the last of their tasks stopped; `None` while one is not done.
+    /// Returns the stop of their last task. Returns `None` while a task is not done.
     #[must_use]
     pub fn stopped(&self) -> Option<i64> {
         self.done().then(|| self.0.iter().map(|span| end(span, 0)).max()).flatten()
     }
 
-    /// When at least one of them was active: ranges in order that do not touch each other. Those that are not
-    /// done are active until `now`.
+    /// Returns the periods in which at least one span was active, as ordered and disjoint ranges. Spans
+    /// that are not done are active until `now`.
     #[must_use]
     pub fn active(&self, now: i64) -> Vec<(i64, i64)> {
         let ends = self.ends(now);
         union(self.0.iter().map(|span| (span.enqueued, ends[&span.id])))
     }
 
-    /// When the subtree of each stopped.
+    /// Returns the end of each span's subtree.
     fn ends(&self, now: i64) -> HashMap<SpanId, i64> {
         let place: HashMap<SpanId, usize> =
             self.0.iter().enumerate().map(|(index, span)| (span.id, index)).collect();
         let parents: Vec<Option<usize>> =
             self.0.iter().map(|span| span.parent.and_then(|parent| place.get(&parent).copied())).collect();
         let mut ends: Vec<i64> = self.0.iter().map(|span| end(span, now)).collect();
-        // Children before parents: a span's turn comes when all below it had theirs.
+        // Processes children before parents: a span is ready when all of its children are processed.
         let mut waits_for = vec![0_usize; parents.len()];
         parents.iter().flatten().for_each(|parent| waits_for[*parent] += 1);
         let mut ready: Vec<usize> = (0..parents.len()).filter(|index| waits_for[*index] == 0).collect();
@@ -141,7 +141,8 @@ impl Spans {
                 }
             }
         }
-        // What is left lies in itself, which Dask never reports: those of a circle end together.
+        // The remaining spans are their own ancestors, which Dask never reports. The spans of a cycle end
+        // together.
         for first in 0..parents.len() {
             let mut circle = Vec::new();
             let mut next = Some(first);
@@ -165,7 +166,7 @@ fn end(span: &SpanTimes, now: i64) -> i64 {
     end.max(span.enqueued)
 }
 
-/// The moments that lie in at least one of some ranges: ranges in order that do not touch each other.
+/// Returns the union of ranges, as ordered and disjoint ranges.
 fn union(ranges: impl Iterator<Item = (i64, i64)>) -> Vec<(i64, i64)> {
     let mut ranges: Vec<(i64, i64)> = ranges.filter(|(start, end)| start < end).collect();
     ranges.sort_unstable();
@@ -179,16 +180,17 @@ fn union(ranges: impl Iterator<Item = (i64, i64)>) -> Vec<(i64, i64)> {
     union
 }
 
-/// The cluster's threads integrated over the ranges `active`, in seconds. `history` says how many there were
-/// since when, in order; before it begins there were none. `None` when nothing is known of them.
+/// Returns the number of the cluster's threads integrated over the ranges `active`, in seconds. `history`
+/// holds the changes of this number in order of time; the number is zero before the first. Returns `None`
+/// if `history` is empty.
 #[must_use]
 pub fn thread_seconds(active: &[(i64, i64)], history: &[(i64, i64)]) -> Option<f64> {
-    #[expect(clippy::cast_precision_loss, reason = "seconds are told to the millisecond")]
+    #[expect(clippy::cast_precision_loss, reason = "the result is needed to the millisecond only")]
     let seconds = |milliseconds: i128| milliseconds as f64 / 1000.0;
     thread_milliseconds(active, history).map(seconds)
 }
 
-/// The same in milliseconds, of which sums are exact.
+/// Returns the same integral in milliseconds, for which sums are exact.
 #[must_use]
 pub fn thread_milliseconds(active: &[(i64, i64)], history: &[(i64, i64)]) -> Option<i128> {
     if history.is_empty() {
@@ -199,7 +201,7 @@ pub fn thread_milliseconds(active: &[(i64, i64)], history: &[(i64, i64)]) -> Opt
         history.iter().zip(until).map(|((at, threads), until)| (*at, until, *threads)).collect();
     let mut thread_milliseconds: i128 = 0;
     for (start, end) in active {
-        // Only the steps that reach into the range.
+        // Skips the steps that end before the range.
         let first = steps.partition_point(|(_, until, _)| until <= start);
         for (at, until, threads) in steps[first..].iter().take_while(|(at, ..)| at < end) {
             let shared = (*end).min(*until) - (*start).max(*at);
@@ -209,8 +211,8 @@ pub fn thread_milliseconds(active: &[(i64, i64)], history: &[(i64, i64)]) -> Opt
     Some(thread_milliseconds)
 }
 
-/// What Dask calls "idle or other spans": thread-seconds that were not spent executing these tasks. Metrics of
-/// the users' own may make the difference negative, which means none.
+/// Returns the thread time that Dask calls "idle or other spans": the time not spent on executing these
+/// tasks, in seconds. Custom metrics of users may make the difference negative; the result is zero then.
 #[must_use]
 pub fn idle_seconds(thread_seconds: f64, execute_seconds: f64) -> f64 {
     (thread_seconds - execute_seconds).max(0.0)
@@ -255,7 +257,7 @@ mod tests {
     fn parents_in_a_circle_come_to_an_end() {
         let circle = Spans::new([span(1, Some(2), 0, Some(1)), span(2, Some(1), 0, Some(7))]);
         assert_eq!(circle.active(9), [(0, 7)]);
-        // What hangs below a circle counts, too.
+        // Spans below a cycle count as well.
         let tail = Spans::new([
             span(1, Some(2), 0, Some(1)),
             span(2, Some(1), 0, Some(2)),
@@ -265,7 +267,7 @@ mod tests {
         assert_eq!(tail.active(9), [(0, 8), (20, 21)]);
     }
 
-    /// Walking up from each span would take hours.
+    /// Walking up the ancestors of each span would take hours.
     #[test]
     fn a_chain_of_very_many_spans_takes_a_moment() {
         let length = 300_000_u128;
@@ -303,7 +305,7 @@ mod tests {
             span(5, Some(1), 706_893, Some(707_613)),
         ]);
         assert!(close(thread_seconds(&workflow.active(0), &[(0, 2)]), 2.099_593));
-        // Workers died and came back meanwhile.
+        // Workers died and were replaced in this period.
         let failing = Spans::new([span(1, None, 800_525, Some(806_694))]);
         let threads =
             [(0, 0), (790_000, 2), (801_103, 1), (801_179, 0), (805_691, 1), (805_757, 2), (806_800, 0)];

@@ -1,84 +1,85 @@
-//! Tags: what people call clusters, to find them and to sum them up by it.
+//! Tags with which users label clusters, to find them and to group sums.
 
 use std::collections::BTreeSet;
 
-use entity::list::TagPattern;
+use entity::json_columns::TagPattern;
 
-/// Tags of one cluster at the most.
+/// The largest number of tags of one cluster.
 pub const MAX_TAGS: usize = 50;
 
-/// Patterns in one list at the most: each is a part of a statement.
+/// The largest number of patterns in one list. Each adds a condition to the statement.
 pub const MAX_PATTERNS: usize = 20;
 
-/// Characters of a key at the most.
+/// The largest length of a key, in characters.
 const MAX_KEY: usize = 100;
 
-/// Characters of a value at the most.
+/// The largest length of a value, in characters.
 const MAX_VALUE: usize = 200;
 
-/// A word on a cluster, as `nightly`, or a key with a value, as `team` and `risk`.
+/// A label of a cluster: a key alone, such as `nightly`, or a key with a value, such as `team` and
+/// `risk`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Tag {
     key: String,
-    /// Empty for none.
+    /// The value. Empty if there is none.
     value: String,
 }
 
-/// Why something cannot be a tag, or not beside the others.
+/// The reason for rejecting a tag or a list of tags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TagError {
-    /// The key is no key.
+    /// The key is not valid.
     #[error("a key must have 1 to {MAX_KEY} characters, none of them a control character")]
     Key,
-    /// The value is no value.
+    /// The value is not valid.
     #[error("a value must have at most {MAX_VALUE} characters, none of them a control character")]
     Value,
-    /// A cluster has one value for a key.
+    /// A key occurs more than once.
     #[error("each key can be given once")]
     Twice,
-    /// A cluster has no more.
+    /// The cluster would have too many tags.
     #[error("must be at most {MAX_TAGS}")]
     TooMany,
 }
 
 impl Tag {
-    /// A tag as it came, without the white space round it.
+    /// Creates a tag without the surrounding white space.
     ///
     /// # Errors
-    /// [`TagError::Key`] and [`TagError::Value`].
+    /// Returns [`TagError::Key`] or [`TagError::Value`] if a part is not valid.
     pub fn new(key: &str, value: Option<&str>) -> Result<Self, TagError> {
         let (key, value) = (key.trim(), value.unwrap_or_default().trim());
-        if key.is_empty() || !fits(key, MAX_KEY) {
+        if key.is_empty() || !is_valid_text(key, MAX_KEY) {
             return Err(TagError::Key);
         }
-        if !fits(value, MAX_VALUE) {
+        if !is_valid_text(value, MAX_VALUE) {
             return Err(TagError::Value);
         }
         Ok(Self { key: key.to_owned(), value: value.to_owned() })
     }
 
-    /// A tag as it is stored, where the value of one without is empty.
+    /// Creates a tag from a stored row, where an absent value is empty.
     pub(crate) fn stored(key: String, value: String) -> Self {
         Self { key, value }
     }
 
-    /// The key.
+    /// Returns the key.
     #[must_use]
     pub fn key(&self) -> &str {
         &self.key
     }
 
-    /// The value, if it has one.
+    /// Returns the value, if there is one.
     #[must_use]
     pub fn value(&self) -> Option<&str> {
         Some(self.value.as_str()).filter(|value| !value.is_empty())
     }
 }
 
-/// All tags of a cluster, as they came.
+/// Creates all tags of a cluster.
 ///
 /// # Errors
-/// What is wrong, each kind of it once.
+/// Returns the violated rules, each once.
 pub fn check<'a>(
     tags: impl IntoIterator<Item = (&'a str, Option<&'a str>)>,
 ) -> Result<Vec<Tag>, Vec<TagError>> {
@@ -105,16 +106,16 @@ pub fn check<'a>(
     if errors.is_empty() { Ok(found) } else { Err(errors) }
 }
 
-/// Which tags are meant: all with a key, or those of them with a value.
+/// Creates a pattern: all tags with a key, or only those with a value.
 ///
 /// # Errors
-/// [`TagError::Key`] and [`TagError::Value`], as for the tags themselves.
+/// Returns [`TagError::Key`] or [`TagError::Value`], as for the tags themselves.
 pub fn pattern(key: &str, value: Option<&str>) -> Result<TagPattern, TagError> {
     let tag = Tag::new(key, value)?;
     Ok(TagPattern { key: tag.key, value: value.map(|_| tag.value) })
 }
 
-fn fits(text: &str, most: usize) -> bool {
+fn is_valid_text(text: &str, most: usize) -> bool {
     text.chars().count() <= most && !text.contains(char::is_control)
 }
 

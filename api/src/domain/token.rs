@@ -1,4 +1,5 @@
-//! API tokens: `<identifier>-<secret>`. The identifier finds the row, the secret proves the right to it.
+//! API tokens: `<identifier>-<secret>`. The identifier selects the row, and the secret proves the right
+//! to use it.
 
 use std::fmt;
 
@@ -10,19 +11,19 @@ use subtle::ConstantTimeEq;
 const IDENTIFIER_LENGTH: usize = 16;
 const SECRET_BYTES: usize = 32;
 
-/// A token as its bearer holds it. `Debug` shows the identifier only.
+/// A token as its holder has it. `Debug` shows only the identifier.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ApiToken {
     identifier: String,
     secret: String,
 }
 
-/// What the store keeps of a token's secret.
+/// The stored hash of a token's secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SecretHash([u8; 32]);
 
 impl ApiToken {
-    /// A new token; the secret has 256 random bits.
+    /// Creates a token. The secret has 256 random bits.
     pub fn generate(random: &mut impl Rng) -> Self {
         let identifier = random
             .sample_iter(Alphanumeric)
@@ -34,7 +35,7 @@ impl ApiToken {
         Self { identifier, secret: URL_SAFE_NO_PAD.encode(secret) }
     }
 
-    /// Splits what a client sent; `None` when it cannot be a token.
+    /// Parses a token from a client. Returns `None` if the text cannot be one.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let (identifier, secret) = text.split_once('-')?;
@@ -42,25 +43,25 @@ impl ApiToken {
         plausible.then(|| Self { identifier: identifier.to_owned(), secret: secret.to_owned() })
     }
 
-    /// Whether a text can be the public half of a token.
+    /// Returns true if the text can be the public half of a token.
     #[must_use]
     pub fn is_identifier(text: &str) -> bool {
         (1..=64).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_alphanumeric())
     }
 
-    /// The public half.
+    /// Returns the public half.
     #[must_use]
     pub fn identifier(&self) -> &str {
         &self.identifier
     }
 
-    /// What to store of the secret half.
+    /// Returns the hash of the secret half.
     #[must_use]
     pub fn secret_hash(&self) -> SecretHash {
         SecretHash(Sha256::digest(self.secret.as_bytes()).into())
     }
 
-    /// The whole token, to be shown to its bearer once.
+    /// Returns the whole token, to display it to its holder once.
     #[must_use]
     pub fn reveal(&self) -> String {
         format!("{}-{}", self.identifier, self.secret)
@@ -74,13 +75,13 @@ impl fmt::Debug for ApiToken {
 }
 
 impl SecretHash {
-    /// The bytes to store.
+    /// Returns the bytes to store.
     #[must_use]
     pub fn to_vec(self) -> Vec<u8> {
         self.0.to_vec()
     }
 
-    /// Compares in a time that does not tell how much agrees.
+    /// Returns true if the hashes are equal. The comparison takes constant time.
     #[must_use]
     pub fn matches(&self, stored: &[u8]) -> bool {
         self.0.ct_eq(stored).into()

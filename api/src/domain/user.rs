@@ -1,4 +1,4 @@
-//! Users who are not stored yet, and what they are called.
+//! Users to create, and their names.
 
 use entity::{Timestamp, ids::UserId, user};
 use rand::Rng;
@@ -7,11 +7,11 @@ use uuid::Builder;
 
 use super::slug::Slug;
 
-/// Characters that are taken over of what an issuer calls somebody.
-const MAX_CALLED: usize = 40;
+/// The largest number of characters that are taken from an issuer's name of a user.
+const MAX_NAME_CHARACTERS: usize = 40;
 
-/// A user who is not stored yet. The identifier tells nothing of when it was made: who makes a user a member must not
-/// learn whether the name was known, which is a matter of other accounts.
+/// Creates a user to store. The id does not reveal its time of creation: an administrator who adds a user
+/// must not learn if the name already existed, which concerns other accounts.
 #[must_use]
 pub fn new_user(name: &Slug, random: &mut impl Rng, now: Timestamp) -> user::Model {
     let mut bytes = [0; 16];
@@ -20,17 +20,17 @@ pub fn new_user(name: &Slug, random: &mut impl Rng, now: Timestamp) -> user::Mod
     user::Model { id, name: name.to_string(), created_at: now }
 }
 
-/// What somebody is called here whom another issuer knows as `subject` and calls `called`. Characters at the end are made of
-/// who it is, `digits` of them: otherwise an issuer could send somebody with the name of a user, or of whom an account is
-/// about to add by name.
+/// Returns the local name of a user that an issuer identifies by `subject` and names `called`. The name
+/// ends with `digits` characters of a hash of issuer and subject. Otherwise an issuer could send a user
+/// with the name of an existing user, or of one whom an account is about to add by name.
 ///
 /// # Panics
-/// Never: it is made of characters that a name may have.
+/// Never panics, because the result contains only valid characters.
 #[must_use]
 pub fn local_name(called: &str, issuer: &str, subject: &str, digits: usize) -> Slug {
     let before_at = called.split('@').next().unwrap_or_default();
     let mut name = String::new();
-    for c in before_at.chars().take(MAX_CALLED).map(|c| c.to_ascii_lowercase()) {
+    for c in before_at.chars().take(MAX_NAME_CHARACTERS).map(|c| c.to_ascii_lowercase()) {
         if c.is_ascii_lowercase() || c.is_ascii_digit() {
             name.push(c);
         } else if !name.is_empty() && !name.ends_with('-') {

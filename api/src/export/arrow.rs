@@ -1,5 +1,5 @@
-//! Arrow's streaming format: the schema, record batches, and a mark at the end, which not every reader misses when the
-//! connection ends before it.
+//! The Arrow streaming format: a schema, record batches, and an end-of-stream marker. Not every reader
+//! notices a missing marker after a broken connection.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -16,7 +16,7 @@ use chrono::{DateTime, NaiveDate};
 
 use super::{
     column::{Cell, Column, Kind},
-    encode::{EncodeError, Encoder},
+    file_format::{EncodeError, Encoder},
 };
 
 pub(super) struct ArrowFile {
@@ -27,7 +27,7 @@ pub(super) struct ArrowFile {
     held: usize,
 }
 
-/// What was added to a column.
+/// The builder of a column's values.
 enum Values {
     Text(StringBuilder),
     Texts(ListBuilder<StringBuilder>),
@@ -56,11 +56,11 @@ impl Encoder for ArrowFile {
         Ok(())
     }
 
-    fn held(&self) -> usize {
+    fn buffered_bytes(&self) -> usize {
         self.held
     }
 
-    fn piece(&mut self) -> Result<Vec<u8>, EncodeError> {
+    fn take_chunk(&mut self) -> Result<Vec<u8>, EncodeError> {
         if self.rows > 0 {
             let arrays = self.columns.iter_mut().map(Values::finish).collect();
             self.writer.write(&RecordBatch::try_new(Arc::clone(&self.schema), arrays)?)?;
@@ -89,7 +89,7 @@ fn field(column: &Column) -> Field {
     Field::new(&column.name, data_type, column.nullable).with_metadata(description)
 }
 
-/// The items of a list of texts.
+/// Returns the item field of a list of texts.
 fn item() -> Field {
     Field::new("item", DataType::Utf8, false)
 }
@@ -109,8 +109,8 @@ impl Values {
         }
     }
 
-    /// Adds a value, and returns about how many bytes it takes. What is not of the column's kind is null, which is an error
-    /// of the batch where the column has no nulls.
+    /// Appends a value and returns its approximate size in bytes. A value of another kind becomes null,
+    /// which is an error of the batch if the column is not nullable.
     fn add(&mut self, cell: &Cell<'_>) -> usize {
         match self {
             Self::Text(values) => {
@@ -153,7 +153,7 @@ impl Values {
         }
     }
 
-    /// What was added, after which there is nothing.
+    /// Returns the collected values and resets the builder.
     fn finish(&mut self) -> ArrayRef {
         match self {
             Self::Text(values) => Arc::new(values.finish()),
@@ -171,7 +171,7 @@ fn milliseconds(text: &str) -> Option<i64> {
     Some(DateTime::parse_from_rfc3339(text).ok()?.timestamp_millis())
 }
 
-/// Whole days since 1970-01-01.
+/// Parses a date as the number of days since 1970-01-01.
 fn day(text: &str) -> Option<i32> {
     let day = NaiveDate::parse_from_str(text, "%Y-%m-%d").ok()?;
     i32::try_from((day - NaiveDate::default()).num_days()).ok()

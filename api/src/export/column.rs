@@ -1,4 +1,4 @@
-//! Columns: which there are, what is in them, and what the schema says of them.
+//! The columns of an export: names, kinds and descriptions, derived from the schema.
 
 use apollo_compiler::{
     Schema,
@@ -11,42 +11,42 @@ use async_graphql::Value;
 /// A column of an export.
 #[derive(Clone, Debug)]
 pub(crate) struct Column {
-    /// The names of the schema's fields that lead to the value, with dots between them.
+    /// The path of schema fields to the value, separated by dots.
     pub(crate) name: String,
     pub(crate) kind: Kind,
-    /// Whether a row may have no value.
+    /// True if a row may have no value.
     pub(crate) nullable: bool,
-    /// What the schema says of the field, and before it of those it lies in.
+    /// The description of the field in the schema, preceded by those of its parent fields.
     pub(crate) description: String,
-    /// The fields that lead to the value.
+    /// The response keys on the path to the value.
     path: Vec<String>,
 }
 
-/// What is in a column.
+/// The kind of a column's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// An identifier, or a name of the schema's own.
+    /// An ID or an enum value.
     Name,
-    /// What people and programs wrote.
+    /// Free text from people and programs.
     Text,
-    /// Such texts.
+    /// A list of free texts.
     Texts,
     /// A whole number.
     Integer,
-    /// Any number.
+    /// A floating-point number.
     Number,
-    /// Yes or no.
+    /// A boolean.
     Boolean,
-    /// A moment, to the millisecond.
+    /// A point in time, in milliseconds.
     Time,
     /// A day in UTC.
     Day,
-    /// Anything else, written as JSON.
+    /// Any other value, written as JSON.
     Json,
 }
 
 impl Kind {
-    /// What it is called in the documents.
+    /// Returns the kind's name in the documentation.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Name | Self::Text => "text",
@@ -81,7 +81,7 @@ impl Kind {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Cell<'a> {
     Null,
-    /// A text, a name, or a time or a day as the schema writes them.
+    /// A text, an enum value, or a time or day in the schema's format.
     Text(&'a str),
     Texts(Vec<&'a str>),
     Integer(i64),
@@ -91,13 +91,13 @@ pub(crate) enum Cell<'a> {
 }
 
 impl Column {
-    /// A column that is no field of the schema.
+    /// Returns a column that is not a field of the schema.
     pub(super) fn new(name: &str, kind: Kind, nullable: bool, description: &str) -> Self {
         Self { name: name.to_owned(), kind, nullable, description: description.to_owned(), path: Vec::new() }
     }
 
-    /// The leaves of a selection, in its order. Lists of objects are leaves themselves, and so are objects that may be of
-    /// several types.
+    /// Returns the leaves of a selection set, in order. Lists of objects count as leaves, and so do
+    /// objects of several possible types.
     pub(super) fn of(schema: &Schema, selections: &SelectionSet) -> Vec<Self> {
         let mut columns = Vec::new();
         let root = Self::new("", Kind::Json, false, "");
@@ -119,7 +119,7 @@ impl Column {
         }
     }
 
-    /// The column of a field of this one's values.
+    /// Returns the column of a field below this one.
     fn below(&self, schema: &Schema, field: &Field) -> Self {
         let mut path = self.path.clone();
         path.push(field.response_key().to_string());
@@ -134,7 +134,7 @@ impl Column {
         }
     }
 
-    /// The value of a row that the executor answered.
+    /// Returns the column's value in a row of a GraphQL response.
     pub(super) fn cell<'a>(&self, row: &'a Value) -> Cell<'a> {
         let value = self.path.iter().try_fold(row, |value, name| match value {
             Value::Object(fields) => fields.get(name.as_str()),

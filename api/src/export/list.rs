@@ -1,22 +1,22 @@
-//! Which lists there are, and which of the schema's fields are their columns.
+//! The exported lists, and the schema fields that become their columns.
 
-/// What has the lists.
+/// The parent of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Of {
+pub(crate) enum ListParent {
     /// The viewer's account.
     Account,
-    /// One cluster.
+    /// A cluster.
     Cluster,
-    /// One computation of a cluster.
+    /// A computation of a cluster.
     Computation,
-    /// One group of errors of the account.
+    /// An error group of the account.
     ErrorGroup,
-    /// One span of a cluster.
+    /// A span of a cluster.
     Span,
 }
 
-impl Of {
-    /// Its type in the schema.
+impl ListParent {
+    /// Returns the parent's type in the schema.
     pub(super) fn type_name(self) -> &'static str {
         match self {
             Self::Account => "Account",
@@ -27,7 +27,7 @@ impl Of {
         }
     }
 
-    /// What it is called in a sentence.
+    /// Returns the parent's name in a sentence.
     pub(crate) fn noun(self) -> &'static str {
         match self {
             Self::Account => "account",
@@ -38,7 +38,8 @@ impl Of {
         }
     }
 
-    /// Where those like it stand in an address; nothing for the account, which the credentials name.
+    /// Returns the path segment of the parent's collection. `None` for the account, which the
+    /// credentials determine.
     pub(super) fn segment(self) -> Option<&'static str> {
         match self {
             Self::Account => None,
@@ -49,7 +50,7 @@ impl Of {
         }
     }
 
-    /// The selection that finds the one that `$_of` names and selects `inside` of it.
+    /// Returns the selection that finds the object `$_of` and selects `inside` of it.
     pub(super) fn select(self, inside: &str) -> String {
         match self {
             Self::Account => format!("account(slug: $_of) {{ {inside} }}"),
@@ -58,7 +59,7 @@ impl Of {
         }
     }
 
-    /// The type of `$_of`.
+    /// Returns the type of the variable `$_of`.
     pub(super) fn identifier_type(self) -> &'static str {
         match self {
             Self::Account => "String!",
@@ -69,36 +70,37 @@ impl Of {
 
 /// A list that can be exported.
 pub(super) struct List {
-    pub(super) of: Of,
-    /// The field of the schema, whose name and arguments are those of the export.
+    pub(super) of: ListParent,
+    /// The schema field. The export takes its name and arguments.
     pub(super) field: &'static str,
-    /// What is selected of each item: each leaf is a column.
+    /// The selection on each item. Each leaf becomes a column.
     pub(super) columns: &'static str,
-    /// Items that are read at once. Few where texts may be long, or where an item's fields look at many rows.
+    /// The page size. It is small where texts may be long, or where an item's fields read many rows.
     pub(super) page: i32,
 }
 
-/// Items of a page whose rows are short.
+/// The page size for short rows.
 const SHORT_ROWS: i32 = 1_000;
 
-/// Items of a page whose rows hold texts that people and programs wrote.
+/// The page size for rows with texts from people and programs.
 const LONG_ROWS: i32 = 250;
 
-/// Items of a page whose rows hold the longest texts, or of which something is computed.
+/// The page size for rows with the longest texts, or with computed values.
 const FEW_ROWS: i32 = 100;
 
-/// The cells of fine metrics, which the schema has as sums alone: these are told span by span.
+/// The field of fine metrics. The schema has only their totals; the export lists them by span.
 pub(super) const FINE_METRICS: &str = "fineMetrics";
 
 const CLUSTER: &str = "id number schedulerId name address dashboardUrl user { id name } state desiredState startedAt \
     endedAt durationSeconds closeReason lastSeenAt idleSince tags { key value } notes { text } \
     now { at workers threads memoryUsed memoryLimit } totals { tasks tasksSucceeded tasksErred errors bytes workers \
-    peakWorkers peakThreads computeSeconds transferSeconds clusterSeconds } \
-    usage { workerSeconds memoryGibSeconds idleSeconds spillSeconds utilization retries spilledBytes \
+    peakWorkers peakThreads computeSeconds transferSeconds threadSeconds } \
+    usage { workerSeconds memoryGibSeconds unobservedSeconds idleSeconds spillSeconds utilization retries spilledBytes \
     causes { cause seconds } costs { amount currency basis } } environment { python os osRelease machine }";
 
 const COMPUTATION: &str = "id daskId cluster { id number name } state startedAt endedAt wallSeconds \
-    totals { tasks states { state count } tasksSucceeded tasksErred tasksRetried computeSeconds transferSeconds bytes } \
+    totals { tasks states { state count } tasksSucceeded tasksErred tasksRetried computeSeconds transferSeconds bytes \
+    includesOtherComputations } \
     spans { id }";
 
 const SPAN: &str = "id daskId cluster { id number name } parent { id } path tag enqueuedAt startedAt stoppedAt done \
@@ -131,12 +133,12 @@ const FUNCTION: &str =
     "prefix computeSeconds transferSeconds tasks tasksErred bytes costs { amount currency basis }";
 
 const USAGE_ROW: &str = "start end day user { id name } tag { key value } version clusters \
-    usage { clusterSeconds computeSeconds transferSeconds workerSeconds memoryGibSeconds idleSeconds spillSeconds \
+    usage { threadSeconds computeSeconds transferSeconds workerSeconds memoryGibSeconds unobservedSeconds idleSeconds spillSeconds \
     utilization causes { cause seconds } tasks tasksErred retries errors bytes spilledBytes workers \
     costs { amount currency basis } } \
     function { prefix computeSeconds transferSeconds tasks tasksErred bytes }";
 
-const USAGE_HOUR: &str = "start usage { clusterSeconds computeSeconds transferSeconds workerSeconds memoryGibSeconds \
+const USAGE_HOUR: &str = "start usage { threadSeconds computeSeconds transferSeconds workerSeconds memoryGibSeconds unobservedSeconds \
     idleSeconds spillSeconds utilization causes { cause seconds } tasks tasksErred retries errors bytes spilledBytes \
     workers costs { amount currency basis } }";
 
@@ -148,7 +150,7 @@ const ALERT: &str = "identifier ruleIdentifier ruleName since until isActive val
 
 const ALERT_RULE: &str = "identifier name isEnabled condition { __typename ... on FlagsCondition { kinds } \
     ... on FailuresCondition { count withinSeconds of } ... on CostCondition { amount currency days of } \
-    ... on IdleCondition { forSeconds } } users { id name } tags { key value } coolDownSeconds tellsEnd webhooks emails \
+    ... on IdleCondition { forSeconds } } users { id name } tags { key value } coolDownSeconds sendsResolved webhooks emails \
     createdAt changedAt changedBy { id name }";
 
 const ALERT_DELIVERY: &str = "identifier ruleIdentifier ruleName channel event target state createdAt attempts \
@@ -156,7 +158,8 @@ const ALERT_DELIVERY: &str = "identifier ruleIdentifier ruleName channel event t
 
 const MEMBER: &str = "user { id name } role since until isOver";
 
-const TOKEN: &str = "identifier label scopes user { id name } createdAt expiresAt lastUsedAt revokedAt";
+const TOKEN: &str = "identifier label scopes user { id name } createdAt expiresAt lastUsedAt schedulerId \
+    broadUseAt revokedAt";
 
 const INVITATION: &str = "identifier name label role until invitedBy { id name } createdAt expiresAt revokedAt \
     acceptedAt acceptedBy { id name } isOpen";
@@ -168,50 +171,51 @@ const AUDIT_ENTRY: &str = "at action outcome user { id } userName credential tok
 
 const FINE_METRIC: &str = "context function activity unit value spanAttributable";
 
-/// All lists that can be exported: those that have no end in the schema, and some that have.
-pub(super) const LISTS: [List; 36] = [
-    of_account("clusters", CLUSTER, FEW_ROWS),
-    of_account("computations", COMPUTATION, SHORT_ROWS),
-    of_account("spans", SPAN, FEW_ROWS),
-    of_account("errors", ERROR, FEW_ROWS),
-    of_account("errorGroups", ERROR_GROUP, LONG_ROWS),
-    of_account("events", EVENT, LONG_ROWS),
-    of_account("logs", LOG_LINE, LONG_ROWS),
-    of_account("functions", FUNCTION, SHORT_ROWS),
-    of_account("usageTable", USAGE_ROW, SHORT_ROWS),
-    of_account("flags", FLAG, LONG_ROWS),
-    of_account("alerts", ALERT, LONG_ROWS),
-    of_account("alertRules", ALERT_RULE, LONG_ROWS),
-    of_account("alertDeliveries", ALERT_DELIVERY, LONG_ROWS),
-    of_account("performanceReports", PERFORMANCE_REPORT, SHORT_ROWS),
-    of_account("members", MEMBER, SHORT_ROWS),
-    of_account("invitations", INVITATION, SHORT_ROWS),
-    of_account("tokens", TOKEN, SHORT_ROWS),
-    of_account("auditLog", AUDIT_ENTRY, SHORT_ROWS),
-    of(Of::Cluster, "computations", COMPUTATION, SHORT_ROWS),
-    of(Of::Cluster, "taskGroups", TASK_GROUP, SHORT_ROWS),
-    of(Of::Cluster, "spans", SPAN, FEW_ROWS),
-    of(Of::Cluster, "errors", ERROR, FEW_ROWS),
-    of(Of::Cluster, "events", EVENT, LONG_ROWS),
-    of(Of::Cluster, "logs", LOG_LINE, LONG_ROWS),
-    of(Of::Cluster, "flags", FLAG, LONG_ROWS),
-    of(Of::Cluster, "workers", WORKER, SHORT_ROWS),
-    of(Of::Cluster, "clients", CLIENT, SHORT_ROWS),
-    of(Of::Cluster, "threadHistory", THREAD_CHANGE, SHORT_ROWS),
-    of(Of::Cluster, "functions", FUNCTION, SHORT_ROWS),
-    of(Of::Cluster, "usageHours", USAGE_HOUR, SHORT_ROWS),
-    of(Of::Cluster, FINE_METRICS, FINE_METRIC, SHORT_ROWS),
-    of(Of::Computation, "taskGroups", TASK_GROUP, SHORT_ROWS),
-    of(Of::Computation, "errors", ERROR, FEW_ROWS),
-    of(Of::ErrorGroup, "occurrences", ERROR, FEW_ROWS),
-    of(Of::Span, "children", SPAN, FEW_ROWS),
-    of(Of::Span, "taskGroups", TASK_GROUP, SHORT_ROWS),
+/// All exported lists: those with pages in the schema, and some without.
+pub(super) const LISTS: [List; 37] = [
+    list_of_account("clusters", CLUSTER, FEW_ROWS),
+    list_of_account("computations", COMPUTATION, SHORT_ROWS),
+    list_of_account("spans", SPAN, FEW_ROWS),
+    list_of_account("errors", ERROR, FEW_ROWS),
+    list_of_account("errorGroups", ERROR_GROUP, LONG_ROWS),
+    list_of_account("events", EVENT, LONG_ROWS),
+    list_of_account("logs", LOG_LINE, LONG_ROWS),
+    list_of_account("functions", FUNCTION, SHORT_ROWS),
+    list_of_account("usageTable", USAGE_ROW, SHORT_ROWS),
+    list_of_account("flags", FLAG, LONG_ROWS),
+    list_of_account("alerts", ALERT, LONG_ROWS),
+    list_of_account("alertRules", ALERT_RULE, LONG_ROWS),
+    list_of_account("alertDeliveries", ALERT_DELIVERY, LONG_ROWS),
+    list_of_account("performanceReports", PERFORMANCE_REPORT, SHORT_ROWS),
+    list_of_account("members", MEMBER, SHORT_ROWS),
+    list_of_account("invitations", INVITATION, SHORT_ROWS),
+    list_of_account("tokens", TOKEN, SHORT_ROWS),
+    list_of_account("schedulerTokens", TOKEN, SHORT_ROWS),
+    list_of_account("auditLog", AUDIT_ENTRY, SHORT_ROWS),
+    of(ListParent::Cluster, "computations", COMPUTATION, SHORT_ROWS),
+    of(ListParent::Cluster, "taskGroups", TASK_GROUP, SHORT_ROWS),
+    of(ListParent::Cluster, "spans", SPAN, FEW_ROWS),
+    of(ListParent::Cluster, "errors", ERROR, FEW_ROWS),
+    of(ListParent::Cluster, "events", EVENT, LONG_ROWS),
+    of(ListParent::Cluster, "logs", LOG_LINE, LONG_ROWS),
+    of(ListParent::Cluster, "flags", FLAG, LONG_ROWS),
+    of(ListParent::Cluster, "workers", WORKER, SHORT_ROWS),
+    of(ListParent::Cluster, "clients", CLIENT, SHORT_ROWS),
+    of(ListParent::Cluster, "threadHistory", THREAD_CHANGE, SHORT_ROWS),
+    of(ListParent::Cluster, "functions", FUNCTION, SHORT_ROWS),
+    of(ListParent::Cluster, "usageHours", USAGE_HOUR, SHORT_ROWS),
+    of(ListParent::Cluster, FINE_METRICS, FINE_METRIC, SHORT_ROWS),
+    of(ListParent::Computation, "taskGroups", TASK_GROUP, SHORT_ROWS),
+    of(ListParent::Computation, "errors", ERROR, FEW_ROWS),
+    of(ListParent::ErrorGroup, "occurrences", ERROR, FEW_ROWS),
+    of(ListParent::Span, "children", SPAN, FEW_ROWS),
+    of(ListParent::Span, "taskGroups", TASK_GROUP, SHORT_ROWS),
 ];
 
-const fn of_account(field: &'static str, columns: &'static str, page: i32) -> List {
-    of(Of::Account, field, columns, page)
+const fn list_of_account(field: &'static str, columns: &'static str, page: i32) -> List {
+    of(ListParent::Account, field, columns, page)
 }
 
-const fn of(of: Of, field: &'static str, columns: &'static str, page: i32) -> List {
+const fn of(of: ListParent, field: &'static str, columns: &'static str, page: i32) -> List {
     List { of, field, columns, page }
 }

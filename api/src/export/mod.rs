@@ -1,18 +1,19 @@
-//! Lists as files, for notebooks and spreadsheets: all pages of a list, one after the other, as Arrow or CSV.
+//! Exports: all pages of a list as one Arrow or CSV file, for notebooks and spreadsheets.
 //!
-//! An export is a field of the schema. Its parameters are the field's arguments, its columns fields of the items, and what
-//! it reads are the pages that a client could ask for, by the same guard, resolvers and statements: what an export tells
-//! and to whom cannot differ from what the API does. It knows neither addresses nor connections, which are for `http`.
+//! An export is a field of the schema. Its parameters are the field's arguments, and its columns are
+//! fields of the items. It reads the same pages as a GraphQL client, through the same guard, resolvers
+//! and statements, so that an export cannot reveal more than the API. URLs and connections belong to
+//! `http`.
 
 mod arrow;
-mod catalog;
 mod column;
 mod csv;
-mod encode;
+mod export_registry;
+mod file_format;
 mod list;
-mod read;
+mod page_reader;
 
-pub(crate) use catalog::{Export, Parameter, exports};
-pub(crate) use encode::{EncodeError, File, Format};
-pub(crate) use list::Of;
-pub(crate) use read::{Page, ReadError, Reading, Source};
+pub(crate) use export_registry::{Export, Parameter, exports};
+pub(crate) use file_format::{EncodeError, File, Format};
+pub(crate) use list::ListParent;
+pub(crate) use page_reader::{ExportReader, Page, ReadError, Source};

@@ -1,4 +1,4 @@
-//! Series of some clusters as one: what was measured of each, put together for every moment.
+//! Time series of several clusters, combined into one series for each metric.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -6,117 +6,117 @@ use async_graphql::SimpleObject;
 use chrono::{DateTime, TimeDelta, Utc};
 
 use super::{
-    breakdown::count,
+    analysis_scope::{Selection, WorkScope},
+    breakdown::count_value,
     error::ApiError,
     scalar::BigInt,
     scope::AccountScope,
-    series::{SampleMetric, SampleUnit, SeriesOf},
-    work_scope::{Selection, WorkScope},
+    series::{SampleMetric, SampleUnit, SeriesKey},
 };
 use crate::{
-    blocking::blocking,
+    blocking_work::run_blocking,
     domain::{
         metric::{Combination, Metric},
-        series::{Buckets, TooFine, Window, together},
+        series::{Buckets, TooManyPoints, Window, combine_clusters},
     },
     store::SeriesParent,
 };
 
-/// Seconds of a bucket at the least: a cluster without a sample in one would be missing from its sum, and clusters
-/// report every few seconds.
+/// The minimum width of a bucket, in seconds. Clusters report every few seconds, so a cluster without a
+/// sample in a shorter bucket would be missing from the sum.
 const MIN_BUCKET: i64 = 60;
 
-/// Days one answer looks at, at the most.
+/// The maximum period of one response, in days.
 const MAX_DAYS: i64 = 31;
 
-/// Hours it looks at unless the scope says.
+/// The default period in hours, if the scope names none.
 const DEFAULT_HOURS: i64 = 24;
 
 const DAY: i64 = 86_400_000;
 
-/// What was measured of one metric of some clusters, over time.
+/// The values of one metric, combined over several clusters, over time.
 #[derive(SimpleObject)]
 pub(super) struct AccountSeries {
     /// The metric.
     metric: SampleMetric,
-    /// What its values count.
+    /// The unit of the values.
     unit: SampleUnit,
-    /// How the values of several clusters become one.
+    /// The function that combines the values of several clusters.
     combination: SeriesCombination,
-    /// Seconds summed up in one point.
+    /// The seconds that each point covers.
     bucket_seconds: i32,
-    /// What was measured, by time. Where nothing was, there is no point.
+    /// The points, in the order of time. A bucket without a measurement has no point.
     points: Vec<AccountSeriesPoint>,
 }
 
-/// How the values of several clusters become one.
+/// A function that combines the values of several clusters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, async_graphql::Enum)]
 #[graphql(remote = "Combination")]
 pub(super) enum SeriesCombination {
-    /// They are added: counts, bytes, rates and CPU cores.
+    /// The sum. Used for counts, bytes, rates and CPU cores.
     Sum,
-    /// Their mean: shares and times.
+    /// The mean. Used for shares and times.
     Mean,
-    /// The least: what is the least of the workers of each.
+    /// The minimum. Used for metrics that are the minimum over a cluster's workers.
     Least,
-    /// The greatest: what is the greatest of the workers of each.
+    /// The maximum. Used for metrics that are the maximum over a cluster's workers.
     Greatest,
 }
 
-/// What was measured of some clusters in a short time.
+/// The combined value of several clusters in one bucket of time.
 #[derive(SimpleObject)]
 pub(super) struct AccountSeriesPoint {
-    /// Where the time begins, a multiple of `bucketSeconds` since 1970-01-01 UTC.
+    /// The start of the bucket, a multiple of `bucketSeconds` since 1970-01-01 UTC.
     at: DateTime<Utc>,
-    /// What the means of the clusters come to, in the unit of the series.
+    /// The combination of the clusters' means, in the unit of the series.
     value: f64,
-    /// The mean of the cluster where it is least, in the unit of the series.
+    /// The lowest mean of a cluster, in the unit of the series.
     min: f64,
-    /// The mean of the cluster where it is greatest, in the unit of the series.
+    /// The highest mean of a cluster, in the unit of the series.
     max: f64,
-    /// Of how many clusters something was measured.
+    /// The number of clusters with a measurement in this bucket.
     clusters: BigInt,
 }
 
-/// The series of a scope, one for each of `metrics`.
+/// Returns the series of a scope, one for each of `metrics`.
 pub(super) async fn series(
     scope: &AccountScope,
     work: WorkScope,
     metrics: Vec<SampleMetric>,
     bucket_seconds: Option<i32>,
 ) -> Result<Vec<AccountSeries>, ApiError> {
-    let work = work.find_during(scope, "scope", Some(TimeDelta::hours(DEFAULT_HOURS))).await?;
+    let work = work.find_in_period(scope, "scope", Some(TimeDelta::hours(DEFAULT_HOURS))).await?;
     let window = window(&work, bucket_seconds)?;
     let asked: Vec<Metric> = metrics.into_iter().map(Into::into).collect();
     let metrics: Vec<Metric> = asked.iter().copied().collect::<BTreeSet<_>>().into_iter().collect();
     let cost = window.cost(asked.len());
     let clusters = i64::try_from(work.clusters.len().max(1)).unwrap_or(i64::MAX);
-    if !scope.take_points(cost.saturating_mul(clusters)) {
+    if !scope.charge_points(cost.saturating_mul(clusters)) {
         return Err(ApiError::InvalidArgument {
             argument: "scope",
-            reason:
-                "its series and the others of the query are too much for one answer: ask for fewer clusters, \
+            reason: "the series of the query have too many points for one response: request fewer clusters, \
                      metrics or days"
-                    .to_owned(),
+                .to_owned(),
         });
     }
     let mut parts = Vec::new();
     if !metrics.is_empty() && !window.is_empty() {
-        let key = |cluster| SeriesOf::new(SeriesParent::Cluster(cluster), window, metrics.clone());
+        let key = |cluster| SeriesKey::new(SeriesParent::Cluster(cluster), window, metrics.clone());
         let found = scope.loader.load_many(work.ids().into_iter().map(key)).await?;
         parts.extend(found.into_values());
     }
-    Ok(blocking(move || asked.into_iter().map(|metric| one(metric, window, &parts)).collect()).await)
+    Ok(run_blocking(move || asked.into_iter().map(|metric| combine_series(metric, window, &parts)).collect())
+        .await)
 }
 
-fn one(metric: Metric, window: Window, parts: &[Arc<Buckets>]) -> AccountSeries {
-    let points = together(metric, parts.iter().map(|part| &**part));
+fn combine_series(metric: Metric, window: Window, parts: &[Arc<Buckets>]) -> AccountSeries {
+    let points = combine_clusters(metric, parts.iter().map(|part| &**part));
     let points = points.into_iter().map(|(at, point)| AccountSeriesPoint {
         at: DateTime::from_timestamp_millis(at).unwrap_or_default(),
         value: point.value,
         min: point.min,
         max: point.max,
-        clusters: count(point.parts),
+        clusters: count_value(point.parts),
     });
     AccountSeries {
         metric: metric.into(),
@@ -130,7 +130,7 @@ fn one(metric: Metric, window: Window, parts: &[Arc<Buckets>]) -> AccountSeries 
 fn window(work: &Selection, bucket_seconds: Option<i32>) -> Result<Window, ApiError> {
     let refused = |argument, reason: String| ApiError::InvalidArgument { argument, reason };
     if work.is_partial() {
-        let reason = "measurements are not told by spans or functions: leave 'spanTags' and 'functions' out";
+        let reason = "measurements are not available by span or function: omit 'spanTags' and 'functions'";
         return Err(refused("scope", reason.to_owned()));
     }
     let (from, to) = (work.range.0.unwrap_or_default(), work.range.1.unwrap_or_default());
@@ -142,8 +142,8 @@ fn window(work: &Selection, bucket_seconds: Option<i32>) -> Result<Window, ApiEr
     if asked.is_some_and(|seconds| seconds < MIN_BUCKET) {
         return Err(refused("bucketSeconds", format!("must be at least {MIN_BUCKET}")));
     }
-    let too_fine = |TooFine { least_seconds }| {
-        refused("bucketSeconds", format!("must be at least {least_seconds} for this time"))
+    let too_fine = |TooManyPoints { least_seconds }| {
+        refused("bucketSeconds", format!("must be at least {least_seconds} for this period"))
     };
     let window = Window::new(from, to, asked).map_err(too_fine)?;
     if window.width_seconds() < MIN_BUCKET {

@@ -1,4 +1,4 @@
-//! What an account has watched by itself: what is noticed of clusters, and whom it wants to be told of what.
+//! The fields of an account that concern monitoring: flags, alerts, and their rules.
 
 use async_graphql::{Context, Object};
 
@@ -8,106 +8,113 @@ use super::{
     alert_rule::{self, AlertRule},
     cluster_list::{self, ClusterFilter},
     connection::{Connection, PageArguments},
-    error::{Alone, ApiError},
+    error::{ApiError, NullOnError},
     flag::{self, Flag, FlagKind},
     flag_rule::{self, FlagMute, FlagRule},
-    mutation::admin,
+    mutation::require_admin,
     scope::AccountScope,
 };
-use crate::store::AccountFlags;
+use crate::store::AccountFlagFilter;
 
-/// What an account has watched by itself.
-pub(super) struct AccountWatch(pub(super) AccountScope);
+/// The monitoring of an account: flags, alerts, and their rules.
+pub(super) struct AccountMonitoring(pub(super) AccountScope);
 
-/// What an account has watched by itself.
+/// The monitoring of an account: flags, alerts, and their rules.
 #[Object]
-impl AccountWatch {
-    /// What is noticed of its clusters: what lasts first, and then what ended last. Up to a minute old. Null, with an error, where
-    /// `clusters` passes too many.
-    #[expect(clippy::too_many_arguments, reason = "they are those of the field")]
+impl AccountMonitoring {
+    /// The flags of the account's clusters, the active ones first, then the most recently ended. Up to
+    /// one minute old. Null, with the error code `BAD_USER_INPUT`, if more than 500 clusters pass
+    /// `clusters`.
+    #[expect(clippy::too_many_arguments, reason = "they are the arguments of the field")]
     async fn flags(
         &self,
         #[graphql(
-            desc = "Only what lasts (true), or only what ended (false); all if null.",
+            desc = "True for active flags only, false for ended ones only, null for all.",
             default_with = "Some(true)"
         )]
         active: Option<bool>,
-        #[graphql(desc = "Only these kinds, at most 20; all if absent.")] kinds: Option<Vec<FlagKind>>,
-        #[graphql(desc = "Also what the account has muted.", default)] muted: bool,
-        #[graphql(desc = "Only of clusters that pass all of its conditions, at most 500; of all if absent.")]
+        #[graphql(desc = "Only these kinds of flag, at most 20. Null for all.")] kinds: Option<Vec<FlagKind>>,
+        #[graphql(desc = "If true, muted flags are included.", default)] muted: bool,
+        #[graphql(
+            desc = "Only flags of clusters that pass this filter, at most 500 clusters. Null for all \
+                    clusters."
+        )]
         clusters: Option<ClusterFilter>,
-        #[graphql(desc = "The first so many, 1 to 100; 20 if neither `first` nor `last` is given.")]
+        #[graphql(desc = "The number of items from the start, 1 to 100; 20 unless `last` is given.")]
         first: Option<i32>,
-        #[graphql(desc = "Only what follows this cursor.")] after: Option<String>,
-        #[graphql(desc = "The last so many, 1 to 100.")] last: Option<i32>,
-        #[graphql(desc = "Only what lies before this cursor.")] before: Option<String>,
-    ) -> Alone<Connection<Flag>> {
+        #[graphql(desc = "Only items after this cursor.")] after: Option<String>,
+        #[graphql(desc = "The number of items from the end, 1 to 100.")] last: Option<i32>,
+        #[graphql(desc = "Only items before this cursor.")] before: Option<String>,
+    ) -> NullOnError<Connection<Flag>> {
         let flags = async {
             let page = PageArguments { first, after, last, before };
             let unmuted_at = (!muted).then(|| self.0.now.into());
-            let clusters = cluster_list::passing(&self.0, clusters).await?;
-            let of = AccountFlags { clusters, filter: flag::filter(active, kinds)?, unmuted_at };
-            flag::of_account(&self.0, of, page).await
+            let clusters = cluster_list::resolve_clusters(&self.0, clusters).await?;
+            let of = AccountFlagFilter { clusters, filter: flag::flag_filter(active, kinds)?, unmuted_at };
+            flag::load_account_flags(&self.0, of, page).await
         };
         Some(flags.await)
     }
 
-    /// When what is noticed of clusters, and what to make of it.
+    /// The rules by which flags are detected, with their thresholds and advice.
     async fn flag_rules(&self) -> Result<Vec<FlagRule>, ApiError> {
         flag_rule::rules(&self.0).await
     }
 
-    /// What it does not want to be told of, by kind.
+    /// The muted kinds of flag.
     async fn flag_mutes(&self) -> Result<Vec<FlagMute>, ApiError> {
         flag_rule::mutes(&self.0).await
     }
 
-    /// What its alert rules found: what lasts first, and then what ended last. Up to a minute old, and costs up to six.
+    /// The alerts that the alert rules raised, the active ones first, then the most recently ended. Up
+    /// to one minute old; alerts about costs are up to six minutes old.
     async fn alerts(
         &self,
         #[graphql(
-            desc = "Only what lasts (true), or only what ended (false); all if null.",
+            desc = "True for active alerts only, false for ended ones only, null for all.",
             default_with = "Some(true)"
         )]
         active: Option<bool>,
-        #[graphql(desc = "The first so many, 1 to 100; 20 if neither `first` nor `last` is given.")]
+        #[graphql(desc = "The number of items from the start, 1 to 100; 20 unless `last` is given.")]
         first: Option<i32>,
-        #[graphql(desc = "Only what follows this cursor.")] after: Option<String>,
-        #[graphql(desc = "The last so many, 1 to 100.")] last: Option<i32>,
-        #[graphql(desc = "Only what lies before this cursor.")] before: Option<String>,
+        #[graphql(desc = "Only items after this cursor.")] after: Option<String>,
+        #[graphql(desc = "The number of items from the end, 1 to 100.")] last: Option<i32>,
+        #[graphql(desc = "Only items before this cursor.")] before: Option<String>,
     ) -> Result<Connection<Alert>, ApiError> {
         alert::alerts(&self.0, active, PageArguments { first, after, last, before }).await
     }
 
-    /// Whom it wants to be told of what, the oldest rule first. Null, with an error, for a token without the scope `admin`.
+    /// The alert rules of the account, the oldest first. Null, with the error code `FORBIDDEN`, for a
+    /// token without the scope `admin`.
     async fn alert_rules(
         &self,
         context: &Context<'_>,
-        #[graphql(desc = "The first so many, 1 to 100; 20 if neither `first` nor `last` is given.")]
+        #[graphql(desc = "The number of items from the start, 1 to 100; 20 unless `last` is given.")]
         first: Option<i32>,
-        #[graphql(desc = "Only what follows this cursor.")] after: Option<String>,
-        #[graphql(desc = "The last so many, 1 to 100.")] last: Option<i32>,
-        #[graphql(desc = "Only what lies before this cursor.")] before: Option<String>,
-    ) -> Alone<Connection<AlertRule>> {
-        if let Err(error) = admin(context) {
+        #[graphql(desc = "Only items after this cursor.")] after: Option<String>,
+        #[graphql(desc = "The number of items from the end, 1 to 100.")] last: Option<i32>,
+        #[graphql(desc = "Only items before this cursor.")] before: Option<String>,
+    ) -> NullOnError<Connection<AlertRule>> {
+        if let Err(error) = require_admin(context) {
             return Some(Err(error));
         }
         Some(alert_rule::rules(&self.0, PageArguments { first, after, last, before }).await)
     }
 
-    /// The messages that tell of alerts, the newest first, and what became of them; of the last 30 days. Null, with an error,
-    /// for a token without the scope `admin`.
+    /// The messages about alerts of the last 30 days and the state of their delivery, the newest first.
+    /// Null, with the error code `FORBIDDEN`, for a token without the scope `admin`.
     async fn alert_deliveries(
         &self,
         context: &Context<'_>,
-        #[graphql(desc = "Only those of the rule with this identifier.")] rule: Option<String>,
-        #[graphql(desc = "The first so many, 1 to 100; 20 if neither `first` nor `last` is given.")]
+        #[graphql(desc = "Only messages about the rule with this identifier. Null for all rules.")]
+        rule: Option<String>,
+        #[graphql(desc = "The number of items from the start, 1 to 100; 20 unless `last` is given.")]
         first: Option<i32>,
-        #[graphql(desc = "Only what follows this cursor.")] after: Option<String>,
-        #[graphql(desc = "The last so many, 1 to 100.")] last: Option<i32>,
-        #[graphql(desc = "Only what lies before this cursor.")] before: Option<String>,
-    ) -> Alone<Connection<AlertDelivery>> {
-        if let Err(error) = admin(context) {
+        #[graphql(desc = "Only items after this cursor.")] after: Option<String>,
+        #[graphql(desc = "The number of items from the end, 1 to 100.")] last: Option<i32>,
+        #[graphql(desc = "Only items before this cursor.")] before: Option<String>,
+    ) -> NullOnError<Connection<AlertDelivery>> {
+        if let Err(error) = require_admin(context) {
             return Some(Err(error));
         }
         Some(alert_delivery::deliveries(&self.0, rule, PageArguments { first, after, last, before }).await)

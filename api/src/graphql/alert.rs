@@ -1,27 +1,27 @@
-//! What accounts wanted to be told of, and when it was so.
+//! The GraphQL type of an alert: a period in which the condition of an alert rule was met.
 
 use std::{collections::HashMap, sync::Arc};
 
 use async_graphql::{Object, dataloader::Loader};
 use chrono::{DateTime, Utc};
-use entity::{alert::Model, alert_rule, cluster_flag::LASTS, ids::AlertRuleId};
+use entity::{alert::Model, alert_rule, cluster_flag::NOT_ENDED_KEY, ids::AlertRuleId};
 
 use super::{
     cluster::Cluster,
-    connection::{Connection, PageArguments, counted},
+    connection::{Connection, PageArguments, total_count_by},
     error::ApiError,
     flag::FlagKind,
-    in_place::in_place,
-    loaders::Reader,
+    loaders::StoreReader,
+    projection::inline_fields,
     scope::AccountScope,
     user::User,
 };
 use crate::{
-    domain::alert::{Subject, unit},
+    domain::alert::{Subject, condition_unit},
     store::{AlertSort, StoreError},
 };
 
-/// Something the account wanted to be told of, once.
+/// A period in which the condition of an alert rule was met.
 pub(super) struct Alert {
     scope: AccountScope,
     row: Model,
@@ -36,7 +36,7 @@ impl Alert {
         self.row.subject.parse().ok()
     }
 
-    fn kind(&self) -> Option<entity::cluster_flag::Kind> {
+    fn kind(&self) -> Option<entity::cluster_flag::ClusterFlagKind> {
         match self.subject()? {
             Subject::Flag(_, kind) => Some(kind),
             Subject::Account | Subject::User(_) | Subject::Cluster(_) => None,
@@ -44,51 +44,55 @@ impl Alert {
     }
 }
 
-/// Something the account wanted to be told of, once: since when, until when, and of what or whom.
+/// A period in which the condition of an alert rule was met for an account, a user or a cluster.
 #[Object]
 impl Alert {
-    /// The alert as messages name it.
+    /// The identifier of the alert, as used in messages.
     async fn identifier(&self) -> String {
         self.row.id.to_string()
     }
 
-    /// The rule as mutations name it.
+    /// The identifier of the rule, as used in mutations.
     async fn rule_identifier(&self) -> String {
         self.row.rule_id.to_string()
     }
 
-    /// What the rule is called.
+    /// The name of the rule. Empty if the rule was deleted.
     async fn rule_name(&self) -> Result<String, ApiError> {
         rule_name(&self.scope, self.row.rule_id).await
     }
 
-    /// Since when it is so, by the server's clock.
+    /// The time from which the condition was met, by the server's clock.
     async fn since(&self) -> DateTime<Utc> {
         self.row.since.0
     }
 
-    /// Until when it was so, by the server's clock; null while it is.
+    /// The time at which the condition was no longer met, by the server's clock. Null while the alert is
+    /// active.
     async fn until(&self) -> Option<DateTime<Utc>> {
-        (self.row.ended_key < LASTS).then(|| DateTime::from_timestamp_millis(self.row.ended_key)).flatten()
+        (self.row.ended_key < NOT_ENDED_KEY)
+            .then(|| DateTime::from_timestamp_millis(self.row.ended_key))
+            .flatten()
     }
 
-    /// Whether it is so.
+    /// True if the condition is still met.
     async fn is_active(&self) -> bool {
-        self.row.ended_key == LASTS
+        self.row.ended_key == NOT_ENDED_KEY
     }
 
-    /// The value when it was last looked at, in the unit.
+    /// The value at the last evaluation, in `unit`.
     async fn value(&self) -> f64 {
         self.row.value
     }
 
-    /// What the value counts: a currency, `errors`, `seconds`, or the unit of the flag.
+    /// The unit of the value: a currency, `errors`, `seconds`, `percent`, or the unit of the flag. Empty
+    /// if the rule was deleted.
     async fn unit(&self) -> Result<String, ApiError> {
         let rule = self.scope.loader.load_one(self.row.rule_id).await?;
-        Ok(rule.map(|rule| unit(&rule.condition, self.kind())).unwrap_or_default())
+        Ok(rule.map(|rule| condition_unit(&rule.condition, self.kind())).unwrap_or_default())
     }
 
-    /// The cluster it is about; null if it is about several.
+    /// The cluster of the alert. Null if the alert covers several clusters, or the cluster was deleted.
     async fn cluster(&self) -> Result<Option<Cluster>, ApiError> {
         match self.subject().and_then(Subject::cluster) {
             Some(cluster) => Cluster::find(&self.scope, cluster).await,
@@ -96,7 +100,8 @@ impl Alert {
         }
     }
 
-    /// The user whose clusters it is about; null if it is not about a user's, or the user left the account.
+    /// The user whose clusters the alert covers. Null if it does not cover one user, or the user left
+    /// the account.
     async fn user(&self) -> Result<Option<User>, ApiError> {
         match self.subject() {
             Some(Subject::User(user)) => User::find(&self.scope, user).await,
@@ -104,20 +109,20 @@ impl Alert {
         }
     }
 
-    /// What was noticed of the cluster; null if it is not about a flag.
+    /// The kind of the flag. Null if the alert is not about a flag.
     async fn flag(&self) -> Option<FlagKind> {
         self.kind().map(FlagKind::from)
     }
 }
 
-in_place! { Alert: identifier, rule_identifier, since, until, is_active, value, flag }
+inline_fields! { Alert: identifier, rule_identifier, since, until, is_active, value, flag }
 
-/// What a rule is called; empty if it is gone.
+/// Returns the name of a rule, or an empty text if the rule was deleted.
 pub(super) async fn rule_name(scope: &AccountScope, rule: AlertRuleId) -> Result<String, ApiError> {
     Ok(scope.loader.load_one(rule).await?.map(|rule| rule.name).unwrap_or_default())
 }
 
-/// A page of the account's alerts.
+/// Returns a page of the account's alerts.
 pub(super) async fn alerts(
     scope: &AccountScope,
     active: Option<bool>,
@@ -127,14 +132,14 @@ pub(super) async fn alerts(
     let request = page.request(scope, sort)?;
     let page = scope.store.alert_page(active, sort, &request).await?;
     let store = scope.store.clone();
-    let total = counted(move || {
+    let total = total_count_by(move || {
         let store = store.clone();
         async move { store.alert_count(active).await }
     });
     Ok(Connection::new(page, sort, |row| Alert::new(scope, row), total))
 }
 
-impl Loader<AlertRuleId> for Reader {
+impl Loader<AlertRuleId> for StoreReader {
     type Value = alert_rule::Model;
     type Error = Arc<StoreError>;
 

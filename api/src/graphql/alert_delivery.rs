@@ -1,4 +1,4 @@
-//! Messages that tell of alerts, and what became of them.
+//! The GraphQL type of a message about alerts, with the state of its delivery.
 
 use async_graphql::{Enum, Object, SimpleObject};
 use chrono::{DateTime, Utc};
@@ -9,11 +9,11 @@ use entity::{
 
 use super::{
     alert::rule_name,
-    alert_rule::rule_of,
-    connection::{Connection, PageArguments, counted},
+    alert_rule::parse_rule_id,
+    connection::{Connection, PageArguments, total_count_by},
     error::ApiError,
-    in_place::{Items, in_place},
-    json::names,
+    json::write_enums_by_name,
+    projection::{InlineList, inline_fields},
     scope::AccountScope,
     user_error::UserError,
 };
@@ -25,7 +25,7 @@ use crate::{
     store::AlertDeliverySort,
 };
 
-/// A message to one receiver.
+/// A message about alerts to one receiver.
 pub(super) struct AlertDelivery {
     scope: AccountScope,
     row: Model,
@@ -37,121 +37,121 @@ impl AlertDelivery {
     }
 }
 
-/// A message to one receiver, which is sent until it arrives, for a day at the most.
+/// A message about alerts to one receiver. Failed attempts are repeated for at most one day.
 #[Object]
 impl AlertDelivery {
-    /// The message: the same in `Idempotency-Key` however often it is sent.
+    /// The identifier of the message. Every attempt sends it in the header `Idempotency-Key`.
     async fn identifier(&self) -> String {
         self.row.id.to_string()
     }
 
-    /// The rule as mutations name it.
+    /// The identifier of the rule, as used in mutations.
     async fn rule_identifier(&self) -> String {
         self.row.rule_id.to_string()
     }
 
-    /// What the rule is called.
+    /// The name of the rule. Empty if the rule was deleted.
     async fn rule_name(&self) -> Result<String, ApiError> {
         rule_name(&self.scope, self.row.rule_id).await
     }
 
-    /// How it is sent.
+    /// The channel of the message.
     async fn channel(&self) -> AlertChannel {
         self.row.channel.into()
     }
 
-    /// What it is about.
+    /// The reason for the message.
     async fn event(&self) -> AlertEvent {
         self.row.event.into()
     }
 
-    /// Whom it is for: an e-mail address, or of an address that is sent requests what is no secret.
+    /// The receiver: an e-mail address, or the part of a webhook's URL that is not secret.
     async fn target(&self) -> &str {
         &self.row.target
     }
 
-    /// What became of it.
+    /// The state of the delivery.
     async fn state(&self) -> AlertDeliveryState {
         self.row.state.into()
     }
 
-    /// When it was written, by the server's clock.
+    /// The time at which the message was written, by the server's clock.
     async fn created_at(&self) -> DateTime<Utc> {
         self.row.created_at.0
     }
 
-    /// How often it was sent, or tried to be; 11 times at the most.
+    /// The number of attempts so far, at most 11.
     async fn attempts(&self) -> i32 {
         i32::try_from(self.row.attempts).unwrap_or(i32::MAX)
     }
 
-    /// When it is sent next; null when it is not to be sent any more.
+    /// The time of the next attempt. Null if there will be none.
     async fn next_attempt_at(&self) -> Option<DateTime<Utc>> {
         next_attempt(&self.row).map(|at| at.0)
     }
 
-    /// When it arrived or was given up; null before.
+    /// The time at which the message was delivered, or finally failed. Null before.
     async fn ended_at(&self) -> Option<DateTime<Utc>> {
         self.row.ended_at.map(|at| at.0)
     }
 
-    /// Why it did not arrive the last time; null if it arrived, or was not sent yet.
+    /// The error of the last attempt. Null if the message was delivered, or not sent yet.
     async fn last_error(&self) -> Option<&str> {
         self.row.last_error.as_deref()
     }
 }
 
-in_place! {
+inline_fields! {
     AlertDelivery: identifier, rule_identifier, channel, event, target, state, created_at, attempts, next_attempt_at,
         ended_at, last_error
 }
 
-/// How a message is sent.
+/// A channel for messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
 #[graphql(remote = "alert_delivery::Channel")]
 pub(super) enum AlertChannel {
-    /// By an HTTP request, which is signed.
+    /// A signed HTTP request.
     Webhook,
-    /// By e-mail.
+    /// An e-mail.
     Email,
 }
 
-/// What a message is about.
+/// A reason for a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
 #[graphql(remote = "alert_delivery::Event")]
 pub(super) enum AlertEvent {
     /// Alerts that began or ended.
     Alerts,
-    /// Nothing: somebody tried whether messages arrive.
+    /// A test by a user; no alert began or ended.
     Test,
 }
 
-/// What became of a message.
+/// The state of a message's delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
 #[graphql(remote = "alert_delivery::State")]
 pub(super) enum AlertDeliveryState {
-    /// It is to be sent, perhaps again.
+    /// The message will be sent, for the first time or again.
     Pending,
-    /// The receiver took it.
+    /// The receiver accepted the message.
     Delivered,
-    /// It was given up.
+    /// The message was not delivered, and its last attempt is over.
     Failed,
 }
 
-names!(AlertChannel, AlertEvent, AlertDeliveryState);
+write_enums_by_name!(AlertChannel, AlertEvent, AlertDeliveryState);
 
-/// A page of the account's messages, or of those of one rule.
+/// Returns a page of the account's messages, or of the messages of one rule.
 pub(super) async fn deliveries(
     scope: &AccountScope,
     rule: Option<String>,
     page: PageArguments,
 ) -> Result<Connection<AlertDelivery>, ApiError> {
-    let rule: Option<AlertRuleId> = rule.map(|rule| rule_of(&rule)).transpose()?;
+    let rule: Option<AlertRuleId> = rule.map(|rule| parse_rule_id(&rule)).transpose()?;
     let sort = AlertDeliverySort::NewestFirst;
     let request = page.request(scope, sort)?;
     let page = scope.store.alert_delivery_page(rule, sort, &request).await?;
     let store = scope.store.clone();
-    let total = counted(move || {
+    let total = total_count_by(move || {
         let store = store.clone();
         async move { store.alert_delivery_count(rule).await }
     });
@@ -161,19 +161,20 @@ pub(super) async fn deliveries(
 /// The outcome of `testAlertRule`.
 #[derive(SimpleObject)]
 pub(super) struct TestAlertRulePayload {
-    /// The messages that were written, one for each address. They are sent within seconds; `Account.alertDeliveries` tells
-    /// what became of them.
-    deliveries: Items<AlertDelivery>,
-    /// What was wrong with the input; nothing is sent unless it is empty.
+    /// The messages that were written, one for each receiver. They are sent within seconds;
+    /// `Account.alertDeliveries` shows their state.
+    deliveries: InlineList<AlertDelivery>,
+    /// The errors in the input. If there are any, nothing is sent.
     user_errors: Vec<UserError>,
 }
 
 pub(super) async fn test(scope: &AccountScope, identifier: &str) -> Result<TestAlertRulePayload, ApiError> {
-    let rule = rule_of(identifier)?;
+    let rule = parse_rule_id(identifier)?;
     match alert::test(&scope.store, &scope.account.slug, rule, scope.now.into()).await? {
         Ok(rows) => {
-            let scope = scope.after_change();
-            let deliveries = Items(rows.into_iter().map(|row| AlertDelivery::new(&scope, row)).collect());
+            let scope = scope.with_empty_caches();
+            let deliveries =
+                InlineList(rows.into_iter().map(|row| AlertDelivery::new(&scope, row)).collect());
             Ok(TestAlertRulePayload { deliveries, user_errors: Vec::new() })
         }
         Err(Refusal::NotFound | Refusal::Rules(_) | Refusal::TooMany) => {

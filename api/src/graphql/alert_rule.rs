@@ -1,9 +1,10 @@
-//! Whom accounts want to be told of what.
+//! The GraphQL types and mutations of alert rules: conditions on clusters, and the receivers of messages
+//! about them.
 
 use async_graphql::{Enum, ID, InputObject, Object, OneofObject, SimpleObject, Union};
 use chrono::{DateTime, Utc};
 use entity::{
-    alert_rule::{Condition, Model, Scope, Whose},
+    alert_rule::{AggregationScope, Condition, Model, Scope},
     ids::{AlertRuleId, UserId},
 };
 use futures::future::try_join_all;
@@ -11,11 +12,11 @@ use futures::future::try_join_all;
 use super::{
     account::Account,
     cluster_tag::TagPattern,
-    connection::{Connection, PageArguments, counted},
-    error::{Alone, ApiError},
+    connection::{Connection, PageArguments, total_count_by},
+    error::{ApiError, NullOnError},
     flag::FlagKind,
-    in_place::{Items, in_place},
-    json::names,
+    json::write_enums_by_name,
+    projection::{InlineList, inline_fields},
     scope::AccountScope,
     user::User,
     user_error::{UserError, UserErrorCode},
@@ -23,16 +24,16 @@ use super::{
 use crate::{
     app::alert::{self, Refusal, Targets},
     domain::{
-        alert::{Channels, MAX_RULES, RuleWish, Secret},
+        alert::{Channels, MAX_RULES, RuleInput, SigningKey},
         tag::MAX_PATTERNS,
     },
-    store::{AlertRuleSort, By},
+    store::{AlertRuleSort, ChangeAuthor},
 };
 
-/// More than anything costs: its billionths fit into a number.
+/// The maximum amount of money in a condition. Its billionths fit into an `i64`.
 const MAX_AMOUNT: f64 = 1e9;
 
-/// Whom the account wants to be told of what.
+/// A rule by which the account raises alerts.
 pub(super) struct AlertRule {
     scope: AccountScope,
     row: Model,
@@ -44,146 +45,158 @@ impl AlertRule {
     }
 
     fn channels(&self) -> Result<Channels, ApiError> {
-        Ok(self.scope.store.alert_channels(&self.row)?)
+        Ok(self.scope.store.decrypt_alert_channels(&self.row)?)
     }
 }
 
-/// Whom the account wants to be told of what. It is looked at twice a minute.
+/// A rule by which the account raises alerts and sends messages about them. Rules are evaluated twice a
+/// minute.
 #[Object]
 impl AlertRule {
-    /// The rule as mutations name it.
+    /// The identifier of the rule, as used in mutations.
     async fn identifier(&self) -> String {
         self.row.id.to_string()
     }
 
-    /// What it is called.
+    /// The name of the rule.
     async fn name(&self) -> &str {
         &self.row.name
     }
 
-    /// Whether it is looked at.
+    /// True if the rule is evaluated.
     async fn is_enabled(&self) -> bool {
         self.row.enabled
     }
 
-    /// What is to be told.
+    /// The condition that raises an alert.
     async fn condition(&self) -> AlertCondition {
         self.row.condition.clone().into()
     }
 
-    /// Only of clusters of these users, as far as they are members; of all users' if null.
-    async fn users(&self) -> Result<Option<Items<User>>, ApiError> {
+    /// The users whose clusters are watched, without those who left the account. Null for all users.
+    async fn users(&self) -> Result<Option<InlineList<User>>, ApiError> {
         let Some(users) = &self.row.scope.users else { return Ok(None) };
         let found = try_join_all(users.iter().map(|user| User::find(&self.scope, *user))).await?;
-        Ok(Some(Items(found.into_iter().flatten().collect())))
+        Ok(Some(InlineList(found.into_iter().flatten().collect())))
     }
 
-    /// Only of clusters with at least one of these tags; of all if null.
+    /// The tags of watched clusters, which need at least one of them. Null for all clusters.
     async fn tags(&self) -> Option<Vec<TagPattern>> {
         let tags = self.row.scope.tags.clone()?;
         Some(tags.into_iter().map(TagPattern::from).collect())
     }
 
-    /// For how many seconds nothing is said again of what was just told.
+    /// The seconds after a message in which no other message is sent about the same subject.
     async fn cool_down_seconds(&self) -> i32 {
         i32::try_from(self.row.cool_down_seconds).unwrap_or(i32::MAX)
     }
 
-    /// Whether it is told when it is over, too.
-    async fn tells_end(&self) -> bool {
+    /// True if a message is also sent when an alert ends.
+    async fn sends_resolved(&self) -> bool {
         self.row.tells_end
     }
 
-    /// Which addresses are sent requests, without what may be secret of them. Null, with an error, when they cannot be
-    /// decrypted.
-    async fn webhooks(&self) -> Alone<Vec<String>> {
-        let shown = |channels: Channels| channels.webhooks.iter().map(|to| Channels::shown(to)).collect();
+    /// The URLs that messages are sent to, without the parts that may be secret. Null, with the error
+    /// code `KEY_MISSING` or `DAMAGED`, if they cannot be decrypted.
+    async fn webhooks(&self) -> NullOnError<Vec<String>> {
+        let shown =
+            |channels: Channels| channels.webhooks.iter().map(|to| Channels::redact_webhook(to)).collect();
         Some(self.channels().map(shown))
     }
 
-    /// Which addresses are sent e-mails. Null, with an error, when they cannot be decrypted.
-    async fn emails(&self) -> Alone<Vec<String>> {
+    /// The e-mail addresses that messages are sent to. Null, with the error code `KEY_MISSING` or
+    /// `DAMAGED`, if they cannot be decrypted.
+    async fn emails(&self) -> NullOnError<Vec<String>> {
         Some(self.channels().map(|channels| channels.emails))
     }
 
-    /// When it was made, by the server's clock.
+    /// The time at which the rule was created, by the server's clock.
     async fn created_at(&self) -> DateTime<Utc> {
         self.row.created_at.0
     }
 
-    /// When it was last changed.
+    /// The time of the last change, by the server's clock.
     async fn changed_at(&self) -> DateTime<Utc> {
         self.row.changed_at.0
     }
 
-    /// Who changed it last; null when the user left the account.
+    /// The user who made the last change. Null if the user left the account.
     async fn changed_by(&self) -> Result<Option<User>, ApiError> {
         User::find(&self.scope, self.row.changed_by).await
     }
 }
 
-in_place! { AlertRule: identifier, name, is_enabled, cool_down_seconds, tells_end, created_at, changed_at }
+inline_fields! { AlertRule: identifier, name, is_enabled, cool_down_seconds, sends_resolved, created_at, changed_at }
 
-/// What is to be told.
+/// A condition that raises an alert.
 #[derive(Union)]
 pub(super) enum AlertCondition {
     Flags(FlagsCondition),
     Failures(FailuresCondition),
     Cost(CostCondition),
     Idle(IdleCondition),
+    QuotaNears(QuotaNearsCondition),
 }
 
-/// Something was noticed of a cluster, which the account has not muted.
+/// A flag was detected on a cluster, and the account has not muted it.
 #[derive(SimpleObject)]
 pub(super) struct FlagsCondition {
-    /// One of these kinds.
+    /// The kinds of flag, any one of which raises an alert.
     kinds: Vec<FlagKind>,
 }
 
-/// Many tasks erred, those that only depend on one that did not counted.
+/// A number of tasks failed. Tasks that only depend on a failed one do not count.
 #[derive(SimpleObject)]
 pub(super) struct FailuresCondition {
-    /// So many, or more.
+    /// The minimum number of failed tasks.
     count: i32,
-    /// Within so many seconds until now, by the clocks of schedulers.
+    /// The period up to now in which failures count, in seconds, by the schedulers' clocks.
     within_seconds: i32,
-    /// Of what they are counted.
+    /// The group for which failures are counted.
     of: AlertSubject,
 }
 
-/// Clusters cost much, by the account's rates and, for days without one, by the estimate.
+/// Clusters cost an amount of money, by the account's rates; days without a rate are estimated.
 #[derive(SimpleObject)]
 pub(super) struct CostCondition {
-    /// So much, or more, in units of the currency.
+    /// The minimum amount, in units of the currency.
     amount: f64,
-    /// The currency; what was paid in others does not count.
+    /// The currency. Costs in other currencies do not count.
     currency: String,
-    /// On so many days, today included, by UTC.
+    /// The number of days that are summed, including today, in UTC.
     days: i32,
-    /// Of what it is summed.
+    /// The group for which costs are summed.
     of: AlertSubject,
 }
 
-/// A cluster has had nothing to do.
+/// A cluster was idle.
 #[derive(SimpleObject)]
 pub(super) struct IdleCondition {
-    /// For so many seconds, or more, when it last reported.
+    /// The minimum time without work as of the last report, in seconds.
     for_seconds: i32,
 }
 
-/// Of what a number is counted, always within the users and tags of the rule.
+/// The use of one of the account's quotas reached a part of its limit, see `Account.quota`. The users
+/// and tags of the rule do not apply.
+#[derive(SimpleObject)]
+pub(super) struct QuotaNearsCondition {
+    /// The minimum use of a quota, in percent.
+    percent: i32,
+}
+
+/// The group for which a value is computed, always restricted to the users and tags of the rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
-#[graphql(remote = "Whose")]
+#[graphql(remote = "AggregationScope")]
 pub(super) enum AlertSubject {
-    /// Of all clusters together.
+    /// All clusters together.
     Account,
-    /// Of the clusters of each user.
+    /// The clusters of each user.
     User,
-    /// Of each cluster.
+    /// Each cluster.
     Cluster,
 }
 
-names!(AlertSubject);
+write_enums_by_name!(AlertSubject);
 
 impl From<Condition> for AlertCondition {
     fn from(condition: Condition) -> Self {
@@ -197,7 +210,10 @@ impl From<Condition> for AlertCondition {
                 within_seconds: int(within_seconds),
                 of: of.into(),
             }),
-            #[expect(clippy::cast_precision_loss, reason = "it was a floating-point number")]
+            #[expect(
+                clippy::cast_precision_loss,
+                reason = "the value was stored from a floating-point number"
+            )]
             Condition::Cost { nanos, currency, days, of } => Self::Cost(CostCondition {
                 amount: nanos as f64 / 1e9,
                 currency,
@@ -205,93 +221,108 @@ impl From<Condition> for AlertCondition {
                 of: of.into(),
             }),
             Condition::Idle { for_seconds } => Self::Idle(IdleCondition { for_seconds: int(for_seconds) }),
+            Condition::QuotaNears { percent } => {
+                Self::QuotaNears(QuotaNearsCondition { percent: int(percent) })
+            }
         }
     }
 }
 
-/// What is to be told: one of these.
+/// The condition that raises an alert: exactly one of these fields.
 #[derive(OneofObject)]
 pub(super) enum AlertConditionInput {
-    /// One of these kinds is noticed of a cluster, at most 20.
+    /// A flag of one of these kinds is detected on a cluster, at most 20 kinds.
     Flags(Vec<FlagKind>),
-    /// Many tasks err.
+    /// A number of tasks failed.
     Failures(FailuresConditionInput),
-    /// Clusters cost much.
+    /// Clusters cost an amount of money.
     Cost(CostConditionInput),
-    /// A cluster has nothing to do.
+    /// A cluster is idle.
     Idle(IdleConditionInput),
+    /// The use of one of the account's quotas reaches a part of its limit.
+    QuotaNears(QuotaNearsConditionInput),
 }
 
-/// Many tasks err, those that only depend on one that did not counted.
+/// A number of tasks failed. Tasks that only depend on a failed one do not count.
 #[derive(InputObject)]
 pub(super) struct FailuresConditionInput {
-    /// So many, or more.
+    /// The minimum number of failed tasks, 1 to 1,000,000,000.
     count: i32,
-    /// Within so many seconds, 60 to 2,678,400.
+    /// The period up to now in which failures count, in seconds, 60 to 2,678,400.
     within_seconds: i32,
-    /// Of what they are counted.
+    /// The group for which failures are counted.
     #[graphql(default_with = "AlertSubject::Cluster")]
     of: AlertSubject,
 }
 
-/// Clusters cost much.
+/// Clusters cost an amount of money.
 #[derive(InputObject)]
 pub(super) struct CostConditionInput {
-    /// So much, or more, in units of the currency: more than 0, and at most a thousand million.
+    /// The minimum amount, in units of the currency. More than 0, at most 1,000,000,000.
     amount: f64,
     /// The currency: three capital letters, by ISO 4217.
     #[graphql(default = "USD")]
     currency: String,
-    /// On so many days, today included, by UTC; 1 to 31.
+    /// The number of days that are summed, including today, in UTC, 1 to 31.
     #[graphql(default = 1)]
     days: i32,
-    /// Of what it is summed.
+    /// The group for which costs are summed.
     #[graphql(default_with = "AlertSubject::Account")]
     of: AlertSubject,
 }
 
-/// A cluster has nothing to do.
+/// A cluster is idle.
 #[derive(InputObject)]
 pub(super) struct IdleConditionInput {
-    /// For so many seconds, 60 to 2,678,400.
+    /// The minimum time without work, in seconds, 60 to 2,678,400.
     for_seconds: i32,
 }
 
-/// What a rule is to be, all of it.
+/// The use of one of the account's quotas reaches a part of its limit.
+#[derive(InputObject)]
+pub(super) struct QuotaNearsConditionInput {
+    /// The minimum use of a quota, in percent, 1 to 100.
+    #[graphql(default = 80)]
+    percent: i32,
+}
+
+/// All properties of an alert rule.
 #[derive(InputObject)]
 pub(super) struct AlertRuleInput {
-    /// What it is called, 1 to 100 characters.
+    /// The name of the rule, 1 to 100 characters.
     name: String,
-    /// Whether it is looked at.
+    /// True if the rule is evaluated.
     #[graphql(default = true)]
     is_enabled: bool,
-    /// What is to be told.
+    /// The condition that raises an alert.
     condition: AlertConditionInput,
-    /// Only of clusters of these users, at most 100; of all users' if not given.
+    /// The users whose clusters are watched, at most 100. Null for all users.
     users: Option<Vec<ID>>,
-    /// Only of clusters with at least one of these tags, at most 20; of all if not given.
+    /// The tags of watched clusters, which need at least one of them, at most 20. Null for all clusters.
     tags: Option<Vec<TagPattern>>,
-    /// For how many seconds nothing is said again of what was just told, 60 to 604,800.
+    /// The seconds after a message in which no other message is sent about the same subject, 60 to
+    /// 604,800.
     #[graphql(default = 3600)]
     cool_down_seconds: i32,
-    /// Whether it is told when it is over, too.
+    /// True if a message is also sent when an alert ends.
     #[graphql(default = true)]
-    tells_end: bool,
-    /// Addresses that are sent requests, at most 10; those the rule has if not given. They are encrypted where they lie, and
-    /// not shown again.
+    sends_resolved: bool,
+    /// The URLs that messages are sent to, at most 10. Null keeps those of the rule. They are stored
+    /// encrypted, and not returned in full again.
     webhooks: Option<Vec<String>>,
-    /// Addresses that are sent e-mails, at most 10; those the rule has if not given.
+    /// The e-mail addresses that messages are sent to, at most 10. Null keeps those of the rule.
     emails: Option<Vec<String>>,
 }
 
-/// The outcome of a change of a rule.
+/// The outcome of `createAlertRule` and `updateAlertRule`.
 #[derive(SimpleObject)]
 pub(super) struct AlertRulePayload {
-    /// What requests are signed with from now on. It is shown here and never again; null when it is the one it was.
+    /// The new secret that signs the webhook requests. It is returned here only. Null if the secret was
+    /// not changed.
     secret: Option<String>,
-    /// The rule as it is now; null when nothing was changed.
+    /// The rule after the change. Null if nothing was changed.
     alert_rule: Option<AlertRule>,
-    /// What was wrong with the input; nothing is changed unless it is empty.
+    /// The errors in the input. If there are any, nothing was changed.
     user_errors: Vec<UserError>,
 }
 
@@ -300,27 +331,27 @@ pub(super) struct AlertRulePayload {
 pub(super) struct DeleteAlertRulePayload {
     /// The account without the rule.
     account: Account,
-    /// What was wrong with the input; nothing is changed unless it is empty.
+    /// The errors in the input. If there are any, nothing was changed.
     user_errors: Vec<UserError>,
 }
 
 impl AlertRuleInput {
-    fn check(self, scope: &AccountScope) -> Result<(RuleWish, Targets), ApiError> {
+    fn check(self, scope: &AccountScope) -> Result<(RuleInput, Targets), ApiError> {
         let users =
-            self.users.map(|users| users.iter().map(|id| User::identified(scope, "users", id)).collect());
+            self.users.map(|users| users.iter().map(|id| User::parse_id(scope, "users", id)).collect());
         let users: Option<Vec<UserId>> = users.transpose()?;
         let pattern =
             |tag: &TagPattern| tag.check().map_err(|error| ApiError::invalid("tags", error.to_string()));
-        // No more of them than are looked at, however many there are.
+        // One item more than the limit is enough for the rule's check to refuse the list.
         let tags =
             self.tags.map(|tags| tags.iter().take(MAX_PATTERNS + 1).map(pattern).collect()).transpose()?;
-        let wish = RuleWish {
+        let wish = RuleInput {
             name: self.name.trim().to_owned(),
             enabled: self.is_enabled,
             condition: self.condition.check(),
             scope: Scope { users, tags },
             cool_down_seconds: self.cool_down_seconds.into(),
-            tells_end: self.tells_end,
+            sends_resolved: self.sends_resolved,
         };
         Ok((wish, Targets { webhooks: self.webhooks, emails: self.emails, new_secret: false }))
     }
@@ -341,46 +372,52 @@ impl AlertConditionInput {
                 of: of.into(),
             },
             Self::Cost(CostConditionInput { amount, currency, days, of }) => {
-                // What is none, or too much, becomes what the rule refuses.
+                // An amount out of range becomes 0, which the rule's check refuses.
                 let within = (0.0..=MAX_AMOUNT).contains(&amount);
-                #[expect(clippy::cast_possible_truncation, reason = "it has been looked at")]
+                #[expect(clippy::cast_possible_truncation, reason = "the value was checked to be in range")]
                 let nanos = if within { (amount * 1e9).round() as i64 } else { 0 };
                 Condition::Cost { nanos, currency, days: days.into(), of: of.into() }
             }
             Self::Idle(IdleConditionInput { for_seconds }) => {
                 Condition::Idle { for_seconds: for_seconds.into() }
             }
+            Self::QuotaNears(QuotaNearsConditionInput { percent }) => {
+                Condition::QuotaNears { percent: percent.into() }
+            }
         }
     }
 }
 
 impl AlertRulePayload {
-    fn of(scope: &AccountScope, outcome: Result<(Model, Option<Secret>), Refusal>) -> Result<Self, ApiError> {
+    fn of(
+        scope: &AccountScope,
+        outcome: Result<(Model, Option<SigningKey>), Refusal>,
+    ) -> Result<Self, ApiError> {
         let refused = |user_errors| Self { secret: None, alert_rule: None, user_errors };
         Ok(match outcome {
             Ok((row, secret)) => Self {
                 secret: secret.map(|secret| secret.reveal().to_owned()),
-                alert_rule: Some(AlertRule::new(&scope.after_change(), row)),
+                alert_rule: Some(AlertRule::new(&scope.with_empty_caches(), row)),
                 user_errors: Vec::new(),
             },
             Err(Refusal::NotFound) => return Err(ApiError::NotFound("alert rule")),
             Err(Refusal::TooMany) => {
-                let message = format!("there can be {MAX_RULES} rules at the most");
+                let message = format!("an account can have at most {MAX_RULES} rules");
                 refused(vec![UserError::new("name", UserErrorCode::TooMany, message)])
             }
             Err(Refusal::Rules(wrong)) => {
-                refused(wrong.iter().map(|(field, error)| UserError::of(field, error)).collect())
+                refused(wrong.iter().map(|(field, error)| UserError::from_rule(field, error)).collect())
             }
         })
     }
 }
 
-/// The rule a mutation names.
-pub(super) fn rule_of(identifier: &str) -> Result<AlertRuleId, ApiError> {
+/// Parses the identifier of a rule in a mutation.
+pub(super) fn parse_rule_id(identifier: &str) -> Result<AlertRuleId, ApiError> {
     identifier.parse().map_err(|_| ApiError::NotFound("alert rule"))
 }
 
-/// A page of the account's rules.
+/// Returns a page of the account's rules.
 pub(super) async fn rules(
     scope: &AccountScope,
     page: PageArguments,
@@ -389,7 +426,7 @@ pub(super) async fn rules(
     let request = page.request(scope, sort)?;
     let page = scope.store.alert_rule_page(sort, &request).await?;
     let store = scope.store.clone();
-    let total = counted(move || {
+    let total = total_count_by(move || {
         let store = store.clone();
         async move { store.alert_rule_count().await }
     });
@@ -402,7 +439,8 @@ pub(super) async fn create(
     input: AlertRuleInput,
 ) -> Result<AlertRulePayload, ApiError> {
     let (wish, targets) = input.check(scope)?;
-    let made = alert::create(&scope.store, wish, targets, By { user, at: scope.now.into() }).await?;
+    let made =
+        alert::create(&scope.store, wish, targets, ChangeAuthor { user, at: scope.now.into() }).await?;
     AlertRulePayload::of(scope, made.map(|(row, secret)| (row, Some(secret))))
 }
 
@@ -413,9 +451,9 @@ pub(super) async fn update(
     input: AlertRuleInput,
     new_secret: bool,
 ) -> Result<AlertRulePayload, ApiError> {
-    let rule = rule_of(identifier)?;
+    let rule = parse_rule_id(identifier)?;
     let (wish, targets) = input.check(scope)?;
-    let by = By { user, at: scope.now.into() };
+    let by = ChangeAuthor { user, at: scope.now.into() };
     let changed = alert::update(&scope.store, rule, wish, Targets { new_secret, ..targets }, by).await?;
     AlertRulePayload::of(scope, changed)
 }
@@ -424,8 +462,8 @@ pub(super) async fn delete(
     scope: &AccountScope,
     identifier: &str,
 ) -> Result<DeleteAlertRulePayload, ApiError> {
-    if scope.store.delete_alert_rule(rule_of(identifier)?).await? {
-        Ok(DeleteAlertRulePayload { account: Account(scope.after_change()), user_errors: Vec::new() })
+    if scope.store.delete_alert_rule(parse_rule_id(identifier)?).await? {
+        Ok(DeleteAlertRulePayload { account: Account(scope.with_empty_caches()), user_errors: Vec::new() })
     } else {
         Err(ApiError::NotFound("alert rule"))
     }

@@ -1,4 +1,4 @@
-//! Answers: one question about a cluster each, asked of the store only when the question is.
+//! The answers to questions about a cluster. Each answer is computed only if its field is selected.
 
 use std::sync::Arc;
 
@@ -11,24 +11,27 @@ use entity::{
 };
 
 use super::{
-    answer_loaders::{ConnectedTo, DeadWorkersOf, ErrorKindsOf, NewestIn, StatesOf, TopFunctionsOf},
+    answer_loaders::{
+        ComputationStatesKey, ConnectedClientsKey, DeadWorkersKey, ErrorKindsKey, NewestComputationsKey,
+        TopFunctionsKey,
+    },
     baseline,
     cluster::Cluster,
     computation::Computation,
     error::ApiError,
     error_group::ErrorGroup,
-    json::names,
-    loaders::{ClusterUsage, PolicyOf},
+    json::write_enums_by_name,
+    loaders::{ClusterUsageKey, DataPoliciesKey},
     node::Node,
-    scope::{AccountScope, Costly},
+    scope::{AccountScope, QuotaKind},
     series,
-    span_loaders::ClusterFineMetrics,
+    span_loaders::ClusterFineMetricsKey,
     worker::Worker,
 };
 use crate::{
-    blocking::blocking,
+    blocking_work::run_blocking,
     domain::{
-        answer::{self, MetricTimes, Missing, Now, Subject},
+        answer::{self, ClusterNow, KnownPart, MetricTimes, Missing, Question, Subject},
         fine_metric::Table,
         metric::Metric,
         series::Buckets,
@@ -36,12 +39,13 @@ use crate::{
     },
 };
 
-/// Hours before the last report in which measurements count: what happens now, and few enough rows for a page of
-/// clusters to be read by one statement.
-const LOOK_BACK_HOURS: i64 = 6;
+/// The hours before the last report whose measurements count. They describe the present, and are few
+/// enough rows that one statement reads them for a page of clusters.
+const CONTENTION_PERIOD_HOURS: i64 = 6;
 
-/// What answers need of those hours, and how many seconds are summed up at first.
-const CONTENTION: [Metric; 5] = [
+/// The metrics of contention that answers use. [`CONTENTION_BUCKET`] is the initial width of their
+/// buckets, in seconds.
+const CONTENTION_METRICS: [Metric; 5] = [
     Metric::GilContention,
     Metric::GilContentionMax,
     Metric::EventLoop,
@@ -50,11 +54,11 @@ const CONTENTION: [Metric; 5] = [
 ];
 const CONTENTION_BUCKET: i64 = 600;
 
-/// Minutes before the last report within which there is a sample, if there are samples at all.
+/// The minutes before the last report that contain a sample, if the cluster has samples at all.
 const LAST_SAMPLE_MINUTES: i64 = 10;
 
-/// What is counted of tasks now.
-const TASKS: [Metric; 5] = [
+/// The metrics that count the current tasks by state.
+const TASK_STATE_METRICS: [Metric; 5] = [
     Metric::TasksProcessing,
     Metric::TasksQueued,
     Metric::TasksNoWorker,
@@ -62,33 +66,36 @@ const TASKS: [Metric; 5] = [
     Metric::TasksMemory,
 ];
 
-/// What a cluster works on, as of its last samples.
+/// The current work of a cluster, as of its last samples.
 #[derive(Default)]
-pub(super) struct Work {
+pub(super) struct CurrentWork {
     pub(super) processing: Option<i64>,
     pub(super) queued: Option<i64>,
     pub(super) no_worker: Option<i64>,
     pub(super) waiting: Option<i64>,
-    /// Results that are held.
+    /// The results held in memory.
     pub(super) memory: Option<i64>,
-    /// Clients that are connected.
+    /// The connected clients.
     pub(super) clients: i64,
 }
 
-impl Work {
-    pub(super) async fn of(scope: &AccountScope, row: &Model) -> Result<Self, ApiError> {
+impl CurrentWork {
+    pub(super) async fn load_for_cluster(scope: &AccountScope, row: &Model) -> Result<Self, ApiError> {
         let until = row.reported_at.0;
         let range = (until - TimeDelta::minutes(LAST_SAMPLE_MINUTES), until);
-        let measured = series::measured(scope, row.id, range, 1, &TASKS).await?;
-        #[expect(clippy::cast_possible_truncation, reason = "a count, or the mean of two within a second")]
+        let measured = series::load_measurements(scope, row.id, range, 1, &TASK_STATE_METRICS).await?;
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "the value is a count, or the mean of two counts within one second"
+        )]
         let last = |metric| measured.of(metric).last().map(|(_, bucket)| bucket.mean().round() as i64);
-        let [processing, queued, no_worker, waiting, memory] = TASKS.map(last);
-        let clients = scope.loader.load_one(ConnectedTo(row.id)).await?.unwrap_or_default();
+        let [processing, queued, no_worker, waiting, memory] = TASK_STATE_METRICS.map(last);
+        let clients = scope.loader.load_one(ConnectedClientsKey(row.id)).await?.unwrap_or_default();
         Ok(Self { processing, queued, no_worker, waiting, memory, clients })
     }
 }
 
-/// Answers to the questions people have about a cluster.
+/// The answers to questions about a cluster.
 pub(super) struct Answers {
     scope: AccountScope,
     row: Model,
@@ -99,45 +106,54 @@ impl Answers {
         Self { scope: scope.clone(), row: row.clone() }
     }
 
-    fn answer(&self, answer: answer::Answer) -> Answer {
-        Answer::new(&self.scope, answer)
+    /// Returns an answer that also states the gaps in what is known of the cluster: its end, and work
+    /// that the reports do not contain.
+    fn answer(&self, question: Question, answer: answer::Answer) -> Answer {
+        Answer::new(&self.scope, self.known().qualify(question, answer))
     }
 
-    fn now(&self) -> Now {
+    /// Returns the known part of the cluster.
+    fn known(&self) -> KnownPart {
+        KnownPart::of(&self.row, self.scope.now)
+    }
+
+    fn now(&self) -> ClusterNow {
         let row = &self.row;
-        Now {
+        ClusterNow {
             at: self.scope.now,
             last_seen_at: row.last_seen_at.0,
             reported_at: row.reported_at.0,
             interval_seconds: row.interval_seconds,
             closed_at: row.closed_at.map(|time| time.0),
+            is_end_known: self.known().until.is_none(),
             close_reason: row.close_reason.clone(),
             idle_since: row.idle_since.map(|time| time.0),
-            stop_wanted: row.desired_state == DesiredState::Stopped,
+            stop_requested: row.desired_state == DesiredState::Stopped,
             workers: row.workers,
         }
     }
 
-    /// Items of a class that the scheduler kept back, or that arrived and were dropped.
-    fn kept_back(&self, class: DataClass) -> i64 {
+    /// Returns the number of items of a class that the scheduler withheld or the server dropped.
+    fn withheld_or_dropped(&self, class: DataClass) -> i64 {
         self.row.receipt.0.get(&class).map_or(0, |receipt| receipt.withheld.saturating_add(receipt.dropped))
     }
 
-    /// Why there is nothing of a class.
-    async fn missing(&self, class: DataClass) -> Result<Missing, ApiError> {
-        let policies = self.scope.loader.load_one(PolicyOf(self.scope.account.id)).await?.unwrap_or_default();
+    /// Returns the reason why data of a class is missing.
+    async fn missing_reason(&self, class: DataClass) -> Result<Missing, ApiError> {
+        let policies =
+            self.scope.loader.load_one(DataPoliciesKey(self.scope.account.id)).await?.unwrap_or_default();
         Ok(if policies.iter().any(|row| row.data_class == class && !row.accepted) {
             Missing::Refused
-        } else if self.kept_back(class) > 0 {
+        } else if self.withheld_or_dropped(class) > 0 {
             Missing::KeptBack
         } else {
             Missing::NotReported
         })
     }
 
-    /// What the cluster used over its whole life.
+    /// Returns the usage over the cluster's whole life.
     async fn usage(&self) -> Result<Usage, ApiError> {
-        let days = self.scope.loader.load_one(ClusterUsage(self.row.id)).await?.unwrap_or_default();
+        let days = self.scope.loader.load_one(ClusterUsageKey(self.row.id)).await?.unwrap_or_default();
         let mut sum = Usage::default();
         for usage in days.into_values() {
             sum += usage;
@@ -145,44 +161,56 @@ impl Answers {
         Ok(sum)
     }
 
-    /// What its workers measured; why not, if they did not.
-    async fn times(&self) -> Result<Result<MetricTimes, Missing>, ApiError> {
-        let Some(table) = self.scope.loader.load_one(ClusterFineMetrics(self.row.id)).await? else {
-            return Ok(Err(self.missing(DataClass::Tasks).await?));
+    /// Returns the workers' measurements, or the reason why there are none.
+    async fn metric_times(&self) -> Result<Result<MetricTimes, Missing>, ApiError> {
+        let Some(table) = self.scope.loader.load_one(ClusterFineMetricsKey(self.row.id)).await? else {
+            return Ok(Err(self.missing_reason(DataClass::Tasks).await?));
         };
-        self.times_of(table).await.map(Ok)
+        self.metric_times_from(table).await.map(Ok)
     }
 
-    async fn times_of(&self, table: Arc<Table>) -> Result<MetricTimes, ApiError> {
-        self.scope.take(Costly::FineMetrics, table.packed())?;
-        Ok(blocking(move || MetricTimes::of(&table)).await)
+    async fn metric_times_from(&self, table: Arc<Table>) -> Result<MetricTimes, ApiError> {
+        self.scope.charge(QuotaKind::FineMetrics, table.spans_added())?;
+        Ok(run_blocking(move || MetricTimes::of(&table)).await)
     }
 
-    /// What its samples of the last hours tell of contention, and how many seconds these are.
+    /// Returns the measurements of contention in the last hours, and the length of this period in
+    /// seconds.
     async fn contention(&self) -> Result<(Arc<Buckets>, f64), ApiError> {
-        let until = Cluster::last_known(&self.row);
-        let from = self.row.started_at.0.max(until - TimeDelta::hours(LOOK_BACK_HOURS)).min(until);
+        let until = Cluster::last_reported_at(&self.row);
+        let from = self.row.started_at.0.max(until - TimeDelta::hours(CONTENTION_PERIOD_HOURS)).min(until);
         let range = (from, until);
-        let buckets =
-            series::measured(&self.scope, self.row.id, range, CONTENTION_BUCKET, &CONTENTION).await?;
+        let buckets = series::load_measurements(
+            &self.scope,
+            self.row.id,
+            range,
+            CONTENTION_BUCKET,
+            &CONTENTION_METRICS,
+        )
+        .await?;
         Ok((buckets, (until - from).as_seconds_f64()))
     }
 }
 
-/// Answers to the questions people have about a cluster, as of its newest report. Each is read from the store only when
-/// it is asked for, and together with the same question about other clusters.
+/// The answers to questions about a cluster, as of its newest report. Each answer is computed only if
+/// its field is selected, together with the same answer about other clusters. If the cluster's end, its
+/// beginning or a part of it is unknown, the answers state so, and none of them is both `GOOD` and
+/// `MEASURED`. The exception is `whyRunning` while the present is known.
 #[Object]
 impl Answers {
-    /// Did my computation finish? The value counts computations that did; the share is of all that were submitted. The
-    /// last one counts most, since what failed before it may have been mended.
+    /// The answer to "Did my computation finish?" The value is the number of finished computations, and
+    /// the share is their part of all submitted ones. The last computation counts most, since the cause
+    /// of earlier failures may have been fixed.
     async fn finished(&self) -> Result<Answer, ApiError> {
         let loader = &self.scope.loader;
-        let states = loader.load_one(StatesOf(self.row.id)).await?.unwrap_or_default();
+        let states = loader.load_one(ComputationStatesKey(self.row.id)).await?.unwrap_or_default();
         let mut missing = Missing::NotReported;
         let rows = match answer::deciding_state(&states) {
-            Some(state) => loader.load_one(NewestIn(self.row.id, state)).await?.unwrap_or_default(),
+            Some(state) => {
+                loader.load_one(NewestComputationsKey(self.row.id, state)).await?.unwrap_or_default()
+            }
             None if self.row.total_tasks > 0 => {
-                missing = self.missing(DataClass::Tasks).await?;
+                missing = self.missing_reason(DataClass::Tasks).await?;
                 Vec::new()
             }
             None => Vec::new(),
@@ -196,28 +224,34 @@ impl Answers {
                 stopped_at: row.stopped_at.map(|time| time.0),
             })
             .collect();
-        loader.feed(rows.into_iter().map(|row| ((row.cluster_id, row.id), row)));
-        Ok(self.answer(answer::finished(&answer::Finished {
-            states: &states,
-            shown: &shown,
-            tasks: self.row.total_tasks,
-            dropped: self.row.dropped.0.get("computations").copied().unwrap_or(0),
-            missing,
-            now: &self.now(),
-        })))
+        loader.insert_loaded(rows.into_iter().map(|row| ((row.cluster_id, row.id), row)));
+        Ok(self.answer(
+            Question::Finished,
+            answer::answer_finished(&answer::FinishedFacts {
+                states: &states,
+                shown: &shown,
+                tasks: self.row.total_tasks,
+                missing,
+                partial: self.row.partial.as_deref(),
+                now: &self.now(),
+            }),
+        ))
     }
 
-    /// Did any exceptions occur? The value counts exceptions; the share is that of tasks that erred among those that
-    /// erred or succeeded.
+    /// The answer to "Did any exceptions occur?" The value is the number of exceptions, and the share is
+    /// the part of failed tasks in all tasks that failed or succeeded.
     async fn exceptions(&self) -> Result<Answer, ApiError> {
         let loader = &self.scope.loader;
-        let kinds = loader.load_one(ErrorKindsOf(self.row.id)).await?.unwrap_or_default();
+        let kinds = loader.load_one(ErrorKindsKey(self.row.id)).await?.unwrap_or_default();
+        let not_stored = self.withheld_or_dropped(DataClass::UserErrors);
         let mut missing = Missing::NotReported;
         let mut dead = Vec::new();
         if kinds.iter().any(|kind| kind.origin == entity::error_group::Origin::Dask) {
-            dead = loader.load_one(DeadWorkersOf(self.row.id)).await?.unwrap_or_default();
-        } else if kinds.is_empty() && self.row.total_tasks_erred > 0 {
-            missing = self.missing(DataClass::UserErrors).await?;
+            dead = loader.load_one(DeadWorkersKey(self.row.id)).await?.unwrap_or_default();
+        } else if kinds.is_empty()
+            && (self.row.total_tasks_erred > 0 || self.row.total_errors > 0 || not_stored > 0)
+        {
+            missing = self.missing_reason(DataClass::UserErrors).await?;
         }
         let shown: Vec<answer::DeadWorker> = dead
             .iter()
@@ -228,54 +262,65 @@ impl Answers {
                 processing: row.processing,
             })
             .collect();
-        loader.feed(dead.into_iter().map(|row| ((row.cluster_id, row.id), row)));
-        Ok(self.answer(answer::exceptions(&answer::Exceptions {
-            kinds: &kinds,
-            dead: &shown,
-            recorded: self.row.total_errors,
-            tasks_erred: self.row.total_tasks_erred,
-            tasks_succeeded: self.row.total_tasks_succeeded,
-            kept_back: self.kept_back(DataClass::UserErrors),
-            missing,
-        })))
+        loader.insert_loaded(dead.into_iter().map(|row| ((row.cluster_id, row.id), row)));
+        Ok(self.answer(
+            Question::Exceptions,
+            answer::answer_exceptions(&answer::Exceptions {
+                kinds: &kinds,
+                dead: &shown,
+                recorded: self.row.total_errors,
+                dropped: self.row.dropped.0.get("errors").copied().unwrap_or(0),
+                tasks_erred: self.row.total_tasks_erred,
+                tasks_succeeded: self.row.total_tasks_succeeded,
+                not_stored,
+                missing,
+                partial: self.row.partial.as_deref(),
+            }),
+        ))
     }
 
-    /// How much did that cost me? The value is the amount by the account's rates, in their currency, and therefore
-    /// `ESTIMATED`; null when the rates are in several. The share is the part of it that was paid while threads had no
-    /// task; null where Dask does not tell. Without rates it is `NOT_COLLECTED`.
+    /// The answer to "How much did that cost me?" The value is the cost in `usage`, by the account's
+    /// rates; without a rate it is the server's estimate, and `ESTIMATED`. Null if there are several
+    /// costs, in different currencies or on different bases; the headline then lists all of them. The
+    /// share is the part that was paid for threads without a task. Null if Dask does not report idle
+    /// time. The verdict is `UNKNOWN` without rates.
     async fn cost(&self) -> Result<Answer, ApiError> {
-        let days = self.scope.loader.load_one(ClusterUsage(self.row.id)).await?.unwrap_or_default();
-        Ok(self.answer(answer::cost(self.scope.rates().await?, &days)))
+        let days = self.scope.loader.load_one(ClusterUsageKey(self.row.id)).await?.unwrap_or_default();
+        Ok(self.answer(Question::Cost, answer::cost(self.scope.rates().await?, &days)))
     }
 
-    /// What is taking most of the time? The value is the thread-seconds that the tasks of one function computed, the
-    /// share is of the thread-seconds that all did.
+    /// The answer to "What is taking most of the time?" The value is the compute time of one function's
+    /// tasks, in thread-seconds, and the share is its part of the compute time of all tasks.
     async fn top_time(&self) -> Result<Answer, ApiError> {
-        let functions = self.scope.loader.load_one(TopFunctionsOf(self.row.id)).await?.unwrap_or_default();
+        let functions = self.scope.loader.load_one(TopFunctionsKey(self.row.id)).await?.unwrap_or_default();
         let (mut usage, mut missing) = (Usage::default(), Missing::NotReported);
         if !functions.is_empty() {
             usage = self.usage().await?;
         } else if self.row.total_compute_seconds > 0.0 {
-            missing = self.missing(DataClass::Tasks).await?;
+            missing = self.missing_reason(DataClass::Tasks).await?;
         }
-        Ok(self.answer(answer::top_time(&answer::TopTime {
-            functions: &functions,
-            usage: &usage,
-            compute_seconds: self.row.total_compute_seconds,
-            missing,
-        })))
+        Ok(self.answer(
+            Question::TopTime,
+            answer::answer_top_time(&answer::TopTime {
+                functions: &functions,
+                usage: &usage,
+                compute_seconds: self.row.total_compute_seconds,
+                missing,
+            }),
+        ))
     }
 
-    /// Why is that cluster still running? The value counts what the headline names: tasks, graphs, results that clients
-    /// hold, or the seconds since it closed, was last heard of, or had work. The share is null.
+    /// The answer to "Why is that cluster still running?" The value is a number from the headline:
+    /// tasks, graphs, results that clients hold, or the seconds since the cluster closed, was last seen,
+    /// or had work. The share is null.
     async fn why_running(&self) -> Result<Answer, ApiError> {
         let now = self.now();
         let work = if now.closed_at.is_none() && now.silence().is_none() {
-            Work::of(&self.scope, &self.row).await?
+            CurrentWork::load_for_cluster(&self.scope, &self.row).await?
         } else {
-            Work::default()
+            CurrentWork::default()
         };
-        let Work { processing, queued, no_worker, waiting, memory, clients } = work;
+        let CurrentWork { processing, queued, no_worker, waiting, memory, clients } = work;
         let facts = answer::WhyRunning {
             now: &now,
             processing,
@@ -286,117 +331,141 @@ impl Answers {
             clients,
             graph_updates: self.row.graph_updates,
         };
-        Ok(self.answer(answer::why_running(&facts)))
+        // The current work is known, even if the reports contain only a part of the cluster's work.
+        let answer = self.known().qualify(Question::WhyRunning, answer::answer_why_running(&facts));
+        Ok(Answer::new(&self.scope, answer))
     }
 
-    /// How much time am I losing to GIL contention? The share is how busy the GIL of the median worker was in the last
-    /// six hours of the cluster, the value the same in seconds of this time. It is lost only where several threads of a
-    /// worker want the GIL. Measured where gilknocker is installed on the workers.
+    /// The answer to "How much time am I losing to GIL contention?" The share is the part of the
+    /// cluster's last six hours in which the GIL of the median worker was busy, and the value is the
+    /// same in seconds. The time is lost only if several threads of a worker compete for the GIL.
+    /// Requires gilknocker on the workers.
     async fn gil(&self) -> Result<Answer, ApiError> {
-        let (measured, looked_at) = self.contention().await?;
-        let median = measured.whole(Metric::GilContention);
+        let (measured, observed_seconds) = self.contention().await?;
+        let median = measured.aggregate_all(Metric::GilContention);
         let noncpu_us = if median.is_some() { self.usage().await?.noncpu_us } else { None };
-        Ok(self.answer(answer::gil(&answer::Gil {
-            median,
-            busiest: measured.whole(Metric::GilContentionMax),
-            looked_at,
-            one_thread_each: self.row.peak_workers > 0 && self.row.peak_threads <= self.row.peak_workers,
-            noncpu_us,
-        })))
+        Ok(self.answer(
+            Question::Gil,
+            answer::answer_gil(&answer::Gil {
+                median,
+                busiest: measured.aggregate_all(Metric::GilContentionMax),
+                observed_seconds,
+                one_thread_each: self.row.peak_workers > 0 && self.row.peak_threads <= self.row.peak_workers,
+                noncpu_us,
+            }),
+        ))
     }
 
-    /// How much time am I losing in network transfer? The value is the seconds workers spent receiving data, most of it
-    /// beside their tasks; the share is that of the threads' time without a task, and transfers can have cost no more
-    /// than that. `NOT_ATTRIBUTABLE` where that is not known.
+    /// The answer to "How much time am I losing in network transfer?" The value is the time in which
+    /// workers received data, in seconds, most of it outside of tasks. The share is the part of the
+    /// threads' idle time, which is the most that transfers can have cost. `NOT_ATTRIBUTABLE` if the
+    /// idle time is unknown.
     async fn network(&self) -> Result<Answer, ApiError> {
-        let times = self.times().await?;
+        let times = self.metric_times().await?;
         let usage = if times.is_ok() { self.usage().await? } else { Usage::default() };
-        Ok(self.answer(answer::network(&answer::Network {
-            times: times.as_ref().ok(),
-            usage: &usage,
-            threads_each: threads_each(&self.row),
-            missing: times.as_ref().err().copied().unwrap_or(Missing::NotReported),
-        })))
+        Ok(self.answer(
+            Question::Network,
+            answer::answer_network(&answer::Network {
+                times: times.as_ref().ok(),
+                usage: &usage,
+                threads_each: mean_threads_per_worker(&self.row),
+                missing: times.as_ref().err().copied().unwrap_or(Missing::NotReported),
+            }),
+        ))
     }
 
-    /// How much time am I losing to spilling? The value is the thread-seconds that tasks spent moving results between
-    /// memory and disk, the share is of all thread-seconds. What memory monitors do beside the tasks is
-    /// `NOT_ATTRIBUTABLE`, and only evidence.
+    /// The answer to "How much time am I losing to spilling?" The value is the time in which tasks moved
+    /// results between memory and disk, in thread-seconds, and the share is its part of all thread time.
+    /// Spilling by memory monitors outside of tasks is `NOT_ATTRIBUTABLE`, and appears only as evidence.
     async fn spill(&self) -> Result<Answer, ApiError> {
-        let table = async { Ok(self.scope.loader.load_one(ClusterFineMetrics(self.row.id)).await?) };
-        // At once, as other answers ask for them, so that they are read together.
+        let table = async { Ok(self.scope.loader.load_one(ClusterFineMetricsKey(self.row.id)).await?) };
+        // Both are requested at once, as the other answers do, so that the loader reads them in one
+        // batch.
         let (usage, table) = futures::try_join!(self.usage(), table)?;
         let times = match table {
-            Some(table) => Some(self.times_of(table).await?),
+            Some(table) => Some(self.metric_times_from(table).await?),
             None => None,
         };
-        Ok(self.answer(answer::spill(&answer::Spill { usage: &usage, times: times.as_ref() })))
+        Ok(self.answer(
+            Question::Spill,
+            answer::answer_spill(&answer::Spill { usage: &usage, times: times.as_ref() }),
+        ))
     }
 
-    /// How much time am I losing because event loops are blocked? The share is that of the last six hours of the
-    /// cluster by which ticks came later than every 20 ms, as Dask sets them, on the median worker or on the scheduler,
-    /// whichever is worse; the value is the same in seconds.
+    /// The answer to "How much time am I losing because event loops are blocked?" The share is the part
+    /// of the cluster's last six hours by which ticks were later than Dask's interval of 20 ms, on the
+    /// median worker or on the scheduler, whichever is worse. The value is the same in seconds.
     async fn event_loop(&self) -> Result<Answer, ApiError> {
         let (measured, looked_at) = self.contention().await?;
-        Ok(self.answer(answer::event_loop(&answer::EventLoop {
-            workers: measured.whole(Metric::EventLoop),
-            slowest: measured.whole(Metric::EventLoopMax),
-            scheduler: measured.whole(Metric::SchedulerEventLoop),
-            looked_at,
-        })))
+        Ok(self.answer(
+            Question::EventLoop,
+            answer::answer_event_loop(&answer::EventLoop {
+                workers: measured.aggregate_all(Metric::EventLoop),
+                slowest: measured.aggregate_all(Metric::EventLoopMax),
+                scheduler: measured.aggregate_all(Metric::SchedulerEventLoop),
+                looked_at,
+            }),
+        ))
     }
 
-    /// Which functions occupy threads without accruing CPU time? The value is the thread-seconds tasks held threads
-    /// without using the CPU, the share is of all that tasks ran.
+    /// The answer to "Which functions occupy threads without accruing CPU time?" The value is the time
+    /// in which tasks held threads without using the CPU, in thread-seconds, and the share is its part
+    /// of the total time of tasks.
     async fn cpu(&self) -> Result<Answer, ApiError> {
-        let times = self.times().await?;
+        let times = self.metric_times().await?;
         let missing = times.as_ref().err().copied().unwrap_or(Missing::NotReported);
-        Ok(self.answer(answer::cpu(times.as_ref().ok(), missing)))
+        Ok(self.answer(Question::Cpu, answer::answer_cpu(times.as_ref().ok(), missing)))
     }
 
-    /// What changed since it worked? The value counts what is different: packages, Python, what it runs on, the code that
-    /// called Dask, and the size of the cluster and its workers. The share is null.
+    /// The answer to "What changed since it worked?" The value is the number of differences in packages,
+    /// Python, the platform, the code that called Dask, and the size of the cluster and its workers. The
+    /// share is null.
     async fn what_changed(
         &self,
-        #[graphql(desc = "The cluster to compare it with, by its global identifier or its `number`; \
-                          unless given the last good run of the same work: the newest of the last 100 clusters that \
-                          the same user started before it that closed without failed tasks after its last \
-                          computation finished and has its name, or else, \
-                          among the newest 10 of those, one with the same outermost spans or, where none is named, \
-                          at least half of all functions in common.")]
+        #[graphql(
+            desc = "The cluster to compare with, by its global identifier or its `number`. Null for the \
+                    last good run of the same work. A good run is one of the last 100 clusters that the \
+                    same user started before this one, and closed without failed tasks after its last \
+                    computation finished. It is the newest one with the same name, or else, among the \
+                    newest 10, one with the same outermost spans or, if no span is named, with at least \
+                    half of all functions in common."
+        )]
         baseline: Option<ID>,
     ) -> Result<Answer, ApiError> {
-        Ok(self.answer(baseline::what_changed(&self.scope, &self.row, baseline).await?))
+        Ok(Answer::new(&self.scope, baseline::what_changed(&self.scope, &self.row, baseline).await?))
     }
 
-    /// Where is more time spent than before? The value is the thread-seconds it spent more than the baseline, while there
-    /// was work, and below 0 if it spent less; the share is of all that it spent, null if that is not more. The evidence
-    /// is what grew most, by function and activity.
+    /// The answer to "Where is more time spent than before?" The value is the time spent beyond that of
+    /// the baseline while there was work, in thread-seconds; below 0 if it spent less. The share is the
+    /// part of all time spent. Null if the cluster did not spend more. The evidence lists the functions
+    /// and activities that grew most.
     async fn slower(
         &self,
-        #[graphql(desc = "The cluster to compare it with, as `whatChanged` has it.")] baseline: Option<ID>,
+        #[graphql(desc = "The cluster to compare with, as for `whatChanged`.")] baseline: Option<ID>,
     ) -> Result<Answer, ApiError> {
-        Ok(self.answer(baseline::slower(&self.scope, &self.row, baseline).await?))
+        Ok(Answer::new(&self.scope, baseline::slower(&self.scope, &self.row, baseline).await?))
     }
 
-    /// Where did new inefficiency accrue, with more workers or others? The value is the thread-seconds in which no task
-    /// used the CPU, beyond what the baseline had of them for the same time on the CPU; the share is of all that it spent.
+    /// The answer to "Where did new inefficiency accrue, with more or different workers?" The value is
+    /// the time in which no task used the CPU, beyond that of the baseline for the same CPU time, in
+    /// thread-seconds. The share is the part of all time spent.
     async fn scaling(
         &self,
-        #[graphql(desc = "The cluster to compare it with, as `whatChanged` has it.")] baseline: Option<ID>,
+        #[graphql(desc = "The cluster to compare with, as for `whatChanged`.")] baseline: Option<ID>,
     ) -> Result<Answer, ApiError> {
-        Ok(self.answer(baseline::scaling(&self.scope, &self.row, baseline).await?))
+        Ok(Answer::new(&self.scope, baseline::scaling(&self.scope, &self.row, baseline).await?))
     }
 }
 
-/// Threads that a worker of a cluster had on the average of its largest size, rounded up.
-fn threads_each(row: &Model) -> i64 {
+/// Returns the mean number of threads per worker at the cluster's largest size, rounded up.
+fn mean_threads_per_worker(row: &Model) -> i64 {
     let (threads, workers) = (row.peak_threads.max(1), row.peak_workers.max(1));
     threads / workers + i64::from(threads % workers > 0)
 }
 
 impl Answer {
-    pub(super) fn new(scope: &AccountScope, answer: answer::Answer) -> Self {
+    pub(super) fn new(scope: &AccountScope, answer: answer::Qualified) -> Self {
+        let answer = answer.into_answer();
         let (value, unit) = answer.value.map(|(value, unit)| (value, unit.into_owned())).unzip();
         let evidence = answer.evidence.into_iter();
         Self {
@@ -412,96 +481,105 @@ impl Answer {
     }
 }
 
-/// Thread-seconds that could be won.
+/// The range of thread time that could be saved, in thread-seconds.
 #[derive(SimpleObject)]
 pub(super) struct Benefit {
-    /// At the least.
+    /// The minimum.
     low: f64,
-    /// At the most.
+    /// The maximum.
     high: f64,
 }
 
 /// The answer to one question about a cluster.
 #[derive(SimpleObject)]
 pub(super) struct Answer {
-    /// What to make of it.
+    /// The rating of the situation.
     verdict: Verdict,
-    /// One plain sentence with the number in it.
+    /// A summary in plain words that contains the number. If the cluster is `LOST`, silent or imported,
+    /// it states the time up to which the cluster is known. If it matters to the answer, it also states
+    /// what was not reported.
     headline: String,
-    /// The number, in `unit`. Null where there is none: always when it was not collected or cannot be attributed.
+    /// The number, in `unit`. Null if there is none, and always if the number was not collected or
+    /// cannot be attributed.
     value: Option<f64>,
-    /// What the value counts: `seconds` of the clock, `thread-seconds`, `computations`, `exceptions`, `tasks`, `results`,
-    /// `changes`, or a currency by ISO 4217. Null with the value.
+    /// The unit of the value: `seconds` of wall-clock time, `thread-seconds`, `computations`,
+    /// `exceptions`, `tasks`, `results`, `changes`, or a currency by ISO 4217. Null if the value is
+    /// null.
     unit: Option<String>,
-    /// The number as a share from 0 to 1 of what the question's description says; null where it has none.
+    /// The number as a share from 0 to 1 of the quantity in the field's description. Null if the answer
+    /// has none.
     share: Option<f64>,
-    /// How much thread time could be won if what is asked about cost nothing; divided by the cluster's threads, seconds of
-    /// the clock. Told of the network: at the most the threads' idle time, and no more than all threads of a worker for as
-    /// long as it received data. Null where it cannot be told.
+    /// The thread time that could be saved if the cause had no cost. Divided by the number of the
+    /// cluster's threads, it is wall-clock time. Given for the network only: at most the threads' idle
+    /// time, and at most the time of all threads of a worker while it received data. Null if it cannot
+    /// be determined.
     benefit: Option<Benefit>,
-    /// How far value and share can be trusted.
+    /// The reliability of the value and the share.
     confidence: Confidence,
-    /// What the answer rests on, the most important first; at most 5.
+    /// The evidence for the answer, the most important first, at most 5 items.
     evidence: Vec<Evidence>,
 }
 
-/// What to make of an answer.
+/// The rating of the situation that an answer describes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
 #[graphql(remote = "answer::Verdict")]
 pub(super) enum Verdict {
     /// There is nothing to do.
     Good,
-    /// Worth a look.
+    /// The situation is worth a look.
     Notice,
     /// Something is wrong.
     Bad,
-    /// It cannot be told.
+    /// The rating is unknown, or the known part is good and the rest is unknown.
     Unknown,
 }
 
-/// How far the number of an answer can be trusted.
+/// The reliability of an answer's number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
 #[graphql(remote = "answer::Confidence")]
 pub(super) enum Confidence {
-    /// It was counted or measured.
+    /// The number was counted or measured.
     Measured,
-    /// It rests on rates somebody set, or on a part of the data: the headline says which.
+    /// The number is based on rates that were set or that the server assumes, or on a part of the data.
+    /// The headline states which.
     Estimated,
-    /// It happened beside other work, so what it cost cannot be told: value and share are null.
+    /// The cost cannot be determined, because it occurred alongside other work. The value and the share
+    /// are null.
     NotAttributable,
-    /// It was not measured, or not stored: value and share are null, and the headline says how to get it.
+    /// The number was not measured, or not stored. The value and the share are null, and the headline
+    /// states how to collect it.
     NotCollected,
 }
 
-names!(Confidence);
+write_enums_by_name!(Confidence);
 
-/// Something an answer rests on.
+/// One piece of evidence for an answer.
 pub(super) struct Evidence {
     scope: AccountScope,
     evidence: answer::Evidence,
 }
 
-/// Something an answer rests on.
+/// One piece of evidence for an answer.
 #[Object]
 impl Evidence {
-    /// What it is.
+    /// The description of the evidence.
     async fn label(&self) -> &str {
         &self.evidence.label
     }
 
-    /// Its number, in `unit`; null when it has none.
+    /// The number, in `unit`. Null if there is none.
     async fn value(&self) -> Option<f64> {
         self.evidence.value.as_ref().map(|(value, _)| *value)
     }
 
-    /// What the value counts: units of answers, `bytes`, `clients`, `thread-hours`, or `share` from 0 to 1. Null with
-    /// the value.
+    /// The unit of the value: a unit of answers, `bytes`, `clients`, `thread-hours`, or `share` from 0
+    /// to 1. Null if the value is null.
     async fn unit(&self) -> Option<&str> {
         self.evidence.value.as_ref().map(|(_, unit)| &**unit)
     }
 
-    /// What it is about: the computation, the errors that look alike, the worker, or the cluster; null when that is none
-    /// of them, or is not stored any more.
+    /// The subject of the evidence: a computation, a group of similar errors, a worker or a cluster.
+    /// Null for other subjects, and if the subject is no longer stored.
     async fn node(&self) -> Result<Option<Node>, ApiError> {
         let scope = &self.scope;
         let Some(subject) = self.evidence.subject else { return Ok(None) };

@@ -1,4 +1,4 @@
-//! What answers for several clusters of one request rest on, read in one statement each.
+//! Batch loaders for answers about several clusters. Each reads its data in one statement per batch.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -9,109 +9,122 @@ use entity::{
     worker,
 };
 
-use super::loaders::Reader;
+use super::loaders::StoreReader;
 use crate::{
     domain::answer::{ComputationStates, ErrorKind, FunctionTime, MAX_EVIDENCE},
     store::{FunctionUsage, StoreError},
 };
 
-/// The key of how many computations of a cluster are in which state.
+/// The key of the number of a cluster's computations in each state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct StatesOf(pub(super) ClusterId);
+pub(super) struct ComputationStatesKey(pub(super) ClusterId);
 
-impl Loader<StatesOf> for Reader {
+impl Loader<ComputationStatesKey> for StoreReader {
     type Value = Vec<ComputationStates>;
     type Error = Arc<StoreError>;
 
-    async fn load(&self, keys: &[StatesOf]) -> Result<HashMap<StatesOf, Self::Value>, Self::Error> {
+    async fn load(
+        &self,
+        keys: &[ComputationStatesKey],
+    ) -> Result<HashMap<ComputationStatesKey, Self::Value>, Self::Error> {
         let clusters: Vec<ClusterId> = keys.iter().map(|key| key.0).collect();
         let found = self.0.computation_states(&clusters).await?;
-        Ok(found.into_iter().map(|(cluster, states)| (StatesOf(cluster), states)).collect())
+        Ok(found.into_iter().map(|(cluster, states)| (ComputationStatesKey(cluster), states)).collect())
     }
 }
 
-/// The key of a cluster's newest computations in a state.
+/// The key of a cluster's newest computations in one state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct NewestIn(pub(super) ClusterId, pub(super) State);
+pub(super) struct NewestComputationsKey(pub(super) ClusterId, pub(super) State);
 
-impl Loader<NewestIn> for Reader {
+impl Loader<NewestComputationsKey> for StoreReader {
     type Value = Vec<computation::Model>;
     type Error = Arc<StoreError>;
 
-    async fn load(&self, keys: &[NewestIn]) -> Result<HashMap<NewestIn, Self::Value>, Self::Error> {
-        let of: Vec<_> = keys.iter().map(|NewestIn(cluster, state)| (*cluster, *state)).collect();
+    async fn load(
+        &self,
+        keys: &[NewestComputationsKey],
+    ) -> Result<HashMap<NewestComputationsKey, Self::Value>, Self::Error> {
+        let of: Vec<_> =
+            keys.iter().map(|NewestComputationsKey(cluster, state)| (*cluster, *state)).collect();
         let found = self.0.newest_computations(&of, MAX_EVIDENCE as u64).await?;
         Ok(keys.iter().copied().zip(found).collect())
     }
 }
 
-/// The key of the commonest errors of a cluster.
+/// The key of a cluster's most frequent errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct ErrorKindsOf(pub(super) ClusterId);
+pub(super) struct ErrorKindsKey(pub(super) ClusterId);
 
-impl Loader<ErrorKindsOf> for Reader {
+impl Loader<ErrorKindsKey> for StoreReader {
     type Value = Vec<ErrorKind>;
     type Error = Arc<StoreError>;
 
-    async fn load(&self, keys: &[ErrorKindsOf]) -> Result<HashMap<ErrorKindsOf, Self::Value>, Self::Error> {
+    async fn load(&self, keys: &[ErrorKindsKey]) -> Result<HashMap<ErrorKindsKey, Self::Value>, Self::Error> {
         let clusters: Vec<ClusterId> = keys.iter().map(|key| key.0).collect();
-        let found = self.0.error_kinds(&clusters, MOST).await?;
-        Ok(found.into_iter().map(|(cluster, kinds)| (ErrorKindsOf(cluster), kinds)).collect())
+        let found = self.0.error_kinds(&clusters, MAX_SHOWN).await?;
+        Ok(found.into_iter().map(|(cluster, kinds)| (ErrorKindsKey(cluster), kinds)).collect())
     }
 }
 
-/// The key of the workers of a cluster that died.
+/// The key of a cluster's workers that died.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct DeadWorkersOf(pub(super) ClusterId);
+pub(super) struct DeadWorkersKey(pub(super) ClusterId);
 
-impl Loader<DeadWorkersOf> for Reader {
+impl Loader<DeadWorkersKey> for StoreReader {
     type Value = Vec<worker::Model>;
     type Error = Arc<StoreError>;
 
-    async fn load(&self, keys: &[DeadWorkersOf]) -> Result<HashMap<DeadWorkersOf, Self::Value>, Self::Error> {
+    async fn load(
+        &self,
+        keys: &[DeadWorkersKey],
+    ) -> Result<HashMap<DeadWorkersKey, Self::Value>, Self::Error> {
         let clusters: Vec<ClusterId> = keys.iter().map(|key| key.0).collect();
         let found = self.0.dead_workers(&clusters, MAX_EVIDENCE as u64).await?;
         Ok(keys.iter().copied().zip(found).collect())
     }
 }
 
-/// The key of how many clients are connected to a cluster.
+/// The key of the number of clients connected to a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct ConnectedTo(pub(super) ClusterId);
+pub(super) struct ConnectedClientsKey(pub(super) ClusterId);
 
-impl Loader<ConnectedTo> for Reader {
+impl Loader<ConnectedClientsKey> for StoreReader {
     type Value = i64;
     type Error = Arc<StoreError>;
 
-    async fn load(&self, keys: &[ConnectedTo]) -> Result<HashMap<ConnectedTo, i64>, Self::Error> {
+    async fn load(
+        &self,
+        keys: &[ConnectedClientsKey],
+    ) -> Result<HashMap<ConnectedClientsKey, i64>, Self::Error> {
         let clusters: Vec<ClusterId> = keys.iter().map(|key| key.0).collect();
         let found = self.0.connected_clients(&clusters).await?;
-        Ok(found.into_iter().map(|(cluster, clients)| (ConnectedTo(cluster), clients)).collect())
+        Ok(found.into_iter().map(|(cluster, clients)| (ConnectedClientsKey(cluster), clients)).collect())
     }
 }
 
-/// The key of the functions of a cluster that computed longest.
+/// The key of a cluster's functions with the longest compute time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct TopFunctionsOf(pub(super) ClusterId);
+pub(super) struct TopFunctionsKey(pub(super) ClusterId);
 
-impl Loader<TopFunctionsOf> for Reader {
+impl Loader<TopFunctionsKey> for StoreReader {
     type Value = Vec<FunctionTime>;
     type Error = Arc<StoreError>;
 
     async fn load(
         &self,
-        keys: &[TopFunctionsOf],
-    ) -> Result<HashMap<TopFunctionsOf, Self::Value>, Self::Error> {
+        keys: &[TopFunctionsKey],
+    ) -> Result<HashMap<TopFunctionsKey, Self::Value>, Self::Error> {
         let clusters: Vec<ClusterId> = keys.iter().map(|key| key.0).collect();
-        let found = self.0.functions_of_clusters(&clusters, MOST).await?;
+        let found = self.0.functions_of_clusters(&clusters, MAX_SHOWN).await?;
         let times = |functions: Vec<FunctionUsage>| {
             let time = |row: FunctionUsage| FunctionTime { prefix: row.prefix, compute_us: row.compute_us };
             functions.into_iter().map(time).collect()
         };
-        Ok(found.into_iter().map(|(cluster, found)| (TopFunctionsOf(cluster), times(found))).collect())
+        Ok(found.into_iter().map(|(cluster, found)| (TopFunctionsKey(cluster), times(found))).collect())
     }
 }
 
-/// As many as an answer shows.
-const MOST: i64 = 5;
-const _: () = assert!(MOST.unsigned_abs() == MAX_EVIDENCE as u64);
+/// The number of items that an answer shows.
+const MAX_SHOWN: i64 = 5;
+const _: () = assert!(MAX_SHOWN.unsigned_abs() == MAX_EVIDENCE as u64);

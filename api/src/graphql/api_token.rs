@@ -1,4 +1,4 @@
-//! The tokens of an account.
+//! The GraphQL types and mutations of the API tokens of an account.
 
 use async_graphql::{ID, InputObject, Object, SimpleObject};
 use chrono::{DateTime, Utc};
@@ -8,10 +8,10 @@ use entity::{
 };
 
 use super::{
-    connection::{Connection, PageArguments, counted},
+    connection::{Connection, PageArguments, total_count_by},
     error::ApiError,
-    in_place::in_place,
     member::AccessUserError,
+    projection::inline_fields,
     scope::AccountScope,
     user::User,
     viewer::TokenScope,
@@ -21,14 +21,14 @@ use crate::{
     auth,
     clock::stored,
     domain::{
-        access::{AccessError, TokenWish},
+        access::{AccessError, NewToken},
         audit::Target,
         token,
     },
-    store::ApiTokenSort,
+    store::{ApiTokenSort, TokenKind},
 };
 
-/// What a script or scheduler signs in with, without its secret.
+/// A credential of a script or a scheduler, without its secret.
 pub(super) struct ApiToken {
     scope: AccountScope,
     row: Model,
@@ -40,99 +40,119 @@ impl ApiToken {
     }
 }
 
-/// What a script or scheduler signs in with, without its secret: nobody can read that again, the server least of all.
+/// A credential of a script or a scheduler, without its secret. The server stores no readable secret, so
+/// that nobody can read it again.
 #[Object]
 impl ApiToken {
-    /// The public half: what stands in front of the dash. It proves nothing.
+    /// The public half of the token, in front of the dash. It grants no access.
     async fn identifier(&self) -> &str {
         &self.row.identifier
     }
 
-    /// What it is called.
+    /// The label of the token.
     async fn label(&self) -> &str {
         &self.row.label
     }
 
-    /// What it was made for. It is good for what the user's role covers of this.
+    /// The scopes that the token was created with. It is valid for those of them that the user's role
+    /// covers.
     async fn scopes(&self) -> Vec<TokenScope> {
         self.row.scopes.0.iter().copied().map(TokenScope::from).collect()
     }
 
-    /// Whom it stands for.
+    /// The user that the token authenticates. Null if the user left the account.
     async fn user(&self) -> Result<Option<User>, ApiError> {
         User::find(&self.scope, self.row.user_id).await
     }
 
-    /// When it was made, by the server's clock.
+    /// The time at which the token was created, by the server's clock.
     async fn created_at(&self) -> DateTime<Utc> {
         self.row.created_at.0
     }
 
-    /// When it ends, or ended; null for never.
+    /// The time at which the token expires. Null if it never expires.
     async fn expires_at(&self) -> Option<DateTime<Utc>> {
         self.row.expires_at.map(|end| end.0)
     }
 
-    /// When it was last used, by the server's clock; null if it never was. It is written down once a minute and when the
-    /// server stops, so it may be that much earlier than what was last.
+    /// The time of the last use, by the server's clock. Null if the token was never used. The time is
+    /// stored once a minute and when the server stops, and may lag behind by that much.
     async fn last_used_at(&self) -> Option<DateTime<Utc>> {
         self.row.last_used_at.map(|at| at.0)
     }
 
-    /// When somebody ended it; null for one that nobody did.
+    /// The scheduler whose reports the token is restricted to, by Dask's `Scheduler.id`. Null until a
+    /// scheduler uses the token, and for tokens that are not for schedulers.
+    async fn scheduler_id(&self) -> Option<&str> {
+        self.row.scheduler_id.as_deref()
+    }
+
+    /// The time at which a scheduler last used the token although its scopes cover more than reports, by
+    /// the server's clock and at most one minute late. Anyone who runs code on that scheduler can read
+    /// such a token. Null if no scheduler did.
+    async fn broad_use_at(&self) -> Option<DateTime<Utc>> {
+        self.row.broad_use_at.map(|at| at.0)
+    }
+
+    /// The time at which the token was revoked. Null if it was not revoked.
     async fn revoked_at(&self) -> Option<DateTime<Utc>> {
         self.row.revoked_at.map(|end| end.0)
     }
 }
 
-in_place! { ApiToken: identifier, label, scopes, created_at, expires_at, last_used_at, revoked_at }
+inline_fields! { ApiToken: identifier, label, scopes, created_at, expires_at, last_used_at, scheduler_id, broad_use_at, revoked_at }
 
-/// A token to be made.
+/// The properties of a new token.
 #[derive(InputObject)]
 pub(super) struct CreateTokenInput {
-    /// What it is called, at most 200 characters.
+    /// The label of the token, at most 200 characters.
     #[graphql(default)]
     label: String,
-    /// What it is good for: at least one, all of which the token that asks has itself and the user's role covers.
+    /// The scopes of the token, at least one. The token of this request has to hold each of them, and
+    /// the role of the user has to cover it.
     scopes: Vec<TokenScope>,
-    /// When it ends; never if not given. A token that ends cannot make one that ends later.
+    /// The time at which the token expires. Null if it never expires. A token that expires cannot create
+    /// a token that expires later.
     expires_at: Option<DateTime<Utc>>,
-    /// The member it stands for, whose role must not be above that of whoever asks; who asks if not given.
+    /// The member that the token authenticates. The member's role must not be higher than the viewer's.
+    /// Null for the viewer.
     user: Option<ID>,
 }
 
 /// The outcome of `createToken`.
 #[derive(SimpleObject)]
 pub(super) struct CreateTokenPayload {
-    /// The whole token, as it is sent in `Authorization`. It is shown here and never again; null when none was made.
+    /// The whole token, as sent in the header `Authorization`. It is returned here only. Null if no
+    /// token was created.
     secret: Option<String>,
-    /// The token; null when none was made.
+    /// The new token. Null if no token was created.
     token: Option<ApiToken>,
-    /// Why none was made; empty when one was.
+    /// The reasons why no token was created. Empty if one was.
     user_errors: Vec<AccessUserError>,
 }
 
 /// The outcome of `revokeToken`.
 #[derive(SimpleObject)]
 pub(super) struct RevokeTokenPayload {
-    /// The token as it is now; null when it was not ended.
+    /// The token after the change. Null if it was not revoked.
     token: Option<ApiToken>,
-    /// Why it was not ended; empty when it was.
+    /// The reasons why the token was not revoked. Empty if it was.
     user_errors: Vec<AccessUserError>,
 }
 
-/// A page of the account's tokens.
+/// Returns a page of the account's tokens of one kind.
 pub(super) async fn tokens(
     scope: &AccountScope,
+    kind: TokenKind,
     page: PageArguments,
 ) -> Result<Connection<ApiToken>, ApiError> {
     let sort = ApiTokenSort::NewestFirst;
     let request = page.request(scope, sort)?;
-    let page = scope.store.api_token_page(sort, &request).await?;
+    let page = scope.store.api_token_page(kind, sort, &request).await?;
     let store = scope.store.clone();
-    let total = counted(move || {
+    let total = total_count_by(move || {
         let store = store.clone();
-        async move { store.api_token_count().await }
+        async move { store.api_token_count(kind).await }
     });
     Ok(Connection::new(page, sort, |row| ApiToken::new(scope, row), total))
 }
@@ -143,10 +163,10 @@ pub(super) async fn create_token(
     input: CreateTokenInput,
 ) -> Result<CreateTokenPayload, ApiError> {
     let holder = match &input.user {
-        Some(user) => User::identified(scope, "user", user)?,
+        Some(user) => User::parse_id(scope, "user", user)?,
         None => viewer.user_id(),
     };
-    let wish = TokenWish {
+    let wish = NewToken {
         label: input.label,
         scopes: input.scopes.into_iter().map(Scope::from).collect(),
         expires_at: input.expires_at.map(stored),
@@ -160,12 +180,12 @@ pub(super) async fn create_token(
         Err(refusal) => {
             let about = |error| match error {
                 AccessError::Label => "label",
-                AccessError::Past | AccessError::OutlivesOwn => "expiresAt",
-                AccessError::MemberAbove | AccessError::Over => "user",
+                AccessError::ExpiryPast | AccessError::OutlivesOwn => "expiresAt",
+                AccessError::MemberAbove | AccessError::MembershipEnded => "user",
                 _ => "scopes",
             };
             let attempt = (Action::CreateToken, Target::User(holder));
-            let user_errors = scope.refused_by(attempt, refusal, "user", about).await?;
+            let user_errors = scope.refusal_errors(attempt, refusal, "user", about).await?;
             Ok(CreateTokenPayload { secret: None, token: None, user_errors })
         }
     }
@@ -176,7 +196,7 @@ pub(super) async fn revoke_token(
     viewer: &auth::Viewer,
     identifier: String,
 ) -> Result<RevokeTokenPayload, ApiError> {
-    // Nothing else is one, and not everything can be asked for.
+    // Any other text names no token, and may be unfit for a statement.
     if !token::ApiToken::is_identifier(&identifier) {
         return Err(ApiError::NotFound("token"));
     }
@@ -184,7 +204,7 @@ pub(super) async fn revoke_token(
     match api_token::revoke(&scope.store, viewer.user_id(), identifier, scope.now.into()).await? {
         Ok(row) => Ok(RevokeTokenPayload { token: Some(ApiToken::new(scope, row)), user_errors: Vec::new() }),
         Err(refusal) => {
-            let user_errors = scope.refused_by(attempt, refusal, "token", |_| "identifier").await?;
+            let user_errors = scope.refusal_errors(attempt, refusal, "token", |_| "identifier").await?;
             Ok(RevokeTokenPayload { token: None, user_errors })
         }
     }

@@ -1,4 +1,4 @@
-//! What was done in an account, and by whom.
+//! The GraphQL type of the audit log of an account, and the recording of refused attempts.
 
 use std::{num::NonZeroUsize, sync::Mutex};
 
@@ -9,12 +9,13 @@ use lru::LruCache;
 use serde_json::{Value, json};
 
 use super::{
-    connection::{Connection, PageArguments, counted},
+    argument::check_range_of,
+    connection::{Connection, PageArguments, total_count_by},
     error::ApiError,
     id::GlobalId,
-    in_place::{Placed, in_place, in_place_members},
-    json::names,
+    json::write_enums_by_name,
     member::AccessUserError,
+    projection::{Inline, inline_fields, inline_members},
     scalar::Json,
     scope::AccountScope,
     user::User,
@@ -30,31 +31,31 @@ use crate::{
     store::{self, AuditSort, StoreError},
 };
 
-/// Something that was done, or tried, in the account.
+/// An action that was done or attempted in the account.
 pub(super) struct AuditEntry {
     scope: AccountScope,
     row: Model,
 }
 
-/// Something that was done, or tried, in the account.
+/// An action that was done or attempted in the account.
 #[Object]
 impl AuditEntry {
-    /// When the request came it was done by, by the server's clock.
+    /// The time at which the request of the action arrived, by the server's clock.
     async fn at(&self) -> DateTime<Utc> {
         self.row.happened_at.0
     }
 
-    /// What was done.
+    /// The action.
     async fn action(&self) -> AuditAction {
         self.row.action.into()
     }
 
-    /// What came of it.
+    /// The outcome of the action.
     async fn outcome(&self) -> AuditOutcome {
         self.row.outcome.into()
     }
 
-    /// Who did it; null for an operator, and for somebody who is no member any more.
+    /// The user who did it. Null for an operator, and if the user left the account.
     async fn user(&self) -> Result<Option<User>, ApiError> {
         match self.row.user_id {
             Some(user) => User::find(&self.scope, user).await,
@@ -62,63 +63,64 @@ impl AuditEntry {
         }
     }
 
-    /// What who did it was called, also if no member any more; null for an operator.
+    /// The name of the user, even if the user left the account. Null for an operator.
     async fn user_name(&self) -> Option<&str> {
         self.row.user_name.as_deref()
     }
 
-    /// How they proved who they are.
+    /// The kind of credential that authenticated the request.
     async fn credential(&self) -> AuditCredential {
         self.row.credential.into()
     }
 
-    /// The public half of the token they did it with; null for other credentials.
+    /// The public half of the token of the request. Null for other credentials.
     async fn token_identifier(&self) -> Option<&str> {
         self.row.token_identifier.as_deref()
     }
 
-    /// The IP address it came from; null if it came over no network.
+    /// The IP address of the client. Null if the action used no network.
     async fn address(&self) -> Option<&str> {
         self.row.address.as_deref()
     }
 
-    /// The request it was done by, as its answer's header `X-Request-Id` and the server's log name it, a UUID; null if it was
-    /// none.
+    /// The identifier of the request, a UUID, as in the response header `X-Request-Id` and in the
+    /// server's log. Null if there was no request.
     async fn request_id(&self) -> Option<String> {
         self.row.request_id.map(|id| id.to_string())
     }
 
-    /// What it was done to.
-    async fn target(&self) -> Placed<AuditTarget> {
-        Placed(AuditTarget::of(&self.scope, &self.row.target))
+    /// The object of the action.
+    async fn target(&self) -> Inline<AuditTarget> {
+        Inline(AuditTarget::of(&self.scope, &self.row.target))
     }
 
-    /// What there is to know besides, by action: what was set, or of roles what was before and after. No secret is ever in
-    /// it, and no text that is encrypted elsewhere.
+    /// Further details, depending on the action: the new values, or the role before and after. They
+    /// contain no secrets, and no text that is encrypted elsewhere.
     async fn detail(&self) -> Json {
-        Json::of(&self.row.detail)
+        Json::from_text(&self.row.detail)
     }
 }
 
-in_place! {
+inline_fields! {
     AuditEntry: at, action, outcome, user_name, credential, token_identifier, address, request_id, detail;
-    target: Placed<AuditTarget>
+    target: Inline<AuditTarget>
 }
 
-/// What something was done to.
+/// The object of an action.
 #[derive(SimpleObject)]
 struct AuditTarget {
-    /// What it is.
+    /// The kind of object.
     kind: AuditTargetKind,
-    /// Its global identifier; of tokens and invitations the public half, and of alert rules and performance reports what
-    /// mutations name them by. It may be gone.
+    /// The global identifier of the object. For tokens and invitations, the public half; for alert rules
+    /// and performance reports, their `identifier`. The object may have been deleted.
     id: ID,
 }
 
-in_place_members! { AuditTarget: kind, id }
+inline_members! { AuditTarget: kind, id }
 
 impl AuditTarget {
-    /// What cannot be read, as what a newer server wrote, is shown as the account itself.
+    /// Parses a stored object. An object that cannot be parsed, for example because a newer server wrote
+    /// it, becomes the account itself.
     fn of(scope: &AccountScope, stored: &str) -> Self {
         let account = scope.account.id;
         let (kind, id) = match stored.parse().unwrap_or(Target::Account) {
@@ -135,18 +137,18 @@ impl AuditTarget {
     }
 }
 
-/// What something can be done to.
+/// A kind of object of an action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
 enum AuditTargetKind {
     /// The account itself.
     Account,
     /// A cluster.
     Cluster,
-    /// A group of errors.
+    /// A group of similar errors.
     ErrorGroup,
     /// A user.
     User,
-    /// A token.
+    /// An API token.
     ApiToken,
     /// An invitation.
     Invitation,
@@ -156,146 +158,171 @@ enum AuditTargetKind {
     PerformanceReport,
 }
 
-names!(AuditTargetKind);
+write_enums_by_name!(AuditTargetKind);
 
-/// What can be done in an account. What a mutation does has the mutation's name.
+/// An action in an account. The action of a mutation has the name of the mutation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
 #[graphql(remote = "Action")]
 pub(super) enum AuditAction {
     /// An invitation was accepted.
     AcceptInvitation,
-    /// Somebody became a member.
+    /// A user became a member.
     AddMember,
-    /// The account was made.
+    /// The account was created.
     CreateAccount,
-    /// An alert rule was made.
+    /// An alert rule was created.
     CreateAlertRule,
-    /// A token was made.
+    /// An operator, or the start of the server, created a link with which a user can sign in once. Recorded
+    /// in all accounts of the user.
+    CreateSignInLink,
+    /// A token was created.
     CreateToken,
-    /// An alert rule was removed.
+    /// The deletion of the account was requested, and is under way.
+    DeleteAccount,
+    /// An alert rule was deleted.
     DeleteAlertRule,
-    /// A rate was removed.
+    /// A cluster was deleted, with all data reported for it.
+    DeleteCluster,
+    /// A cost rate was deleted.
     DeleteCostRate,
-    /// A performance report was removed.
+    /// Data of one class was deleted.
+    DeleteData,
+    /// A performance report was deleted.
     DeletePerformanceReport,
-    /// An invitation was made.
+    /// A membership was ended, and the user's clusters and performance reports were deleted.
+    DeleteUser,
+    /// The clusters reported with a token were quarantined, or deleted after their quarantine.
+    ForgetToken,
+    /// A cluster was transferred to another owner.
+    HandOverCluster,
+    /// An invitation was created.
     InviteMember,
-    /// Somebody became a member by signing in with credentials of another issuer.
+    /// A user became a member by signing in with credentials of another issuer.
     JoinBySignIn,
-    /// A cluster was kept from being stopped for being idle.
+    /// A cluster was protected from being stopped for idleness.
     KeepAlive,
-    /// An issuer's name for a user was written down, by which the issuer can sign the user in.
+    /// A user's name at an issuer was stored, with which the issuer can sign the user in.
     LinkUser,
     /// A kind of flag was muted.
     MuteFlag,
-    /// Code was decrypted for a request: one entry, however much it was.
+    /// Code was decrypted for a request. There is one entry for each request, regardless of the amount
+    /// of code.
     ReadCode,
-    /// Profiles or performance reports, which hold lines of code, were decrypted for a request: one entry, however many they
-    /// were.
+    /// Profiles or performance reports, which contain lines of code, were decrypted for a request. There
+    /// is one entry for each request, regardless of their number.
     ReadProfiles,
     /// A membership was ended.
     RemoveMember,
-    /// An invitation was ended.
+    /// The quarantine of the clusters reported with a token was lifted.
+    RestoreToken,
+    /// An invitation was revoked.
     RevokeInvitation,
-    /// A token was ended.
+    /// A token was revoked.
     RevokeToken,
-    /// A cluster's notes were written or removed.
+    /// The notes on a cluster were written or deleted.
     SetClusterNotes,
-    /// A cluster's tags were set.
+    /// The tags of a cluster were set.
     SetClusterTags,
-    /// A rate was set.
+    /// A cost rate was set.
     SetCostRate,
-    /// It was said what is accepted of a class of data, and for how long it is kept.
+    /// The acceptance and the retention of a class of data were set.
     SetDataPolicy,
-    /// A user chose the account that is meant when none is named.
+    /// A user chose the default account, which applies when a request names none.
     SetDefaultAccount,
-    /// It was said what is wanted of a cluster.
+    /// The desired state of a cluster was set.
     SetDesiredState,
-    /// It was said what is to be thought of a group of errors.
+    /// The status of a group of errors was set.
     SetErrorGroupStatus,
-    /// It was said what is wanted of clusters that have nothing to do.
+    /// The policy for idle clusters was set.
     SetIdlePolicy,
-    /// A member got another role or end.
+    /// The role of a member, or the end of the membership, was changed.
     SetMemberRole,
-    /// A user got a password; told in all accounts of the user.
+    /// A user's password was set. Recorded in all accounts of the user.
     SetPassword,
-    /// A user signed in with a browser; told in all accounts of the user.
+    /// An operator set the quotas of the account.
+    SetQuota,
+    /// The policy for the tokens of schedulers was set.
+    SetTokenPolicy,
+    /// A user signed in with a browser. Recorded in all accounts of the user.
     SignIn,
-    /// A user ended the sessions of all browsers; told in all accounts of the user.
+    /// A user ended all browser sessions. Recorded in all accounts of the user.
     SignOutEverywhere,
     /// A performance report was stored.
     StorePerformanceReport,
-    /// Messages were sent to try whether those of an alert rule arrive.
+    /// Test messages of an alert rule were sent.
     TestAlertRule,
-    /// A kind of flag was muted no more.
+    /// A kind of flag was unmuted.
     UnmuteFlag,
     /// An alert rule was changed.
     UpdateAlertRule,
 }
 
-names!(AuditAction);
+write_enums_by_name!(AuditAction);
 
-/// What can come of what somebody does.
+/// An outcome of an action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
 #[graphql(remote = "audit_entry::Outcome")]
 pub(super) enum AuditOutcome {
-    /// It was done.
+    /// The action was done.
     Done,
-    /// It was tried without the right to it. Of one action by the same credentials that is written down once a minute.
+    /// The action was refused, because the viewer lacks the right to it. Repeated attempts at one action
+    /// with the same credentials are recorded once a minute.
     Refused,
 }
 
-names!(AuditOutcome);
+write_enums_by_name!(AuditOutcome);
 
-/// How somebody proved who they are.
+/// A kind of credential.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
 #[graphql(remote = "audit_entry::Credential")]
 pub(super) enum AuditCredential {
-    /// By an API token.
+    /// An API token.
     ApiToken,
-    /// By a JWT of the issuer that is trusted.
+    /// A JWT of the trusted issuer.
     Jwt,
-    /// By the session of a browser.
+    /// A browser session.
     Session,
-    /// By the command line of the server.
+    /// The command line of the server.
     Operator,
 }
 
-names!(AuditCredential);
+write_enums_by_name!(AuditCredential);
 
-/// Which entries are meant: every condition that is given has to hold.
+/// Conditions on entries of the audit log. An entry has to meet all given conditions.
 #[derive(Debug, Default, InputObject)]
 pub(super) struct AuditFilter {
-    /// Only what is this.
+    /// Only entries with this action.
     action: Option<AuditAction>,
-    /// Only what came to this.
+    /// Only entries with this outcome.
     outcome: Option<AuditOutcome>,
-    /// Only what the user with this global identifier did.
+    /// Only actions of the user with this global identifier.
     user: Option<ID>,
-    /// Only what was done to the thing with this global identifier, to the token or invitation with this public half, or to
-    /// the alert rule or performance report with this identifier.
+    /// Only actions on the object with this global identifier, on the token or invitation with this
+    /// public half, or on the alert rule or performance report with this identifier.
     target: Option<ID>,
-    /// Only what was done at this time or later.
+    /// Only actions at this time or later.
     since: Option<DateTime<Utc>>,
-    /// Only what was done before this time.
+    /// Only actions before this time.
     until: Option<DateTime<Utc>>,
 }
 
 impl AuditFilter {
     fn check(self, scope: &AccountScope) -> Result<store::AuditFilter, ApiError> {
+        check_range_of("since", "must not lie after 'until'", self.since, self.until)?;
         Ok(store::AuditFilter {
             action: self.action.map(Into::into),
             outcome: self.outcome.map(Into::into),
-            user: self.user.map(|user| User::identified(scope, "user", &user)).transpose()?,
-            targets: self.target.map(|target| targets(scope, &target)),
+            user: self.user.map(|user| User::parse_id(scope, "user", &user)).transpose()?,
+            targets: self.target.map(|target| parse_targets(scope, &target)),
             since: self.since.map(Into::into),
             until: self.until.map(Into::into),
         })
     }
 }
 
-/// What an identifier of this account may name; those of another account name nothing.
-fn targets(scope: &AccountScope, id: &ID) -> Vec<Target> {
+/// Returns the objects of this account that an identifier may name. An identifier of another account
+/// names none.
+fn parse_targets(scope: &AccountScope, id: &ID) -> Vec<Target> {
     match GlobalId::parse(id) {
         Some(named) if named.account() != scope.account.id => Vec::new(),
         Some(GlobalId::Account(_)) => vec![Target::Account],
@@ -313,7 +340,7 @@ fn targets(scope: &AccountScope, id: &ID) -> Vec<Target> {
     }
 }
 
-/// A page of what was done in the account.
+/// Returns a page of the account's audit log.
 pub(super) async fn audit_log(
     scope: &AccountScope,
     filter: AuditFilter,
@@ -323,33 +350,34 @@ pub(super) async fn audit_log(
     let request = page.request(scope, sort)?;
     let page = scope.store.audit_page(&filter, sort, &request).await?;
     let store = scope.store.clone();
-    let total = counted(move || {
+    let total = total_count_by(move || {
         let (store, filter) = (store.clone(), filter.clone());
         async move { store.audit_count(&filter).await }
     });
     Ok(Connection::new(page, sort, |row| AuditEntry { scope: scope.clone(), row }, total))
 }
 
-/// Kinds of refusals that are remembered at one time.
-const REMEMBERED: NonZeroUsize = NonZeroUsize::new(10_000).expect("it is more than none");
+/// The maximum number of recent refusals in memory.
+const MAX_RECENT_REFUSALS: NonZeroUsize = NonZeroUsize::new(10_000).expect("it is more than none");
 
-/// For how long the same is not written down again.
-const REPEATED: TimeDelta = TimeDelta::minutes(1);
+/// The period in which an equal refusal is not recorded again.
+const REFUSAL_INTERVAL: TimeDelta = TimeDelta::minutes(1);
 
-/// Which attempts were written down lately. Whoever may do nothing could otherwise fill the log.
-pub(super) struct Refusals(Mutex<LruCache<(LimitKey, Action), DateTime<Utc>>>);
+/// The refusals that were recorded recently. Without them, a client without rights could fill the audit
+/// log.
+pub(super) struct RecentRefusals(Mutex<LruCache<(LimitKey, Action), DateTime<Utc>>>);
 
-impl Default for Refusals {
+impl Default for RecentRefusals {
     fn default() -> Self {
-        Self(Mutex::new(LruCache::new(REMEMBERED)))
+        Self(Mutex::new(LruCache::new(MAX_RECENT_REFUSALS)))
     }
 }
 
-impl Refusals {
-    /// Whether an attempt is to be written down.
-    fn is_new(&self, by: LimitKey, action: Action, now: DateTime<Utc>) -> bool {
+impl RecentRefusals {
+    /// Returns true if a refusal has to be recorded.
+    fn record_if_new(&self, by: LimitKey, action: Action, now: DateTime<Utc>) -> bool {
         let mut known = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let is_new = known.get(&(by, action)).is_none_or(|last| now - *last >= REPEATED);
+        let is_new = known.get(&(by, action)).is_none_or(|last| now - *last >= REFUSAL_INTERVAL);
         if is_new {
             known.put((by, action), now);
         }
@@ -358,31 +386,32 @@ impl Refusals {
 }
 
 impl AccountScope {
-    /// Writes down that something was tried that is refused.
-    pub(super) async fn refused(
+    /// Records a refused attempt in the audit log.
+    pub(super) async fn record_refusal(
         &self,
         action: Action,
         target: Target,
         detail: Value,
     ) -> Result<(), ApiError> {
-        Ok(self.note_refusal(Entry::refused(action, target, detail)).await?)
+        Ok(self.audit_refusal_once(Entry::refused(action, target, detail)).await?)
     }
 
-    /// Writes down that somebody tried what takes the scope `admin`, which their credentials lack.
-    pub(super) async fn lacks_admin(&self, action: Action) -> Result<(), StoreError> {
+    /// Records an attempt at an action that requires the scope `admin`, which the credentials lack.
+    pub(super) async fn record_missing_admin(&self, action: Action) -> Result<(), StoreError> {
         let detail = json!({ "missing_scope": "admin" });
-        self.note_refusal(Entry::refused(action, Target::Account, detail)).await
+        self.audit_refusal_once(Entry::refused(action, Target::Account, detail)).await
     }
 
-    async fn note_refusal(&self, entry: Entry) -> Result<(), StoreError> {
-        if self.refusals.is_new(self.limit_key, entry.action, self.now) {
-            self.store.audit_refusal(entry).await?;
+    async fn audit_refusal_once(&self, entry: Entry) -> Result<(), StoreError> {
+        if self.refusals.record_if_new(self.limit_key, entry.action, self.now) {
+            self.store.record_audit_refusal(entry).await?;
         }
         Ok(())
     }
 
-    /// What speaks against a change, if it is a rule, which is written down. `field` says what each is about.
-    pub(super) async fn refused_by(
+    /// Returns the reasons why a change was refused. A refusal by a rule is recorded in the audit log.
+    /// `field` names the input field of each reason.
+    pub(super) async fn refusal_errors(
         &self,
         (action, target): (Action, Target),
         refusal: Refusal,
@@ -395,8 +424,8 @@ impl AccountScope {
             Refusal::Rules(errors) => Some(errors.iter().map(ToString::to_string).collect()),
         };
         if let Some(reasons) = reasons {
-            self.refused(action, target, json!({ "reasons": reasons })).await?;
+            self.record_refusal(action, target, json!({ "reasons": reasons })).await?;
         }
-        AccessUserError::of(refusal, what, field)
+        AccessUserError::from_refusal(refusal, what, field)
     }
 }

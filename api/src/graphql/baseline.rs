@@ -1,4 +1,4 @@
-//! Questions about a cluster that are answered by comparing it with an earlier run.
+//! The answers that compare a cluster with an earlier run of the same work.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -9,45 +9,48 @@ use async_graphql::{ID, dataloader::Loader};
 use entity::{cluster::Model, ids::ClusterId};
 
 use super::{
-    breakdown::SpentBy,
-    environment_difference::ChangesSince,
+    analysis_scope::parse_cluster_id_or_number,
+    breakdown::TimeByActivityKey,
+    environment_difference::EnvironmentDifferenceKey,
     error::ApiError,
-    loaders::Reader,
-    scope::{AccountScope, Costly},
-    work_scope::number,
+    loaders::StoreReader,
+    scope::{AccountScope, QuotaKind},
 };
 use crate::{
-    blocking::blocking,
+    blocking_work::run_blocking,
     domain::{
-        answer::{self, Against, EarlierRun, Likeness, Workload, last_good_run},
+        answer::{
+            self, Baseline, BaselineReason, EarlierRun, KnownPart, Qualified, Question, Workload,
+            last_good_run,
+        },
         breakdown::Table,
         comparison::{Difference, differences},
     },
-    store::{Beginning, StoreError},
+    store::{RunStart, StoreError},
 };
 
-/// Earlier runs of a user that are looked through for one with the same name.
-const MAX_EARLIER: u64 = 100;
+/// The maximum number of a user's earlier runs among which one with the same name is searched.
+const MAX_EARLIER_RUNS: u64 = 100;
 
-/// Good ones of them whose work is looked at.
-const MAX_ALIKE: usize = 10;
+/// The maximum number of good runs among them whose work is compared.
+const MAX_COMPARED_RUNS: usize = 10;
 
-/// What changed since an earlier run?
+/// Answers the question what changed since an earlier run.
 pub(super) async fn what_changed(
     scope: &AccountScope,
     row: &Model,
     baseline: Option<ID>,
-) -> Result<answer::Answer, ApiError> {
-    let Some((earlier, against)) = find(scope, row, baseline).await? else {
-        return Ok(answer::without_baseline());
+) -> Result<Qualified, ApiError> {
+    let Some((earlier, against)) = find_baseline(scope, row, baseline).await? else {
+        return Ok(KnownPart::of(row, scope.now).qualify(Question::WhatChanged, answer::without_baseline()));
     };
-    let changes = scope.loader.load_one(ChangesSince(earlier.id, row.id)).await?;
+    let changes = scope.loader.load_one(EnvironmentDifferenceKey(earlier.id, row.id)).await?;
     let changes = changes.ok_or(ApiError::NotFound("cluster"))?;
     let (base, head) = (&changes.base, &changes.head);
-    Ok(answer::what_changed(&answer::WhatChanged {
+    let answer = answer::answer_changes(&answer::ChangeFacts {
         against: &against,
         software: &changes.software,
-        told: changes.told,
+        software_known: changes.is_known,
         code_changed: changes.code_changed,
         sizes: &[
             ("workers at most", Some(base.peak_workers), Some(head.peak_workers)),
@@ -55,70 +58,84 @@ pub(super) async fn what_changed(
             ("threads of a worker", base.worker_threads, head.worker_threads),
             ("memory limit of a worker in bytes", base.worker_memory_limit, head.worker_memory_limit),
         ],
-    }))
+    });
+    Ok(qualify_with_baseline(scope, Question::WhatChanged, answer, (row, &earlier)))
 }
 
-/// Where is more time spent than in an earlier run?
+/// Answers the question where more time is spent than in an earlier run.
 pub(super) async fn slower(
     scope: &AccountScope,
     row: &Model,
     baseline: Option<ID>,
-) -> Result<answer::Answer, ApiError> {
-    let Some((earlier, against)) = find(scope, row, baseline).await? else {
-        return Ok(answer::without_baseline());
+) -> Result<Qualified, ApiError> {
+    let Some((earlier, against)) = find_baseline(scope, row, baseline).await? else {
+        return Ok(KnownPart::of(row, scope.now).qualify(Question::Slower, answer::without_baseline()));
     };
-    let (base, head, differences) = spent(scope, &earlier, row).await?;
+    let (base, head, differences) = load_time_spent(scope, &earlier, row).await?;
     let facts =
         answer::Slower { base: &base, head: &head, differences: &differences, against: Some(&against) };
-    Ok(answer::slower(&facts))
+    Ok(qualify_with_baseline(scope, Question::Slower, answer::answer_slower(&facts), (row, &earlier)))
 }
 
-/// Where did new inefficiency accrue since an earlier run?
+/// Answers the question where new inefficiency accrued since an earlier run.
 pub(super) async fn scaling(
     scope: &AccountScope,
     row: &Model,
     baseline: Option<ID>,
-) -> Result<answer::Answer, ApiError> {
-    let Some((earlier, against)) = find(scope, row, baseline).await? else {
-        return Ok(answer::without_baseline());
+) -> Result<Qualified, ApiError> {
+    let Some((earlier, against)) = find_baseline(scope, row, baseline).await? else {
+        return Ok(KnownPart::of(row, scope.now).qualify(Question::Scaling, answer::without_baseline()));
     };
-    let (base, head, differences) = spent(scope, &earlier, row).await?;
-    Ok(answer::scaling(&answer::Scaling {
+    let (base, head, differences) = load_time_spent(scope, &earlier, row).await?;
+    let answer = answer::answer_scaling(&answer::Scaling {
         against: &against,
         base: &base,
         head: &head,
         differences: &differences,
         threads: (earlier.peak_threads, row.peak_threads),
-    }))
+    });
+    Ok(qualify_with_baseline(scope, Question::Scaling, answer, (row, &earlier)))
 }
 
-/// What both runs spent, by function and activity.
-async fn spent(
+/// Returns an answer about a cluster and an earlier run that also states the known parts of both.
+fn qualify_with_baseline(
+    scope: &AccountScope,
+    question: Question,
+    answer: answer::Answer,
+    (row, earlier): (&Model, &Model),
+) -> Qualified {
+    let (known, of_earlier) = (KnownPart::of(row, scope.now), KnownPart::of(earlier, scope.now));
+    let name = format!("cluster {}", earlier.id);
+    known.qualify_comparison(question, answer, Some((&name, &of_earlier)))
+}
+
+/// Returns the time that both runs spent, by function and activity.
+async fn load_time_spent(
     scope: &AccountScope,
     base: &Model,
     head: &Model,
 ) -> Result<(Arc<Table>, Arc<Table>, Vec<Difference>), ApiError> {
-    let mut found = scope.loader.load_many([SpentBy(base.id), SpentBy(head.id)]).await?;
-    let mut of = |row: &Model| found.remove(&SpentBy(row.id)).ok_or(ApiError::NotFound("cluster"));
+    let mut found = scope.loader.load_many([TimeByActivityKey(base.id), TimeByActivityKey(head.id)]).await?;
+    let mut of = |row: &Model| found.remove(&TimeByActivityKey(row.id)).ok_or(ApiError::NotFound("cluster"));
     let (base, head) = (of(base)?, of(head)?);
-    Ok(blocking(move || (Arc::clone(&base), Arc::clone(&head), differences(&base, &head))).await)
+    Ok(run_blocking(move || (Arc::clone(&base), Arc::clone(&head), differences(&base, &head))).await)
 }
 
-/// The run that a cluster is compared with; `None` when none is named and there is no good one.
-async fn find(
+/// Returns the run that a cluster is compared with. `None` if none is named and there is no good one.
+async fn find_baseline(
     scope: &AccountScope,
     row: &Model,
     baseline: Option<ID>,
-) -> Result<Option<(Model, Against)>, ApiError> {
-    scope.take(Costly::Analyses, 1)?;
+) -> Result<Option<(Model, Baseline)>, ApiError> {
+    scope.charge(QuotaKind::Analyses, 1)?;
     let (id, likeness) = match baseline {
         Some(id) => {
-            let id = number(scope, &id, "baseline")?;
+            let id = parse_cluster_id_or_number(scope, &id, "baseline")?;
             if id == row.id {
                 let reason = "must be another cluster".to_owned();
                 return Err(ApiError::InvalidArgument { argument: "baseline", reason });
             }
-            (id, Likeness::Asked)
+            (id, BaselineReason::Requested)
         }
         None => match scope.loader.load_one(LastGoodRun(row.id)).await? {
             Some(found) => found,
@@ -127,36 +144,36 @@ async fn find(
     };
     let missing = ApiError::unknown("baseline", "cluster");
     let earlier = scope.loader.load_one(id).await?.ok_or(missing)?;
-    let against = Against { id, started_at: earlier.started_at.0, likeness };
+    let against = Baseline { id, started_at: earlier.started_at.0, likeness };
     Ok(Some((earlier, against)))
 }
 
-/// The key of the last good run of what a cluster did.
+/// The key of the last good run of a cluster's work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct LastGoodRun(ClusterId);
 
-impl Loader<LastGoodRun> for Reader {
-    type Value = (ClusterId, Likeness);
+impl Loader<LastGoodRun> for StoreReader {
+    type Value = (ClusterId, BaselineReason);
     type Error = Arc<StoreError>;
 
     async fn load(&self, keys: &[LastGoodRun]) -> Result<HashMap<LastGoodRun, Self::Value>, Self::Error> {
         let ids: Vec<ClusterId> = keys.iter().map(|key| key.0).collect();
         let rows = self.0.clusters_by_id(&ids).await?;
-        // Who left the account has no runs to be compared with.
-        let beginnings: Vec<Beginning> = rows
+        // A user who left the account has no runs to compare with.
+        let beginnings: Vec<RunStart> = rows
             .iter()
             .filter_map(|row| {
-                Some(Beginning { cluster: row.id, user: row.user_id?, started_at: row.started_at })
+                Some(RunStart { cluster: row.id, user: row.user_id?, started_at: row.started_at })
             })
             .collect();
-        let mut earlier = self.0.earlier_runs(&beginnings, MAX_EARLIER).await?;
+        let mut earlier = self.0.earlier_runs(&beginnings, MAX_EARLIER_RUNS).await?;
         let mut alike: BTreeSet<ClusterId> = BTreeSet::new();
         for row in &rows {
             let Some(runs) = earlier.get_mut(&row.id) else { continue };
             runs.retain(|run| run.good);
             let named = |run: &EarlierRun| row.name.is_some() && run.name == row.name;
             if !runs.iter().any(named) {
-                runs.truncate(MAX_ALIKE);
+                runs.truncate(MAX_COMPARED_RUNS);
                 alike.insert(row.id);
                 alike.extend(runs.iter().map(|run| run.id));
             }

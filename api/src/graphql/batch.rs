@@ -1,8 +1,8 @@
-//! What the fields of one request ask for, read together.
+//! The batch loader: reads what the fields of one request need, together and once.
 //!
-//! The executor's own loader waits a millisecond on a timer for others that ask for the like, and reads in tasks of
-//! their own. A request is resolved in one task: when that has been once round, everybody who could ask has asked.
-//! So the reading waits for one turn of the task, and is done in it.
+//! The loader of async-graphql waits one millisecond on a timer for further keys, and reads in tasks of
+//! its own. A request is resolved in one task: after one poll of this task, every field that can request
+//! a key has done so. This loader therefore waits for one turn of the task, and reads within it.
 
 use std::{
     any::{Any, TypeId},
@@ -24,42 +24,42 @@ use futures::{
     task::AtomicWaker,
 };
 
-/// Reads by keys, together and once.
-pub(super) struct Batches<Reader>(Arc<Inner<Reader>>);
+/// A batch loader, which reads each key once.
+pub(super) struct BatchLoader<Reader>(Arc<Inner<Reader>>);
 
 struct Inner<Reader> {
     reader: Reader,
-    /// A [`Shelf`] for each type of keys.
-    shelves: Mutex<HashMap<TypeId, Box<dyn Any + Send>>>,
+    /// A [`KeyCache`] for each type of key.
+    key_caches: Mutex<HashMap<TypeId, Box<dyn Any + Send>>>,
     max_batch: usize,
 }
 
-/// The outcome of reading a batch, for all who wait for it; what was found is in the shelf. It goes on as long as
-/// somebody waits, so nothing here keeps it.
-type Reading<Failure> = Shared<BoxFuture<'static, Result<(), Failure>>>;
-type Going<Failure> = WeakShared<BoxFuture<'static, Result<(), Failure>>>;
+/// The result of reading a batch, shared by all that wait for it. The values are on the shelf. The
+/// future runs only while someone awaits it, so the loader holds a weak reference only.
+type PendingBatch<Failure> = Shared<BoxFuture<'static, Result<(), Failure>>>;
+type WeakPendingBatch<Failure> = WeakShared<BoxFuture<'static, Result<(), Failure>>>;
 
-/// What is known of keys of one type.
-struct Shelf<Key, Value, Failure: Clone> {
-    places: HashMap<Key, Place<Value, Failure>>,
-    /// The keys of the batch that is to be read next.
-    next: Option<(Vec<Key>, Going<Failure>)>,
+/// The values of keys of one type.
+struct KeyCache<Key, Value, Failure: Clone> {
+    entries: HashMap<Key, CacheEntry<Value, Failure>>,
+    /// The keys of the next batch.
+    next: Option<(Vec<Key>, WeakPendingBatch<Failure>)>,
 }
 
-enum Place<Value, Failure: Clone> {
-    /// It was read, and found or not.
+enum CacheEntry<Value, Failure: Clone> {
+    /// The key was read. `None` if it has no value.
     Read(Option<Value>),
-    /// It will be read, unless everybody who asked has given up.
-    Coming(Going<Failure>),
+    /// The key will be read, unless all callers that requested it were dropped.
+    InFlight(WeakPendingBatch<Failure>),
 }
 
-impl<Reader: Send + Sync + 'static> Batches<Reader> {
-    /// Reads at most `max_batch` keys by one call of the reader.
+impl<Reader: Send + Sync + 'static> BatchLoader<Reader> {
+    /// Creates a loader that reads at most `max_batch` keys by one call of the reader.
     pub(super) fn new(reader: Reader, max_batch: usize) -> Self {
-        Self(Arc::new(Inner { reader, shelves: Mutex::default(), max_batch }))
+        Self(Arc::new(Inner { reader, key_caches: Mutex::default(), max_batch }))
     }
 
-    /// What there is for a key.
+    /// Returns the value of a key, or `None` if it has none.
     pub(super) async fn load_one<Key>(&self, key: Key) -> Result<Option<Reader::Value>, Reader::Error>
     where
         Key: Clone + Eq + Hash + Send + Sync + 'static,
@@ -69,7 +69,7 @@ impl<Reader: Send + Sync + 'static> Batches<Reader> {
         Ok(found.remove(&key))
     }
 
-    /// What there is for some keys.
+    /// Returns the values of several keys. Keys without a value are missing in the result.
     pub(super) async fn load_many<Key>(
         &self,
         keys: impl IntoIterator<Item = Key>,
@@ -79,40 +79,44 @@ impl<Reader: Send + Sync + 'static> Batches<Reader> {
         Reader: Loader<Key, Error: Sync>,
     {
         let keys: Vec<Key> = keys.into_iter().collect();
-        let readings: Vec<_> = self.0.with_shelf(|known: &mut ShelfOf<Reader, Key>| {
-            keys.iter().filter_map(|key| self.reading(known, key)).collect()
+        let readings: Vec<_> = self.0.with_key_cache(|known: &mut KeyCacheOf<Reader, Key>| {
+            keys.iter().filter_map(|key| self.join_batch(known, key)).collect()
         });
         try_join_all(readings).await?;
-        Ok(self.0.with_shelf(|known: &mut ShelfOf<Reader, Key>| {
-            let known = keys.into_iter().filter_map(|key| match known.places.get(&key)? {
-                Place::Read(value) => Some((key, value.clone()?)),
-                Place::Coming(_) => None,
+        Ok(self.0.with_key_cache(|known: &mut KeyCacheOf<Reader, Key>| {
+            let known = keys.into_iter().filter_map(|key| match known.entries.get(&key)? {
+                CacheEntry::Read(value) => Some((key, value.clone()?)),
+                CacheEntry::InFlight(_) => None,
             });
             known.collect()
         }))
     }
 
-    /// Takes note of what was read by other means.
-    pub(super) fn feed<Key>(&self, values: impl IntoIterator<Item = (Key, Reader::Value)>)
+    /// Adds values that were read by other means.
+    pub(super) fn insert_loaded<Key>(&self, values: impl IntoIterator<Item = (Key, Reader::Value)>)
     where
         Key: Clone + Eq + Hash + Send + Sync + 'static,
         Reader: Loader<Key, Error: Sync>,
     {
-        self.0.with_shelf(|known: &mut ShelfOf<Reader, Key>| {
-            let read = values.into_iter().map(|(key, value)| (key, Place::Read(Some(value))));
-            known.places.extend(read);
+        self.0.with_key_cache(|known: &mut KeyCacheOf<Reader, Key>| {
+            let read = values.into_iter().map(|(key, value)| (key, CacheEntry::Read(Some(value))));
+            known.entries.extend(read);
         });
     }
 
-    /// What has to be waited for before the key is known; nothing if it is.
-    fn reading<Key>(&self, known: &mut ShelfOf<Reader, Key>, key: &Key) -> Option<Reading<Reader::Error>>
+    /// Returns the batch to await before the key is known. `None` if it is known already.
+    fn join_batch<Key>(
+        &self,
+        known: &mut KeyCacheOf<Reader, Key>,
+        key: &Key,
+    ) -> Option<PendingBatch<Reader::Error>>
     where
         Key: Clone + Eq + Hash + Send + Sync + 'static,
         Reader: Loader<Key, Error: Sync>,
     {
-        match known.places.get(key) {
-            Some(Place::Read(_)) => return None,
-            Some(Place::Coming(going)) => {
+        match known.entries.get(key) {
+            Some(CacheEntry::Read(_)) => return None,
+            Some(CacheEntry::InFlight(going)) => {
                 if let Some(reading) = going.upgrade() {
                     return Some(reading);
                 }
@@ -125,55 +129,56 @@ impl<Reader: Send + Sync + 'static> Batches<Reader> {
             reading
         } else {
             let inner = Arc::clone(&self.0);
-            let reading = async move { inner.read_next::<Key>().await }.boxed().shared();
+            let reading = async move { inner.read_next_batch::<Key>().await }.boxed().shared();
             known.next = reading.downgrade().map(|going| (vec![key.clone()], going));
             reading
         };
-        let coming = reading.downgrade().map(|going| (key.clone(), Place::Coming(going)));
-        known.places.extend(coming);
+        let coming = reading.downgrade().map(|going| (key.clone(), CacheEntry::InFlight(going)));
+        known.entries.extend(coming);
         Some(reading)
     }
 }
 
-type ShelfOf<Reader, Key> = Shelf<Key, <Reader as Loader<Key>>::Value, <Reader as Loader<Key>>::Error>;
+type KeyCacheOf<Reader, Key> = KeyCache<Key, <Reader as Loader<Key>>::Value, <Reader as Loader<Key>>::Error>;
 
 impl<Reader: Send + Sync + 'static> Inner<Reader> {
-    fn with_shelf<Key, T>(&self, look: impl FnOnce(&mut ShelfOf<Reader, Key>) -> T) -> T
+    fn with_key_cache<Key, T>(&self, look: impl FnOnce(&mut KeyCacheOf<Reader, Key>) -> T) -> T
     where
         Key: Clone + Eq + Hash + Send + Sync + 'static,
         Reader: Loader<Key, Error: Sync>,
     {
-        // Nothing in here panics half-way.
-        let mut shelves = self.shelves.lock().unwrap_or_else(PoisonError::into_inner);
+        // The mutex cannot be poisoned in an inconsistent state, because nothing within it panics
+        // half-way.
+        let mut shelves = self.key_caches.lock().unwrap_or_else(PoisonError::into_inner);
         let known = shelves
             .entry(TypeId::of::<Key>())
-            .or_insert_with(|| Box::new(ShelfOf::<Reader, Key> { places: HashMap::new(), next: None }));
+            .or_insert_with(|| Box::new(KeyCacheOf::<Reader, Key> { entries: HashMap::new(), next: None }));
         look(known.downcast_mut().expect("a type of keys has one type of shelf"))
     }
 
-    async fn read_next<Key>(&self) -> Result<(), Reader::Error>
+    async fn read_next_batch<Key>(&self) -> Result<(), Reader::Error>
     where
         Key: Clone + Eq + Hash + Send + Sync + 'static,
         Reader: Loader<Key, Error: Sync>,
     {
-        Turn::default().await;
-        let next = self.with_shelf(|known: &mut ShelfOf<Reader, Key>| mem::take(&mut known.next));
+        NextTick::default().await;
+        let next = self.with_key_cache(|known: &mut KeyCacheOf<Reader, Key>| mem::take(&mut known.next));
         let keys = next.map(|(keys, _)| keys).unwrap_or_default();
         let batches = keys.chunks(self.max_batch).map(|keys| self.reader.load(keys));
         let read = try_join_all(batches).await;
-        self.with_shelf(|known: &mut ShelfOf<Reader, Key>| match read {
+        self.with_key_cache(|known: &mut KeyCacheOf<Reader, Key>| match read {
             Ok(found) => {
                 let mut found: HashMap<_, _> = found.into_iter().flatten().collect();
                 for key in keys {
                     let value = found.remove(&key);
-                    known.places.insert(key, Place::Read(value));
+                    known.entries.insert(key, CacheEntry::Read(value));
                 }
                 Ok(())
             }
             Err(failure) => {
-                // Whoever asks again may have more luck.
+                // A later request for the same keys may succeed.
                 for key in keys {
-                    known.places.remove(&key);
+                    known.entries.remove(&key);
                 }
                 Err(failure)
             }
@@ -181,39 +186,40 @@ impl<Reader: Send + Sync + 'static> Inner<Reader> {
     }
 }
 
-/// Over when everything else in the task that could go on has. All who wait for a batch look after it, and a future
-/// that only counts how often it was looked at would be over with the second of them.
+/// A future that is ready once all other runnable futures of the task were polled. Several futures poll
+/// it while they wait for a batch; a future that only counts its polls would be ready at the second of
+/// them.
 #[derive(Default)]
-struct Turn {
-    over: Option<Arc<Over>>,
+struct NextTick {
+    over: Option<Arc<TickSignal>>,
 }
 
 #[derive(Default)]
-struct Over {
-    over: AtomicBool,
+struct TickSignal {
+    is_over: AtomicBool,
     waiting: AtomicWaker,
 }
 
-impl Wake for Over {
+impl Wake for TickSignal {
     fn wake(self: Arc<Self>) {
-        self.over.store(true, Ordering::Release);
+        self.is_over.store(true, Ordering::Release);
         self.waiting.wake();
     }
 }
 
-impl Future for Turn {
+impl Future for NextTick {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         let over = self.over.get_or_insert_with(|| {
-            let over = Arc::<Over>::default();
-            // The runtime wakes what yields when the task has been polled.
+            let over = Arc::<TickSignal>::default();
+            // The runtime wakes a yielding future after it has polled the task.
             let waker = Waker::from(Arc::clone(&over));
             let _ = pin!(tokio::task::yield_now()).poll(&mut Context::from_waker(&waker));
             over
         });
         over.waiting.register(context.waker());
-        if over.over.load(Ordering::Acquire) { Poll::Ready(()) } else { Poll::Pending }
+        if over.is_over.load(Ordering::Acquire) { Poll::Ready(()) } else { Poll::Pending }
     }
 }
 
@@ -223,7 +229,7 @@ mod tests {
 
     use super::*;
 
-    /// Doubles even numbers, refuses 13, and writes down what it was asked.
+    /// A loader that doubles even numbers, fails for 13, and records the requested keys.
     #[derive(Default)]
     struct Doubler(Mutex<Vec<Vec<u32>>>);
 
@@ -243,15 +249,15 @@ mod tests {
         }
     }
 
-    fn asked(batches: &Batches<Doubler>) -> Vec<Vec<u32>> {
+    fn take_recorded_batches(batches: &BatchLoader<Doubler>) -> Vec<Vec<u32>> {
         mem::take(&mut *batches.0.reader.0.lock().expect("nobody panicked"))
     }
 
     #[tokio::test]
     async fn what_is_asked_for_in_one_turn_is_read_together_and_once() {
-        let batches = &Batches::new(Doubler::default(), 100);
+        let batches = &BatchLoader::new(Doubler::default(), 100);
         let found = join_all((0..50).map(|key| async move {
-            // Half of them in futures of their own, and all of them again a turn later.
+            // Half of the keys are requested by separate futures, and all of them again one turn later.
             let first = batches.load_one(key % 10).await;
             let again = batches.load_many([key % 10, key % 10 + 1]).await.map(|found| found.len());
             (first, again)
@@ -259,37 +265,37 @@ mod tests {
         .await;
         assert_eq!(found[4], (Ok(Some(8)), Ok(1)));
         assert_eq!(found[5], (Ok(None), Ok(1)));
-        assert_eq!(asked(batches), [(0..10).collect::<Vec<_>>(), vec![10]]);
+        assert_eq!(take_recorded_batches(batches), [(0..10).collect::<Vec<_>>(), vec![10]]);
     }
 
     #[tokio::test]
     async fn many_are_read_in_several_batches() {
-        let batches = Batches::new(Doubler::default(), 4);
+        let batches = BatchLoader::new(Doubler::default(), 4);
         let found = batches.load_many((0..10).map(|key| 2 * key)).await.expect("they are fine");
         assert_eq!(found.len(), 10);
-        assert_eq!(asked(&batches), [vec![0, 2, 4, 6], vec![8, 10, 12, 14], vec![16, 18]]);
+        assert_eq!(take_recorded_batches(&batches), [vec![0, 2, 4, 6], vec![8, 10, 12, 14], vec![16, 18]]);
     }
 
     #[tokio::test]
     async fn a_failure_is_told_to_all_and_not_remembered() {
-        let batches = Batches::new(Doubler::default(), 100);
+        let batches = BatchLoader::new(Doubler::default(), 100);
         let (one, other) = tokio::join!(batches.load_one(13), batches.load_one(2));
         assert_eq!((one, other), (Err("unlucky"), Err("unlucky")));
         assert_eq!(batches.load_one(2).await, Ok(Some(4)));
-        assert_eq!(asked(&batches), [vec![2, 13], vec![2]]);
+        assert_eq!(take_recorded_batches(&batches), [vec![2, 13], vec![2]]);
     }
 
     #[tokio::test]
     async fn what_is_fed_is_not_read() {
-        let batches = Batches::new(Doubler::default(), 100);
-        batches.feed([(2, 5)]);
+        let batches = BatchLoader::new(Doubler::default(), 100);
+        batches.insert_loaded([(2, 5)]);
         assert_eq!(batches.load_one(2).await, Ok(Some(5)));
-        assert_eq!(asked(&batches), Vec::<Vec<u32>>::new());
+        assert_eq!(take_recorded_batches(&batches), Vec::<Vec<u32>>::new());
     }
 
     #[tokio::test]
     async fn whoever_gives_up_leaves_the_others_what_they_asked_for() {
-        let batches = Batches::new(Doubler::default(), 100);
+        let batches = BatchLoader::new(Doubler::default(), 100);
         let mut given_up = Box::pin(batches.load_one(2));
         assert!(futures::poll!(&mut given_up).is_pending());
         drop(given_up);

@@ -1,4 +1,5 @@
-//! What work spent, told apart by whatever is asked for: fine performance metrics over any clusters.
+//! Breakdowns of fine performance metrics: the resources that selected work used, grouped by any
+//! dimensions.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -7,144 +8,147 @@ use std::{
 
 use async_graphql::{Enum, Object, SimpleObject, dataloader::Loader};
 use entity::{cluster::Model, ids::ClusterId};
-use tokio::sync::Semaphore;
 
 use super::{
+    analysis_scope::WorkScope,
     cluster::Cluster,
     error::ApiError,
-    in_place::{Items, Placed, in_place, in_place_members},
-    json::names,
-    loaders::Reader,
+    json::write_enums_by_name,
+    loaders::StoreReader,
+    projection::{Inline, InlineList, inline_fields, inline_members},
     scalar::BigInt,
     scope::AccountScope,
-    span::range,
+    span::validate_count,
     user::User,
-    work_scope::WorkScope,
 };
 use crate::{
-    blocking::blocking,
+    blocking_work::run_blocking,
     domain::{
-        breakdown::{self, Breakdown, Dimension, Key, Offered, Question, SpanChoice, Work},
+        breakdown::{
+            self, AvailableThreadTime, Breakdown, BreakdownQuery, Dimension, RowKey, SpanFilter,
+            WorkSelection,
+        },
         fine_metric::SECONDS,
-        millionths::Millionths,
+        fixed_point::Millionths,
         span::{Spans, thread_milliseconds},
     },
-    store::{AccountStore, StoreError, WorkSpan},
+    store::{AccountStore, AnalysisSpan, StoreError},
 };
 
-/// Rows of one answer, unless the query says.
+/// The default number of rows.
 const DEFAULT_ROWS: i32 = 1_000;
 
-/// Rows of one answer at the most.
+/// The maximum number of rows.
 const MAX_ROWS: i32 = 5_000;
 
-/// Breakdowns that are made at once, for all requests together: the others wait.
-static BREAKDOWNS: Semaphore = Semaphore::const_new(4);
-
-/// A breakdown, and what was read for it.
-pub(super) struct BrokenDown {
+/// A breakdown, and the number of rows read for it.
+pub(super) struct BreakdownResult {
     pub(super) table: breakdown::Table,
-    /// How many spans.
+    /// The number of spans read.
     pub(super) spans: usize,
-    /// Of how many spans the metrics.
+    /// The number of spans whose metrics were read.
     pub(super) metrics: usize,
 }
 
-/// What the chosen spans of some clusters spent.
-pub(super) async fn of_clusters(
+/// Returns the breakdown of the selected spans of several clusters.
+pub(super) async fn break_down_clusters(
     store: &AccountStore,
     clusters: &[Model],
-    choice: SpanChoice,
-    question: Question,
-) -> Result<BrokenDown, StoreError> {
-    let _turn = BREAKDOWNS.acquire().await.ok();
+    choice: SpanFilter,
+    question: BreakdownQuery,
+) -> Result<BreakdownResult, StoreError> {
+    let _turn = store.acquire_analysis_permit().await?;
     let ids: Vec<ClusterId> = clusters.iter().map(|row| row.id).collect();
     let spans_alone = choice.is_some();
     let is_thread_time = question.unit == SECONDS && question.functions.is_none();
     let by_span = [Dimension::Span, Dimension::Tag].iter().any(|dimension| question.by.contains(dimension));
     let spans = if spans_alone || is_thread_time || by_span {
-        Some(store.work_spans(&ids, choice).await?)
+        Some(store.analysis_spans(&ids, choice).await?)
     } else {
         None
     };
     let threads = if is_thread_time { store.threads_over_time(&ids).await? } else { HashMap::new() };
-    let lives: Vec<Life> = clusters.iter().map(Life::of).collect();
+    let lives: Vec<ClusterLifetime> = clusters.iter().map(ClusterLifetime::of).collect();
     let users = clusters.iter().map(|row| (row.id, row.user_id)).collect();
-    let (work, offered) = blocking(move || {
+    let (work, offered) = run_blocking(move || {
         let offered = spans.as_ref().filter(|_| is_thread_time);
-        let offered = offered.map(|spans| offered_by(&lives, spans, &threads, spans_alone));
-        let paths = |spans: Vec<WorkSpan>| {
+        let offered = offered.map(|spans| thread_time_offered(&lives, spans, &threads, spans_alone));
+        let paths = |spans: Vec<AnalysisSpan>| {
             spans.into_iter().map(|span| ((span.cluster, span.times.id), span.path)).collect()
         };
-        let work = Work { clusters: users, spans: spans.map(paths), spans_alone };
+        let work =
+            WorkSelection { clusters: users, spans: spans.map(paths), only_selected_spans: spans_alone };
         (Arc::new(work), offered.unwrap_or_default())
     })
     .await;
     let (breakdown, metrics) = store.break_down(Arc::clone(&work), Breakdown::new(question)).await?;
     let spans = work.spans.as_ref().map_or(0, HashMap::len);
-    let table = blocking(move || breakdown.table(&work, &offered)).await;
-    Ok(BrokenDown { table, spans, metrics })
+    let table = run_blocking(move || breakdown.table(&work, &offered)).await;
+    Ok(BreakdownResult { table, spans, metrics })
 }
 
-/// What is known of a cluster's time.
-struct Life {
+/// The lifetime of a cluster, as far as it is known.
+struct ClusterLifetime {
     cluster: ClusterId,
-    /// Until when what is not done was active, in milliseconds: time that no report told of is not made up.
+    /// The end of activity that is not finished, in milliseconds. No activity is assumed after the last
+    /// report.
     until: i64,
-    /// Thread-seconds it offered in all, if it had tasks.
-    worked: Option<f64>,
+    /// The thread time that the cluster offered in total, in seconds. `None` if it had no tasks.
+    offered_seconds: Option<f64>,
 }
 
-impl Life {
+impl ClusterLifetime {
     fn of(row: &Model) -> Self {
         Self {
             cluster: row.id,
             until: row.closed_at.unwrap_or(row.reported_at).timestamp_millis(),
-            worked: (row.total_tasks > 0).then_some(row.total_thread_seconds),
+            offered_seconds: (row.total_tasks > 0).then_some(row.total_thread_seconds),
         }
     }
 }
 
-/// The thread time that each cluster offered while one of the spans was active.
-fn offered_by(
-    lives: &[Life],
-    spans: &[WorkSpan],
+/// Returns the thread time that each cluster offered while one of its spans was active.
+fn thread_time_offered(
+    lives: &[ClusterLifetime],
+    spans: &[AnalysisSpan],
     threads: &HashMap<ClusterId, Vec<(i64, i64)>>,
     spans_alone: bool,
-) -> HashMap<ClusterId, Offered> {
+) -> HashMap<ClusterId, AvailableThreadTime> {
     let mut by_cluster: HashMap<ClusterId, Vec<_>> = HashMap::new();
     for span in spans {
         by_cluster.entry(span.cluster).or_default().push(span.times);
     }
-    let mut offered = |life: &Life| match by_cluster.remove(&life.cluster) {
+    let mut offered = |life: &ClusterLifetime| match by_cluster.remove(&life.cluster) {
         Some(spans) => {
             let active = Spans::new(spans).active(life.until);
             let history = threads.get(&life.cluster).map_or(&[][..], Vec::as_slice);
             let offered = thread_milliseconds(&active, history);
-            offered.map_or(Offered::Unknown, |time| Offered::Known(Millionths::of_thousandths(time)))
+            offered.map_or(AvailableThreadTime::Unknown, |time| {
+                AvailableThreadTime::Known(Millionths::of_thousandths(time))
+            })
         }
-        // Releases of Dask without spans tell of no metrics, either.
-        None => match life.worked.filter(|_| !spans_alone) {
-            Some(worked) => Offered::WholeLife(Millionths::of(worked)),
-            None => Offered::Nothing,
+        // Releases of Dask without spans report no metrics either.
+        None => match life.offered_seconds.filter(|_| !spans_alone) {
+            Some(worked) => AvailableThreadTime::WholeLife(Millionths::of(worked)),
+            None => AvailableThreadTime::NoSuchWork,
         },
     };
     lives.iter().map(|life| (life.cluster, offered(life))).collect()
 }
 
-/// What rows of fine performance metrics are told apart by.
+/// A dimension by which fine performance metrics are grouped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
 #[graphql(name = "FineMetricDimension", remote = "Dimension")]
 pub(super) enum FineMetricDimension {
     /// The function or operation.
     Function,
-    /// What was done: `thread-cpu`, `disk-read`, or others.
+    /// The activity: `thread-cpu`, `disk-read`, or others.
     Activity,
-    /// Where in Dask it was measured: `execute`, `p2p`, `gather-dep`, or others.
+    /// The part of Dask that measured the value: `execute`, `p2p`, `gather-dep`, or others.
     Context,
-    /// The path of tags of the span, the same for all spans that are named alike.
+    /// The path of the span's tags. All spans with the same tags are one group.
     Span,
-    /// The tags on that path, anywhere. A value counts for each of them, so these rows do not add up.
+    /// Each tag on that path. A value counts for each of its tags, so these rows do not add up.
     Tag,
     /// The cluster.
     Cluster,
@@ -152,28 +156,29 @@ pub(super) enum FineMetricDimension {
     User,
 }
 
-/// What kind of value it is.
+/// The kind of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
-#[graphql(name = "FineMetricPart", remote = "breakdown::Part")]
+#[graphql(name = "FineMetricPart", remote = "breakdown::ValueKind")]
 pub(super) enum FineMetricPart {
-    /// Measured while threads executed tasks: the context `execute`.
+    /// A value measured while threads executed tasks: the context `execute`.
     Tasks,
-    /// Measured beside the tasks, such as transfers between workers and the memory monitor. Such seconds are no part of
-    /// the threads' time, and `p2p` has some of `TASKS` again.
-    Beside,
-    /// Thread-seconds without a task of this work while at least one of its spans was active: what Dask calls "idle or
-    /// other spans".
+    /// A value measured outside of tasks, such as transfers between workers and the memory monitor.
+    /// These seconds are no part of the threads' time, and those of `p2p` repeat a part of `TASKS`.
+    OutsideTasks,
+    /// The thread-seconds without a task of this work while at least one of its spans was active. Dask
+    /// calls this "idle or other spans".
     Idle,
-    /// What was measured of tasks beyond the threads' time, such as metrics of users' own: a value below 0.
+    /// The measured task time beyond the threads' time, for example from custom metrics. The value is
+    /// below 0.
     Overcounted,
-    /// Thread-seconds of clusters of which nothing was measured: those in which the work was there, or of the whole life
-    /// of a cluster that does not tell of spans.
+    /// The thread-seconds of clusters without measurements: while the work was present, or over the
+    /// cluster's whole life if it does not report spans.
     NotCollected,
 }
 
-names!(FineMetricPart);
+write_enums_by_name!(FineMetricPart);
 
-/// Fine performance metrics of some work, summed by some dimensions.
+/// Fine performance metrics of selected work, summed and grouped by dimensions.
 pub(super) struct FineMetricTable {
     scope: AccountScope,
     clusters: usize,
@@ -189,7 +194,7 @@ impl FineMetricTable {
         unit: String,
         first: Option<i32>,
     ) -> Result<Self, ApiError> {
-        let first = range("first", first.unwrap_or(DEFAULT_ROWS), MAX_ROWS)?;
+        let first = validate_count("first", first.unwrap_or(DEFAULT_ROWS), MAX_ROWS)?;
         let work = work.find(scope, "scope").await?;
         let by = by.iter().map(|dimension| (*dimension).into()).collect();
         let table = work.table(scope, by, unit).await?;
@@ -197,120 +202,125 @@ impl FineMetricTable {
     }
 }
 
-/// Fine performance metrics of some work, summed by some dimensions. In seconds, what tasks spent and what threads were
-/// idle add up to the threads integrated over the time the work was there, exactly.
+/// Fine performance metrics of selected work, summed and grouped by dimensions. In seconds, the time of
+/// tasks and the idle time of threads add up exactly to the threads integrated over the time in which
+/// the work was present.
 #[Object]
 impl FineMetricTable {
-    /// What the values count.
+    /// The unit of the values.
     async fn unit(&self) -> &str {
         &self.table.unit
     }
 
-    /// The units that occur, whichever was asked for: `seconds`, `bytes`, `count`, or others.
+    /// All units that occur, regardless of the requested one: `seconds`, `bytes`, `count`, or others.
     async fn units(&self) -> Vec<&str> {
         self.table.units.iter().map(String::as_str).collect()
     }
 
-    /// How many clusters the scope has.
+    /// The number of clusters in the scope.
     async fn clusters(&self) -> BigInt {
-        count(self.clusters)
+        count_value(self.clusters)
     }
 
-    /// Those of them with the work of which nothing was measured: in seconds, their time is `NOT_COLLECTED`. Told only in
-    /// seconds, and not for some functions; 0 otherwise.
+    /// The number of clusters with the work but without measurements. In seconds, their time is
+    /// `NOT_COLLECTED`. 0 in other units, and if functions are selected.
     async fn clusters_without_metrics(&self) -> BigInt {
-        count(self.table.without_metrics)
+        count_value(self.table.without_metrics)
     }
 
-    /// Those of them with the work of whose threads nothing is known for its time: they have no `IDLE` part. Told only in
-    /// seconds, and not for some functions; 0 otherwise.
+    /// The number of clusters with the work whose threads during that time are unknown. They have no
+    /// `IDLE` part. 0 in other units, and if functions are selected.
     async fn clusters_without_threads(&self) -> BigInt {
-        count(self.table.without_threads)
+        count_value(self.table.without_threads)
     }
 
-    /// What all rows come to, in `unit`; in seconds without those `BESIDE` the tasks. Where each cluster tells of its
-    /// threads, and functions are not chosen, the threads integrated over the time the work was there.
+    /// The sum of all rows, in `unit`. In seconds, it excludes `OUTSIDE_TASKS`; it equals the threads
+    /// integrated over the time in which the work was present, if all clusters report their threads and
+    /// no functions are selected.
     async fn total(&self) -> f64 {
         self.table.total.value()
     }
 
-    /// Of the total, thread-seconds without a task; null where no cluster tells, for some functions, and in other units.
+    /// The part of the total in which threads had no task, in thread-seconds. Null if no cluster reports
+    /// its threads, if functions are selected, and in other units.
     async fn idle_seconds(&self) -> Option<f64> {
         self.table.idle.map(Millionths::value)
     }
 
-    /// How many rows there are.
+    /// The number of rows, including those beyond `first`.
     async fn row_count(&self) -> BigInt {
-        count(self.table.rows.len())
+        count_value(self.table.rows.len())
     }
 
-    /// The rows, the largest first.
-    async fn rows(&self) -> Items<FineMetricSum> {
+    /// The rows, the largest value first.
+    async fn rows(&self) -> InlineList<FineMetricSum> {
         let sum = |row: &breakdown::Row| FineMetricSum {
-            key: Placed(WorkPart::new(&self.scope, row.key.clone())),
+            key: Inline(BreakdownKey::new(&self.scope, row.key.clone())),
             value: row.value.value(),
-            share: row.value.share_of(self.table.total).filter(|_| self.table.counts(row.key.part)),
+            share: row.value.share_of(self.table.total).filter(|_| self.table.is_part_of_total(row.key.part)),
         };
-        Items(self.table.rows.iter().take(self.first).map(sum).collect())
+        InlineList(self.table.rows.iter().take(self.first).map(sum).collect())
     }
 }
 
-/// A sum of fine performance metrics.
+/// One row: a sum of fine performance metrics.
 #[derive(SimpleObject)]
 struct FineMetricSum {
-    /// What it is of.
-    key: Placed<WorkPart>,
+    /// The group of the row.
+    key: Inline<BreakdownKey>,
     /// The value, in the table's unit.
     value: f64,
-    /// Its share of the table's total, from 0 to 1, or below 0 for `OVERCOUNTED`; null for what is no part of that, and
-    /// when there is nothing.
+    /// The share of the table's total, from 0 to 1; below 0 for `OVERCOUNTED`. Null if the row is no
+    /// part of the total, or the total is 0.
     share: Option<f64>,
 }
 
-in_place_members! { FineMetricSum: value, share; key: Placed<WorkPart> }
+inline_members! { FineMetricSum: value, share; key: Inline<BreakdownKey> }
 
-/// A part of some work, by the dimensions that were asked for.
+/// One group of a breakdown.
 #[derive(Clone)]
-pub(super) struct WorkPart {
+pub(super) struct BreakdownKey {
     scope: AccountScope,
-    key: Key,
+    key: RowKey,
 }
 
-impl WorkPart {
-    pub(super) fn new(scope: &AccountScope, key: Key) -> Self {
+impl BreakdownKey {
+    pub(super) fn new(scope: &AccountScope, key: RowKey) -> Self {
         Self { scope: scope.clone(), key }
     }
 }
 
-/// A part of some work. What `by` does not name is null, and so is what the part does not have.
+/// One group of a breakdown. A field is null if `by` does not name it, or if the group has no such
+/// value.
 #[Object]
-impl WorkPart {
-    /// What kind of value it is.
+impl BreakdownKey {
+    /// The kind of value.
     async fn part(&self) -> FineMetricPart {
         self.key.part.into()
     }
 
-    /// The function or operation; for `p2p` where in it.
+    /// The function or operation. For `p2p`, the stage of the operation.
     async fn function(&self) -> Option<&str> {
         self.key.function.as_deref()
     }
 
-    /// What was done.
+    /// The activity.
     async fn activity(&self) -> Option<&str> {
         self.key.activity.as_deref()
     }
 
-    /// Where in Dask it was measured.
+    /// The part of Dask that measured the value.
     async fn context(&self) -> Option<&str> {
         self.key.context.as_deref()
     }
 
-    /// The tags from the outermost span to the innermost; null also for what belongs to no span that was reported.
+    /// The tags from the outermost span to the innermost. Also null if the value belongs to no reported
+    /// span.
     async fn path(&self) -> Option<&[String]> {
         self.key.path.as_deref()
     }
 
-    /// A tag.
+    /// One tag of the path.
     async fn tag(&self) -> Option<&str> {
         self.key.tag.as_deref()
     }
@@ -323,7 +333,7 @@ impl WorkPart {
         }
     }
 
-    /// The user; null also when the user left the account.
+    /// The user. Also null if the user left the account.
     async fn user(&self) -> Result<Option<User>, ApiError> {
         match self.key.user {
             Some(user) => User::find(&self.scope, user).await,
@@ -331,35 +341,38 @@ impl WorkPart {
         }
     }
 
-    /// Whether it belongs to spans. What a worker does for no task in particular, such as fetching data, and what threads
-    /// did without a task, only belong to the cluster.
+    /// True if the value belongs to spans. Work that a worker does for no particular task, such as
+    /// fetching data, and idle time of threads belong only to the cluster.
     async fn span_attributable(&self) -> bool {
         self.key.span_attributable
     }
 }
 
-in_place! { WorkPart: part, function, activity, context, path, tag, span_attributable }
+inline_fields! { BreakdownKey: part, function, activity, context, path, tag, span_attributable }
 
-/// A number of things in memory.
-pub(super) fn count(number: usize) -> BigInt {
+/// Returns a number of items in memory as a GraphQL value.
+pub(super) fn count_value(number: usize) -> BigInt {
     BigInt(i64::try_from(number).unwrap_or(i64::MAX))
 }
 
-/// The key of what a cluster spent, by function and activity.
+/// The key of the time that a cluster spent, by function and activity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct SpentBy(pub(super) ClusterId);
+pub(super) struct TimeByActivityKey(pub(super) ClusterId);
 
-impl Loader<SpentBy> for Reader {
+impl Loader<TimeByActivityKey> for StoreReader {
     type Value = Arc<breakdown::Table>;
     type Error = Arc<StoreError>;
 
-    async fn load(&self, keys: &[SpentBy]) -> Result<HashMap<SpentBy, Self::Value>, Self::Error> {
+    async fn load(
+        &self,
+        keys: &[TimeByActivityKey],
+    ) -> Result<HashMap<TimeByActivityKey, Self::Value>, Self::Error> {
         let ids: Vec<ClusterId> = keys.iter().map(|key| key.0).collect();
         let clusters = self.0.clusters_by_id(&ids).await?;
         let by = BTreeSet::from([Dimension::Cluster, Dimension::Function, Dimension::Activity]);
-        let question = Question { by, unit: SECONDS.to_owned(), functions: None };
-        let all = of_clusters(&self.0, &clusters, SpanChoice::default(), question).await?.table;
-        let of = |cluster| (SpentBy(cluster), Arc::new(all.of_cluster(cluster)));
+        let question = BreakdownQuery { by, unit: SECONDS.to_owned(), functions: None };
+        let all = break_down_clusters(&self.0, &clusters, SpanFilter::default(), question).await?.table;
+        let of = |cluster| (TimeByActivityKey(cluster), Arc::new(all.of_cluster(cluster)));
         Ok(ids.into_iter().map(of).collect())
     }
 }

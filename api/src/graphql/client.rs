@@ -1,4 +1,4 @@
-//! Clients: the processes that submit work.
+//! The GraphQL type of a client: a process that submits work.
 
 use std::collections::HashMap;
 
@@ -7,14 +7,15 @@ use chrono::{DateTime, Utc};
 use entity::{client::Model, ids::ClusterId};
 
 use super::{
-    environment::Environment, error::ApiError, in_place::in_place, loaders::ParentList, scope::AccountScope,
+    environment::Environment, error::ApiError, loaders::ParentList, projection::inline_fields,
+    scope::AccountScope,
 };
 use crate::store::{
     AccountStore, ClientSort, StoreError,
     page::{Page, PageRequest},
 };
 
-/// A client that was connected to a cluster.
+/// A client process that was connected to a cluster.
 pub(super) struct Client {
     scope: AccountScope,
     row: Model,
@@ -26,32 +27,32 @@ impl Client {
     }
 }
 
-/// A client that was connected to a cluster.
+/// A client process that was connected to a cluster.
 #[Object]
 impl Client {
-    /// Dask's own identifier.
+    /// Dask's own identifier of the client.
     async fn dask_id(&self) -> &str {
         &self.row.dask_id
     }
 
-    /// The software it runs on; null when it did not tell.
+    /// The software that the client runs on. Null if it was not reported.
     async fn environment(&self) -> Result<Option<Environment>, ApiError> {
         Environment::find(&self.scope, self.row.cluster_id, self.row.environment_id).await
     }
 
-    /// When it connected, by the scheduler's clock.
+    /// The time at which the client connected, by the scheduler's clock.
     async fn connected_at(&self) -> DateTime<Utc> {
         self.row.connected_at.0
     }
 
-    /// When it left, by the scheduler's clock; null while it is there, and when the scheduler was killed before it
-    /// could tell.
+    /// The time at which the client disconnected, by the scheduler's clock. Null while it is connected,
+    /// and if the scheduler was killed before it could report the time.
     async fn disconnected_at(&self) -> Option<DateTime<Utc>> {
         self.row.disconnected_at.map(|time| time.0)
     }
 }
 
-in_place! { Client: dask_id, connected_at, disconnected_at }
+inline_fields! { Client: dask_id, connected_at, disconnected_at }
 
 impl ParentList<ClusterId, ClientSort> for AccountStore {
     type Row = Model;

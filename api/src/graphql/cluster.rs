@@ -1,4 +1,4 @@
-//! Clusters: one per scheduler process.
+//! The GraphQL type of a cluster. Every scheduler process is one cluster.
 
 use async_graphql::{Context, Enum, ID, Object, SimpleObject};
 use chrono::{DateTime, Utc};
@@ -9,18 +9,17 @@ use entity::{
 
 use super::{
     account::Account,
-    account_list::milliseconds,
     answer::Answers,
-    argument::{at_most, texts},
+    argument::{check_max_len, check_text_list},
     client::Client,
     cluster_list::TimeRange,
     cluster_note::ClusterNotes,
     cluster_tag::{self, Tag},
     computation::Computation,
-    connection::{Connection, Listed, PageArguments, connect},
+    connection::{Connection, PageArguments, SummaryFields, load_connection},
     data_policy::PrivacyReceipt,
-    environment::{Environment, PackageMismatch, mismatches},
-    error::{Alone, ApiError},
+    environment::{Environment, PackageMismatch, load_mismatches},
+    error::{ApiError, NullOnError},
     error_occurrence::ErrorOccurrence,
     event::Event,
     fine_metric::{FineMetricArguments, FineMetrics},
@@ -28,11 +27,11 @@ use super::{
     function::{self, Function},
     id::GlobalId,
     idleness::ClusterIdleness,
-    in_place::{Items, Placed, in_place, in_place_members},
-    json::names,
-    loaders::ClusterUsage,
+    json::write_enums_by_name,
+    loaders::ClusterUsageKey,
     log_line::{LogArguments, LogLine, LogSource, logs},
     profile::{Profile, ProfileArguments},
+    projection::{Inline, InlineList, inline_fields, inline_members},
     scalar::BigInt,
     scope::AccountScope,
     series::{SampleMetric, Series, SeriesArguments},
@@ -44,14 +43,14 @@ use super::{
     worker::Worker,
 };
 use crate::{
-    domain::{idleness::idle_ms, life_cycle},
+    domain::{idle_verdict::idle_ms, life_cycle},
     store::{
         ClientSort, ComputationSort, ErrorParent, ErrorSort, EventParent, EventSort, SeriesParent,
         SpanParent, SpanSort, TaskGroupParent, TaskGroupSort, ThreadChangeSort, WorkerParent, WorkerSort,
     },
 };
 
-/// A Dask cluster: everything one scheduler process did, live or long gone.
+/// A Dask cluster: everything that one scheduler process did, while it runs and after it ended.
 pub(super) struct Cluster {
     scope: AccountScope,
     row: Model,
@@ -66,8 +65,9 @@ impl Cluster {
         Ok(scope.loader.load_one(id).await?.map(|row| Self::new(scope, row)))
     }
 
-    /// The cluster that an argument names, if it may be one of the account's.
-    pub(super) fn identified(
+    /// Parses the identifier of a cluster in an argument. Returns an error if it cannot be a cluster of
+    /// the account.
+    pub(super) fn parse_id(
         scope: &AccountScope,
         argument: &'static str,
         id: &ID,
@@ -78,22 +78,22 @@ impl Cluster {
         }
     }
 
-    /// The last moment the scheduler told of, by its clock.
-    pub(super) fn last_known(row: &Model) -> DateTime<Utc> {
+    /// Returns the time up to which the scheduler reported, by its own clock.
+    pub(super) fn last_reported_at(row: &Model) -> DateTime<Utc> {
         row.closed_at.map_or(row.reported_at.0, |closed| closed.0.max(row.reported_at.0))
     }
 
-    fn dropped_of(&self, section: &str) -> BigInt {
+    fn dropped_items(&self, section: &str) -> BigInt {
         BigInt(self.row.dropped.0.get(section).copied().unwrap_or(0))
     }
 
-    /// The cluster a row of this scope refers to.
-    pub(super) async fn of(scope: &AccountScope, id: ClusterId) -> Result<Self, ApiError> {
+    /// Returns the cluster that a row of this account refers to.
+    pub(super) async fn load_existing(scope: &AccountScope, id: ClusterId) -> Result<Self, ApiError> {
         Self::find(scope, id).await?.ok_or(ApiError::NotFound("cluster"))
     }
 }
 
-/// A Dask cluster: everything one scheduler process did, live or long gone.
+/// A Dask cluster: everything that one scheduler process did, while it runs and after it ended.
 #[Object]
 impl Cluster {
     /// The global identifier.
@@ -101,8 +101,8 @@ impl Cluster {
         GlobalId::Cluster(self.row.account_id, self.row.id).into()
     }
 
-    /// The identifier as an integer, unique in the account and growing with time. REST routes and the `coiled`
-    /// client use it.
+    /// The identifier as an integer. It is unique in the account and grows with time. REST routes and
+    /// the `coiled` client use it.
     async fn number(&self) -> BigInt {
         BigInt(self.row.id.0)
     }
@@ -112,27 +112,27 @@ impl Cluster {
         &self.row.scheduler_id
     }
 
-    /// The name the cluster manager gave it; null for a scheduler started by itself.
+    /// The name that the cluster manager gave the cluster. Null for a scheduler started without one.
     async fn name(&self) -> Option<&str> {
         self.row.name.as_deref()
     }
 
-    /// Where the scheduler listens.
+    /// The address on which the scheduler listens. Null if it was not reported.
     async fn address(&self) -> Option<&str> {
         self.row.address.as_deref()
     }
 
-    /// Where Dask's own dashboard is while the cluster lives.
+    /// The URL of Dask's own dashboard, reachable while the cluster runs. Null if it was not reported.
     async fn dashboard_url(&self) -> Option<&str> {
         self.row.dashboard_url.as_deref()
     }
 
-    /// The account it belongs to.
+    /// The account of the cluster.
     async fn account(&self) -> Account {
         Account(self.scope.clone())
     }
 
-    /// The user whose token it reports with; null when the user left the account.
+    /// The user whose token the cluster reports with. Null if the user left the account.
     async fn user(&self) -> Result<Option<User>, ApiError> {
         match self.row.user_id {
             Some(user) => User::find(&self.scope, user).await,
@@ -140,72 +140,76 @@ impl Cluster {
         }
     }
 
-    /// What it is doing, as of its last report.
+    /// The state of the cluster, as of its last report.
     async fn state(&self) -> ClusterState {
         life_cycle::State::from(&self.row).into()
     }
 
-    /// What the account wants of it; the scheduler learns it with the answer to its next report.
+    /// The state that the account wants the cluster to be in. The scheduler receives it with the
+    /// response to its next report.
     async fn desired_state(&self) -> DesiredState {
         self.row.desired_state.into()
     }
 
-    /// When the scheduler process started, by its own clock.
+    /// The time at which the scheduler process started, by its own clock.
     async fn started_at(&self) -> DateTime<Utc> {
         self.row.started_at.0
     }
 
-    /// When it closed, or reported last if it is LOST, by its own clock; null while it reports.
+    /// The time at which the cluster closed or, if it is `LOST`, of its last report, by its own clock.
+    /// Null while it reports.
     async fn ended_at(&self) -> Option<DateTime<Utc>> {
         let lost = (self.row.status == Status::Lost).then_some(self.row.reported_at);
         self.row.closed_at.or(lost).map(|time| time.0)
     }
 
-    /// Seconds from its start until it closed, or until its last report if it has not, by its own clock.
-    #[expect(clippy::cast_precision_loss, reason = "milliseconds of centuries are exact")]
+    /// The duration from the start of the cluster until it closed, or until its last report, by its own
+    /// clock, in seconds.
+    #[expect(clippy::cast_precision_loss, reason = "a number of milliseconds is exact for centuries")]
     async fn duration_seconds(&self) -> f64 {
         self.row.duration_ms as f64 / 1e3
     }
 
-    /// Why it closed, if the scheduler said so.
+    /// The reason why the cluster closed. Null if the scheduler reported none.
     async fn close_reason(&self) -> Option<&str> {
         self.row.close_reason.as_deref()
     }
 
-    /// When the server last heard of it, by the server's clock.
+    /// The time of the last contact with the cluster, by the server's clock.
     async fn last_seen_at(&self) -> DateTime<Utc> {
         self.row.last_seen_at.0
     }
 
-    /// Since when it had no work, as of the last report; null while it had some.
+    /// The time since which the cluster has had no work, as of its last report. Null while it has work.
     async fn idle_since(&self) -> Option<DateTime<Utc>> {
         self.row.idle_since.map(|time| time.0)
     }
 
-    /// For how many seconds it had no work when it last reported, or closed, by its own clock; 0 if it had some.
-    #[expect(clippy::cast_precision_loss, reason = "milliseconds of centuries are exact")]
+    /// The duration without work up to the last report, or until the cluster closed, by its own clock,
+    /// in seconds. 0 if it had work.
+    #[expect(clippy::cast_precision_loss, reason = "a number of milliseconds is exact for centuries")]
     async fn idle_seconds(&self) -> f64 {
         idle_ms(&self.row).unwrap_or(0) as f64 / 1e3
     }
 
     #[graphql(flatten)]
-    #[expect(clippy::unused_async, reason = "what the macro makes of it awaits it")]
+    #[expect(clippy::unused_async, reason = "the code that the macro generates awaits it")]
     async fn idleness(&self) -> ClusterIdleness<'_> {
         ClusterIdleness::new(&self.scope, &self.row)
     }
 
-    /// What people called it, by key.
+    /// The tags that users gave the cluster, ordered by key.
     async fn tags(&self) -> Result<Vec<Tag>, ApiError> {
         cluster_tag::tags(&self.scope, self.row.id).await
     }
 
-    /// What people wrote about it; null when they did not.
+    /// The notes that users wrote about the cluster. Null if there are none.
     async fn notes(&self) -> Result<Option<ClusterNotes>, ApiError> {
         ClusterNotes::of(&self.scope, self.row.id).await
     }
 
-    /// The state of the last report; null once it closed or is LOST.
-    async fn now(&self) -> Option<Placed<ClusterSnapshot>> {
+    /// The size of the cluster as of its last report. Null once it closed or is `LOST`.
+    async fn now(&self) -> Option<Inline<ClusterSnapshot>> {
         let snapshot = || ClusterSnapshot {
             at: self.row.reported_at.0,
             workers: BigInt(self.row.workers),
@@ -213,13 +217,13 @@ impl Cluster {
             memory_used: BigInt(self.row.memory_used_bytes),
             memory_limit: self.row.memory_limit_bytes.map(BigInt),
         };
-        (self.row.status == Status::Running).then(|| Placed(snapshot()))
+        (self.row.status == Status::Running).then(|| Inline(snapshot()))
     }
 
-    /// Sums over its whole life.
-    async fn totals(&self) -> Placed<ClusterTotals> {
+    /// The totals over the cluster's whole life.
+    async fn totals(&self) -> Inline<ClusterTotals> {
         let row = &self.row;
-        Placed(ClusterTotals {
+        Inline(ClusterTotals {
             tasks: BigInt(row.total_tasks),
             tasks_succeeded: BigInt(row.total_tasks_succeeded),
             tasks_erred: BigInt(row.total_tasks_erred),
@@ -230,310 +234,340 @@ impl Cluster {
             peak_threads: BigInt(row.peak_threads),
             compute_seconds: row.total_compute_seconds,
             transfer_seconds: row.total_transfer_seconds,
-            cluster_seconds: row.total_thread_seconds,
+            thread_seconds: row.total_thread_seconds,
         })
     }
 
-    /// What the reporter had to give up because there was too much of it at once.
-    async fn dropped(&self) -> Placed<DroppedItems> {
-        Placed(DroppedItems {
-            computations: self.dropped_of("computations"),
-            task_groups: self.dropped_of("task_groups"),
-            errors: self.dropped_of("errors"),
-            environments: self.dropped_of("environments"),
-            workers: self.dropped_of("workers"),
-            clients: self.dropped_of("clients"),
-            thread_history: self.dropped_of("thread_history"),
-            samples: self.dropped_of("samples"),
-            spans: self.dropped_of("spans"),
-            fine_metrics: self.dropped_of("fine_metrics"),
-            code: self.dropped_of("code"),
-            profiles: self.dropped_of("profiles"),
-            events: self.dropped_of("events"),
-            logs: self.dropped_of("logs"),
-            usage: self.dropped_of("usage"),
+    /// The number of items of each kind that the reporter discarded, because there were too many at
+    /// once.
+    async fn dropped(&self) -> Inline<DroppedItems> {
+        Inline(DroppedItems {
+            computations: self.dropped_items("computations"),
+            task_groups: self.dropped_items("task_groups"),
+            errors: self.dropped_items("errors"),
+            environments: self.dropped_items("environments"),
+            workers: self.dropped_items("workers"),
+            clients: self.dropped_items("clients"),
+            thread_history: self.dropped_items("thread_history"),
+            samples: self.dropped_items("samples"),
+            spans: self.dropped_items("spans"),
+            fine_metrics: self.dropped_items("fine_metrics"),
+            code: self.dropped_items("code"),
+            profiles: self.dropped_items("profiles"),
+            events: self.dropped_items("events"),
+            logs: self.dropped_items("logs"),
+            usage: self.dropped_items("usage"),
         })
     }
 
-    /// Answers to the questions people have about it.
+    /// The fields of the cluster's reports whose values were impossible, such as `usage.thread_seconds`
+    /// or `events.at`: times more than one day ahead of their arrival, and more usage in an hour than
+    /// the threads allow. They were limited to possible values before they were stored.
+    /// `usage.total_compute_seconds` if the compute time of all hours together exceeds the thread time;
+    /// it counts up to that. Empty if there were none.
+    async fn cut(&self) -> &[String] {
+        &self.row.cut.0
+    }
+
+    /// The answers to questions about the cluster.
     async fn answers(&self) -> Answers {
         Answers::new(&self.scope, &self.row)
     }
 
-    /// What it used over its whole life, and what that cost.
+    /// The resources that the cluster used over its whole life, and their cost.
     async fn usage(&self) -> Result<Usage, ApiError> {
-        let days = self.scope.loader.load_one(ClusterUsage(self.row.id)).await?.unwrap_or_default();
-        Ok(Usage::of_days(&self.scope, days))
+        let days = self.scope.loader.load_one(ClusterUsageKey(self.row.id)).await?.unwrap_or_default();
+        Ok(Usage::from_days(&self.scope, days))
     }
 
-    /// The same by the hour, the first hour first. At most 10,000 hours, over all clusters that are asked for; null, with an
-    /// error, where they are more.
+    /// The resources that the cluster used in each hour, and their cost, the first hour first. At most
+    /// 10,000 hours over all clusters of the query. Null, with the error code `BAD_USER_INPUT`, if there
+    /// are more.
     async fn usage_hours(
         &self,
         #[graphql(desc = "Only hours that begin at this time or later.")] from: Option<DateTime<Utc>>,
         #[graphql(desc = "Only hours that begin before this time.")] to: Option<DateTime<Utc>>,
-    ) -> Alone<Items<UsageHour>> {
-        Some(usage::hours(&self.scope, self.row.id, from, to).await.map(Items))
+    ) -> NullOnError<InlineList<UsageHour>> {
+        Some(usage::load_usage_hours(&self.scope, self.row.id, from, to).await.map(InlineList))
     }
 
-    /// What was noticed of it: what lasts first, and then what ended last. At most 100 are kept.
-    #[expect(clippy::too_many_arguments, reason = "they are those of the field")]
+    /// The flags of the cluster, the active ones first, then the most recently ended. At most 100 are
+    /// kept.
+    #[expect(clippy::too_many_arguments, reason = "they are the arguments of the field")]
     async fn flags(
         &self,
-        #[graphql(desc = "Only what lasts (true), or only what ended (false).")] active: Option<bool>,
-        #[graphql(desc = "Only these kinds, at most 20; all if absent.")] kinds: Option<Vec<FlagKind>>,
-        #[graphql(desc = "The first so many, 1 to 100; 20 if neither `first` nor `last` is given.")]
+        #[graphql(desc = "True for active flags only, false for ended ones only. Null for all.")]
+        active: Option<bool>,
+        #[graphql(desc = "Only these kinds of flag, at most 20. Null for all.")] kinds: Option<Vec<FlagKind>>,
+        #[graphql(desc = "The number of items from the start, 1 to 100; 20 unless `last` is given.")]
         first: Option<i32>,
-        #[graphql(desc = "Only what follows this cursor.")] after: Option<String>,
-        #[graphql(desc = "The last so many, 1 to 100.")] last: Option<i32>,
-        #[graphql(desc = "Only what lies before this cursor.")] before: Option<String>,
+        #[graphql(desc = "Only items after this cursor.")] after: Option<String>,
+        #[graphql(desc = "The number of items from the end, 1 to 100.")] last: Option<i32>,
+        #[graphql(desc = "Only items before this cursor.")] before: Option<String>,
     ) -> Result<Connection<Flag>, ApiError> {
         let page = PageArguments { first, after, last, before };
-        flag::of_cluster(&self.scope, self.row.id, flag::filter(active, kinds)?, page).await
+        flag::load_cluster_flags(&self.scope, self.row.id, flag::flag_filter(active, kinds)?, page).await
     }
 
-    /// What its functions used and cost, those that computed longest first.
+    /// The resources that each function used, and their cost, the longest compute time first.
     async fn functions(
         &self,
-        #[graphql(desc = "The first so many, 1 to 1,000.", default = 100)] first: i32,
-    ) -> Result<Items<Function>, ApiError> {
-        function::of_cluster(&self.scope, self.row.id, first).await.map(Items)
+        #[graphql(desc = "The number of functions, 1 to 1,000.", default = 100)] first: i32,
+    ) -> Result<InlineList<Function>, ApiError> {
+        function::load_functions_of_cluster(&self.scope, self.row.id, first).await.map(InlineList)
     }
 
-    /// What was submitted to it, the newest first.
+    /// The computations submitted to the cluster, the newest first.
     async fn computations(
         &self,
         context: &Context<'_>,
-        #[graphql(desc = "The first so many, 1 to 100; 20 if neither `first` nor `last` is given.")]
+        #[graphql(desc = "The number of items from the start, 1 to 100; 20 unless `last` is given.")]
         first: Option<i32>,
-        #[graphql(desc = "Only what follows this cursor.")] after: Option<String>,
-        #[graphql(desc = "The last so many, 1 to 100.")] last: Option<i32>,
-        #[graphql(desc = "Only what lies before this cursor.")] before: Option<String>,
+        #[graphql(desc = "Only items after this cursor.")] after: Option<String>,
+        #[graphql(desc = "The number of items from the end, 1 to 100.")] last: Option<i32>,
+        #[graphql(desc = "Only items before this cursor.")] before: Option<String>,
     ) -> Result<Connection<Computation>, ApiError> {
-        let page = PageArguments { first, after, last, before }.listed::<Computation>(context);
-        connect(&self.scope, self.row.id, ComputationSort::NewestFirst, page, Computation::new).await
+        let page = PageArguments { first, after, last, before }.with_summary_columns::<Computation>(context);
+        load_connection(&self.scope, self.row.id, ComputationSort::NewestFirst, page, Computation::new).await
     }
 
-    /// Its groups of tasks with the same name, in the order they were first seen.
+    /// The task groups of the cluster, in the order in which they were first seen.
     async fn task_groups(
         &self,
         context: &Context<'_>,
-        #[graphql(desc = "The first so many, 1 to 100; 20 if neither `first` nor `last` is given.")]
+        #[graphql(desc = "The number of items from the start, 1 to 100; 20 unless `last` is given.")]
         first: Option<i32>,
-        #[graphql(desc = "Only what follows this cursor.")] after: Option<String>,
-        #[graphql(desc = "The last so many, 1 to 100.")] last: Option<i32>,
-        #[graphql(desc = "Only what lies before this cursor.")] before: Option<String>,
+        #[graphql(desc = "Only items after this cursor.")] after: Option<String>,
+        #[graphql(desc = "The number of items from the end, 1 to 100.")] last: Option<i32>,
+        #[graphql(desc = "Only items before this cursor.")] before: Option<String>,
     ) -> Result<Connection<TaskGroup>, ApiError> {
-        let page = PageArguments { first, after, last, before }.listed::<TaskGroup>(context);
+        let page = PageArguments { first, after, last, before }.with_summary_columns::<TaskGroup>(context);
         let parent = TaskGroupParent::Cluster(self.row.id);
-        connect(&self.scope, parent, TaskGroupSort::OldestFirst, page, TaskGroup::new).await
+        load_connection(&self.scope, parent, TaskGroupSort::OldestFirst, page, TaskGroup::new).await
     }
 
-    /// The tasks of it that erred, the newest first.
+    /// The failed tasks of the cluster, the newest first.
     async fn errors(
         &self,
         context: &Context<'_>,
-        #[graphql(desc = "The first so many, 1 to 100; 20 if neither `first` nor `last` is given.")]
+        #[graphql(desc = "The number of items from the start, 1 to 100; 20 unless `last` is given.")]
         first: Option<i32>,
-        #[graphql(desc = "Only what follows this cursor.")] after: Option<String>,
-        #[graphql(desc = "The last so many, 1 to 100.")] last: Option<i32>,
-        #[graphql(desc = "Only what lies before this cursor.")] before: Option<String>,
+        #[graphql(desc = "Only items after this cursor.")] after: Option<String>,
+        #[graphql(desc = "The number of items from the end, 1 to 100.")] last: Option<i32>,
+        #[graphql(desc = "Only items before this cursor.")] before: Option<String>,
     ) -> Result<Connection<ErrorOccurrence>, ApiError> {
-        let page = PageArguments { first, after, last, before }.listed::<ErrorOccurrence>(context);
+        let page =
+            PageArguments { first, after, last, before }.with_summary_columns::<ErrorOccurrence>(context);
         let parent = ErrorParent::Cluster(self.row.id);
-        connect(&self.scope, parent, ErrorSort::NewestFirst, page, ErrorOccurrence::new).await
+        load_connection(&self.scope, parent, ErrorSort::NewestFirst, page, ErrorOccurrence::new).await
     }
 
-    /// What Dask or a user logged with `log_event`, in the order it happened.
-    #[expect(clippy::too_many_arguments, reason = "they are those of the field")]
+    /// The events that Dask or a user logged with `log_event`, the oldest first.
+    #[expect(clippy::too_many_arguments, reason = "they are the arguments of the field")]
     async fn events(
         &self,
-        #[graphql(desc = "Only what was published under one of these, at most 100; all if absent.")]
+        #[graphql(desc = "Only events of one of these topics, at most 100. Null for all topics.")]
         topics: Option<Vec<String>>,
-        #[graphql(desc = "Only what happened in this time, by the scheduler's clock.")] at: Option<TimeRange>,
-        #[graphql(desc = "The first so many, 1 to 100; 20 if neither `first` nor `last` is given.")]
+        #[graphql(desc = "Only events that occurred within this period, by the scheduler's clock.")]
+        at: Option<TimeRange>,
+        #[graphql(desc = "The number of items from the start, 1 to 100; 20 unless `last` is given.")]
         first: Option<i32>,
-        #[graphql(desc = "Only what follows this cursor.")] after: Option<String>,
-        #[graphql(desc = "The last so many, 1 to 100.")] last: Option<i32>,
-        #[graphql(desc = "Only what lies before this cursor.")] before: Option<String>,
+        #[graphql(desc = "Only items after this cursor.")] after: Option<String>,
+        #[graphql(desc = "The number of items from the end, 1 to 100.")] last: Option<i32>,
+        #[graphql(desc = "Only items before this cursor.")] before: Option<String>,
     ) -> Result<Connection<Event>, ApiError> {
         let page = PageArguments { first, after, last, before };
-        texts("topics", topics.as_deref(), 100)?;
-        let parent = EventParent { cluster: self.row.id, at: milliseconds(at), topics };
-        connect(&self.scope, parent, EventSort::OldestFirst, page, Event::new).await
+        check_text_list("topics", topics.as_deref(), 100)?;
+        let parent =
+            EventParent { cluster: self.row.id, at: TimeRange::range_of_argument("at", at)?, topics };
+        load_connection(&self.scope, parent, EventSort::OldestFirst, page, Event::new).await
     }
 
-    /// Lines of the logs of its scheduler, workers and nannies, in the order they were written. With `match`, one
-    /// page reads at most 1,000 lines: it may hold fewer lines than asked for, or none, while `hasNextPage` (with
-    /// `last`, `hasPreviousPage`) says that there is more to search and the cursor where to go on. `totalCount`
-    /// counts the lines that are searched; one that cannot be decrypted matches nothing. One query may search 50 pages.
-    #[expect(clippy::too_many_arguments, reason = "each is one of the field's")]
+    /// The log lines of the scheduler, the workers and the nannies, the oldest first. With `match`, one
+    /// page examines at most 1,000 lines, and `totalCount` counts the lines to examine. A line that
+    /// cannot be decrypted matches no text. One query may request at most 50 pages with `match`.
+    #[expect(clippy::too_many_arguments, reason = "they are the arguments of the field")]
     async fn logs(
         &self,
-        #[graphql(desc = "Only lines of one of these levels, as `WARNING`, at most 20; all if absent.")]
+        #[graphql(
+            desc = "Only lines of one of these levels, such as `WARNING`, at most 20. Null for all levels."
+        )]
         levels: Option<Vec<String>>,
-        #[graphql(desc = "Only lines of these kinds of process, at most 20; all if absent.")] sources: Option<
+        #[graphql(desc = "Only lines of these kinds of process, at most 20. Null for all.")] sources: Option<
             Vec<LogSource>,
         >,
         #[graphql(desc = "Only lines of the worker with this UUID, and of its nanny.")] worker_id: Option<ID>,
         #[graphql(name = "match", desc = "Only lines that contain this text, in upper or lower case.")]
         words: Option<String>,
-        #[graphql(desc = "Only what was written in this time, by the clock of its process.")] at: Option<
+        #[graphql(desc = "Only lines written in this period, by the clock of their process.")] at: Option<
             TimeRange,
         >,
-        #[graphql(desc = "The first so many, 1 to 100; 20 if neither `first` nor `last` is given.")]
+        #[graphql(desc = "The number of items from the start, 1 to 100; 20 unless `last` is given.")]
         first: Option<i32>,
-        #[graphql(desc = "Only what follows this cursor.")] after: Option<String>,
-        #[graphql(desc = "The last so many, 1 to 100.")] last: Option<i32>,
-        #[graphql(desc = "Only what lies before this cursor.")] before: Option<String>,
+        #[graphql(desc = "Only items after this cursor.")] after: Option<String>,
+        #[graphql(desc = "The number of items from the end, 1 to 100.")] last: Option<i32>,
+        #[graphql(desc = "Only items before this cursor.")] before: Option<String>,
     ) -> Result<Connection<LogLine>, ApiError> {
         let page = PageArguments { first, after, last, before };
-        texts("levels", levels.as_deref(), 20)?;
-        at_most("sources", sources.as_deref(), 20)?;
-        let arguments = LogArguments { at: milliseconds(at), levels, sources, worker_id, words };
+        check_text_list("levels", levels.as_deref(), 20)?;
+        check_max_len("sources", sources.as_deref(), 20)?;
+        let arguments =
+            LogArguments { at: TimeRange::range_of_argument("at", at)?, levels, sources, worker_id, words };
         logs(&self.scope, self.row.id, arguments, page).await
     }
 
-    /// What was sent, kept back and dropped of each class of its data.
+    /// The number of items of each class of data that were sent, withheld and dropped.
     async fn privacy(&self) -> Result<PrivacyReceipt, ApiError> {
         PrivacyReceipt::of(&self.scope, &self.row.receipt).await
     }
 
-    /// The software the scheduler runs on; null when it did not tell.
+    /// The software that the scheduler runs on. Null if it was not reported.
     async fn environment(&self) -> Result<Option<Environment>, ApiError> {
         Environment::find(&self.scope, self.row.id, self.row.environment_id).await
     }
 
-    /// Packages, and Python itself as `python`, of which the scheduler and all workers and clients it ever had do
-    /// not have the same version; by name.
+    /// The packages, and Python itself as `python`, that do not have the same version on the scheduler
+    /// and on all workers and clients that the cluster ever had, ordered by name.
     async fn environment_mismatches(&self) -> Result<Vec<PackageMismatch>, ApiError> {
-        mismatches(&self.scope, self.row.id, self.row.environment_id).await
+        load_mismatches(&self.scope, self.row.id, self.row.environment_id).await
     }
 
-    /// The worker processes it ever had, in the order they joined.
+    /// All worker processes that the cluster ever had, in the order in which they joined.
     async fn workers(
         &self,
-        #[graphql(desc = "The first so many, 1 to 100; 20 if neither `first` nor `last` is given.")]
+        #[graphql(desc = "The number of items from the start, 1 to 100; 20 unless `last` is given.")]
         first: Option<i32>,
-        #[graphql(desc = "Only what follows this cursor.")] after: Option<String>,
-        #[graphql(desc = "The last so many, 1 to 100.")] last: Option<i32>,
-        #[graphql(desc = "Only what lies before this cursor.")] before: Option<String>,
+        #[graphql(desc = "Only items after this cursor.")] after: Option<String>,
+        #[graphql(desc = "The number of items from the end, 1 to 100.")] last: Option<i32>,
+        #[graphql(desc = "Only items before this cursor.")] before: Option<String>,
         #[graphql(
-            desc = "Only those that had not left by the last report (true), or only those that had (false)."
+            desc = "True for workers that had not left by the last report, false for those that had. Null \
+                    for all."
         )]
         alive: Option<bool>,
     ) -> Result<Connection<Worker>, ApiError> {
         let page = PageArguments { first, after, last, before };
         let parent = WorkerParent { cluster: self.row.id, alive };
-        connect(&self.scope, parent, WorkerSort::OldestFirst, page, Worker::new).await
+        load_connection(&self.scope, parent, WorkerSort::OldestFirst, page, Worker::new).await
     }
 
-    /// The clients that ever were connected to it, in the order they connected.
+    /// All clients that were ever connected to the cluster, in the order in which they connected.
     async fn clients(
         &self,
-        #[graphql(desc = "The first so many, 1 to 100; 20 if neither `first` nor `last` is given.")]
+        #[graphql(desc = "The number of items from the start, 1 to 100; 20 unless `last` is given.")]
         first: Option<i32>,
-        #[graphql(desc = "Only what follows this cursor.")] after: Option<String>,
-        #[graphql(desc = "The last so many, 1 to 100.")] last: Option<i32>,
-        #[graphql(desc = "Only what lies before this cursor.")] before: Option<String>,
+        #[graphql(desc = "Only items after this cursor.")] after: Option<String>,
+        #[graphql(desc = "The number of items from the end, 1 to 100.")] last: Option<i32>,
+        #[graphql(desc = "Only items before this cursor.")] before: Option<String>,
     ) -> Result<Connection<Client>, ApiError> {
         let page = PageArguments { first, after, last, before };
-        connect(&self.scope, self.row.id, ClientSort::OldestFirst, page, Client::new).await
+        load_connection(&self.scope, self.row.id, ClientSort::OldestFirst, page, Client::new).await
     }
 
-    /// How many threads it had since when, the first change first.
+    /// The changes of the number of threads, the first one first.
     async fn thread_history(
         &self,
-        #[graphql(desc = "The first so many, 1 to 100; 20 if neither `first` nor `last` is given.")]
+        #[graphql(desc = "The number of items from the start, 1 to 100; 20 unless `last` is given.")]
         first: Option<i32>,
-        #[graphql(desc = "Only what follows this cursor.")] after: Option<String>,
-        #[graphql(desc = "The last so many, 1 to 100.")] last: Option<i32>,
-        #[graphql(desc = "Only what lies before this cursor.")] before: Option<String>,
+        #[graphql(desc = "Only items after this cursor.")] after: Option<String>,
+        #[graphql(desc = "The number of items from the end, 1 to 100.")] last: Option<i32>,
+        #[graphql(desc = "Only items before this cursor.")] before: Option<String>,
     ) -> Result<Connection<ThreadChange>, ApiError> {
         let page = PageArguments { first, after, last, before };
         let sort = ThreadChangeSort::OldestFirst;
-        connect(&self.scope, self.row.id, sort, page, |_, row| ThreadChange::from(row)).await
+        load_connection(&self.scope, self.row.id, sort, page, |_, row| ThreadChange::from(row)).await
     }
 
-    /// What was measured of it as a whole, over time; null, with an error, where it would be too much for one answer.
+    /// The measurements of the cluster as a whole over time. Null, with the error code `BAD_USER_INPUT`,
+    /// if the result is too large for one response.
     async fn series(
         &self,
-        #[graphql(desc = "What was measured; the answer has one series for each, in this order.")]
+        #[graphql(desc = "The metrics. The result has one series for each of them, in this order.")]
         metrics: Vec<SampleMetric>,
         #[graphql(
-            desc = "From when on, by the scheduler's clock; from the start if not given, but at most 31 days."
+            desc = "The start of the period, by the scheduler's clock. Null for the cluster's start, but \
+                    at most 31 days before the end."
         )]
         from: Option<DateTime<Utc>>,
         #[graphql(
-            desc = "Until before when, by the scheduler's clock; until the end, or the last report, if not given."
+            desc = "The end of the period, exclusive, by the scheduler's clock. Null for the cluster's \
+                    end, or its last report."
         )]
         to: Option<DateTime<Utc>>,
         #[graphql(
-            desc = "Seconds summed up in one point, at least 1; as few as make at most 2,000 points if not given."
+            desc = "The seconds that each point covers, at least 1. Null for the shortest that makes at \
+                    most 2,000 points."
         )]
         bucket_seconds: Option<i32>,
-    ) -> Alone<Vec<Series>> {
-        let arguments = SeriesArguments { metrics, from, to, bucket_seconds };
-        let life = (self.row.started_at.0, Self::last_known(&self.row));
+        #[graphql(desc = "The most points, 2 to 2,000. Null for 2,000. Not with `bucketSeconds`.")]
+        max_points: Option<i32>,
+    ) -> NullOnError<Vec<Series>> {
+        let arguments = SeriesArguments { metrics, from, to, bucket_seconds, max_points };
+        let life = (self.row.started_at.0, Self::last_reported_at(&self.row));
         Some(arguments.read(&self.scope, SeriesParent::Cluster(self.row.id), life).await)
     }
 
-    /// Its spans, in the order their tasks arrived.
-    #[expect(clippy::too_many_arguments, reason = "they are those of the field")]
+    /// The spans of the cluster, in the order in which their tasks arrived.
+    #[expect(clippy::too_many_arguments, reason = "they are the arguments of the field")]
     async fn spans(
         &self,
-        #[graphql(desc = "Only spans that lie in no other one of the list.", default)] roots: bool,
+        #[graphql(desc = "If true, only spans that are not nested in another span of the list.", default)]
+        roots: bool,
         #[graphql(
-            desc = "Only spans with at least one of these tags anywhere on their path, 1 to 100 of them."
+            desc = "Only spans with at least one of these tags anywhere on their path, 1 to 100 tags. Null \
+                    for all spans."
         )]
         tags: Option<Vec<String>>,
-        #[graphql(desc = "The first so many, 1 to 100; 20 if neither `first` nor `last` is given.")]
+        #[graphql(desc = "The number of items from the start, 1 to 100; 20 unless `last` is given.")]
         first: Option<i32>,
-        #[graphql(desc = "Only what follows this cursor.")] after: Option<String>,
-        #[graphql(desc = "The last so many, 1 to 100.")] last: Option<i32>,
-        #[graphql(desc = "Only what lies before this cursor.")] before: Option<String>,
+        #[graphql(desc = "Only items after this cursor.")] after: Option<String>,
+        #[graphql(desc = "The number of items from the end, 1 to 100.")] last: Option<i32>,
+        #[graphql(desc = "Only items before this cursor.")] before: Option<String>,
     ) -> Result<Connection<Span>, ApiError> {
         let page = PageArguments { first, after, last, before };
-        let parent = SpanParent::Cluster(self.row.id, span::filter(roots, tags)?);
-        connect(&self.scope, parent, SpanSort::OldestFirst, page, Span::new).await
+        let parent = SpanParent::Cluster(self.row.id, span::span_filter(roots, tags)?);
+        load_connection(&self.scope, parent, SpanSort::OldestFirst, page, Span::new).await
     }
 
-    /// Fine performance metrics of all spans together and of what belongs to none; null when there are none, and null, with
-    /// an error, where they would be too much for one answer.
+    /// The fine performance metrics of all spans together, and of work that belongs to none. Null if
+    /// there are none. Null, with the error code `BAD_USER_INPUT`, if the result is too large for one
+    /// response.
     async fn fine_metrics(
         &self,
-        #[graphql(desc = "Only values in this unit, such as `seconds` or `bytes`.")] unit: Option<String>,
-        #[graphql(desc = "At most so many values, 1 to 5000; 1000 unless given.")] first: Option<i32>,
-    ) -> Alone<FineMetrics> {
+        #[graphql(desc = "Only values in this unit, such as `seconds` or `bytes`. Null for all.")]
+        unit: Option<String>,
+        #[graphql(desc = "The maximum number of values, 1 to 5,000. Null for 1,000.")] first: Option<i32>,
+    ) -> NullOnError<FineMetrics> {
         FineMetrics::of_cluster(&self.scope, self.row.id, FineMetricArguments { unit, first })
             .await
             .transpose()
     }
 
-    /// The statistical profile of a time: all windows that begin in it, merged. Null when there is none, and null,
-    /// with an error, when none of them can be decrypted. The profiles of one query merge 1,000 windows at the most.
+    /// The statistical profile of a period, merged from all windows that begin in it. The profiles of
+    /// one query merge at most 1,000 windows. Null if there are no windows. Null, with the error code
+    /// `KEY_MISSING` or `DAMAGED`, if none of them can be decrypted.
     async fn profile(
         &self,
-        #[graphql(desc = "From when on, by the scheduler's clock; from its start unless given.")]
+        #[graphql(desc = "The start of the period, by the scheduler's clock. Null for the cluster's start.")]
         from: Option<DateTime<Utc>>,
-        #[graphql(desc = "Before when; until now unless given.")] to: Option<DateTime<Utc>>,
+        #[graphql(desc = "The end of the period, exclusive. Null for now.")] to: Option<DateTime<Utc>>,
         #[graphql(
-            desc = "Leave out what was part of a smaller share of the samples than this, 0 to 1.",
+            desc = "The minimum share of the samples that a node needs to be included, 0 to 1.",
             default = 0.001
         )]
         min_share: f64,
-    ) -> Alone<Profile> {
+    ) -> NullOnError<Profile> {
         Profile::find(&self.scope, self.row.id, ProfileArguments { from, to, min_share }).await.transpose()
     }
 }
 
-in_place! {
+inline_fields! {
     Cluster: id, number, scheduler_id, name, address, dashboard_url, state, desired_state, started_at, ended_at,
         duration_seconds, close_reason, last_seen_at, idle_since, idle_seconds;
-        now: Option<Placed<ClusterSnapshot>>, totals: Placed<ClusterTotals>, dropped: Placed<DroppedItems>
+        now: Option<Inline<ClusterSnapshot>>, totals: Inline<ClusterTotals>, dropped: Inline<DroppedItems>
 }
 
-impl Listed for Cluster {
+impl SummaryFields for Cluster {
     const FIELDS: &'static [&'static str] = &[
         "id",
         "number",
@@ -557,124 +591,127 @@ impl Listed for Cluster {
     ];
 }
 
-/// What a cluster is doing.
+/// The state of a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
 #[graphql(remote = "life_cycle::State")]
 pub(super) enum ClusterState {
-    /// It is less than ten minutes old, and no worker has joined or no work has come yet.
+    /// The cluster is less than ten minutes old, and no worker has joined or no work has arrived yet.
     Starting,
-    /// It has work.
+    /// The cluster has work.
     Running,
-    /// It has none, since `idleSince`.
+    /// The cluster has had no work since `idleSince`.
     Idle,
-    /// It is to stop, as `stopRequest` tells, and has not said goodbye.
+    /// The cluster was requested to stop, see `stopRequest`, and has not closed yet.
     Closing,
-    /// It said goodbye.
+    /// The cluster reported that it closed.
     Closed,
-    /// It has not reported for three of its intervals, and at least 30 seconds, and is given up until it does. Found by a
-    /// job that looks every ten seconds.
+    /// The cluster has not reported for three of its reporting intervals, and for at least 30 seconds.
+    /// The state is detected by a job that runs every ten seconds, and ends with the next report.
     Lost,
 }
 
-names!(ClusterState);
+write_enums_by_name!(ClusterState);
 
-/// What the account wants of a cluster.
+/// The state that the account wants a cluster to be in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
 #[graphql(remote = "cluster::DesiredState")]
 pub(super) enum DesiredState {
-    /// Carry on.
+    /// The cluster continues to run.
     Running,
-    /// Close the scheduler, and with it its workers.
+    /// The scheduler closes, and its workers with it.
     Stopped,
 }
 
-names!(DesiredState);
+write_enums_by_name!(DesiredState);
 
-/// A cluster at one moment.
+/// The size of a cluster at one moment.
 #[derive(SimpleObject)]
 pub(super) struct ClusterSnapshot {
-    /// The moment, by the scheduler's clock.
+    /// The time of the snapshot, by the scheduler's clock.
     at: DateTime<Utc>,
-    /// Connected workers.
+    /// The number of connected workers.
     workers: BigInt,
-    /// Their threads.
+    /// The number of threads of the connected workers.
     threads: BigInt,
-    /// Memory of their processes, in bytes.
+    /// The memory that the worker processes use, in bytes.
     memory_used: BigInt,
-    /// Sum of their memory limits, in bytes; null when one has no limit or there is no worker.
+    /// The sum of the workers' memory limits, in bytes. Null if one worker has no limit, or if there are
+    /// no workers.
     memory_limit: Option<BigInt>,
 }
 
-in_place_members! { ClusterSnapshot: at, workers, threads, memory_used, memory_limit }
+inline_members! { ClusterSnapshot: at, workers, threads, memory_used, memory_limit }
 
-/// Sums over a cluster's whole life.
+/// The totals over a cluster's whole life.
 #[derive(SimpleObject)]
 pub(super) struct ClusterTotals {
-    /// Tasks the scheduler was given.
+    /// The number of tasks submitted to the scheduler.
     tasks: BigInt,
-    /// Times a task came to be in memory; a task computed again counts again.
+    /// The number of times a task's result was stored in memory. A task that is computed again counts
+    /// again.
     tasks_succeeded: BigInt,
-    /// Tasks that erred themselves, without those that only depend on one.
+    /// The number of tasks that failed themselves. Tasks that only depend on a failed one do not count.
     tasks_erred: BigInt,
-    /// Errors recorded.
+    /// The number of recorded errors.
     errors: BigInt,
-    /// Bytes of all results produced.
+    /// The size of all results produced, in bytes.
     bytes: BigInt,
-    /// Workers that ever joined.
+    /// The number of workers that ever joined.
     workers: BigInt,
-    /// Most workers at one time.
+    /// The maximum number of workers at one time.
     peak_workers: BigInt,
-    /// Most threads at one time.
+    /// The maximum number of threads at one time.
     peak_threads: BigInt,
-    /// Thread-seconds spent computing tasks that succeeded.
+    /// The compute time of tasks that succeeded, in thread-seconds.
     compute_seconds: f64,
-    /// Seconds spent fetching inputs from other workers.
+    /// The time spent fetching inputs from other workers, in seconds.
     transfer_seconds: f64,
-    /// Thread-seconds the cluster offered, busy or idle: threads integrated over time.
-    cluster_seconds: f64,
+    /// The thread time that the cluster offered, busy or idle, in thread-seconds: threads integrated
+    /// over time.
+    thread_seconds: f64,
 }
 
-in_place_members! {
+inline_members! {
     ClusterTotals: tasks, tasks_succeeded, tasks_erred, errors, bytes, workers, peak_workers, peak_threads,
-        compute_seconds, transfer_seconds, cluster_seconds
+        compute_seconds, transfer_seconds, thread_seconds
 }
 
-/// What a reporter had to give up.
+/// The number of items of each kind that a reporter discarded.
 #[derive(SimpleObject)]
 pub(super) struct DroppedItems {
-    /// Computations.
+    /// The number of computations.
     computations: BigInt,
-    /// Task groups.
+    /// The number of task groups.
     task_groups: BigInt,
-    /// Errors.
+    /// The number of errors.
     errors: BigInt,
-    /// Environments.
+    /// The number of environments.
     environments: BigInt,
-    /// Workers.
+    /// The number of workers.
     workers: BigInt,
-    /// Clients.
+    /// The number of clients.
     clients: BigInt,
-    /// Changes of the number of threads.
+    /// The number of changes of the thread count.
     thread_history: BigInt,
-    /// Samples.
+    /// The number of samples.
     samples: BigInt,
-    /// Spans.
+    /// The number of spans.
     spans: BigInt,
-    /// Fine metrics of spans.
+    /// The number of fine performance metrics of spans.
     fine_metrics: BigInt,
-    /// Snippets of code.
+    /// The number of code snippets.
     code: BigInt,
-    /// Windows of the profile.
+    /// The number of profile windows.
     profiles: BigInt,
-    /// Events.
+    /// The number of events.
     events: BigInt,
-    /// Log lines.
+    /// The number of log lines.
     logs: BigInt,
-    /// Hours of usage.
+    /// The number of hours of usage.
     usage: BigInt,
 }
 
-in_place_members! {
+inline_members! {
     DroppedItems: computations, task_groups, errors, environments, workers, clients, thread_history, samples, spans,
         fine_metrics, code, profiles, events, logs, usage
 }

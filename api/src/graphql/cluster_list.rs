@@ -1,157 +1,166 @@
-//! Lists of clusters: which, in what order, and what all of them come to.
+//! The list of clusters: its filter, its order, and the totals over all listed clusters.
 
 use async_graphql::{ComplexObject, Enum, ID, InputObject, Object, SimpleObject};
 use chrono::{DateTime, Utc};
 use entity::ids::ClusterId;
 
 use super::{
-    argument::at_most,
+    argument::{RANGE_FROM_AFTER_TO, check_max_len, check_range_of},
     cluster::{Cluster, ClusterState},
     cluster_tag::ClusterTagFilter,
-    connection::{Connection, Wanted, counted},
-    error::{Alone, ApiError},
+    connection::{Connection, RequestedPage, total_count_by},
+    error::{ApiError, NullOnError},
     flag::{FlagKind, MAX_KINDS},
     scalar::BigInt,
-    scope::{AccountScope, Costly},
+    scope::{AccountScope, QuotaKind},
     usage::Usage,
     user::User,
 };
 use crate::{
     domain::cost::{Currency, RateCard},
-    store::{self, ClusterSort, ClusterSortBy, CostAtLeast, Flagged, VersionFilter},
+    store::{self, ClusterSort, ClusterSortBy, CostAtLeast, FlaggedFilter, VersionFilter},
 };
 
-/// Users a filter names at the most, since each is a value of the statement.
+/// The maximum number of users in a filter. Each becomes a parameter of the statement.
 const MAX_USERS: usize = 100;
 
-/// Characters of a text that is searched for.
+/// The maximum number of characters of a text to search for.
 const MAX_TEXT: usize = 200;
 
-/// Longer than any cluster runs, and far from what is too large for a number of milliseconds.
+/// The maximum number of seconds in a filter. It is longer than any cluster runs, and its milliseconds
+/// fit into an `i64`.
 const MAX_SECONDS: f64 = 1e12;
 
-/// More than anything costs.
+/// The maximum amount of money in a filter.
 const MAX_AMOUNT: f64 = 1e12;
 
-/// Searches that a sum over the hours of very many clusters counts as.
-const SUM_OF_HOURS: usize = 10;
+/// The number of searches that a sum over the hours of all listed clusters counts as.
+const SEARCHES_PER_USAGE_SUM: usize = 10;
 
-/// Clusters that a filter names at the most.
+/// The maximum number of clusters in a filter.
 const MAX_IDS: usize = 100;
 
-/// A page of clusters, with what all clusters of the list come to.
-pub(super) type ClusterConnection = Connection<Cluster, Aggregates>;
+/// A page of clusters, with the totals over all clusters of the list.
+pub(super) type ClusterConnection = Connection<Cluster, ClusterTotalsField>;
 
-/// Which clusters a list has: those that pass every condition that is given.
+/// Conditions on clusters. A cluster has to meet all given conditions.
 #[derive(Debug, Default, InputObject)]
 pub(super) struct ClusterFilter {
-    /// Only these clusters, by their global identifiers, at most 100. One that is gone is left out; what cannot be one of the
-    /// account's is an error.
+    /// Only these clusters, by their global identifiers, at most 100. Deleted clusters are skipped. An
+    /// identifier that cannot be a cluster of the account is an error with the code `NOT_FOUND`.
     ids: Option<Vec<ID>>,
     /// Only clusters in one of these states.
     states: Option<Vec<ClusterState>>,
-    /// Only clusters that report with the token of one of these users, at most 100.
+    /// Only clusters that report with a token of one of these users, at most 100.
     users: Option<Vec<ID>>,
-    /// Only clusters whose scheduler started in this time, by its own clock.
+    /// Only clusters whose scheduler started in this period, by its own clock.
     started_in: Option<TimeRange>,
-    /// Only clusters that closed in this time, or are LOST and reported last in it, by their own clock.
+    /// Only clusters that closed in this period, or that are `LOST` and last reported in it, by their
+    /// own clock.
     ended_in: Option<TimeRange>,
-    /// Only clusters that report, and that had no work for at least so many seconds when they last reported, by their own clock.
+    /// Only clusters that report, and that had been without work for at least this number of seconds at
+    /// their last report, by their own clock.
     idle_for_seconds: Option<f64>,
-    /// Only clusters that ran for at least so many seconds; for running ones, as far as they reported.
+    /// Only clusters that ran for at least this number of seconds. Running clusters count up to their
+    /// last report.
     min_duration_seconds: Option<f64>,
-    /// Only clusters with recorded errors (true), or only those without (false).
+    /// True for clusters with recorded errors, false for clusters without.
     has_errors: Option<bool>,
-    /// Only clusters whose `name` or `schedulerId` contains this text, 1 to 200 characters. The letters A to Z are the
-    /// same in upper and lower case.
+    /// Only clusters whose `name` or `schedulerId` contains this text, 1 to 200 characters. The letters
+    /// A to Z match in upper and lower case.
     search: Option<String>,
-    /// Only clusters whose scheduler runs on this package.
+    /// Only clusters whose scheduler has this package installed.
     package: Option<PackageFilter>,
-    /// Only clusters with these tags.
+    /// Only clusters whose tags meet these conditions.
     tags: Option<ClusterTagFilter>,
-    /// Only clusters that cost at least so much.
+    /// Only clusters that cost at least this amount.
     min_cost: Option<MinCost>,
-    /// Only clusters with a flag of one of these kinds, which lasts and is not muted; at most 20.
+    /// Only clusters with an active flag of one of these kinds that is not muted, at most 20 kinds.
     flags: Option<Vec<FlagKind>>,
-    /// Only clusters that have or had a flag of one of these kinds, muted or not; at most 20. As far as flags are kept: the
-    /// newest 100 of a cluster, and those that ended for 90 days or as long as the account says.
+    /// Only clusters that have or had a flag of one of these kinds, muted or not, at most 20 kinds.
+    /// Covers the flags that are kept: the newest 100 of a cluster, and ended ones for 90 days or the
+    /// account's retention.
     ever_flagged: Option<Vec<FlagKind>>,
 }
 
-/// An amount of money that something has to reach. What the account has a rate for and what is estimated count together,
-/// as far as either is in the currency; what is in others does not count.
+/// A minimum cost. Costs by the account's rates and estimated costs are added, if they are in the
+/// currency. Costs in other currencies do not count.
 #[derive(Debug, InputObject)]
 pub(super) struct MinCost {
-    /// The amount, in units of the currency, from 0 to a million million.
+    /// The amount, in units of the currency, from 0 to 1,000,000,000,000.
     amount: f64,
-    /// The currency: three capital letters, by ISO 4217. That of the rate valid today if not given.
+    /// The currency: three capital letters, by ISO 4217. Null for the currency of the rate that is valid
+    /// today.
     currency: Option<String>,
 }
 
-/// A time: from a moment to before another. It is open where one is not given.
+/// A period of time. A missing bound leaves it open.
 #[derive(Clone, Copy, Debug, InputObject)]
 pub(super) struct TimeRange {
-    /// The first moment.
+    /// The start of the period, inclusive. Null for no start.
     from: Option<DateTime<Utc>>,
-    /// The moment after the last one.
+    /// The end of the period, exclusive. Null for no end.
     to: Option<DateTime<Utc>>,
 }
 
-/// A package that is installed: in any version unless one is given.
+/// An installed package, in any version unless one is given.
 #[derive(Debug, InputObject)]
 pub(super) struct PackageFilter {
-    /// Its name, 1 to 200 characters; `python` for Python itself.
+    /// The name of the package, 1 to 200 characters; `python` for Python itself.
     name: String,
-    /// Only in exactly this version, 1 to 200 characters.
+    /// The exact version, 1 to 200 characters. Excludes `versionPrefix`.
     version: Option<String>,
-    /// Only in versions that begin with this text, 1 to 200 characters: `2.1.` finds 2.1.0 and not 2.10.
+    /// The beginning of the version, 1 to 200 characters: `2.1.` matches 2.1.0 and not 2.10. Excludes
+    /// `version`.
     version_prefix: Option<String>,
 }
 
-/// How clusters are ordered. Those that are equal come in the order of their `number`.
+/// The order of a list of clusters. Clusters that compare equal are in the order of their `number`.
 #[derive(Clone, Debug, Default, InputObject)]
 pub(super) struct ClusterOrder {
-    /// By what.
+    /// The field to order by.
     #[graphql(default)]
     field: ClusterOrderField,
-    /// In which direction.
+    /// The direction of the order.
     #[graphql(default)]
     direction: OrderDirection,
-    /// For the order COST, the currency: three capital letters, by ISO 4217. That of the rate valid today if not given.
+    /// For the order `COST`, the currency: three capital letters, by ISO 4217. Null for the currency of
+    /// the rate that is valid today. An error with the code `BAD_USER_INPUT` for other orders.
     currency: Option<String>,
 }
 
-/// By what clusters can be ordered.
+/// A field to order clusters by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Enum)]
 pub(super) enum ClusterOrderField {
-    /// When the scheduler started.
+    /// The time at which the scheduler started.
     #[default]
     StartedAt,
-    /// When it closed, or reported last if it is LOST; clusters that report are later than all of these.
+    /// The time at which the cluster closed, or of its last report if it is `LOST`. Clusters that still
+    /// report are later than all others.
     EndedAt,
-    /// How long it ran, as `durationSeconds` tells.
+    /// The duration, as in `durationSeconds`.
     Duration,
-    /// Thread-seconds it offered.
-    #[graphql(name = "CLUSTER_SECONDS")]
+    /// The thread time that the cluster offered.
     ThreadSeconds,
-    /// Thread-seconds spent computing tasks that succeeded.
+    /// The compute time of tasks that succeeded.
     ComputeSeconds,
-    /// Errors recorded.
+    /// The number of recorded errors.
     Errors,
-    /// Tasks the scheduler was given.
+    /// The number of tasks submitted to the scheduler.
     Tasks,
-    /// When the server last heard of it.
+    /// The time of the last contact with the cluster, by the server's clock.
     LastSeenAt,
-    /// What it cost in one currency; estimates and what was paid in it together, and what was paid in others not at all.
+    /// The cost in one currency, by the account's rates and by estimates together. Costs in other
+    /// currencies do not count.
     Cost,
 }
 
-/// The direction of an order.
+/// A direction of an order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Enum)]
 pub(super) enum OrderDirection {
-    /// Small and early first.
+    /// The smallest or earliest first.
     Asc,
-    /// Large and late first.
+    /// The largest or latest first.
     #[default]
     Desc,
 }
@@ -159,7 +168,7 @@ pub(super) enum OrderDirection {
 impl ClusterOrder {
     async fn check(&self, scope: &AccountScope) -> Result<ClusterSort, ApiError> {
         if self.field != ClusterOrderField::Cost && self.currency.is_some() {
-            return Err(ApiError::invalid("currency", "is for the order COST alone"));
+            return Err(ApiError::invalid("currency", "is allowed only with the order COST"));
         }
         let by = match self.field {
             ClusterOrderField::StartedAt => ClusterSortBy::StartedAt,
@@ -178,12 +187,12 @@ impl ClusterOrder {
     }
 }
 
-/// A page of the clusters of an account that pass a filter.
+/// Returns a page of the account's clusters that pass a filter.
 pub(super) async fn clusters(
     scope: &AccountScope,
     filter: ClusterFilter,
     order: ClusterOrder,
-    page: Wanted,
+    page: RequestedPage,
 ) -> Result<ClusterConnection, ApiError> {
     let sort = order.check(scope).await?;
     let request = page.request(scope, sort)?;
@@ -195,68 +204,72 @@ pub(super) async fn clusters(
         }
         _ => scope.store.cluster_page(&filter, sort, &request).await?,
     };
-    let aggregates = Aggregates { scope: scope.clone(), filter: filter.clone() };
+    let aggregates = ClusterTotalsField { scope: scope.clone(), filter: filter.clone() };
     let store = scope.store.clone();
-    let total = counted(move || {
+    let total = total_count_by(move || {
         let (store, filter) = (store.clone(), filter.clone());
         async move { store.cluster_count(&filter).await }
     });
-    Ok(Connection::new(page, sort, |row| Cluster::new(scope, row), total).with(aggregates))
+    Ok(Connection::new(page, sort, |row| Cluster::new(scope, row), total).with_fields(aggregates))
 }
 
-/// The clusters that something else is looked for by, which a request may do so often; nothing when that is all of them.
-pub(super) async fn passing(
+/// Returns the clusters that pass a filter of another list, and charges the request's quota of searches.
+/// `None` if all clusters pass.
+pub(super) async fn resolve_clusters(
     scope: &AccountScope,
     filter: Option<ClusterFilter>,
 ) -> Result<Option<Vec<ClusterId>>, ApiError> {
     let Some(filter) = filter else { return Ok(None) };
-    scope.take(Costly::Searches, 1)?;
-    Ok(scope.store.few_clusters(&filter.check(scope).await?).await?)
+    scope.charge(QuotaKind::Searches, 1)?;
+    Ok(scope.store.load_filtered_cluster_ids(&filter.check(scope).await?).await?)
 }
 
 impl ClusterFilter {
-    /// The same as the store asks it.
+    /// Checks the filter, and converts it into the store's.
     pub(super) async fn check(self, scope: &AccountScope) -> Result<store::ClusterFilter, ApiError> {
-        at_most("users", self.users.as_deref(), MAX_USERS)?;
-        at_most("flags", self.flags.as_deref(), MAX_KINDS)?;
-        at_most("everFlagged", self.ever_flagged.as_deref(), MAX_KINDS)?;
+        check_max_len("users", self.users.as_deref(), MAX_USERS)?;
+        check_max_len("flags", self.flags.as_deref(), MAX_KINDS)?;
+        check_max_len("everFlagged", self.ever_flagged.as_deref(), MAX_KINDS)?;
         let identified =
-            |users: Vec<ID>| users.iter().map(|user| User::identified(scope, "users", user)).collect();
+            |users: Vec<ID>| users.iter().map(|user| User::parse_id(scope, "users", user)).collect();
         let users = self.users.map(identified).transpose()?;
         if let Some(text) = &self.search {
-            bounded_text("search", text)?;
+            check_search_text("search", text)?;
         }
         let cost = match self.min_cost {
             Some(cost) => Some(cost.check(scope, scope.rates().await?)?),
             None => None,
         };
-        at_most("ids", self.ids.as_deref(), MAX_IDS)?;
-        let numbered = |ids: Vec<ID>| ids.iter().map(|id| Cluster::identified(scope, "ids", id)).collect();
+        check_max_len("ids", self.ids.as_deref(), MAX_IDS)?;
+        let numbered = |ids: Vec<ID>| ids.iter().map(|id| Cluster::parse_id(scope, "ids", id)).collect();
         Ok(store::ClusterFilter {
             ids: self.ids.map(numbered).transpose()?,
             states: self.states.map(|states| states.into_iter().map(Into::into).collect()),
             users,
-            started_in: self.started_in.map_or((None, None), TimeRange::milliseconds),
-            // What has not ended is in no time, not even in one that is open.
-            ended_in: self.ended_in.map_or((None, None), |range| {
-                let (from, to) = range.milliseconds();
-                (from, to.or(Some(i64::MAX)))
-            }),
-            idle_for_ms: self
+            started_in: TimeRange::range_of_argument("startedIn", self.started_in)?,
+            // A cluster that has not ended is in no period, not even in an open one.
+            ended_in: match self.ended_in {
+                Some(_) => {
+                    let (from, to) = TimeRange::range_of_argument("endedIn", self.ended_in)?;
+                    (from, to.or(Some(i64::MAX)))
+                }
+                None => (None, None),
+            },
+            min_idle_ms: self
                 .idle_for_seconds
-                .map(|time| milliseconds("idleForSeconds", time))
+                .map(|time| parse_seconds("idleForSeconds", time))
                 .transpose()?,
-            lasting_ms: self
+            min_duration_ms: self
                 .min_duration_seconds
-                .map(|time| milliseconds("minDurationSeconds", time))
+                .map(|time| parse_seconds("minDurationSeconds", time))
                 .transpose()?,
             has_errors: self.has_errors,
-            named: None,
+            name_or_scheduler_id: None,
             search: self.search,
             package: self.package.map(PackageFilter::check).transpose()?,
             tags: self.tags.map(ClusterTagFilter::check).transpose()?,
             cost,
-            flagged: self.flags.map(|kinds| Flagged {
+            flagged: self.flags.map(|kinds| FlaggedFilter {
                 kinds: kinds.into_iter().map(Into::into).collect(),
                 at: scope.now.into(),
             }),
@@ -275,7 +288,7 @@ impl MinCost {
     }
 }
 
-/// The currency that was given, or that of the rate valid today.
+/// Parses the given currency. Without one, returns the currency of the rate that is valid today.
 fn currency(scope: &AccountScope, rates: &RateCard, given: Option<&str>) -> Result<Currency, ApiError> {
     let today = scope.now.timestamp().div_euclid(86_400);
     let currency = given.map_or_else(|| rates.currency_on(today), str::to_owned);
@@ -284,8 +297,19 @@ fn currency(scope: &AccountScope, rates: &RateCard, given: Option<&str>) -> Resu
 }
 
 impl TimeRange {
-    pub(super) fn milliseconds(self) -> store::TimeRange {
-        // Times are stored in whole milliseconds, so those from a part of one on begin with the next.
+    /// Converts the range of an argument into milliseconds. A missing bound stays open.
+    pub(super) fn range_of_argument(
+        argument: &'static str,
+        range: Option<Self>,
+    ) -> Result<store::TimeRange, ApiError> {
+        let Some(range) = range else { return Ok((None, None)) };
+        check_range_of(argument, RANGE_FROM_AFTER_TO, range.from, range.to)?;
+        Ok(range.milliseconds())
+    }
+
+    fn milliseconds(self) -> store::TimeRange {
+        // Stored times are whole milliseconds, so a range that starts within a millisecond begins with
+        // the next one.
         let whole = |time: DateTime<Utc>| {
             time.timestamp_millis() + i64::from(!time.timestamp_subsec_nanos().is_multiple_of(1_000_000))
         };
@@ -295,7 +319,7 @@ impl TimeRange {
 
 impl PackageFilter {
     fn check(self) -> Result<store::PackageFilter, ApiError> {
-        bounded_text("name", &self.name)?;
+        check_search_text("name", &self.name)?;
         let version = match (self.version, self.version_prefix) {
             (Some(_), Some(_)) => {
                 return Err(ApiError::invalid(
@@ -304,11 +328,11 @@ impl PackageFilter {
                 ));
             }
             (Some(version), None) => {
-                bounded_text("version", &version)?;
+                check_search_text("version", &version)?;
                 VersionFilter::Is(version)
             }
             (None, Some(begin)) => {
-                bounded_text("versionPrefix", &begin)?;
+                check_search_text("versionPrefix", &begin)?;
                 VersionFilter::StartsWith(begin)
             }
             (None, None) => VersionFilter::Any,
@@ -317,42 +341,42 @@ impl PackageFilter {
     }
 }
 
-fn bounded_text(argument: &'static str, text: &str) -> Result<(), ApiError> {
+fn check_search_text(argument: &'static str, text: &str) -> Result<(), ApiError> {
     if !(1..=MAX_TEXT).contains(&text.chars().count()) {
         return Err(ApiError::invalid(argument, format!("must have 1 to {MAX_TEXT} characters")));
     }
-    // PostgreSQL takes no such text, and none is stored.
+    // PostgreSQL accepts no U+0000, and no stored text contains it.
     if text.contains('\0') {
         return Err(ApiError::invalid(argument, "must not contain U+0000"));
     }
     Ok(())
 }
 
-fn milliseconds(argument: &'static str, seconds: f64) -> Result<i64, ApiError> {
+fn parse_seconds(argument: &'static str, seconds: f64) -> Result<i64, ApiError> {
     if !(0.0..=MAX_SECONDS).contains(&seconds) {
         return Err(ApiError::invalid(argument, format!("must be between 0 and {MAX_SECONDS}")));
     }
-    #[expect(clippy::cast_possible_truncation, reason = "it has been looked at")]
+    #[expect(clippy::cast_possible_truncation, reason = "the value was checked to be in range")]
     Ok((seconds * 1e3).ceil() as i64)
 }
 
-/// What a list of clusters has besides its page.
+/// The fields of a list of clusters that other lists do not have.
 #[derive(Clone)]
-pub(super) struct Aggregates {
+pub(super) struct ClusterTotalsField {
     scope: AccountScope,
     filter: store::ClusterFilter,
 }
 
-/// What a list of clusters has besides its page.
+/// The fields of a list of clusters that other lists do not have.
 #[Object]
-impl Aggregates {
-    /// Sums over all clusters that pass the filter, whatever the page. Summed only when asked for.
+impl ClusterTotalsField {
+    /// The totals over all clusters that pass the filter, on all pages. Computed only if selected.
     async fn aggregates(&self) -> Result<Totals, ApiError> {
         let totals = self.scope.store.cluster_totals(&self.filter).await?;
         Ok(Totals {
             of: self.clone(),
             clusters: BigInt(totals.clusters),
-            cluster_seconds: totals.thread_seconds,
+            thread_seconds: totals.thread_seconds,
             compute_seconds: totals.compute_seconds,
             tasks: BigInt(totals.tasks),
             tasks_succeeded: BigInt(totals.tasks_succeeded),
@@ -364,42 +388,45 @@ impl Aggregates {
     }
 }
 
-/// Sums over the whole lives of some clusters.
+/// Totals over the whole lives of several clusters.
 #[derive(SimpleObject)]
 #[graphql(complex)]
 pub(super) struct Totals {
     #[graphql(skip)]
-    of: Aggregates,
-    /// How many clusters they are.
+    of: ClusterTotalsField,
+    /// The number of clusters.
     clusters: BigInt,
-    /// Thread-seconds they offered, busy or idle: threads integrated over time.
-    cluster_seconds: f64,
-    /// Thread-seconds spent computing tasks that succeeded.
+    /// The thread time that the clusters offered, busy or idle, in thread-seconds: threads integrated
+    /// over time.
+    thread_seconds: f64,
+    /// The compute time of tasks that succeeded, in thread-seconds.
     compute_seconds: f64,
-    /// Tasks the schedulers were given.
+    /// The number of tasks submitted to the schedulers.
     tasks: BigInt,
-    /// Times a task came to be in memory; a task computed again counts again.
+    /// The number of times a task's result was stored in memory. A task that is computed again counts
+    /// again.
     tasks_succeeded: BigInt,
-    /// Tasks that erred themselves, without those that only depend on one.
+    /// The number of tasks that failed themselves. Tasks that only depend on a failed one do not count.
     tasks_erred: BigInt,
-    /// Workers that ever joined.
+    /// The number of workers that ever joined.
     workers: BigInt,
-    /// Bytes of all results produced.
+    /// The size of all results produced, in bytes.
     bytes: BigInt,
-    /// Errors recorded.
+    /// The number of recorded errors.
     errors: BigInt,
 }
 
 #[ComplexObject]
 impl Totals {
-    /// What they used over their whole lives, and what that cost; null, with an error, where they are more than 10,000. It
-    /// goes by the hours they told of, so it may be a report behind the other sums. One query may ask for five of these.
-    async fn usage(&self) -> Alone<Usage> {
-        let Aggregates { scope, filter } = &self.of;
+    /// The resources that the clusters used over their whole lives, and their cost. Summed from the
+    /// reported hours, which may lag behind the other totals by one report. One query may request it
+    /// five times. Null, with the error code `BAD_USER_INPUT`, if there are more than 10,000 clusters.
+    async fn usage(&self) -> NullOnError<Usage> {
+        let ClusterTotalsField { scope, filter } = &self.of;
         let usage = async {
-            scope.take(Costly::Searches, SUM_OF_HOURS)?;
+            scope.charge(QuotaKind::Searches, SEARCHES_PER_USAGE_SUM)?;
             let days = scope.store.usage_by_day(filter).await?;
-            Ok(Usage::of_days(scope, days))
+            Ok(Usage::from_days(scope, days))
         };
         Some(usage.await)
     }

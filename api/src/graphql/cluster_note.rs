@@ -1,4 +1,4 @@
-//! What people wrote about clusters.
+//! The GraphQL type and the mutation of the notes that users write about clusters.
 
 use async_graphql::Object;
 use chrono::{DateTime, Utc};
@@ -9,17 +9,17 @@ use entity::{
 
 use super::{
     cluster_tag::ClusterPayload,
-    error::{Alone, ApiError},
-    loaders::NotesOf,
+    error::{ApiError, NullOnError},
+    loaders::NotesKey,
     scope::AccountScope,
     user::User,
     user_error::{UserError, UserErrorCode},
 };
 
-/// Characters of notes at the most.
+/// The maximum number of characters of the notes on a cluster.
 const MAX_TEXT: usize = 10_000;
 
-/// What people wrote about a cluster.
+/// The notes that users wrote about a cluster.
 pub(super) struct ClusterNotes {
     scope: AccountScope,
     row: Model,
@@ -27,25 +27,25 @@ pub(super) struct ClusterNotes {
 
 impl ClusterNotes {
     pub(super) async fn of(scope: &AccountScope, cluster: ClusterId) -> Result<Option<Self>, ApiError> {
-        let row = scope.loader.load_one(NotesOf(cluster)).await?;
+        let row = scope.loader.load_one(NotesKey(cluster)).await?;
         Ok(row.map(|row| Self { scope: scope.clone(), row }))
     }
 }
 
-/// What people wrote about a cluster.
+/// The notes that users wrote about a cluster.
 #[Object]
 impl ClusterNotes {
-    /// The text. Null, with an error, when the key it is encrypted with is lost.
-    async fn text(&self) -> Alone<String> {
+    /// The text. Null, with the error code `KEY_MISSING` or `DAMAGED`, if it cannot be decrypted.
+    async fn text(&self) -> NullOnError<String> {
         Some(self.scope.store.cluster_note_text(&self.row).map_err(ApiError::from))
     }
 
-    /// When it was last changed, by the server's clock.
+    /// The time of the last change, by the server's clock.
     async fn changed_at(&self) -> DateTime<Utc> {
         self.row.changed_at.0
     }
 
-    /// Who changed it last; null when the user left the account.
+    /// The user who made the last change. Null if the user left the account.
     async fn changed_by(&self) -> Result<Option<User>, ApiError> {
         User::find(&self.scope, self.row.user_id).await
     }
@@ -64,5 +64,5 @@ pub(super) async fn set_cluster_notes(
         return ClusterPayload::refused(scope, cluster, error).await;
     }
     let row = scope.store.set_cluster_notes(cluster, text.to_owned(), user, scope.now.into()).await?;
-    Ok(ClusterPayload::done(scope, row.ok_or(ApiError::NotFound("cluster"))?))
+    Ok(ClusterPayload::changed(scope, row.ok_or(ApiError::NotFound("cluster"))?))
 }

@@ -1,10 +1,10 @@
-//! Tags of clusters, and what is found by them.
+//! The GraphQL types and the mutation of cluster tags, and the filters by tag.
 
 use async_graphql::{InputObject, SimpleObject};
-use entity::{cluster::Model, ids::ClusterId, list};
+use entity::{cluster::Model, ids::ClusterId, json_columns};
 
 use super::{
-    cluster::Cluster, error::ApiError, in_place::in_place_members, loaders::TagsOf, scope::AccountScope,
+    cluster::Cluster, error::ApiError, loaders::TagsKey, projection::inline_members, scope::AccountScope,
     user_error::UserError,
 };
 use crate::{
@@ -12,17 +12,17 @@ use crate::{
     store::TagFilter,
 };
 
-/// What a cluster is called, to be found and summed up by: a word, or a key with a value.
+/// A tag of a cluster, for searches and sums: a word, or a key with a value.
 #[derive(Clone, Debug, SimpleObject, InputObject)]
 #[graphql(input_name = "TagInput")]
 pub(super) struct Tag {
-    /// The word or key, 1 to 100 characters, told apart by upper and lower case. A cluster has each once.
+    /// The word or key, 1 to 100 characters, case-sensitive. A cluster has at most one tag of a key.
     key: String,
-    /// The value, at most 200 characters; null for a word alone, which is the same as an empty one.
+    /// The value, at most 200 characters. Null for a word. An empty value equals null.
     value: Option<String>,
 }
 
-in_place_members! { Tag: key, value }
+inline_members! { Tag: key, value }
 
 impl From<&tag::Tag> for Tag {
     fn from(tag: &tag::Tag) -> Self {
@@ -30,53 +30,54 @@ impl From<&tag::Tag> for Tag {
     }
 }
 
-/// Which tags are meant: all with this key, or of these the one with a value.
+/// A pattern for tags: all tags of a key, or the tag of a key with one value.
 #[derive(Clone, Debug, SimpleObject, InputObject)]
 #[graphql(input_name = "TagPatternInput")]
 pub(super) struct TagPattern {
-    /// The key, 1 to 100 characters, told apart by upper and lower case.
+    /// The key, 1 to 100 characters, case-sensitive.
     key: String,
-    /// Only with this value, at most 200 characters; with any, or none, if null. An empty one means a tag without.
+    /// The value, at most 200 characters. Null for any value or none. An empty value matches tags
+    /// without a value.
     value: Option<String>,
 }
 
 impl TagPattern {
-    pub(super) fn check(&self) -> Result<list::TagPattern, tag::TagError> {
+    pub(super) fn check(&self) -> Result<json_columns::TagPattern, tag::TagError> {
         tag::pattern(&self.key, self.value.as_deref())
     }
 }
 
-impl From<list::TagPattern> for TagPattern {
-    fn from(pattern: list::TagPattern) -> Self {
+impl From<json_columns::TagPattern> for TagPattern {
+    fn from(pattern: json_columns::TagPattern) -> Self {
         Self { key: pattern.key, value: pattern.value }
     }
 }
 
-/// Which tags clusters have to have: every condition that is given has to hold.
+/// Conditions on the tags of clusters. A cluster has to meet all given conditions.
 #[derive(Debug, Default, InputObject)]
 pub(super) struct ClusterTagFilter {
-    /// At least one of these, at most 20.
+    /// At least one of these patterns, at most 20.
     any: Option<Vec<TagPattern>>,
-    /// Each of these, at most 20.
+    /// All of these patterns, at most 20.
     all: Option<Vec<TagPattern>>,
-    /// None of these, at most 20.
+    /// None of these patterns, at most 20.
     none: Option<Vec<TagPattern>>,
 }
 
 impl ClusterTagFilter {
     pub(super) fn check(self) -> Result<TagFilter, ApiError> {
         Ok(TagFilter {
-            any: self.any.map(|any| patterns("any", &any)).transpose()?,
-            all: patterns("all", &self.all.unwrap_or_default())?,
-            none: patterns("none", &self.none.unwrap_or_default())?,
+            any: self.any.map(|any| check_patterns("any", &any)).transpose()?,
+            all: check_patterns("all", &self.all.unwrap_or_default())?,
+            none: check_patterns("none", &self.none.unwrap_or_default())?,
         })
     }
 }
 
-pub(super) fn patterns(
+pub(super) fn check_patterns(
     argument: &'static str,
     given: &[TagPattern],
-) -> Result<Vec<list::TagPattern>, ApiError> {
+) -> Result<Vec<json_columns::TagPattern>, ApiError> {
     let invalid = |reason: String| ApiError::InvalidArgument { argument, reason };
     if given.len() > MAX_PATTERNS {
         return Err(invalid(format!("must be at most {MAX_PATTERNS}")));
@@ -84,34 +85,34 @@ pub(super) fn patterns(
     given.iter().map(|pattern| pattern.check().map_err(|error| invalid(error.to_string()))).collect()
 }
 
-/// The tags of a cluster, by key.
+/// Returns the tags of a cluster, ordered by key.
 pub(super) async fn tags(scope: &AccountScope, cluster: ClusterId) -> Result<Vec<Tag>, ApiError> {
-    let found = scope.loader.load_one(TagsOf(cluster)).await?.unwrap_or_default();
+    let found = scope.loader.load_one(TagsKey(cluster)).await?.unwrap_or_default();
     Ok(found.iter().map(Tag::from).collect())
 }
 
-/// The outcome of what was written on a cluster.
+/// The outcome of a change of a cluster's tags, notes or owner.
 #[derive(SimpleObject)]
 pub(super) struct ClusterPayload {
-    /// The cluster as it is now.
+    /// The cluster after the change.
     pub(super) cluster: Cluster,
-    /// What was wrong with the input; nothing is changed unless it is empty.
+    /// The errors in the input. If there are any, nothing was changed.
     pub(super) user_errors: Vec<UserError>,
 }
 
 impl ClusterPayload {
-    /// What was wanted is written.
-    pub(super) fn done(scope: &AccountScope, row: Model) -> Self {
-        Self { cluster: Cluster::new(&scope.after_change(), row), user_errors: Vec::new() }
+    /// Returns the outcome of a change that was made.
+    pub(super) fn changed(scope: &AccountScope, row: Model) -> Self {
+        Self { cluster: Cluster::new(&scope.with_empty_caches(), row), user_errors: Vec::new() }
     }
 
-    /// Nothing is changed.
+    /// Returns the outcome of a change that was refused.
     pub(super) async fn refused(
         scope: &AccountScope,
         cluster: ClusterId,
         error: UserError,
     ) -> Result<Self, ApiError> {
-        Ok(Self { cluster: Cluster::of(scope, cluster).await?, user_errors: vec![error] })
+        Ok(Self { cluster: Cluster::load_existing(scope, cluster).await?, user_errors: vec![error] })
     }
 }
 
@@ -123,11 +124,11 @@ pub(super) async fn set_cluster_tags(
     match tag::check(tags.iter().map(|tag| (tag.key.as_str(), tag.value.as_deref()))) {
         Ok(tags) => {
             let row = scope.store.set_cluster_tags(cluster, tags, scope.now.into()).await?;
-            Ok(ClusterPayload::done(scope, row.ok_or(ApiError::NotFound("cluster"))?))
+            Ok(ClusterPayload::changed(scope, row.ok_or(ApiError::NotFound("cluster"))?))
         }
         Err(errors) => {
-            let user_errors = errors.iter().map(|error| UserError::of("tags", error)).collect();
-            Ok(ClusterPayload { cluster: Cluster::of(scope, cluster).await?, user_errors })
+            let user_errors = errors.iter().map(|error| UserError::from_rule("tags", error)).collect();
+            Ok(ClusterPayload { cluster: Cluster::load_existing(scope, cluster).await?, user_errors })
         }
     }
 }

@@ -1,30 +1,30 @@
-//! Code that called Dask.
+//! The GraphQL types of the code that called Dask.
 
 use async_graphql::{Object, SimpleObject};
-use entity::list;
+use entity::json_columns;
 
-use super::{error::Alone, scope::AccountScope, span_loaders::SnippetOf};
+use super::{error::NullOnError, scope::AccountScope, span_loaders::SnippetKey};
 
-/// A place in code that led to Dask, as far as it is known.
+/// A frame of a call stack that led to Dask. Fields are null if they are unknown.
 #[derive(SimpleObject)]
 pub(super) struct CodeFrame {
-    /// The file.
+    /// The path of the file.
     file: Option<String>,
     /// The line in the file, counted from 1.
     line: Option<i64>,
-    /// The line within the snippet, counted from 0.
+    /// The line in the snippet, counted from 0.
     relative_line: Option<i64>,
-    /// The function, notebook cell or module round the line.
+    /// The code of the function, notebook cell or module around the line.
     snippet: Option<CodeSnippet>,
 }
 
 impl CodeFrame {
-    /// Stored stacks as the schema has them.
-    pub(super) fn stacks(scope: &AccountScope, stored: &list::CodeStacks) -> Vec<Vec<Self>> {
+    /// Converts stored call stacks into GraphQL values.
+    pub(super) fn stacks(scope: &AccountScope, stored: &json_columns::CodeStacks) -> Vec<Vec<Self>> {
         stored.0.iter().map(|stack| stack.iter().map(|frame| Self::new(scope, frame)).collect()).collect()
     }
 
-    fn new(scope: &AccountScope, frame: &list::CodeFrame) -> Self {
+    fn new(scope: &AccountScope, frame: &json_columns::CodeFrame) -> Self {
         Self {
             file: frame.file.clone(),
             line: frame.line,
@@ -34,24 +34,24 @@ impl CodeFrame {
     }
 }
 
-/// A text of code.
+/// A piece of source code.
 pub(super) struct CodeSnippet {
     scope: AccountScope,
     hash: String,
 }
 
-/// A text of code, stored once in an account.
+/// A piece of source code. An account stores equal pieces once.
 #[Object]
 impl CodeSnippet {
-    /// SHA-256 of the text in UTF-8, as hexadecimal digits.
+    /// The SHA-256 hash of the text in UTF-8, in hexadecimal digits.
     async fn hash(&self) -> &str {
         &self.hash
     }
 
-    /// The text; null when it was not sent, or deleted, and null, with an error, when the key it is encrypted
-    /// with is lost.
-    async fn text(&self) -> Alone<String> {
-        match self.scope.loader.load_one(SnippetOf(self.hash.clone())).await {
+    /// The text. Null if it was not sent, or was deleted. Null, with the error code `KEY_MISSING` or
+    /// `DAMAGED`, if it cannot be decrypted.
+    async fn text(&self) -> NullOnError<String> {
+        match self.scope.loader.load_one(SnippetKey(self.hash.clone())).await {
             Ok(row) => row.map(|row| Ok(self.scope.store.snippet_text(&row)?)),
             Err(error) => Some(Err(error.into())),
         }

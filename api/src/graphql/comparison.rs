@@ -1,4 +1,5 @@
-//! Two pieces of work beside each other: what each part of them spent, and what else differs.
+//! The comparison of two selections of work: the time that each part of them spent, and the differences
+//! in their software.
 
 use std::collections::BTreeSet;
 
@@ -6,43 +7,43 @@ use async_graphql::{Enum, Object, SimpleObject};
 use entity::cluster::Model;
 
 use super::{
+    analysis_scope::{Selection, WorkScope},
     answer::Answer,
-    breakdown::{WorkPart, count},
+    breakdown::{BreakdownKey, count_value},
     environment_difference::{ClusterFacts, EnvironmentDifference},
-    error::{Alone, ApiError},
-    in_place::{Items, Placed, in_place_members},
-    json::names,
+    error::{ApiError, NullOnError},
+    json::write_enums_by_name,
     profile_comparison::ProfileComparison,
+    projection::{Inline, InlineList, inline_members},
     scalar::BigInt,
     scope::AccountScope,
-    span::range,
-    work_scope::{Selection, WorkScope},
+    span::validate_count,
 };
 use crate::{
-    blocking::blocking,
+    blocking_work::run_blocking,
     domain::{
-        answer,
+        answer::{self, Question, qualify_works},
         breakdown::{Dimension, Table},
         comparison::{Difference, Status, differences},
         fine_metric::SECONDS,
-        millionths::Millionths,
+        fixed_point::Millionths,
     },
 };
 
-/// Rows of one answer, unless the query says.
+/// The default number of rows.
 const DEFAULT_ROWS: i32 = 100;
 
-/// Rows of one answer at the most.
+/// The maximum number of rows.
 const MAX_ROWS: i32 = 5_000;
 
-/// What the rows of a comparison are told apart by: what adds up.
+/// A dimension by which the rows of a comparison are grouped. Rows by these dimensions add up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
 pub(super) enum ComparisonDimension {
-    /// The path of tags of the span, the same for all spans that are named alike.
+    /// The path of the span's tags. All spans with the same tags are one group.
     Span,
     /// The function or operation.
     Function,
-    /// What was done: `thread-cpu`, `disk-read`, or others.
+    /// The activity: `thread-cpu`, `disk-read`, or others.
     Activity,
 }
 
@@ -56,17 +57,17 @@ impl From<ComparisonDimension> for Dimension {
     }
 }
 
-/// Two pieces of work, compared.
+/// A comparison of two selections of work.
 pub(super) struct Comparison {
     scope: AccountScope,
-    base: Compared,
-    head: Compared,
+    base: ComparedSide,
+    head: ComparedSide,
     differences: Vec<Difference>,
     first: usize,
 }
 
-/// One of the two.
-struct Compared {
+/// One of the two selections.
+struct ComparedSide {
     work: Selection,
     table: Table,
 }
@@ -80,198 +81,216 @@ impl Comparison {
         unit: String,
         first: Option<i32>,
     ) -> Result<Self, ApiError> {
-        let first = range("first", first.unwrap_or(DEFAULT_ROWS), MAX_ROWS)?;
+        let first = validate_count("first", first.unwrap_or(DEFAULT_ROWS), MAX_ROWS)?;
         let by: BTreeSet<Dimension> = by.iter().map(|dimension| (*dimension).into()).collect();
         let (base, head) = (base.find(scope, "base").await?, head.find(scope, "head").await?);
         let of_base = base.table(scope, by.clone(), unit.clone()).await?;
         let of_head = head.table(scope, by, unit).await?;
         let compare = || (differences(&of_base, &of_head), of_base, of_head);
-        let (differences, of_base, of_head) = blocking(compare).await;
-        let base = Compared { work: base, table: of_base };
-        let head = Compared { work: head, table: of_head };
+        let (differences, of_base, of_head) = run_blocking(compare).await;
+        let base = ComparedSide { work: base, table: of_base };
+        let head = ComparedSide { work: head, table: of_head };
         Ok(Self { scope: scope.clone(), base, head, differences, first })
     }
 
-    fn difference(&self) -> Millionths {
+    fn total_difference(&self) -> Millionths {
         self.head.table.total - self.base.table.total
     }
 
-    fn row(&self, difference: &Difference) -> WorkDifference {
+    fn difference_row(&self, difference: &Difference) -> WorkDifference {
         WorkDifference {
-            key: Placed(WorkPart::new(&self.scope, difference.key.clone())),
+            key: Inline(BreakdownKey::new(&self.scope, difference.key.clone())),
             base: difference.base.map(Millionths::value),
             head: difference.head.map(Millionths::value),
             delta: difference.delta().value(),
-            delta_exact: difference.delta().decimal(),
-            share_of_delta: difference.delta().share_of(self.difference()),
-            status: difference.status().into(),
+            delta_decimal: difference.delta().decimal(),
+            share_of_delta: difference.delta().share_of(self.total_difference()),
+            kind: difference.status().into(),
         }
     }
 }
 
-/// Two pieces of work, compared: the first, `base`, is what the second, `head`, is measured by. In seconds, the rows have
-/// the threads' time of both: what tasks spent, what threads were idle, and that of which nothing was measured. They add
-/// up to the difference of the totals exactly.
+/// A comparison of two selections of work, `base` and `head`. In seconds, the rows cover the thread time
+/// of both: the time of tasks, the idle time of threads, and time without measurements. They add up
+/// exactly to the difference of the totals.
 #[Object]
 impl Comparison {
-    /// What the values count.
+    /// The unit of the values.
     async fn unit(&self) -> &str {
         &self.head.table.unit
     }
 
-    /// The first work.
+    /// The first work, the baseline of the comparison.
     async fn base(&self) -> ComparedWork {
         ComparedWork::from(&self.base)
     }
 
-    /// The second work.
+    /// The second work, which is compared with the baseline.
     async fn head(&self) -> ComparedWork {
         ComparedWork::from(&self.head)
     }
 
-    /// How much more the second work has in all, in `unit`; below 0 when it has less.
+    /// The total of the second work minus that of the first, in `unit`.
     async fn delta(&self) -> f64 {
-        self.difference().value()
+        self.total_difference().value()
     }
 
-    /// The same as a decimal number of whole millionths: those of all rows add up to it exactly.
-    async fn delta_exact(&self) -> String {
-        self.difference().decimal()
+    /// The same difference as a decimal number of whole millionths. The values of all rows add up to it
+    /// exactly.
+    async fn delta_decimal(&self) -> String {
+        self.total_difference().decimal()
     }
 
-    /// How many rows there are.
+    /// The number of rows, including those beyond `first`.
     async fn row_count(&self) -> BigInt {
-        count(self.differences.len())
+        count_value(self.differences.len())
     }
 
-    /// What differs most, by its size and whatever its direction, first.
-    async fn rows(&self) -> Items<WorkDifference> {
-        Items(self.differences.iter().take(self.first).map(|difference| self.row(difference)).collect())
+    /// The rows, the largest difference in either direction first.
+    async fn rows(&self) -> InlineList<WorkDifference> {
+        InlineList(
+            self.differences
+                .iter()
+                .take(self.first)
+                .map(|difference| self.difference_row(difference))
+                .collect(),
+        )
     }
 
-    /// What the rows beyond `first` come to, so that with it the rows add up.
-    async fn rest(&self) -> RestOfWork {
+    /// The sum of the rows beyond `first`. With it, the rows add up to the difference of the totals.
+    async fn remaining(&self) -> RemainingDifferences {
         let rest = || self.differences.iter().skip(self.first);
         let delta: Millionths = rest().map(Difference::delta).sum();
-        RestOfWork {
-            rows: count(rest().count()),
+        RemainingDifferences {
+            rows: count_value(rest().count()),
             base: rest().filter_map(|row| row.base).sum::<Millionths>().value(),
             head: rest().filter_map(|row| row.head).sum::<Millionths>().value(),
             delta: delta.value(),
-            delta_exact: delta.decimal(),
+            delta_decimal: delta.decimal(),
         }
     }
 
-    /// How the software and the size of the clusters differ.
+    /// The differences in the software and the size of the clusters.
     async fn environment(&self) -> Result<EnvironmentDifference, ApiError> {
         let (base, head) = (&self.base.work.clusters, &self.head.work.clusters);
         let clusters: Vec<&Model> = base.iter().chain(head).collect();
-        Ok(ClusterFacts::read(&self.scope.store, &clusters).await?.between(base, head))
+        Ok(ClusterFacts::read(&self.scope.store, &clusters).await?.difference_between(base, head))
     }
 
-    /// The profiles of both in one tree. Null when there is none, and when a scope names `spanTags` or `functions`, by
-    /// which profiles are not told. The profiles of one query merge 1,000 windows at the most.
+    /// The profiles of both selections in one tree. The profiles of one query merge at most 1,000
+    /// windows. Null if there is none, and if a scope names `spanTags` or `functions`, by which profiles
+    /// cannot be selected.
     async fn profile(
         &self,
         #[graphql(
-            desc = "Leave out what was part of a smaller share of the samples of both than this, 0 to 1.",
+            desc = "The minimum share of the samples of both that a node needs to be included, 0 to 1.",
             default = 0.001
         )]
         min_share: f64,
-    ) -> Alone<ProfileComparison> {
+    ) -> NullOnError<ProfileComparison> {
         ProfileComparison::find(&self.scope, &self.base.work, &self.head.work, min_share).await.transpose()
     }
 
-    /// What to make of it: whether the second work spent more thread time, and where. Null in other units than seconds.
+    /// The answer to whether the second work spent more thread time, and where. Null in units other than
+    /// seconds.
     async fn verdict(&self) -> Option<Answer> {
         let (base, head) = (&self.base.table, &self.head.table);
         let facts = answer::Slower { base, head, differences: &self.differences, against: None };
-        (head.unit == SECONDS).then(|| Answer::new(&self.scope, answer::slower(&facts)))
+        let [of_base, of_head] =
+            [&self.base.work, &self.head.work].map(|work| work.knowledge_at(self.scope.now));
+        let works = [("the first work", &of_base[..]), ("the second work", &of_head[..])];
+        (head.unit == SECONDS).then(|| {
+            let answer = qualify_works(Question::Slower, answer::answer_slower(&facts), works);
+            Answer::new(&self.scope, answer)
+        })
     }
 }
 
-/// A piece of work that is compared.
+/// One of two compared selections of work.
 #[derive(SimpleObject)]
 struct ComparedWork {
-    /// How many clusters it has.
+    /// The number of clusters.
     clusters: BigInt,
-    /// What its rows come to, in the comparison's unit: in seconds, the threads integrated over the time the work was
-    /// there, as far as clusters tell of it.
+    /// The sum of the rows, in the unit of the comparison. In seconds, the threads integrated over the
+    /// time in which the work was present, for the clusters that report it.
     total: f64,
-    /// Of that, thread-seconds without a task; null where no cluster tells, for some functions, and in other units.
+    /// The part of the total in which threads had no task, in thread-seconds. Null if no cluster reports
+    /// its threads, if functions are selected, and in other units.
     idle_seconds: Option<f64>,
-    /// Thread-seconds its clusters offered over their whole lives, also while there was no work.
-    cluster_seconds: f64,
-    /// Clusters with the work of which nothing was measured; told in seconds alone.
+    /// The thread time that the clusters offered over their whole lives, including time without work, in
+    /// thread-seconds.
+    thread_seconds: f64,
+    /// The number of clusters with the work but without measurements. Counted in seconds only.
     clusters_without_metrics: BigInt,
-    /// Clusters with the work of whose threads nothing is known for its time; told in seconds alone.
+    /// The number of clusters with the work whose threads during that time are unknown. Counted in
+    /// seconds only.
     clusters_without_threads: BigInt,
 }
 
-impl From<&Compared> for ComparedWork {
-    fn from(Compared { work, table }: &Compared) -> Self {
+impl From<&ComparedSide> for ComparedWork {
+    fn from(ComparedSide { work, table }: &ComparedSide) -> Self {
         Self {
-            clusters: count(work.clusters.len()),
+            clusters: count_value(work.clusters.len()),
             total: table.total.value(),
             idle_seconds: table.idle.map(Millionths::value),
-            cluster_seconds: work.clusters.iter().map(|row| row.total_thread_seconds).sum(),
-            clusters_without_metrics: count(table.without_metrics),
-            clusters_without_threads: count(table.without_threads),
+            thread_seconds: work.clusters.iter().map(|row| row.total_thread_seconds).sum(),
+            clusters_without_metrics: count_value(table.without_metrics),
+            clusters_without_threads: count_value(table.without_threads),
         }
     }
 }
 
-/// A part of two pieces of work.
+/// The difference between two selections of work in one group of values.
 #[derive(SimpleObject)]
 struct WorkDifference {
-    /// What it is.
-    key: Placed<WorkPart>,
-    /// How much of it the first work has, in the comparison's unit; null when it has none.
+    /// The group of the row.
+    key: Inline<BreakdownKey>,
+    /// The value of the first work, in the unit of the comparison. Null if it has none.
     base: Option<f64>,
-    /// How much of it the second work has, in the comparison's unit; null when it has none.
+    /// The value of the second work, in the unit of the comparison. Null if it has none.
     head: Option<f64>,
-    /// How much more the second work has, in the comparison's unit.
+    /// The value of the second work minus that of the first, in the unit of the comparison.
     delta: f64,
-    /// The same as a decimal number of whole millionths.
-    delta_exact: String,
-    /// Its share of the difference of the totals. Parts that grew and parts that shrank cancel each other out, so it may
-    /// be above 1 or below 0. Null when the totals are equal.
+    /// The same difference as a decimal number of whole millionths.
+    delta_decimal: String,
+    /// The share of the difference of the totals. Increases and decreases cancel out, so it can be above
+    /// 1 or below 0. Null if the totals are equal.
     share_of_delta: Option<f64>,
-    /// How it differs.
-    status: DifferenceStatus,
+    /// The kind of difference.
+    kind: DifferenceKind,
 }
 
-in_place_members! {
-    WorkDifference: base, head, delta, delta_exact, share_of_delta, status; key: Placed<WorkPart>
+inline_members! {
+    WorkDifference: base, head, delta, delta_decimal, share_of_delta, kind; key: Inline<BreakdownKey>
 }
 
-/// How a part of two pieces of work differs.
+/// A kind of difference between two selections of work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
 #[graphql(remote = "Status")]
-enum DifferenceStatus {
-    /// Only the second work has it.
+enum DifferenceKind {
+    /// Only the second work has a value.
     Added,
-    /// Only the first work has it.
+    /// Only the first work has a value.
     Removed,
-    /// Both have it, and not the same of it.
+    /// Both have a value, and the values differ.
     Changed,
-    /// Both have the same of it.
+    /// Both have the same value.
     Unchanged,
 }
 
-names!(DifferenceStatus);
+write_enums_by_name!(DifferenceKind);
 
-/// Rows of a comparison that are left out.
+/// The rows of a comparison beyond `first`.
 #[derive(SimpleObject)]
-struct RestOfWork {
-    /// How many they are.
+struct RemainingDifferences {
+    /// The number of rows.
     rows: BigInt,
-    /// What the first work has of them, in the comparison's unit.
+    /// The sum of the values of the first work, in the unit of the comparison.
     base: f64,
-    /// What the second work has of them, in the comparison's unit.
+    /// The sum of the values of the second work, in the unit of the comparison.
     head: f64,
-    /// How much more the second work has of them, in the comparison's unit.
+    /// The sum of the second work minus that of the first, in the unit of the comparison.
     delta: f64,
-    /// The same as a decimal number of whole millionths.
-    delta_exact: String,
+    /// The same difference as a decimal number of whole millionths.
+    delta_decimal: String,
 }

@@ -1,4 +1,4 @@
-//! Computations: what was submitted at once.
+//! The GraphQL type of a computation: work that a client submitted at once.
 
 use async_graphql::{Context, Enum, ID, Object, SimpleObject};
 use chrono::{DateTime, Utc};
@@ -10,13 +10,13 @@ use entity::{
 use super::{
     cluster::Cluster,
     code::CodeFrame,
-    connection::{Connection, Listed, PageArguments, connect},
-    error::{Alone, ApiError},
+    connection::{Connection, PageArguments, SummaryFields, load_connection},
+    error::{ApiError, NullOnError},
     error_occurrence::ErrorOccurrence,
     id::GlobalId,
-    in_place::{Items, Placed, in_place, in_place_members},
-    json::names,
-    loaders::ComputationTotalsOf,
+    json::write_enums_by_name,
+    loaders::ComputationTotalsKey,
+    projection::{Inline, InlineList, inline_fields, inline_members},
     scalar::BigInt,
     scope::AccountScope,
     span::Span,
@@ -24,8 +24,8 @@ use super::{
 };
 use crate::store::{self, ErrorParent, ErrorSort, TaskGroupParent, TaskGroupSort};
 
-/// Work submitted to a cluster: Dask's `Computation`. Graphs that arrive while the scheduler is busy join the
-/// computation under way.
+/// Work submitted to a cluster: Dask's `Computation`. Graphs that arrive while the scheduler is busy
+/// join the running computation.
 pub(super) struct Computation {
     scope: AccountScope,
     row: Model,
@@ -44,8 +44,8 @@ impl Computation {
     }
 }
 
-/// Work submitted to a cluster: Dask's `Computation`. Graphs that arrive while the scheduler is busy join the
-/// computation under way.
+/// Work submitted to a cluster: Dask's `Computation`. Graphs that arrive while the scheduler is busy
+/// join the running computation.
 #[Object]
 impl Computation {
     /// The global identifier.
@@ -58,84 +58,89 @@ impl Computation {
         self.row.id.to_string()
     }
 
-    /// The cluster it was submitted to.
+    /// The cluster of the computation.
     async fn cluster(&self) -> Result<Cluster, ApiError> {
-        Cluster::of(&self.scope, self.row.cluster_id).await
+        Cluster::load_existing(&self.scope, self.row.cluster_id).await
     }
 
-    /// How far it is.
+    /// The state of the computation.
     async fn state(&self) -> RunState {
         self.row.state.into()
     }
 
-    /// When it was submitted, by the scheduler's clock.
+    /// The time at which the computation was submitted, by the scheduler's clock.
     async fn started_at(&self) -> DateTime<Utc> {
         self.row.started_at.0
     }
 
-    /// When its last task finished, or its LOST cluster reported last, by the scheduler's clock; null before.
+    /// The time at which its last task finished or, if the cluster is `LOST`, of the cluster's last
+    /// report, by the scheduler's clock. Null before.
     async fn ended_at(&self) -> Option<DateTime<Utc>> {
         self.row.stopped_at.map(|time| time.0)
     }
 
-    /// Seconds from submission until then; null before.
+    /// The duration from `startedAt` to `endedAt`, in seconds. Null before the end.
     async fn wall_seconds(&self) -> Option<f64> {
         self.row.stopped_at.map(|stop| (stop.0 - self.row.started_at.0).as_seconds_f64())
     }
 
-    /// Sums over its task groups, as Dask's own `Computation` has them. A group that other computations use, too, counts all
-    /// of its tasks. Null, with an error, where they cannot be summed.
-    async fn totals(&self) -> Alone<Placed<ComputationTotals>> {
-        let key = ComputationTotalsOf((self.row.cluster_id, self.row.id));
+    /// The totals over the tasks that were submitted with the computation. A task group that other
+    /// computations also use counts with this computation's own tasks only, except as in
+    /// `includesOtherComputations`. Null, with an error, if the totals cannot be read.
+    async fn totals(&self) -> NullOnError<Inline<ComputationTotals>> {
+        let key = ComputationTotalsKey((self.row.cluster_id, self.row.id));
         let totals = self.scope.loader.load_one(key).await.map_err(ApiError::from);
-        Some(totals.map(|totals| Placed(totals.unwrap_or_default().into())))
+        Some(totals.map(|totals| Inline(totals.unwrap_or_default().into())))
     }
 
-    /// The spans its task groups belong to, as far as they were reported.
-    async fn spans(&self) -> Result<Items<Span>, ApiError> {
-        Span::find_all(&self.scope, self.row.cluster_id, &self.row.span_ids.0).await.map(Items)
+    /// The spans of the computation's task groups, if they were reported.
+    async fn spans(&self) -> Result<InlineList<Span>, ApiError> {
+        Span::find_all(&self.scope, self.row.cluster_id, &self.row.span_ids.0).await.map(InlineList)
     }
 
-    /// Where the client's code called Dask for it: one stack per call, the outermost frame first.
+    /// The call stacks of the client's code that called Dask for the computation: one for each call, the
+    /// outermost frame first.
     async fn code(&self) -> Vec<Vec<CodeFrame>> {
         CodeFrame::stacks(&self.scope, &self.row.code)
     }
 
-    /// The task groups it uses, in the order they were first seen. One that other computations use, too, counts
-    /// all of its tasks.
+    /// The task groups of the computation, in the order in which they were first seen. A task group that
+    /// other computations also use counts all of its tasks here; `totals` counts this computation's own
+    /// tasks only.
     async fn task_groups(
         &self,
         context: &Context<'_>,
-        #[graphql(desc = "The first so many, 1 to 100; 20 if neither `first` nor `last` is given.")]
+        #[graphql(desc = "The number of items from the start, 1 to 100; 20 unless `last` is given.")]
         first: Option<i32>,
-        #[graphql(desc = "Only what follows this cursor.")] after: Option<String>,
-        #[graphql(desc = "The last so many, 1 to 100.")] last: Option<i32>,
-        #[graphql(desc = "Only what lies before this cursor.")] before: Option<String>,
+        #[graphql(desc = "Only items after this cursor.")] after: Option<String>,
+        #[graphql(desc = "The number of items from the end, 1 to 100.")] last: Option<i32>,
+        #[graphql(desc = "Only items before this cursor.")] before: Option<String>,
     ) -> Result<Connection<TaskGroup>, ApiError> {
         let parent = TaskGroupParent::Computation(self.row.cluster_id, self.row.id);
-        let page = PageArguments { first, after, last, before }.listed::<TaskGroup>(context);
-        connect(&self.scope, parent, TaskGroupSort::OldestFirst, page, TaskGroup::new).await
+        let page = PageArguments { first, after, last, before }.with_summary_columns::<TaskGroup>(context);
+        load_connection(&self.scope, parent, TaskGroupSort::OldestFirst, page, TaskGroup::new).await
     }
 
-    /// The tasks of it that erred, the newest first.
+    /// The failed tasks of the computation, the newest first.
     async fn errors(
         &self,
         context: &Context<'_>,
-        #[graphql(desc = "The first so many, 1 to 100; 20 if neither `first` nor `last` is given.")]
+        #[graphql(desc = "The number of items from the start, 1 to 100; 20 unless `last` is given.")]
         first: Option<i32>,
-        #[graphql(desc = "Only what follows this cursor.")] after: Option<String>,
-        #[graphql(desc = "The last so many, 1 to 100.")] last: Option<i32>,
-        #[graphql(desc = "Only what lies before this cursor.")] before: Option<String>,
+        #[graphql(desc = "Only items after this cursor.")] after: Option<String>,
+        #[graphql(desc = "The number of items from the end, 1 to 100.")] last: Option<i32>,
+        #[graphql(desc = "Only items before this cursor.")] before: Option<String>,
     ) -> Result<Connection<ErrorOccurrence>, ApiError> {
         let parent = ErrorParent::Computation(self.row.cluster_id, self.row.id);
-        let page = PageArguments { first, after, last, before }.listed::<ErrorOccurrence>(context);
-        connect(&self.scope, parent, ErrorSort::NewestFirst, page, ErrorOccurrence::new).await
+        let page =
+            PageArguments { first, after, last, before }.with_summary_columns::<ErrorOccurrence>(context);
+        load_connection(&self.scope, parent, ErrorSort::NewestFirst, page, ErrorOccurrence::new).await
     }
 }
 
-in_place! { Computation: id, dask_id, state, started_at, ended_at, wall_seconds }
+inline_fields! { Computation: id, dask_id, state, started_at, ended_at, wall_seconds }
 
-impl Listed for Computation {
+impl SummaryFields for Computation {
     const FIELDS: &'static [&'static str] = &[
         "id",
         "daskId",
@@ -150,46 +155,53 @@ impl Listed for Computation {
     ];
 }
 
-/// Sums over the task groups of a computation.
+/// The totals over the tasks of a computation.
 #[derive(SimpleObject)]
 pub(super) struct ComputationTotals {
-    /// Tasks they ever had.
+    /// The number of submitted tasks.
     tasks: BigInt,
-    /// Tasks by state as of the last report, without states that have none. Forgotten tasks may have succeeded or failed:
-    /// `tasksSucceeded` and `tasksErred` remember that.
-    states: Items<StateCount>,
-    /// Times one of them came to be in memory; a task computed again counts again.
+    /// The number of tasks by state, as of the last report. States without tasks are omitted. Forgotten
+    /// tasks may have succeeded or failed, and stay counted in `tasksSucceeded` and `tasksErred`.
+    states: InlineList<StateCount>,
+    /// The number of times a task's result was stored in memory. A task that is computed again counts
+    /// again.
     tasks_succeeded: BigInt,
-    /// Tasks that erred themselves.
+    /// The number of tasks that failed themselves. Tasks that only depend on a failed one do not count.
     tasks_erred: BigInt,
-    /// Attempts that failed and were tried again.
+    /// The number of failed attempts that were retried.
     tasks_retried: BigInt,
-    /// Thread-seconds spent computing tasks that succeeded.
+    /// The compute time of tasks that succeeded, in thread-seconds.
     compute_seconds: f64,
-    /// Seconds spent fetching their inputs from other workers.
+    /// The time spent fetching inputs from other workers, in seconds.
     transfer_seconds: f64,
-    /// Bytes of all results they ever produced, also of those released since.
+    /// The size of all results produced, including released ones, in bytes.
     bytes: BigInt,
+    /// True if the totals include tasks of other computations. The tasks of several computations that
+    /// used the same task group before the cluster was registered cannot be distinguished.
+    includes_other_computations: bool,
 }
 
-in_place_members! {
-    ComputationTotals: tasks, tasks_succeeded, tasks_erred, tasks_retried, compute_seconds, transfer_seconds, bytes;
-        states: Items<StateCount>
+inline_members! {
+    ComputationTotals: tasks, tasks_succeeded, tasks_erred, tasks_retried, compute_seconds, transfer_seconds, bytes,
+        includes_other_computations;
+        states: InlineList<StateCount>
 }
 
 impl From<store::ComputationTotals> for ComputationTotals {
     fn from(totals: store::ComputationTotals) -> Self {
+        // The stored totals have a number for each state, even if it is 0.
+        let some = |count: Option<i64>| count.filter(|count| *count > 0);
         Self {
             tasks: BigInt(totals.tasks),
             states: StateCount::of([
-                (TaskState::Released, totals.released),
-                (TaskState::Waiting, totals.waiting),
-                (TaskState::NoWorker, totals.no_worker),
-                (TaskState::Queued, totals.queued),
-                (TaskState::Processing, totals.processing),
-                (TaskState::Memory, totals.memory),
-                (TaskState::Erred, totals.erred),
-                (TaskState::Forgotten, totals.forgotten),
+                (TaskState::Released, some(totals.released)),
+                (TaskState::Waiting, some(totals.waiting)),
+                (TaskState::NoWorker, some(totals.no_worker)),
+                (TaskState::Queued, some(totals.queued)),
+                (TaskState::Processing, some(totals.processing)),
+                (TaskState::Memory, some(totals.memory)),
+                (TaskState::Erred, some(totals.erred)),
+                (TaskState::Forgotten, some(totals.forgotten)),
             ]),
             tasks_succeeded: BigInt(totals.tasks_succeeded),
             tasks_erred: BigInt(totals.tasks_erred),
@@ -197,25 +209,27 @@ impl From<store::ComputationTotals> for ComputationTotals {
             compute_seconds: totals.compute_seconds,
             transfer_seconds: totals.transfer_seconds,
             bytes: BigInt(totals.bytes),
+            includes_other_computations: totals.joint > 0,
         }
     }
 }
 
-/// How far a computation is.
+/// The state of a computation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
 #[graphql(remote = "computation::State")]
 pub(super) enum RunState {
-    /// Some tasks are unfinished.
+    /// Some tasks are not finished.
     Running,
-    /// All tasks are done and none erred.
+    /// All tasks finished, and none failed.
     Finished,
-    /// At least one task erred, and nothing runs any more.
+    /// At least one task failed, and no task is running any more.
     Erred,
-    /// It ended before all of its tasks were done: they were cancelled, its program was interrupted, or the
-    /// scheduler closed.
+    /// The computation ended before all of its tasks finished: they were cancelled, the client program
+    /// was interrupted, or the scheduler closed.
     Cancelled,
-    /// It was running when its cluster was last heard of, which is LOST or closed without telling what became of it.
+    /// The computation was running at the last report of its cluster, which is `LOST`, or closed without
+    /// reporting the outcome.
     Lost,
 }
 
-names!(RunState);
+write_enums_by_name!(RunState);

@@ -1,4 +1,4 @@
-//! Lists, the way Relay pages them: the one connection all of them are.
+//! Lists as Relay connections: one connection type, its paging arguments, and its cursors.
 
 use std::{borrow::Cow, hash::Hash, sync::Arc};
 
@@ -10,32 +10,54 @@ use futures::future::BoxFuture;
 
 use super::{
     error::ApiError,
-    in_place::{Asked, InPlace, Items, Merged, Placed, Step},
-    json::Leaf,
-    loaders::{CountOf, PageOf, ParentList},
+    json::WriteJson,
+    loaders::{CountKey, PageKey, ParentList},
+    projection::{FieldWriter, HasOverlappingFields, Inline, InlineList, SelectedField, WriteInline},
     scalar::BigInt,
     scope::AccountScope,
 };
 use crate::store::{
     AccountStore, StoreError,
-    page::{End, Extent, Key, Page, PageRequest, Sort},
+    page::{Columns, End, Key, Page, PageRequest, Sort},
 };
 
-/// How many items a page has unless the query says.
-const DEFAULT_LIMIT: i32 = 20;
+/// The default number of items on a page.
+const DEFAULT_ITEMS: i32 = 20;
 
-/// How many items a page has at most.
-pub(super) const MAX_LIMIT: i32 = 100;
+/// The maximum number of items on a page.
+pub(super) const MAX_ITEMS: i32 = 100;
 
-/// The same for what reckons with them.
-pub(crate) const DEFAULT_PAGE: u64 = DEFAULT_LIMIT.unsigned_abs() as u64;
-/// The same for what reckons with them.
-pub(crate) const MAX_PAGE: u64 = MAX_LIMIT.unsigned_abs() as u64;
+/// The default number of items on a page, as an unsigned number.
+pub(crate) const DEFAULT_PAGE_SIZE: u64 = DEFAULT_ITEMS.unsigned_abs() as u64;
+/// The maximum number of items on a page, as an unsigned number.
+pub(crate) const MAX_PAGE_SIZE: u64 = MAX_ITEMS.unsigned_abs() as u64;
 
-/// Changes when cursors are written in another way, so that old ones are refused and not misread.
+/// The version of the format of cursors. A change of the format increments it, so that old cursors are
+/// refused, not misread.
 const CURSOR_VERSION: u8 = 1;
 
-/// The paging arguments of a field, as they came.
+/// Returns the number of items that paging arguments request, or `None` if they request none.
+///
+/// # Errors
+/// Returns the name of the invalid argument and the reason. A page has at most `most` items.
+pub(crate) fn parse_page_limit(
+    first: Option<i64>,
+    last: Option<i64>,
+    most: u64,
+) -> Result<Option<u64>, (&'static str, String)> {
+    let (argument, limit) = match (first, last) {
+        (Some(_), Some(_)) => {
+            return Err(("last", "only one of 'first' and 'last' can be given".to_owned()));
+        }
+        (None, None) => return Ok(None),
+        (Some(first), None) => ("first", first),
+        (None, Some(last)) => ("last", last),
+    };
+    let fits = u64::try_from(limit).ok().filter(|limit| (1..=most).contains(limit));
+    fits.map(Some).ok_or_else(|| (argument, format!("must be between 1 and {most}, not {limit}")))
+}
+
+/// The paging arguments of a field, as received.
 pub(super) struct PageArguments {
     pub(super) first: Option<i32>,
     pub(super) after: Option<String>,
@@ -43,74 +65,67 @@ pub(super) struct PageArguments {
     pub(super) before: Option<String>,
 }
 
-/// A page that is asked for, and how much of its rows that takes.
-pub(super) struct Wanted {
+/// The page to read, and the columns to read of each row.
+pub(super) struct RequestedPage {
     page: PageArguments,
-    extent: Extent,
+    extent: Columns,
 }
 
-impl From<PageArguments> for Wanted {
+impl From<PageArguments> for RequestedPage {
     fn from(page: PageArguments) -> Self {
-        Self { page, extent: Extent::Whole }
+        Self { page, extent: Columns::Full }
     }
 }
 
-impl Wanted {
-    /// Which page of a list in the order `sort` it is.
+impl RequestedPage {
+    /// Returns the request for this page of a list in the order `sort`.
     pub(super) fn request(self, scope: &AccountScope, sort: impl Sort) -> Result<PageRequest, ApiError> {
-        Ok(PageRequest { extent: self.extent, ..self.page.request(scope, sort)? })
+        Ok(PageRequest { row_columns: self.extent, ..self.page.request(scope, sort)? })
     }
 }
 
 impl PageArguments {
-    /// These, reading no more of each row than the list at `context` is asked for.
-    pub(super) fn listed<Node: Listed>(self, context: &Context<'_>) -> Wanted {
-        Wanted { page: self, extent: extent::<Node>(context) }
+    /// Returns the page with only those columns that the selection of the list at `context` needs.
+    pub(super) fn with_summary_columns<Node: SummaryFields>(self, context: &Context<'_>) -> RequestedPage {
+        RequestedPage { page: self, extent: required_columns::<Node>(context) }
     }
 
-    /// Which page of a list in the order `sort` these ask for.
+    /// Returns the request for this page of a list in the order `sort`, with all columns.
     pub(super) fn request(self, scope: &AccountScope, sort: impl Sort) -> Result<PageRequest, ApiError> {
-        let (argument, limit, end) = match (self.first, self.last) {
-            (Some(_), Some(_)) => {
-                return Err(ApiError::InvalidArgument {
-                    argument: "last",
-                    reason: "only one of 'first' and 'last' can be given".to_owned(),
-                });
-            }
-            (first, None) => ("first", first.unwrap_or(DEFAULT_LIMIT), End::First),
-            (None, Some(last)) => ("last", last, End::Last),
-        };
-        let most = scope.max_page;
-        if !(1..=most).contains(&limit) {
-            return Err(ApiError::InvalidArgument {
-                argument,
-                reason: format!("must be between 1 and {most}, not {limit}"),
-            });
-        }
+        let invalid = |(argument, reason)| ApiError::InvalidArgument { argument, reason };
+        let asked = parse_page_limit(
+            self.first.map(Into::into),
+            self.last.map(Into::into),
+            scope.max_page.unsigned_abs().into(),
+        );
+        let limit = asked.map_err(invalid)?.unwrap_or(DEFAULT_PAGE_SIZE);
+        let end = if self.last.is_some() { End::Last } else { End::First };
         let key = |argument, cursor: Option<String>| {
-            cursor.map(|cursor| read_cursor(sort, &cursor).ok_or_else(|| bad_cursor(argument))).transpose()
+            cursor
+                .map(|cursor| decode_cursor(sort, &cursor).ok_or_else(|| invalid_cursor_error(argument)))
+                .transpose()
         };
         Ok(PageRequest {
-            limit: limit.unsigned_abs().into(),
+            limit,
             end,
             after: key("after", self.after)?,
             before: key("before", self.before)?,
-            extent: Extent::Whole,
+            row_columns: Columns::Full,
         })
     }
 }
 
-/// An item that can be answered, as far as most lists ask, from what [`Extent::Listed`] reads of its row.
-pub(super) trait Listed {
-    /// The fields for which that is enough.
+/// A node of which most lists need only the columns that [`Columns::Listed`] reads.
+pub(super) trait SummaryFields {
+    /// The fields that these columns are sufficient for.
     const FIELDS: &'static [&'static str];
 }
 
-/// How much of each row it takes to answer what is selected of the list at `context`.
-fn extent<Node: Listed>(context: &Context<'_>) -> Extent {
-    // What is merged has to come from one statement: rows may be added between two.
-    if context.data_opt::<Merged>().is_none_or(|merged| merged.0) {
-        return Extent::Whole;
+/// Returns the columns that the selection of the list at `context` needs.
+fn required_columns<Node: SummaryFields>(context: &Context<'_>) -> Columns {
+    // Selections that have to be merged need one statement, because rows may be added between two.
+    if context.data_opt::<HasOverlappingFields>().is_none_or(|merged| merged.0) {
+        return Columns::Full;
     }
     let is_listed =
         |field: SelectionField<'_>| field.name() == "__typename" || Node::FIELDS.contains(&field.name());
@@ -120,34 +135,34 @@ fn extent<Node: Listed>(context: &Context<'_>) -> Extent {
         "edges" => field.selection_set().filter(|field| field.name() == "node").all(of_node),
         _ => true,
     });
-    if is_enough { Extent::Listed } else { Extent::Whole }
+    if is_enough { Columns::Listed } else { Columns::Full }
 }
 
-fn bad_cursor(argument: &'static str) -> ApiError {
+fn invalid_cursor_error(argument: &'static str) -> ApiError {
     ApiError::InvalidArgument { argument, reason: "not a cursor of this list in this order".to_owned() }
 }
 
-pub(super) fn write_cursor(sort: impl Sort, key: &Key) -> String {
-    write_place(sort.name(), key)
+pub(super) fn cursor_for_key(sort: impl Sort, key: &Key) -> String {
+    encode_cursor(sort.name(), key)
 }
 
-/// The same in the order with this name.
-fn write_place(sort: &str, key: &Key) -> String {
+/// Returns the cursor of a key in the order with this name.
+fn encode_cursor(sort: &str, key: &Key) -> String {
     let cursor = serde_json::to_vec(&(CURSOR_VERSION, sort, key)).expect("numbers and text are JSON");
     URL_SAFE_NO_PAD.encode(cursor)
 }
 
-pub(super) fn read_cursor(sort: impl Sort, cursor: &str) -> Option<Key> {
+pub(super) fn decode_cursor(sort: impl Sort, cursor: &str) -> Option<Key> {
     let json = URL_SAFE_NO_PAD.decode(cursor).ok()?;
     let (version, name, key): (u8, Cow<'_, str>, Key) = serde_json::from_slice(&json).ok()?;
     (version == CURSOR_VERSION && name == sort.name() && sort.accepts(&key)).then_some(key)
 }
 
-/// How many items there are, asked only when the field is selected.
-pub(super) type TotalCount = Box<dyn Fn() -> BoxFuture<'static, Result<i64, ApiError>> + Send + Sync>;
+/// A function that counts the items of a list. It is called only if the field is selected.
+pub(super) type TotalCountFn = Box<dyn Fn() -> BoxFuture<'static, Result<i64, ApiError>> + Send + Sync>;
 
-/// A total count by one statement.
-pub(super) fn counted<Count>(count: impl Fn() -> Count + Send + Sync + 'static) -> TotalCount
+/// Returns a total count that is read by one statement.
+pub(super) fn total_count_by<Count>(count: impl Fn() -> Count + Send + Sync + 'static) -> TotalCountFn
 where
     Count: Future<Output = Result<u64, StoreError>> + Send + 'static,
 {
@@ -157,18 +172,18 @@ where
     })
 }
 
-/// A page of a list, with the fields of `More` besides those all lists have.
+/// A page of a list. `More` holds the fields that only this list has.
 pub(super) struct Connection<Node, More = EmptyFields> {
     edges: Vec<Edge<Node>>,
     has_previous_page: bool,
     has_next_page: bool,
-    /// Where a search ended, if that is not where its first or last item stands.
-    reached: Option<(End, String)>,
-    total: TotalCount,
+    /// The position at which a search ended, if it differs from the first or last item.
+    search_end: Option<(End, String)>,
+    total: TotalCountFn,
     more: More,
 }
 
-/// An item and where it stands: its cursor is written when it is asked for, which of most items it is not.
+/// An item and its key. Its cursor is written only if selected, because most queries select few cursors.
 pub(super) struct Edge<Node> {
     sort: &'static str,
     key: Key,
@@ -176,17 +191,17 @@ pub(super) struct Edge<Node> {
 }
 
 impl<Node> Edge<Node> {
-    fn place(&self) -> String {
-        write_place(self.sort, &self.key)
+    fn cursor_text(&self) -> String {
+        encode_cursor(self.sort, &self.key)
     }
 }
 
-/// A page of a parent's list, read together with the same page of other parents' lists.
-pub(super) async fn connect<Parent, S, Row, Node>(
+/// Reads a page of a parent's list, in one batch with the same page of other parents' lists.
+pub(super) async fn load_connection<Parent, S, Row, Node>(
     scope: &AccountScope,
     parent: Parent,
     sort: S,
-    page: impl Into<Wanted>,
+    page: impl Into<RequestedPage>,
     node: impl Fn(&AccountScope, Row) -> Node,
 ) -> Result<Connection<Node>, ApiError>
 where
@@ -197,22 +212,22 @@ where
 {
     let request = page.into().request(scope, sort)?;
     let page =
-        scope.loader.load_one(PageOf { parent: parent.clone(), sort, request }).await?.unwrap_or_default();
+        scope.loader.load_one(PageKey { parent: parent.clone(), sort, request }).await?.unwrap_or_default();
     let loader = Arc::clone(&scope.loader);
     let total = move || -> BoxFuture<'static, _> {
         let (loader, parent) = (Arc::clone(&loader), parent.clone());
-        Box::pin(async move { Ok(loader.load_one(CountOf(parent, sort)).await?.unwrap_or_default()) })
+        Box::pin(async move { Ok(loader.load_one(CountKey(parent, sort)).await?.unwrap_or_default()) })
     };
     Ok(Connection::new(page, sort, |row| node(scope, row), Box::new(total)))
 }
 
 impl<Node> Connection<Node> {
-    /// The page as a connection: `node` makes a node of each row.
+    /// Creates a connection from a page. `node` converts each row into a node.
     pub(super) fn new<Row>(
         page: Page<Row>,
         sort: impl Sort,
         node: impl Fn(Row) -> Node,
-        total: TotalCount,
+        total: TotalCountFn,
     ) -> Self {
         Self {
             has_previous_page: page.has_previous,
@@ -222,16 +237,17 @@ impl<Node> Connection<Node> {
                 .into_iter()
                 .map(|(key, row)| Edge { sort: sort.name(), key, node: node(row) })
                 .collect(),
-            reached: page.reached.map(|(end, key)| (end, write_cursor(sort, &key))),
+            search_end: page.resume_after.map(|(end, key)| (end, cursor_for_key(sort, &key))),
             total,
             more: EmptyFields,
         }
     }
 
-    /// The same page with fields of its own.
-    pub(super) fn with<More>(self, more: More) -> Connection<Node, More> {
-        let Self { edges, has_previous_page, has_next_page, reached, total, more: EmptyFields } = self;
-        Connection { edges, has_previous_page, has_next_page, reached, total, more }
+    /// Adds fields to the page that only this list has.
+    pub(super) fn with_fields<More>(self, more: More) -> Connection<Node, More> {
+        let Self { edges, has_previous_page, has_next_page, search_end: reached, total, more: EmptyFields } =
+            self;
+        Connection { edges, has_previous_page, has_next_page, search_end: reached, total, more }
     }
 }
 
@@ -241,37 +257,46 @@ impl<Node: ObjectType, More: ObjectType> TypeName for Connection<Node, More> {
     }
 }
 
-/// A page of a list, paged as Relay's cursor connections.
+/// A page of a list, by Relay's specification of cursor connections.
+///
+/// `first` or `last` sets the maximum number of items, from 1 to 100. Both at once, numbers out of this
+/// range, and cursors of another list or order are errors with the code `BAD_USER_INPUT`. Some fields
+/// examine a limited number of items for one page, as their descriptions state. Such a page may hold
+/// fewer items than requested, or none. `hasNextPage` (with `last`: `hasPreviousPage`) is true while
+/// there are more items to examine, and `endCursor` (with `last`: `startCursor`) is the position to
+/// continue from. One query may request at most 50 pages of lists that search all clusters, or of logs
+/// with `match`.
 #[Object(name_type)]
-impl<Node: InPlace + 'static, More: ObjectType> Connection<Node, More> {
+impl<Node: WriteInline + 'static, More: ObjectType> Connection<Node, More> {
     /// The items with their cursors.
-    async fn edges(&self) -> Items<&Edge<Node>> {
-        Items(self.edges.iter().collect())
+    async fn edges(&self) -> InlineList<&Edge<Node>> {
+        InlineList(self.edges.iter().collect())
     }
 
     /// The items without their cursors.
-    async fn nodes(&self) -> Items<&Node> {
-        Items(self.edges.iter().map(|edge| &edge.node).collect())
+    async fn nodes(&self) -> InlineList<&Node> {
+        InlineList(self.edges.iter().map(|edge| &edge.node).collect())
     }
 
-    /// Where this page stands in the list.
+    /// The position of this page in the list.
     async fn page_info(&self) -> PageInfo {
-        let reached = |at| self.reached.iter().find(|(end, _)| *end == at).map(|(_, cursor)| cursor.clone());
+        let reached =
+            |at| self.search_end.iter().find(|(end, _)| *end == at).map(|(_, cursor)| cursor.clone());
         PageInfo {
             has_next_page: self.has_next_page,
             has_previous_page: self.has_previous_page,
-            start_cursor: reached(End::Last).or_else(|| Some(self.edges.first()?.place())),
-            end_cursor: reached(End::First).or_else(|| Some(self.edges.last()?.place())),
+            start_cursor: reached(End::Last).or_else(|| Some(self.edges.first()?.cursor_text())),
+            end_cursor: reached(End::First).or_else(|| Some(self.edges.last()?.cursor_text())),
         }
     }
 
-    /// How many items the whole list has. Counted only when asked for.
+    /// The number of items in the whole list. Counted only if selected.
     async fn total_count(&self) -> Result<BigInt, ApiError> {
         (self.total)().await.map(BigInt)
     }
 
     #[graphql(flatten)]
-    #[expect(clippy::unused_async, reason = "what the macro makes of it awaits it")]
+    #[expect(clippy::unused_async, reason = "the code that the macro generates awaits it")]
     async fn more(&self) -> &More {
         &self.more
     }
@@ -285,40 +310,42 @@ impl<Node: OutputType> TypeName for Edge<Node> {
 
 /// An item of a list with its cursor.
 #[Object(name_type)]
-impl<Node: InPlace + 'static> Edge<Node> {
-    /// Where the item stands: give it as `after` or `before` to page on from here.
+impl<Node: WriteInline + 'static> Edge<Node> {
+    /// The position of the item in the list, for the arguments `after` and `before`.
     async fn cursor(&self) -> String {
-        self.place()
+        self.cursor_text()
     }
 
     /// The item.
-    async fn node(&self) -> Placed<&Node> {
-        Placed(&self.node)
+    async fn node(&self) -> Inline<&Node> {
+        Inline(&self.node)
     }
 }
 
-impl<Node: InPlace + 'static> InPlace for Edge<Node> {
-    fn step(asked: &Asked<'_, '_>) -> Option<Step<Self>> {
-        if asked.is("cursor") {
-            return Some(Box::new(|edge, _, json| edge.place().put(json)));
+impl<Node: WriteInline + 'static> WriteInline for Edge<Node> {
+    fn field_writer(asked: &SelectedField<'_, '_>) -> Option<FieldWriter<Self>> {
+        if asked.has_name("cursor") {
+            return Some(Box::new(|edge, _, json| edge.cursor_text().write_json(json)));
         }
-        if asked.is("node") {
-            let plan = asked.inside::<Node>()?;
+        if asked.has_name("node") {
+            let plan = asked.project_selection::<Node>()?;
             return Some(Box::new(move |edge, context, json| plan.write(&edge.node, context, json)));
         }
         None
     }
 }
 
-/// Where a page stands in its list.
+/// The position of a page in its list.
 #[derive(SimpleObject)]
 struct PageInfo {
-    /// Whether items are known to follow this page.
+    /// True if items are known to follow this page, or are left to examine.
     has_next_page: bool,
-    /// Whether items are known to lie before this page.
+    /// True if items are known to precede this page, or are left to examine.
     has_previous_page: bool,
-    /// The first item's cursor; null when the page is empty.
+    /// The cursor of the first item, or the position at which a search from the end stopped. Null if the
+    /// page is empty and no search stopped.
     start_cursor: Option<String>,
-    /// The last item's cursor; null when the page is empty.
+    /// The cursor of the last item, or the position at which a search from the start stopped. Null if
+    /// the page is empty and no search stopped.
     end_cursor: Option<String>,
 }

@@ -1,9 +1,9 @@
-//! Costs, and the rates they come from.
+//! The GraphQL types of costs and of the rates they are computed from.
 
 use async_graphql::{Enum, InputObject, Object, SimpleObject};
 
 use super::{
-    json::names,
+    json::write_enums_by_name,
     scalar::Date,
     user_error::{UserError, UserErrorCode},
 };
@@ -12,10 +12,12 @@ use crate::domain::{
     usage,
 };
 
-/// What something cost, in one currency and on one basis. Amounts in several are never added.
+/// A cost in one currency and on one basis. Costs in different currencies or on different bases are
+/// never added.
 pub(super) struct Cost(pub(super) cost::Cost);
 
-/// What something cost, in one currency and on one basis. Amounts in several are never added.
+/// A cost in one currency and on one basis. Costs in different currencies or on different bases are
+/// never added.
 #[Object]
 impl Cost {
     /// The amount, in units of the currency.
@@ -28,13 +30,13 @@ impl Cost {
         &self.0.currency
     }
 
-    /// Where the rates come from.
+    /// The basis of the rates.
     async fn basis(&self) -> CostBasis {
         self.0.basis.into()
     }
 
-    /// The same by what the threads were doing; adds up to the amount. Memory and workers are paid for by what the
-    /// threads did meanwhile.
+    /// The parts of the amount by the activity of the threads. They add up to the amount. The cost of
+    /// memory and workers is distributed by the activity of the threads at that time.
     async fn causes(&self) -> Vec<CauseCost> {
         let causes = self.0.causes.iter();
         causes
@@ -43,61 +45,65 @@ impl Cost {
     }
 }
 
-/// The part of a cost that went into one thing.
+/// The part of a cost by one activity of the threads.
 #[derive(SimpleObject)]
 struct CauseCost {
-    /// What the threads were doing.
+    /// The activity of the threads.
     cause: UsageCause,
     /// The amount, in units of the cost's currency.
     amount: f64,
 }
 
-/// Where the rates of a cost come from.
+/// A basis of the rates of a cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
 #[graphql(remote = "Basis")]
 pub(super) enum CostBasis {
     /// The account's own rates.
     RateCard,
-    /// A guess of the server's, 0.05 USD per thread-hour, because the account has set no rate for that day.
+    /// The server's estimate of 0.05 USD per thread-hour, because the account has no rate for that day.
     Estimated,
 }
 
-/// What threads were doing.
+/// An activity of threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
 #[graphql(remote = "usage::Cause")]
 pub(super) enum UsageCause {
     /// A task used the CPU.
     Cpu,
-    /// A task occupied the thread without using the CPU: it waited for a disk, a network or the GIL.
+    /// A task occupied the thread without using the CPU, while it waited for a disk, the network or the
+    /// GIL.
     Waiting,
-    /// Data was turned into bytes or back.
+    /// Data was serialized or deserialized.
     Serialization,
     /// Data was moved between memory and disk.
     Spill,
-    /// Dask worked round the task.
+    /// Dask worked on the task outside of its code.
     Overhead,
-    /// An attempt failed or was cancelled.
+    /// An attempt that failed or was cancelled.
     Failed,
-    /// There was no task.
+    /// The thread had no task.
     Idle,
-    /// Nothing is known: this Dask does not tell, or a worker died before it could.
+    /// The time before the cluster was registered, in which nothing observed the threads.
+    Unobserved,
+    /// The activity is unknown: this release of Dask does not report it, a worker died before it
+    /// reported it, or the task is still running.
     Unaccounted,
 }
 
-names!(UsageCause);
+write_enums_by_name!(UsageCause);
 
-/// What things cost per hour, from a day on until the next rate begins.
+/// The prices per hour from one day on, until the next rate begins.
 #[derive(SimpleObject)]
 pub(super) struct CostRate {
-    /// The first day it holds for.
+    /// The first day of the rate.
     valid_from: Date,
     /// The currency, by ISO 4217.
     currency: String,
-    /// For one thread, in units of the currency per hour.
+    /// The price of one thread, in units of the currency per hour.
     per_thread_hour: f64,
-    /// For one GiB of workers' memory limit, in units of the currency per hour.
+    /// The price of one GiB of the workers' memory limits, in units of the currency per hour.
     per_gib_hour: f64,
-    /// For one worker, in units of the currency per hour.
+    /// The price of one worker, in units of the currency per hour.
     per_worker_hour: f64,
 }
 
@@ -113,27 +119,28 @@ impl From<Rate> for CostRate {
     }
 }
 
-/// A rate to be set.
+/// The properties of a cost rate.
 #[derive(InputObject)]
 pub(super) struct CostRateInput {
-    /// The first day it holds for. A rate that begins on the same day is replaced.
+    /// The first day of the rate. It replaces a rate with the same first day.
     valid_from: Date,
     /// The currency: three capital letters, by ISO 4217.
     #[graphql(default = "USD")]
     currency: String,
-    /// For one thread, in units of the currency per hour, from 0 to 1,000,000.
+    /// The price of one thread, in units of the currency per hour, from 0 to 1,000,000.
     #[graphql(default)]
     per_thread_hour: f64,
-    /// For one GiB of workers' memory limit, in units of the currency per hour, from 0 to 1,000,000.
+    /// The price of one GiB of the workers' memory limits, in units of the currency per hour, from 0 to
+    /// 1,000,000.
     #[graphql(default)]
     per_gib_hour: f64,
-    /// For one worker, in units of the currency per hour, from 0 to 1,000,000.
+    /// The price of one worker, in units of the currency per hour, from 0 to 1,000,000.
     #[graphql(default)]
     per_worker_hour: f64,
 }
 
 impl CostRateInput {
-    /// The rate, or everything that is wrong with it.
+    /// Returns the rate, or all errors in it.
     pub(super) fn check(self) -> Result<Rate, Vec<UserError>> {
         let mut errors = Vec::new();
         if Currency::parse(&self.currency).is_none() {

@@ -1,16 +1,16 @@
-//! What an account accepts of each class of data, and what became of a cluster's.
+//! The account's policies for classes of data, and the privacy receipt of a cluster's data.
 
 use async_graphql::{Enum, InputObject, SimpleObject};
 use entity::{
     data_policy,
-    list::{self, Receipt},
+    json_columns::{self, Receipt},
 };
 use sea_orm::Iterable;
 
-use super::{error::ApiError, loaders::PolicyOf, scalar::BigInt, scope::AccountScope};
+use super::{error::ApiError, loaders::DataPoliciesKey, scalar::BigInt, scope::AccountScope};
 use crate::domain::data_class::{self, PolicyError};
 
-/// A class of data that an account may accept or refuse.
+/// A class of data that an account accepts or refuses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
 #[graphql(remote = "data_policy::DataClass")]
 pub(super) enum DataClass {
@@ -20,9 +20,9 @@ pub(super) enum DataClass {
     Tasks,
     /// Failures of Dask itself.
     DaskErrors,
-    /// Exceptions of the computations' own code.
+    /// Exceptions raised by the computations' own code.
     UserErrors,
-    /// Code that called Dask, and lines of source in tracebacks, profiles, logs and events.
+    /// Code that called Dask, and source lines in tracebacks, profiles, logs and events.
     Code,
     /// Statistical profiles.
     Profiles,
@@ -32,16 +32,17 @@ pub(super) enum DataClass {
     Logs,
 }
 
-/// What an account wants of a class of data.
+/// The account's policy for a class of data.
 #[derive(SimpleObject)]
 pub(super) struct DataPolicy {
-    /// The class.
+    /// The class of data.
     class: DataClass,
-    /// Whether it cannot be refused, because nothing could be shown without it.
+    /// True if the class cannot be refused, because nothing can be shown without it.
     required: bool,
-    /// Whether it is stored. What is refused is dropped on arrival, and schedulers are told not to send it.
+    /// True if the class is stored. Refused data is dropped on arrival, and schedulers are instructed
+    /// not to send it.
     accepted: bool,
-    /// For how many days it is kept; null means for as long as is usual for the class.
+    /// The retention in days. Null for the default retention of the class.
     retention_days: Option<i32>,
 }
 
@@ -56,51 +57,51 @@ impl DataPolicy {
         }
     }
 
-    /// What the account wants of every class.
-    pub(super) async fn all(scope: &AccountScope) -> Result<Vec<Self>, ApiError> {
-        let rows = scope.loader.load_one(PolicyOf(scope.account.id)).await?.unwrap_or_default();
+    /// Returns the account's policy for each class.
+    pub(super) async fn load_all(scope: &AccountScope) -> Result<Vec<Self>, ApiError> {
+        let rows = scope.loader.load_one(DataPoliciesKey(scope.account.id)).await?.unwrap_or_default();
         let row = |class| rows.iter().find(|row| row.data_class == class);
         Ok(data_policy::DataClass::iter().map(|class| Self::new(class, row(class))).collect())
     }
 }
 
-/// What an account is to want of a class of data.
+/// The new policy for a class of data.
 #[derive(InputObject)]
 pub(super) struct SetDataPolicyInput {
-    /// The class.
+    /// The class of data.
     class: DataClass,
-    /// Whether it is stored from now on. What is stored already stays.
+    /// True if the class is stored from now on. Data that is already stored is kept.
     accepted: bool,
-    /// For how many days it is kept, 1 to 36,500; null means for as long as is usual for the class.
+    /// The retention in days, 1 to 36,500. Null for the default retention of the class.
     retention_days: Option<i32>,
 }
 
 /// The outcome of `setDataPolicy`.
 #[derive(SimpleObject)]
 pub(super) struct SetDataPolicyPayload {
-    /// What the account wants of the class now; null when nothing was changed.
+    /// The policy after the change. Null if nothing was changed.
     data_policy: Option<DataPolicy>,
-    /// Why nothing was changed; empty when it was.
+    /// The reasons why nothing was changed. Empty if the policy was changed.
     user_errors: Vec<DataPolicyError>,
 }
 
-/// Why a policy cannot be so.
+/// A reason why a policy is invalid.
 #[derive(SimpleObject)]
 pub(super) struct DataPolicyError {
-    /// The field of the input that is wrong.
+    /// The name of the invalid input field.
     field: &'static str,
-    /// What is wrong, for programs.
+    /// The code of the error, for programs.
     code: DataPolicyErrorCode,
-    /// What is wrong, for people.
+    /// The description of the error, for users.
     message: String,
 }
 
-/// What can be wrong with a policy.
+/// A code of an error in a policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
 pub(super) enum DataPolicyErrorCode {
     /// The class is required and cannot be refused.
     ClassRequired,
-    /// Nothing is kept for so many days.
+    /// The retention is out of range.
     RetentionOutOfRange,
 }
 
@@ -128,37 +129,38 @@ pub(super) async fn set_data_policy(
     Ok(SetDataPolicyPayload { data_policy, user_errors: Vec::new() })
 }
 
-/// What became of a cluster's data on its way here.
+/// The amount of a cluster's data that was sent, withheld and dropped.
 #[derive(SimpleObject)]
 pub(super) struct PrivacyReceipt {
-    /// Each class of data.
+    /// The receipts of all classes of data.
     classes: Vec<ClassReceipt>,
 }
 
-/// What became of one class of a cluster's data on its way here, as of its newest report.
+/// The amount of a cluster's data of one class that was sent, withheld and dropped, as of its newest
+/// report.
 #[derive(SimpleObject)]
 struct ClassReceipt {
-    /// The class.
+    /// The class of data.
     class: DataClass,
-    /// Items the scheduler sent, each counted once; null when it did not say.
+    /// The number of items that the scheduler sent, each counted once. Null if it was not reported.
     sent: Option<BigInt>,
-    /// Their size as JSON, in characters; null when it did not say.
+    /// The size of these items as JSON, in characters. Null if it was not reported.
     bytes: Option<BigInt>,
-    /// Items the scheduler kept back, by its own settings or because the account refuses them; null when it did
-    /// not say.
+    /// The number of items that the scheduler withheld, by its own settings or because the account
+    /// refuses them. Null if it was not reported.
     withheld: Option<BigInt>,
-    /// Items that arrived and were not stored, because the account refused them then; null when the scheduler did
-    /// not say what it sent.
+    /// The number of items that arrived but were not stored, because the account refused them at that
+    /// time. Null if the scheduler did not report the items it sent.
     dropped: Option<BigInt>,
-    /// Whether the account accepts the class now.
+    /// True if the account accepts the class now.
     accepted: bool,
 }
 
 impl PrivacyReceipt {
     pub(super) async fn of(scope: &AccountScope, receipt: &Receipt) -> Result<Self, ApiError> {
-        let classes = DataPolicy::all(scope).await?.into_iter().map(|policy| {
+        let classes = DataPolicy::load_all(scope).await?.into_iter().map(|policy| {
             let counts = receipt.0.get(&policy.class.into());
-            let count = |count: fn(&list::ClassReceipt) -> i64| counts.map(count).map(BigInt);
+            let count = |count: fn(&json_columns::ClassReceipt) -> i64| counts.map(count).map(BigInt);
             ClassReceipt {
                 class: policy.class,
                 sent: count(|row| row.sent),

@@ -1,4 +1,4 @@
-//! Environments: the software processes run on, and where it differs within a cluster.
+//! The GraphQL types of environments: the software of processes, and its differences within a cluster.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -8,17 +8,17 @@ use entity::{
     ids::{ClusterId, EnvironmentId},
 };
 
-use super::{error::ApiError, loaders::Reader, scalar::BigInt, scope::AccountScope};
+use super::{error::ApiError, loaders::StoreReader, scalar::BigInt, scope::AccountScope};
 use crate::{
-    domain::environment::{Alike, Mismatch, Role, mismatches as differing},
+    domain::environment::{Mismatch, ProcessGroup, Role, mismatches as differing},
     store::{EnvironmentUse, StoreError},
 };
 
-/// The software a process runs on.
+/// The software that a process runs on.
 pub(super) struct Environment(Model);
 
 impl Environment {
-    /// What the process refers to, if it does and that was reported.
+    /// Returns the environment of a process. `None` if the process names none, or it was not reported.
     pub(super) async fn find(
         scope: &AccountScope,
         cluster: ClusterId,
@@ -31,79 +31,79 @@ impl Environment {
     }
 }
 
-/// The software a process runs on.
+/// The software that a process runs on.
 #[Object]
 impl Environment {
-    /// Version of Python; null when that is not known.
+    /// The version of Python. Null if it is unknown.
     async fn python(&self) -> Option<&str> {
         self.0.python.as_deref()
     }
 
-    /// Path of the Python executable; null when that is not known.
+    /// The path of the Python executable. Null if it is unknown.
     async fn executable(&self) -> Option<&str> {
         self.0.executable.as_deref()
     }
 
-    /// Name of the operating system, such as `Linux`; null when that is not known.
+    /// The name of the operating system, such as `Linux`. Null if it is unknown.
     async fn os(&self) -> Option<&str> {
         self.0.os.as_deref()
     }
 
-    /// Its release; null when that is not known.
+    /// The release of the operating system. Null if it is unknown.
     async fn os_release(&self) -> Option<&str> {
         self.0.os_release.as_deref()
     }
 
-    /// The machine's architecture, such as `x86_64`; null when that is not known.
+    /// The architecture of the machine, such as `x86_64`. Null if it is unknown.
     async fn machine(&self) -> Option<&str> {
         self.0.machine.as_deref()
     }
 
-    /// The packages that were looked for, by name.
+    /// The packages that were looked up, ordered by name.
     async fn packages(&self) -> Vec<Package<'_>> {
         let packages = self.0.packages.0.iter();
         packages.map(|(name, version)| Package { name, version: version.as_deref() }).collect()
     }
 }
 
-/// A package of an environment.
+/// A package that was looked up in an environment.
 #[derive(SimpleObject)]
 pub(super) struct Package<'a> {
-    /// Its name.
+    /// The name of the package.
     name: &'a str,
-    /// Its version; null when it is not installed.
+    /// The version of the package. Null if it is not installed.
     version: Option<&'a str>,
 }
 
-/// A package whose version is not the same on all processes of a cluster.
+/// A package that does not have the same version on all processes of a cluster.
 #[derive(SimpleObject)]
 pub(super) struct PackageMismatch {
-    /// Its name; `python` for Python itself.
+    /// The name of the package; `python` for Python itself.
     name: String,
-    /// Which processes have which version: the scheduler first, then workers, then clients.
+    /// The versions by process: those of the scheduler first, then of the workers, then of the clients.
     versions: Vec<PackageVersion>,
 }
 
 /// The version of a package on some processes of a cluster.
 #[derive(SimpleObject)]
 pub(super) struct PackageVersion {
-    /// What the processes are to the cluster.
+    /// The role of the processes in the cluster.
     role: ProcessRole,
-    /// The version; null when it is not installed there.
+    /// The version. Null if the package is not installed.
     version: Option<String>,
-    /// How many processes of that role ever had it.
+    /// The number of processes of this role that ever had the version.
     processes: BigInt,
 }
 
-/// What a process is to its cluster.
+/// A role of a process in its cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
 #[graphql(remote = "Role")]
 pub(super) enum ProcessRole {
-    /// It schedules.
+    /// The scheduler.
     Scheduler,
-    /// It computes.
+    /// A worker.
     Worker,
-    /// It submits work.
+    /// A client, which submits work.
     Client,
 }
 
@@ -119,21 +119,21 @@ impl From<Mismatch> for PackageMismatch {
     }
 }
 
-/// The packages whose versions differ between the processes of a cluster.
-pub(super) async fn mismatches(
+/// Returns the packages whose versions differ between the processes of a cluster.
+pub(super) async fn load_mismatches(
     scope: &AccountScope,
     cluster: ClusterId,
     scheduler: Option<EnvironmentId>,
 ) -> Result<Vec<PackageMismatch>, ApiError> {
     let scheduler =
         scheduler.map(|environment| EnvironmentUse { role: Role::Scheduler, environment, processes: 1 });
-    let others = scope.loader.load_one(UsesOf(cluster)).await?.unwrap_or_default();
+    let others = scope.loader.load_one(EnvironmentUsesKey(cluster)).await?.unwrap_or_default();
     let uses: Vec<EnvironmentUse> = scheduler.into_iter().chain(others).collect();
     let keys = uses.iter().map(|used| (cluster, used.environment));
     let environments = scope.loader.load_many(keys).await?;
     let alike = uses.iter().filter_map(|used| {
         let environment = environments.get(&(cluster, used.environment))?;
-        Some(Alike {
+        Some(ProcessGroup {
             role: used.role,
             processes: used.processes,
             python: environment.python.as_deref(),
@@ -143,22 +143,25 @@ pub(super) async fn mismatches(
     Ok(differing(&alike.collect::<Vec<_>>()).into_iter().map(Into::into).collect())
 }
 
-/// The key of what the workers and clients of a cluster run on.
+/// The key of the environments of a cluster's workers and clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct UsesOf(ClusterId);
+pub(super) struct EnvironmentUsesKey(ClusterId);
 
-impl Loader<UsesOf> for Reader {
+impl Loader<EnvironmentUsesKey> for StoreReader {
     type Value = Vec<EnvironmentUse>;
     type Error = Arc<StoreError>;
 
-    async fn load(&self, keys: &[UsesOf]) -> Result<HashMap<UsesOf, Self::Value>, Self::Error> {
+    async fn load(
+        &self,
+        keys: &[EnvironmentUsesKey],
+    ) -> Result<HashMap<EnvironmentUsesKey, Self::Value>, Self::Error> {
         let clusters: Vec<ClusterId> = keys.iter().map(|key| key.0).collect();
         let uses = self.0.environment_uses(&clusters).await?;
-        Ok(uses.into_iter().map(|(cluster, uses)| (UsesOf(cluster), uses)).collect())
+        Ok(uses.into_iter().map(|(cluster, uses)| (EnvironmentUsesKey(cluster), uses)).collect())
     }
 }
 
-impl Loader<(ClusterId, EnvironmentId)> for Reader {
+impl Loader<(ClusterId, EnvironmentId)> for StoreReader {
     type Value = Model;
     type Error = Arc<StoreError>;
 

@@ -1,4 +1,4 @@
-//! How the software and the size of clusters differ.
+//! The differences in the software and the size of clusters.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -12,7 +12,7 @@ use entity::{
     ids::{ClusterId, EnvironmentId},
 };
 
-use super::{loaders::Reader, scalar::BigInt};
+use super::{loaders::StoreReader, scalar::BigInt};
 use crate::{
     domain::{
         comparison::{Change, Software, SoftwareChange},
@@ -21,12 +21,13 @@ use crate::{
     store::{AccountStore, StoreError, WorkerSize},
 };
 
-/// Environments that are read for one comparison at the most.
+/// The maximum number of environments that are read for one comparison.
 const MAX_ENVIRONMENTS: usize = 1_000;
 
-/// What is known of the software and the size of clusters.
+/// The known facts about the software and the size of clusters.
 pub(super) struct ClusterFacts {
-    /// Of schedulers and workers; what clients run on decides nothing there.
+    /// The environments of schedulers and workers. Clients are excluded, because their software does not
+    /// affect the work of the cluster.
     environments: HashMap<ClusterId, Vec<environment::Model>>,
     code: HashMap<ClusterId, BTreeSet<String>>,
     workers: BTreeMap<ClusterId, WorkerSize>,
@@ -43,8 +44,8 @@ impl ClusterFacts {
             keys.extend(workers.map(|used| (cluster, used.environment)));
         }
         if keys.len() > MAX_ENVIRONMENTS {
-            return Err(StoreError::TooMuch(
-                "the clusters that are compared have more than 1000 environments: ask for fewer clusters",
+            return Err(StoreError::TooLarge(
+                "the compared clusters have more than 1000 environments: request fewer clusters",
             ));
         }
         let mut environments: HashMap<ClusterId, Vec<environment::Model>> = HashMap::new();
@@ -56,12 +57,12 @@ impl ClusterFacts {
         Ok(Self { environments, code, workers })
     }
 
-    /// How some of these clusters differ from others.
-    pub(super) fn between(&self, base: &[Model], head: &[Model]) -> EnvironmentDifference {
+    /// Returns the differences between two sets of these clusters.
+    pub(super) fn difference_between(&self, base: &[Model], head: &[Model]) -> EnvironmentDifference {
         let (of_base, of_head) = (self.software(base), self.software(head));
         let (base_code, head_code) = (self.code(base), self.code(head));
         EnvironmentDifference {
-            told: of_base != Software::default() && of_head != Software::default(),
+            is_known: of_base != Software::default() && of_head != Software::default(),
             software: SoftwareChange::between(&of_base, &of_head),
             code_changed: (!base_code.is_empty() && !head_code.is_empty()).then(|| base_code != head_code),
             base: self.sizes(base),
@@ -101,102 +102,108 @@ impl ClusterFacts {
     }
 }
 
-/// The key of how a cluster differs from another, which comes first.
+/// The key of the differences between two clusters, the earlier one first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct ChangesSince(pub(super) ClusterId, pub(super) ClusterId);
+pub(super) struct EnvironmentDifferenceKey(pub(super) ClusterId, pub(super) ClusterId);
 
-impl Loader<ChangesSince> for Reader {
+impl Loader<EnvironmentDifferenceKey> for StoreReader {
     type Value = Arc<EnvironmentDifference>;
     type Error = Arc<StoreError>;
 
-    async fn load(&self, keys: &[ChangesSince]) -> Result<HashMap<ChangesSince, Self::Value>, Self::Error> {
+    async fn load(
+        &self,
+        keys: &[EnvironmentDifferenceKey],
+    ) -> Result<HashMap<EnvironmentDifferenceKey, Self::Value>, Self::Error> {
         let ids: BTreeSet<ClusterId> = keys.iter().flat_map(|key| [key.0, key.1]).collect();
         let ids = Vec::from_iter(ids);
         let rows = self.0.clusters_by_id(&ids).await?;
         let facts = ClusterFacts::read(&self.0, &Vec::from_iter(&rows)).await?;
         let of = |id: ClusterId| rows.iter().find(|row| row.id == id).map(std::slice::from_ref);
         let found = keys.iter().filter_map(|key| {
-            let difference = facts.between(of(key.0)?, of(key.1)?);
+            let difference = facts.difference_between(of(key.0)?, of(key.1)?);
             Some((*key, Arc::new(difference)))
         });
         Ok(found.collect())
     }
 }
 
-/// How the software and the size of the clusters of two pieces of work differ.
+/// The differences in the software and the size of the clusters of two selections of work.
 pub(super) struct EnvironmentDifference {
-    /// What changed, and whether both tell of their software.
+    /// The changes of the software.
     pub(super) software: SoftwareChange,
-    pub(super) told: bool,
-    /// Whether other code called Dask; none when either does not tell.
+    /// True if the software of both is known.
+    pub(super) is_known: bool,
+    /// True if the code that called Dask differs. `None` if it is unknown for either of them.
     pub(super) code_changed: Option<bool>,
     pub(super) base: ClusterSizes,
     pub(super) head: ClusterSizes,
 }
 
-/// How the software and the size of the clusters of two pieces of work differ. Schedulers and all workers they ever had
-/// count. What one of the two does not tell of is no difference.
+/// The differences in the software and the size of the clusters of two selections of work. They cover
+/// the schedulers and all workers that the clusters ever had. Facts that one of the two did not report
+/// are no differences.
 #[Object]
 impl EnvironmentDifference {
-    /// Whether both tell of their software at all.
+    /// True if the software of both selections is known.
     async fn known(&self) -> bool {
-        self.told
+        self.is_known
     }
 
-    /// Packages that only the second work has, by name.
+    /// The packages that only the second work has, ordered by name.
     async fn added(&self) -> Vec<ValueChange> {
         self.software.added.iter().map(Into::into).collect()
     }
 
-    /// Packages that only the first work has, by name.
+    /// The packages that only the first work has, ordered by name.
     async fn removed(&self) -> Vec<ValueChange> {
         self.software.removed.iter().map(Into::into).collect()
     }
 
-    /// Packages that both have, and not in the same versions, by name.
+    /// The packages that both have in different versions, ordered by name.
     async fn changed(&self) -> Vec<ValueChange> {
         self.software.changed.iter().map(Into::into).collect()
     }
 
-    /// Python, if its version differs.
+    /// The versions of Python. Null if they do not differ.
     async fn python(&self) -> Option<ValueChange> {
         self.software.python.as_ref().map(Into::into)
     }
 
-    /// The operating system with its release, if that differs.
+    /// The operating systems with their releases. Null if they do not differ.
     async fn os(&self) -> Option<ValueChange> {
         self.software.os.as_ref().map(Into::into)
     }
 
-    /// The machines' architecture, if it differs.
+    /// The architectures of the machines. Null if they do not differ.
     async fn machine(&self) -> Option<ValueChange> {
         self.software.machine.as_ref().map(Into::into)
     }
 
-    /// Whether other code called Dask, by the hashes of its snippets; null when either does not tell of any.
+    /// True if the code that called Dask differs, by the hashes of its snippets. Null if either of the
+    /// two reported no code.
     async fn code_changed(&self) -> Option<bool> {
         self.code_changed
     }
 
-    /// How large the clusters of the first work were.
+    /// The maximum size of the clusters of the first work.
     async fn base_size(&self) -> ClusterSizes {
         self.base
     }
 
-    /// How large the clusters of the second work were.
+    /// The maximum size of the clusters of the second work.
     async fn head_size(&self) -> ClusterSizes {
         self.head
     }
 }
 
-/// A thing that two pieces of work do not have in the same versions.
+/// An item whose versions differ between two selections of work.
 #[derive(SimpleObject)]
 struct ValueChange {
-    /// Its name.
+    /// The name of the item.
     name: String,
-    /// The versions of the first work, several when its processes do not have the same; empty when it has none.
+    /// The versions of the first work, several if its processes differ. Empty if it has none.
     from: Vec<String>,
-    /// The versions of the second work.
+    /// The versions of the second work, several if its processes differ. Empty if it has none.
     to: Vec<String>,
 }
 
@@ -207,7 +214,7 @@ impl From<&Change> for ValueChange {
     }
 }
 
-/// How large some clusters were at the most.
+/// The maximum size of several clusters.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ClusterSizes {
     pub(super) peak_workers: i64,
@@ -216,25 +223,25 @@ pub(super) struct ClusterSizes {
     pub(super) worker_memory_limit: Option<i64>,
 }
 
-/// How large some clusters were, each at the most.
+/// The maximum size of several clusters, with the maximum of each field.
 #[Object]
 impl ClusterSizes {
-    /// Workers of a cluster at one time.
+    /// The number of workers of a cluster at one time.
     async fn peak_workers(&self) -> BigInt {
         BigInt(self.peak_workers)
     }
 
-    /// Threads of a cluster at one time.
+    /// The number of threads of a cluster at one time.
     async fn peak_threads(&self) -> BigInt {
         BigInt(self.peak_threads)
     }
 
-    /// Threads of a worker; null when nothing is known of workers.
+    /// The number of threads of a worker. Null if no workers are known.
     async fn worker_threads(&self) -> Option<BigInt> {
         self.worker_threads.map(BigInt)
     }
 
-    /// Memory limit of a worker, in bytes; null when none had one, or nothing is known of workers.
+    /// The memory limit of a worker, in bytes. Null if no worker has a limit, or no workers are known.
     async fn worker_memory_limit(&self) -> Option<BigInt> {
         self.worker_memory_limit.map(BigInt)
     }

@@ -1,4 +1,4 @@
-//! What clients see of an error: one stable code each, documented in `docs/graphql.md`.
+//! The errors of the GraphQL API, with one stable code each. `docs/graphql.md` documents the codes.
 
 use std::sync::Arc;
 
@@ -6,80 +6,96 @@ use async_graphql::{Error, ErrorExtensions, Pos, ServerError};
 use entity::api_token::Scope;
 use uuid::Uuid;
 
-use crate::{auth::AuthError, error::Chain, seal::SealError, store::StoreError};
+use crate::{
+    auth::AuthError,
+    encryption::DecryptError,
+    error::{Chain, INTERNAL, INTERNAL_MESSAGE},
+    store::StoreError,
+};
 
-/// An error a client may see.
+/// An error that clients may see.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum ApiError {
-    /// There is no such thing, or not for this viewer: both look the same.
+    /// The object does not exist, or the viewer may not see it. Both look the same.
     #[error("there is no such {0}")]
     NotFound(&'static str),
-    /// The same of what an argument names.
-    #[error("argument '{argument}': there is no such {what}")]
-    Unknown {
+    /// The object that an argument names does not exist, or the viewer may not see it.
+    #[error("argument '{argument}': there is no such {kind}")]
+    ArgumentNotFound {
         /// The argument's name in the schema.
         argument: &'static str,
-        /// What kind of thing it names.
-        what: &'static str,
+        /// The kind of object that it names.
+        kind: &'static str,
     },
-    /// An argument has a value it cannot have.
+    /// An argument has an invalid value.
     #[error("argument '{argument}': {reason}")]
     InvalidArgument {
         /// The argument's name in the schema.
         argument: &'static str,
-        /// What is wrong with it.
+        /// The reason why the value is invalid.
         reason: String,
     },
-    /// The viewer may know the thing exists, but not do this with it.
+    /// The viewer may know that the object exists, but lacks the right to this action on it.
     #[error("{0}")]
     Forbidden(String),
-    /// It is encrypted, and cannot be decrypted.
+    /// The data is encrypted and cannot be decrypted.
     #[error("{0}")]
-    Sealed(SealError),
-    /// More is asked for than one answer holds.
+    NotDecryptable(DecryptError),
+    /// The request exceeds what one response may hold.
     #[error("{0}")]
-    TooMuch(&'static str),
-    /// The store cannot be asked now; the same again may work later.
-    #[error("the store is unavailable, try again later")]
+    LimitExceeded(&'static str),
+    /// The database is unavailable. The same request may succeed later.
+    #[error("the database is unavailable: try again later")]
     Unavailable(Arc<StoreError>),
-    /// A defect of ours. The client is told a reference that stands in the log beside the cause.
+    /// A defect of the server. The client receives a reference that is logged beside the cause.
     #[error("internal error")]
     Internal(Arc<StoreError>),
 }
 
-/// What fails by itself: because it cannot be decrypted, is not for the viewer, or would be too much for one answer. A failure
-/// makes this field null and leaves the rest of the answer as it is, where one of `Result<Option<T>, _>` would take everything
-/// with it up to the next nullable parent.
-pub(super) type Alone<T> = Option<Result<T, ApiError>>;
+/// The value of a field that fails alone, because it cannot be decrypted, is not visible to the viewer,
+/// or is too large for one response. An error makes only this field null. With `Result<Option<T>, _>`,
+/// an error would make everything null up to the next nullable parent.
+pub(super) type NullOnError<T> = Option<Result<T, ApiError>>;
 
 impl ApiError {
-    /// An argument that cannot have its value.
+    /// Creates the error of an argument with an invalid value.
     pub(super) fn invalid(argument: &'static str, reason: impl Into<String>) -> Self {
         Self::InvalidArgument { argument, reason: reason.into() }
     }
 
-    /// An argument that names nothing.
-    pub(super) fn unknown(argument: &'static str, what: &'static str) -> Self {
-        Self::Unknown { argument, what }
+    /// Creates the error of an argument that names no object.
+    pub(super) fn unknown(argument: &'static str, kind: &'static str) -> Self {
+        Self::ArgumentNotFound { argument, kind }
     }
 
-    /// It as an error of the answer as a whole, which is at no place of the document.
-    pub(crate) fn of_the_answer(self) -> ServerError {
+    /// Converts the error into one of the response as a whole, without a location in the document.
+    pub(crate) fn into_response_error(self) -> ServerError {
         let error = Error::from(self).into_server_error(Pos::default());
         ServerError { locations: Vec::new(), ..error }
     }
 
     fn code(&self) -> &'static str {
         match self {
-            Self::NotFound(_) | Self::Unknown { .. } => "NOT_FOUND",
-            Self::InvalidArgument { .. } | Self::TooMuch(_) => "BAD_USER_INPUT",
+            Self::NotFound(_) | Self::ArgumentNotFound { .. } => "NOT_FOUND",
+            Self::InvalidArgument { .. } | Self::LimitExceeded(_) => "BAD_USER_INPUT",
             Self::Forbidden(_) => "FORBIDDEN",
-            Self::Sealed(SealError::KeyMissing(_)) => "KEY_MISSING",
-            Self::Sealed(SealError::Damaged) => "DAMAGED",
+            Self::NotDecryptable(DecryptError::KeyMissing(_)) => "KEY_MISSING",
+            Self::NotDecryptable(DecryptError::Damaged) => "DAMAGED",
             Self::Unavailable(_) => "UNAVAILABLE",
-            Self::Internal(_) => "INTERNAL_SERVER_ERROR",
+            Self::Internal(_) => INTERNAL,
         }
     }
+}
+
+/// Returns the error of a defect outside of the store, as clients see it. The reason is only logged.
+pub(crate) fn log_defect(reason: &str) -> ServerError {
+    let reference = Uuid::now_v7();
+    tracing::error!(%reference, reason, "query failed because of a defect");
+    let mut error = ServerError::new(INTERNAL_MESSAGE, None);
+    let extensions = error.extensions.get_or_insert_default();
+    extensions.set("code", INTERNAL);
+    extensions.set("reference", reference.to_string());
+    error
 }
 
 impl From<StoreError> for ApiError {
@@ -91,8 +107,8 @@ impl From<StoreError> for ApiError {
 impl From<Arc<StoreError>> for ApiError {
     fn from(error: Arc<StoreError>) -> Self {
         match &*error {
-            StoreError::Sealed(error) => Self::Sealed(error.clone()),
-            StoreError::TooMuch(what) => Self::TooMuch(what),
+            StoreError::Decryption(error) => Self::NotDecryptable(error.clone()),
+            StoreError::TooLarge(what) => Self::LimitExceeded(what),
             StoreError::Unavailable(_) | StoreError::Contention(_) => Self::Unavailable(error),
             StoreError::Conflict(_) | StoreError::Unexpected(_) => Self::Internal(error),
         }
@@ -115,11 +131,11 @@ impl From<ApiError> for Error {
         match &error {
             ApiError::Internal(cause) => {
                 let reference = Uuid::now_v7();
-                tracing::error!(%reference, error = %Chain(cause), "a query failed");
+                tracing::error!(%reference, error = %Chain(cause), "query failed");
                 shown.extend_with(|_, extensions| extensions.set("reference", reference.to_string()))
             }
             ApiError::Unavailable(cause) => {
-                tracing::warn!(error = %Chain(cause), "the store is unavailable");
+                tracing::warn!(error = %Chain(cause), "database unavailable");
                 shown
             }
             _ => shown,
@@ -127,7 +143,7 @@ impl From<ApiError> for Error {
     }
 }
 
-/// Names a scope as the schema does.
-pub(super) fn missing_scope(scope: Scope) -> ApiError {
+/// Returns the error of a request without a required scope.
+pub(super) fn missing_scope_error(scope: Scope) -> ApiError {
     AuthError::MissingScope(scope).into()
 }

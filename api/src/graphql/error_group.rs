@@ -1,4 +1,4 @@
-//! Groups of errors that look alike.
+//! The GraphQL type of a group of similar errors, with its trend.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -13,16 +13,16 @@ use entity::{
 };
 
 use super::{
-    argument::texts,
+    argument::{check_range, check_text_list},
     cluster_list::{self, ClusterFilter, TimeRange},
-    connection::{Connection, PageArguments, connect, counted},
-    error::{Alone, ApiError},
+    connection::{Connection, PageArguments, load_connection, total_count_by},
+    error::{ApiError, NullOnError},
     error_occurrence::ErrorOccurrence,
     error_status::ErrorGroupStatus,
     id::GlobalId,
-    in_place::in_place,
-    json::names,
-    loaders::{CountsOf, Reader, RegressionOf},
+    json::write_enums_by_name,
+    loaders::{ErrorGroupCountsKey, RegressionKey, StoreReader},
+    projection::inline_fields,
     scalar::BigInt,
     scope::AccountScope,
     user::User,
@@ -30,12 +30,12 @@ use super::{
 use crate::{
     domain::{
         error_status::ErrorStatus,
-        trend::{MAX_STRETCHES, Step, Stretches},
+        histogram::{IntervalLength, Intervals, MAX_INTERVALS},
     },
     store::{ErrorGroupCounts, ErrorGroupFilter, ErrorGroupSort, ErrorParent, ErrorSort, StoreError},
 };
 
-/// Errors that look alike, on all clusters of an account.
+/// A group of similar errors on all clusters of an account.
 pub(super) struct ErrorGroup {
     scope: AccountScope,
     row: Model,
@@ -50,17 +50,17 @@ impl ErrorGroup {
         Ok(scope.loader.load_one(id).await?.map(|row| Self::new(scope, row)))
     }
 
-    fn status_now(&self) -> ErrorStatus {
-        ErrorStatus::of(self.row.status, self.row.resolved_until, self.row.last_seen_at)
+    fn current_status(&self) -> ErrorStatus {
+        ErrorStatus::derive(self.row.status, self.row.resolved_until, self.row.last_seen_at)
     }
 
     async fn counts(&self) -> Result<ErrorGroupCounts, ApiError> {
-        Ok(self.scope.loader.load_one(CountsOf(self.row.id)).await?.unwrap_or_default())
+        Ok(self.scope.loader.load_one(ErrorGroupCountsKey(self.row.id)).await?.unwrap_or_default())
     }
 }
 
-/// Errors that look alike, on all clusters of the account: of the same exception, with the same message but for
-/// the data in it, raised at the same place in the program.
+/// A group of similar errors on all clusters of the account: the same exception with the same message,
+/// except for the data in it, raised at the same place in the program.
 #[Object]
 impl ErrorGroup {
     /// The global identifier.
@@ -68,44 +68,44 @@ impl ErrorGroup {
         GlobalId::ErrorGroup(self.row.account_id, self.row.id).into()
     }
 
-    /// The exception's class, if it can be told.
+    /// The class of the exception. Null if it is unknown.
     #[graphql(name = "type")]
     async fn exception_type(&self) -> Option<&str> {
         self.row.exception_type.as_deref()
     }
 
-    /// The message; what differs from one error to the next is an ellipsis. Null, with an error, when the key it is
-    /// encrypted with is lost.
-    async fn title(&self) -> Alone<String> {
+    /// The message, with an ellipsis in place of the parts that differ between errors. Null, with the
+    /// error code `KEY_MISSING` or `DAMAGED`, if it cannot be decrypted.
+    async fn title(&self) -> NullOnError<String> {
         Some(self.scope.store.error_group_title(&self.row).map_err(ApiError::from))
     }
 
-    /// Whose failure it is.
+    /// The origin of the errors.
     async fn origin(&self) -> ErrorOrigin {
         self.row.origin.into()
     }
 
-    /// When the first of these errors happened, by the clock of its scheduler.
+    /// The time of the first of these errors, by the clock of its scheduler.
     async fn first_seen_at(&self) -> DateTime<Utc> {
         self.row.first_seen_at.0
     }
 
-    /// When the last of these errors happened, by the clock of its scheduler.
+    /// The time of the last of these errors, by the clock of its scheduler.
     async fn last_seen_at(&self) -> DateTime<Utc> {
         self.row.last_seen_at.0
     }
 
-    /// What is to be thought of it.
+    /// The triage status of the group.
     async fn status(&self) -> ErrorGroupStatus {
-        self.status_now().into()
+        self.current_status().into()
     }
 
-    /// When somebody last said what is to be thought of it, by the server's clock; null while nobody did.
+    /// The time at which a user last set the status, by the server's clock. Null if no user did.
     async fn status_changed_at(&self) -> Option<DateTime<Utc>> {
         self.row.status_changed_at.map(|at| at.0)
     }
 
-    /// Who said it; null while nobody did, and when the user left the account.
+    /// The user who last set the status. Null if no user did, or the user left the account.
     async fn status_changed_by(&self) -> Result<Option<User>, ApiError> {
         match self.row.status_changed_by {
             Some(user) => User::find(&self.scope, user).await,
@@ -113,120 +113,125 @@ impl ErrorGroup {
         }
     }
 
-    /// When the first of these errors happened after the group was resolved, by the clock of its scheduler; null unless
-    /// the status is REGRESSED.
+    /// The time of the first of these errors after the group was resolved, by the clock of its
+    /// scheduler. Null unless the status is `REGRESSED`.
     async fn regressed_at(&self) -> Result<Option<DateTime<Utc>>, ApiError> {
-        if self.status_now() != ErrorStatus::Regressed {
+        if self.current_status() != ErrorStatus::Regressed {
             return Ok(None);
         }
-        let first = self.scope.loader.load_one(RegressionOf(self.row.id)).await?;
-        // The errors themselves may be gone by their age.
+        let first = self.scope.loader.load_one(RegressionKey(self.row.id)).await?;
+        // Retention may have deleted the errors themselves.
         Ok(Some(first.unwrap_or(self.row.last_seen_at).0))
     }
 
-    /// How many of these errors are stored.
+    /// The number of stored errors in the group.
     async fn occurrence_count(&self) -> Result<BigInt, ApiError> {
         Ok(BigInt(self.counts().await?.occurrences))
     }
 
-    /// On how many clusters they happened.
+    /// The number of clusters on which these errors occurred.
     async fn cluster_count(&self) -> Result<BigInt, ApiError> {
         Ok(BigInt(self.counts().await?.clusters))
     }
 
-    /// How many of these errors that are stored happened in each of some hours, days or weeks, the first of them first,
-    /// also where there were none: whole ones, at most 1,000, by the clocks of the schedulers. Null, with an error, where it
-    /// would be too much for one answer.
+    /// The number of stored errors of the group in each of several hours, days or weeks, the first one
+    /// first, including those without errors. At most 1,000 whole ones, by the clocks of the schedulers.
+    /// Null, with the error code `BAD_USER_INPUT`, if the result is too large for one response.
     async fn trend(
         &self,
-        #[graphql(desc = "In which the first of them lies; 30 that end with the last one if not given.")]
+        #[graphql(desc = "A time in the first of them. Null for 30 that end with the last one.")]
         from: Option<DateTime<Utc>>,
-        #[graphql(desc = "Until before when the last of them begins; until now if not given.")] to: Option<
+        #[graphql(desc = "The end of the period; the last one begins before it. Null for now.")] to: Option<
             DateTime<Utc>,
         >,
-        #[graphql(desc = "How long each is.", default_with = "TrendBucket::Day")] bucket: TrendBucket,
-    ) -> Alone<Vec<TrendPoint>> {
+        #[graphql(desc = "The length of each of them.", default_with = "TrendBucket::Day")]
+        bucket: TrendBucket,
+    ) -> NullOnError<Vec<TrendPoint>> {
         let trend = async {
+            check_range(from, to)?;
             let milliseconds = |time: DateTime<Utc>| time.timestamp_millis();
-            // What happens at this very moment belongs to it.
+            // Errors that occur at this very moment are included.
             let to = to.map_or(self.scope.now.timestamp_millis() + 1, milliseconds);
-            let Ok(times) = Stretches::new(bucket.into(), from.map(milliseconds), to) else {
-                let reason = format!("must not lie more than {MAX_STRETCHES} of them before the end");
+            let Ok(times) = Intervals::new(bucket.into(), from.map(milliseconds), to) else {
+                let reason = format!("must not lie more than {MAX_INTERVALS} intervals before the end");
                 return Err(ApiError::InvalidArgument { argument: "from", reason });
             };
-            if !self.scope.take_points(times.count()) {
-                return Err(ApiError::TooMuch("the trends of the query are too much for one answer"));
+            if !self.scope.charge_points(times.count()) {
+                return Err(ApiError::LimitExceeded(
+                    "the trends of the query have too many points for one response",
+                ));
             }
-            let counts = self.scope.loader.load_one(TrendOf(self.row.id, times)).await?.unwrap_or_default();
+            let counts = self.scope.loader.load_one(TrendKey(self.row.id, times)).await?.unwrap_or_default();
             let point = |(number, start)| TrendPoint {
                 start: DateTime::from_timestamp_millis(start).unwrap_or_default(),
                 occurrences: BigInt(counts.get(&number).copied().unwrap_or(0)),
             };
-            Ok(times.each().map(point).collect())
+            Ok(times.starts().map(point).collect())
         };
         Some(trend.await)
     }
 
-    /// These errors, the newest first.
+    /// The errors of the group, the newest first.
     async fn occurrences(
         &self,
         context: &Context<'_>,
-        #[graphql(desc = "The first so many, 1 to 100; 20 if neither `first` nor `last` is given.")]
+        #[graphql(desc = "The number of items from the start, 1 to 100; 20 unless `last` is given.")]
         first: Option<i32>,
-        #[graphql(desc = "Only what follows this cursor.")] after: Option<String>,
-        #[graphql(desc = "The last so many, 1 to 100.")] last: Option<i32>,
-        #[graphql(desc = "Only what lies before this cursor.")] before: Option<String>,
+        #[graphql(desc = "Only items after this cursor.")] after: Option<String>,
+        #[graphql(desc = "The number of items from the end, 1 to 100.")] last: Option<i32>,
+        #[graphql(desc = "Only items before this cursor.")] before: Option<String>,
     ) -> Result<Connection<ErrorOccurrence>, ApiError> {
-        let page = PageArguments { first, after, last, before }.listed::<ErrorOccurrence>(context);
+        let page =
+            PageArguments { first, after, last, before }.with_summary_columns::<ErrorOccurrence>(context);
         let parent = ErrorParent::Group(self.row.id);
-        connect(&self.scope, parent, ErrorSort::NewestOfAllFirst, page, ErrorOccurrence::new).await
+        load_connection(&self.scope, parent, ErrorSort::NewestOfAllFirst, page, ErrorOccurrence::new).await
     }
 }
 
-/// How long the times are in which something is counted. All begin with the clock, in UTC.
+/// A length of the periods in which errors are counted. All periods are aligned to the clock in UTC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
-#[graphql(remote = "Step")]
+#[graphql(remote = "IntervalLength")]
 pub(super) enum TrendBucket {
-    /// An hour.
+    /// One hour.
     Hour,
-    /// A day.
+    /// One day.
     Day,
-    /// Seven days, from a Monday on.
+    /// Seven days from a Monday on.
     Week,
 }
 
-/// How many errors happened in an hour, a day or a week.
+/// The number of errors in one hour, day or week.
 #[derive(SimpleObject)]
 pub(super) struct TrendPoint {
-    /// When it begins.
+    /// The start of the period.
     start: DateTime<Utc>,
-    /// How many errors happened in it.
+    /// The number of errors in the period.
     occurrences: BigInt,
 }
 
-/// The key of how many errors of a group happened when.
+/// The key of a group's number of errors by period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct TrendOf(ErrorGroupId, Stretches);
+pub(super) struct TrendKey(ErrorGroupId, Intervals);
 
-impl Loader<TrendOf> for Reader {
+impl Loader<TrendKey> for StoreReader {
     type Value = BTreeMap<i64, i64>;
     type Error = Arc<StoreError>;
 
-    async fn load(&self, keys: &[TrendOf]) -> Result<HashMap<TrendOf, Self::Value>, Self::Error> {
-        let mut alike: HashMap<Stretches, Vec<ErrorGroupId>> = HashMap::new();
-        for TrendOf(group, times) in keys {
+    async fn load(&self, keys: &[TrendKey]) -> Result<HashMap<TrendKey, Self::Value>, Self::Error> {
+        let mut alike: HashMap<Intervals, Vec<ErrorGroupId>> = HashMap::new();
+        for TrendKey(group, times) in keys {
             alike.entry(*times).or_default().push(*group);
         }
         let mut found = HashMap::new();
         for (times, groups) in alike {
             let trends = self.0.error_group_trends(&groups, times).await?;
-            found.extend(trends.into_iter().map(|(group, trend)| (TrendOf(group, times), trend)));
+            found.extend(trends.into_iter().map(|(group, trend)| (TrendKey(group, times), trend)));
         }
         Ok(found)
     }
 }
 
-/// Which groups of errors a list has.
+/// The filter of a list of error groups.
 pub(super) struct ErrorGroupArguments {
     pub(super) clusters: Option<ClusterFilter>,
     pub(super) origin: Option<ErrorOrigin>,
@@ -235,8 +240,8 @@ pub(super) struct ErrorGroupArguments {
     pub(super) status: Option<Vec<ErrorGroupStatus>>,
 }
 
-/// A page of the account's groups of errors.
-pub(super) async fn groups(
+/// Returns a page of the account's groups of errors.
+pub(super) async fn load_group_page(
     scope: &AccountScope,
     arguments: ErrorGroupArguments,
     page: PageArguments,
@@ -244,35 +249,37 @@ pub(super) async fn groups(
     let sort = ErrorGroupSort::LastSeenFirst;
     let request = page.request(scope, sort)?;
     let ErrorGroupArguments { clusters, origin, types, last_seen_in, status } = arguments;
-    texts("types", types.as_deref(), 100)?;
+    check_text_list("types", types.as_deref(), 100)?;
     let filter = ErrorGroupFilter {
-        clusters: cluster_list::passing(scope, clusters).await?,
+        clusters: cluster_list::resolve_clusters(scope, clusters).await?,
         origin: origin.map(Into::into),
         types,
-        seen_in: last_seen_in.map_or((None, None), TimeRange::milliseconds),
+        seen_in: TimeRange::range_of_argument("lastSeenIn", last_seen_in)?,
         statuses: status.map(|statuses| statuses.into_iter().map(Into::into).collect()),
     };
     let page = scope.store.error_group_page(&filter, sort, &request).await?;
     let store = scope.store.clone();
-    let total = counted(move || {
+    let total = total_count_by(move || {
         let (store, filter) = (store.clone(), filter.clone());
         async move { store.error_group_count(&filter).await }
     });
     Ok(Connection::new(page, sort, |row| ErrorGroup::new(scope, row), total))
 }
 
-in_place! {
+inline_fields! {
     ErrorGroup: id, exception_type as "type", title, origin, first_seen_at, last_seen_at, status, status_changed_at
 }
 
-/// Whose failure an error is.
+/// An origin of errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
 #[graphql(remote = "error_group::Origin")]
 pub(super) enum ErrorOrigin {
-    /// The computation's own code raised it.
+    /// The computation's own code raised the error.
     User,
-    /// Dask raised it: a worker was killed, a state was invalid.
+    /// Dask raised the error, for example because a worker was killed or a state was invalid.
     Dask,
+    /// The origin is unknown, because neither the type nor the message nor the traceback is known.
+    Unknown,
 }
 
-names!(ErrorOrigin);
+write_enums_by_name!(ErrorOrigin);

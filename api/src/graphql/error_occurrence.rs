@@ -1,4 +1,4 @@
-//! Errors: tasks that failed.
+//! The GraphQL type of an error: a task that failed.
 
 use async_graphql::{ID, Object};
 use chrono::{DateTime, Utc};
@@ -10,18 +10,18 @@ use entity::{
 use super::{
     cluster::Cluster,
     computation::Computation,
-    connection::Listed,
-    error::{Alone, ApiError},
+    connection::SummaryFields,
+    error::{ApiError, NullOnError},
     error_group::{ErrorGroup, ErrorOrigin},
     id::GlobalId,
-    in_place::in_place,
+    projection::inline_fields,
     scalar::BigInt,
     scope::AccountScope,
     task_group::TaskGroup,
     worker::Worker,
 };
 
-/// A task that erred itself, after its last retry.
+/// A task that failed itself, after its last retry.
 pub(super) struct ErrorOccurrence {
     scope: AccountScope,
     row: Model,
@@ -41,7 +41,8 @@ impl ErrorOccurrence {
     }
 }
 
-/// A task that erred itself, after its last retry. Tasks that only depend on it are counted, not listed.
+/// A task that failed itself, after its last retry. Tasks that only depend on it are counted, but not
+/// listed.
 #[Object]
 impl ErrorOccurrence {
     /// The global identifier.
@@ -49,12 +50,12 @@ impl ErrorOccurrence {
         GlobalId::ErrorOccurrence(self.row.account_id, self.row.cluster_id, self.row.id).into()
     }
 
-    /// The cluster it happened on.
+    /// The cluster on which the error occurred.
     async fn cluster(&self) -> Result<Cluster, ApiError> {
-        Cluster::of(&self.scope, self.row.cluster_id).await
+        Cluster::load_existing(&self.scope, self.row.cluster_id).await
     }
 
-    /// The computation it happened in, if known.
+    /// The computation in which the error occurred. Null if it is unknown.
     async fn computation(&self) -> Result<Option<Computation>, ApiError> {
         match self.row.computation_id {
             Some(id) => Computation::find(&self.scope, (self.row.cluster_id, id)).await,
@@ -62,7 +63,7 @@ impl ErrorOccurrence {
         }
     }
 
-    /// The group the task belongs to, if known.
+    /// The group of the task. Null if it is unknown.
     async fn task_group(&self) -> Result<Option<TaskGroup>, ApiError> {
         match self.row.task_group_id {
             Some(id) => TaskGroup::find(&self.scope, (self.row.cluster_id, id)).await,
@@ -70,54 +71,57 @@ impl ErrorOccurrence {
         }
     }
 
-    /// The task's key.
+    /// The key of the task.
     async fn key(&self) -> &str {
         &self.row.key
     }
 
-    /// The exception's class, if it can be told.
+    /// The class of the exception. Null if it is unknown.
     #[graphql(name = "type")]
     async fn exception_type(&self) -> Option<&str> {
         self.row.exception_type.as_deref()
     }
 
-    /// The exception's text, as Dask gives it; null, with an error, when the key it is encrypted with is lost.
-    async fn message(&self) -> Alone<String> {
-        Some(self.scope.store.error_text(&self.row).map(|text| text.message).map_err(ApiError::from))
+    /// The text of the exception, as Dask reports it. Null, with the error code `KEY_MISSING` or
+    /// `DAMAGED`, if it cannot be decrypted.
+    async fn message(&self) -> NullOnError<String> {
+        Some(self.scope.store.decrypt_error_text(&self.row).map(|text| text.message).map_err(ApiError::from))
     }
 
-    /// The traceback, as Dask gives it; empty when a worker died instead of raising, and null, with an error,
-    /// when the key it is encrypted with is lost.
-    async fn traceback(&self) -> Alone<String> {
-        Some(self.scope.store.error_text(&self.row).map(|text| text.traceback).map_err(ApiError::from))
+    /// The traceback, as Dask reports it. Empty if a worker died without raising an exception. Null,
+    /// with the error code `KEY_MISSING` or `DAMAGED`, if it cannot be decrypted.
+    async fn traceback(&self) -> NullOnError<String> {
+        Some(
+            self.scope.store.decrypt_error_text(&self.row).map(|text| text.traceback).map_err(ApiError::from),
+        )
     }
 
-    /// Address of the worker it happened on, if known.
+    /// The address of the worker on which the error occurred. Null if it is unknown.
     async fn worker(&self) -> Option<&str> {
         self.row.worker.as_deref()
     }
 
-    /// The UUID of that worker, if known.
+    /// The UUID of the worker. Null if it is unknown.
     async fn worker_id(&self) -> Option<String> {
         self.row.worker_id.map(|worker| worker.to_string())
     }
 
-    /// That worker, with what became of it; null when it is not known.
+    /// The worker process, with the reason for its end. Null if it is unknown.
     async fn worker_process(&self) -> Result<Option<Worker>, ApiError> {
-        Worker::of(&self.scope, self.row.cluster_id, self.row.worker_id).await
+        Worker::find_optional(&self.scope, self.row.cluster_id, self.row.worker_id).await
     }
 
-    /// Whose failure it is.
+    /// The origin of the error.
     async fn origin(&self) -> ErrorOrigin {
         self.row.origin.into()
     }
 
-    /// How many attempts failed before this one and were tried again.
+    /// The number of earlier attempts that failed and were retried.
     async fn retries(&self) -> BigInt {
         BigInt(self.row.retries)
     }
 
-    /// The errors that look like it; null for those stored before errors were grouped.
+    /// The group of similar errors. Null for errors that were stored before errors were grouped.
     async fn group(&self) -> Result<Option<ErrorGroup>, ApiError> {
         match self.row.group_id {
             Some(id) => ErrorGroup::find(&self.scope, id).await,
@@ -125,17 +129,17 @@ impl ErrorOccurrence {
         }
     }
 
-    /// When the scheduler learnt of it, by its clock.
+    /// The time at which the scheduler received the error, by its own clock.
     async fn at(&self) -> DateTime<Utc> {
         self.row.occurred_at.0
     }
 }
 
-in_place! {
+inline_fields! {
     ErrorOccurrence: id, key, exception_type as "type", message, traceback, worker, worker_id, origin, retries, at
 }
 
-impl Listed for ErrorOccurrence {
+impl SummaryFields for ErrorOccurrence {
     const FIELDS: &'static [&'static str] = &[
         "id",
         "cluster",

@@ -1,4 +1,4 @@
-//! What is to be thought of groups of errors, and who said so.
+//! The triage status of error groups, and the mutation that sets it.
 
 use async_graphql::{Enum, SimpleObject};
 use entity::{
@@ -7,44 +7,45 @@ use entity::{
 };
 
 use super::{
-    error::ApiError, error_group::ErrorGroup, json::names, scope::AccountScope, user_error::UserError,
+    error::ApiError, error_group::ErrorGroup, json::write_enums_by_name, scope::AccountScope,
+    user_error::UserError,
 };
 use crate::domain::error_status::ErrorStatus;
 
-/// What is to be thought of a group of errors.
+/// The triage status of a group of errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
 #[graphql(remote = "ErrorStatus")]
 pub(super) enum ErrorGroupStatus {
-    /// Nobody has said anything else of it.
+    /// No user has set another status.
     Open,
-    /// It was resolved, and one of its errors happened after that: `regressedAt` tells when.
+    /// The group was resolved, and one of its errors occurred after that, at `regressedAt`.
     Regressed,
-    /// It was resolved, and none of its errors has happened since.
+    /// The group was resolved, and none of its errors has occurred since.
     Resolved,
-    /// It may happen.
+    /// The errors may occur, and need no attention.
     Ignored,
 }
 
-names!(ErrorGroupStatus);
+write_enums_by_name!(ErrorGroupStatus);
 
-/// What can be said of a group of errors.
+/// A status that users can set on a group of errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
 #[graphql(remote = "error_group::Status")]
-pub(super) enum ErrorGroupVerdict {
-    /// It is to be looked at, again if need be.
+pub(super) enum ErrorGroupTriageStatus {
+    /// The group needs attention, possibly again.
     Open,
-    /// It does not happen any more. When one of its errors happens later, the group's status becomes REGRESSED.
+    /// The cause is fixed. If one of the group's errors occurs later, its status becomes `REGRESSED`.
     Resolved,
-    /// It may happen, however often.
+    /// The errors may occur at any time, and need no attention.
     Ignored,
 }
 
 /// The outcome of `setErrorGroupStatus`.
 #[derive(SimpleObject)]
 pub(super) struct SetErrorGroupStatusPayload {
-    /// The group as it is now.
+    /// The group after the change.
     error_group: ErrorGroup,
-    /// What was wrong with the input; nothing is changed unless it is empty.
+    /// The errors in the input. If there are any, nothing was changed.
     user_errors: Vec<UserError>,
 }
 
@@ -52,10 +53,10 @@ pub(super) async fn set_error_group_status(
     scope: &AccountScope,
     user: UserId,
     group: ErrorGroupId,
-    verdict: ErrorGroupVerdict,
+    verdict: ErrorGroupTriageStatus,
 ) -> Result<SetErrorGroupStatusPayload, ApiError> {
     let row = scope.store.set_error_status(group, verdict.into(), user, scope.now.into()).await?;
     let row = row.ok_or(ApiError::NotFound("error group"))?;
-    let error_group = ErrorGroup::new(&scope.after_change(), row);
+    let error_group = ErrorGroup::new(&scope.with_empty_caches(), row);
     Ok(SetErrorGroupStatusPayload { error_group, user_errors: Vec::new() })
 }

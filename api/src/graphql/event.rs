@@ -1,14 +1,15 @@
-//! Events.
+//! The GraphQL type of an event.
 
 use async_graphql::Object;
 use chrono::{DateTime, Utc};
 use entity::event::Model;
 
 use super::{
-    cluster::Cluster, error::ApiError, in_place::in_place, scalar::Json, scope::AccountScope, worker::Worker,
+    cluster::Cluster, error::ApiError, projection::inline_fields, scalar::Json, scope::AccountScope,
+    worker::Worker,
 };
 
-/// Something Dask or a user logged with `log_event`.
+/// An event that Dask or a user logged with `log_event`.
 pub(super) struct Event {
     scope: AccountScope,
     row: Model,
@@ -20,38 +21,38 @@ impl Event {
     }
 }
 
-/// Something Dask or a user logged with `log_event`.
+/// An event that Dask or a user logged with `log_event`.
 #[Object]
 impl Event {
-    /// When the scheduler learnt of it, by its clock.
+    /// The time at which the scheduler received the event, by its own clock.
     async fn at(&self) -> DateTime<Utc> {
         self.row.occurred_at.into()
     }
 
-    /// What it was published under.
+    /// The topic of the event.
     async fn topic(&self) -> &str {
         &self.row.topic
     }
 
-    /// The cluster it happened on.
+    /// The cluster of the event.
     async fn cluster(&self) -> Result<Cluster, ApiError> {
-        Cluster::of(&self.scope, self.row.cluster_id).await
+        Cluster::load_existing(&self.scope, self.row.cluster_id).await
     }
 
-    /// The UUID of the worker it came from; null when it came from none, or it is not known.
+    /// The UUID of the worker that logged the event. Null if no worker did, or it is unknown.
     async fn worker_id(&self) -> Option<String> {
         self.row.worker_id.map(|worker| worker.to_string())
     }
 
-    /// That worker; null when it came from none, or it is not known.
+    /// The worker that logged the event. Null if no worker did, or it is unknown.
     async fn worker_process(&self) -> Result<Option<Worker>, ApiError> {
-        Worker::of(&self.scope, self.row.cluster_id, self.row.worker_id).await
+        Worker::find_optional(&self.scope, self.row.cluster_id, self.row.worker_id).await
     }
 
-    /// What it says; null when that is what was logged. Source lines in tracebacks are left out.
+    /// The logged data, without source lines in tracebacks. Null if null was logged.
     async fn data(&self) -> Option<Json> {
-        Some(Json::of(&self.row.data))
+        Some(Json::from_text(&self.row.data))
     }
 }
 
-in_place! { Event: at, topic, worker_id, data }
+inline_fields! { Event: at, topic, worker_id, data }

@@ -1,4 +1,5 @@
-//! Fine performance metrics: what tasks spent their time on, and other things Dask counts.
+//! Fine performance metrics: the time that tasks spent on each activity, and other values that Dask
+//! counts.
 
 use std::sync::Arc;
 
@@ -7,88 +8,92 @@ use entity::ids::ClusterId;
 
 use super::{
     error::ApiError,
-    in_place::{Items, in_place_members},
+    projection::{InlineList, inline_members},
     scalar::BigInt,
-    scope::{AccountScope, Costly},
-    span::{now_of, range},
-    span_loaders::{AllSpansOf, ClusterFineMetrics, ThreadsOf},
+    scope::{AccountScope, QuotaKind},
+    span::{active_until, validate_count},
+    span_loaders::{AllSpansKey, ClusterFineMetricsKey, SpanSet, SpanTotalsKey, ThreadHistoryKey},
 };
 use crate::{
-    blocking::blocking,
+    blocking_work::run_blocking,
     domain::{
         fine_metric::Table,
         span::{self, Spans},
     },
 };
 
-/// Rows of one answer, unless the query says.
+/// The default number of rows in one response.
 const DEFAULT_ROWS: i32 = 1_000;
 
-/// Rows of one answer at the most.
+/// The maximum number of rows in one response.
 const MAX_ROWS: i32 = 5_000;
 
-/// Which values are wanted.
+/// The filter and the limit of the returned values.
 pub(super) struct FineMetricArguments {
     pub(super) unit: Option<String>,
     pub(super) first: Option<i32>,
 }
 
-/// What fine performance metrics are of.
-pub(super) enum Of {
-    /// All spans of the cluster, which are read only for what needs them, and what belongs to none.
+/// The spans that fine performance metrics belong to. They determine the idle time.
+pub(super) enum MetricSpans {
+    /// All spans of the cluster, and the metrics that belong to no span. The spans are read only for
+    /// fields that need them.
     Cluster,
-    /// These spans.
+    /// The given spans.
     Spans(Arc<Spans>),
-    /// A span without those below it, of which idle time cannot be told.
+    /// A span without its descendants. Its idle time is not defined.
     SpanAlone,
 }
 
-/// Fine performance metrics.
+/// Fine performance metrics, summed over spans.
 pub(super) struct FineMetrics {
     scope: AccountScope,
     cluster: ClusterId,
     table: Arc<Table>,
-    of: Of,
+    spans: MetricSpans,
     unit: Option<String>,
     first: usize,
 }
 
 impl FineMetrics {
-    /// Those of all spans of a cluster and of what belongs to none; `None` when there are none.
+    /// Returns the metrics of all spans of a cluster and those that belong to no span; `None` if there
+    /// are none.
     pub(super) async fn of_cluster(
         scope: &AccountScope,
         cluster: ClusterId,
         arguments: FineMetricArguments,
     ) -> Result<Option<Self>, ApiError> {
-        let Some(table) = scope.loader.load_one(ClusterFineMetrics(cluster)).await? else { return Ok(None) };
-        scope.take(Costly::FineMetrics, table.packed())?;
-        Self::new(scope, cluster, table, Of::Cluster, arguments).map(Some)
+        let Some(table) = scope.loader.load_one(ClusterFineMetricsKey(cluster)).await? else {
+            return Ok(None);
+        };
+        scope.charge(QuotaKind::FineMetrics, table.spans_added())?;
+        Self::new(scope, cluster, table, MetricSpans::Cluster, arguments).map(Some)
     }
 
     pub(super) fn new(
         scope: &AccountScope,
         cluster: ClusterId,
         table: Arc<Table>,
-        of: Of,
+        of: MetricSpans,
         arguments: FineMetricArguments,
     ) -> Result<Self, ApiError> {
         let FineMetricArguments { unit, first } = arguments;
-        let first = range("first", first.unwrap_or(DEFAULT_ROWS), MAX_ROWS)?;
-        Ok(Self { scope: scope.clone(), cluster, table, of, unit, first })
+        let first = validate_count("first", first.unwrap_or(DEFAULT_ROWS), MAX_ROWS)?;
+        Ok(Self { scope: scope.clone(), cluster, table, spans: of, unit, first })
     }
 }
 
-/// Fine performance metrics, summed. Neither contexts nor activities nor units are fixed: Dask's versions and
-/// users' own metrics add others.
+/// Fine performance metrics, summed. Contexts, activities and units are not a fixed set: versions of
+/// Dask and user-defined metrics add others.
 #[Object]
 impl FineMetrics {
-    /// The units that occur, whichever was asked for: `seconds`, `bytes`, `count`, or others.
+    /// The units that occur, whatever the `unit` argument: `seconds`, `bytes`, `count` or others.
     async fn units(&self) -> Vec<&str> {
         self.table.units().into_iter().collect()
     }
 
-    /// The values: by unit, the largest first.
-    async fn rows(&self) -> Items<FineMetric> {
+    /// The values, ordered by unit and then by value, the largest first.
+    async fn rows(&self) -> InlineList<FineMetric> {
         let rows = self.table.rows(self.unit.as_deref()).into_iter().take(self.first);
         let rows = rows.map(|row| FineMetric {
             context: row.label.context,
@@ -98,30 +103,30 @@ impl FineMetrics {
             value: row.value,
             span_attributable: row.span_attributable,
         });
-        Items(rows.collect())
+        InlineList(rows.collect())
     }
 
-    /// How many values there are in the unit that was asked for, or in all.
+    /// The number of values in the unit given by the `unit` argument, or in all units.
     async fn row_count(&self) -> BigInt {
         BigInt(i64::try_from(self.table.rows(self.unit.as_deref()).len()).unwrap_or(i64::MAX))
     }
 
-    /// The sum of all values of the unit that was asked for, in that unit; null when none was, since units do not
-    /// add up.
+    /// The sum of all values in the unit given by the `unit` argument. Null if no unit is given, because
+    /// values in different units cannot be added.
     async fn total(&self) -> Option<f64> {
         let unit = self.unit.as_deref()?;
-        // The sum of nothing is -0.0.
+        // An empty sum is -0.0; adding 0.0 makes it 0.0.
         Some(self.table.rows(Some(unit)).iter().map(|row| row.value).sum::<f64>() + 0.0)
     }
 
-    /// Thread-seconds that were not spent executing these tasks while at least one of the spans was active: what
-    /// Dask calls "idle or other spans". Never negative. Null when the cluster's threads or its metrics are not
-    /// known, and for the values of a span without those below it.
+    /// The thread time in which the cluster did not execute these tasks while at least one of the spans
+    /// was active, in seconds. Dask calls it "idle or other spans". Never negative. Null if the
+    /// cluster's threads or its metrics are unknown, and for a span without its descendants.
     async fn idle_seconds(&self) -> Result<Option<f64>, ApiError> {
-        let spans = match &self.of {
-            Of::Cluster => self.scope.loader.load_one(AllSpansOf(self.cluster)).await?,
-            Of::Spans(spans) => Some(Arc::clone(spans)),
-            Of::SpanAlone => None,
+        let spans = match &self.spans {
+            MetricSpans::Cluster => self.scope.loader.load_one(AllSpansKey(self.cluster)).await?,
+            MetricSpans::Spans(spans) => Some(Arc::clone(spans)),
+            MetricSpans::SpanAlone => None,
         };
         match spans {
             Some(spans) => idle_seconds(&self.scope, self.cluster, spans, &self.table).await,
@@ -130,39 +135,44 @@ impl FineMetrics {
     }
 }
 
-/// One fine performance metric.
+/// A fine performance metric.
 #[derive(SimpleObject)]
 pub(super) struct FineMetric {
-    /// Where in Dask it was measured: `execute`, `p2p`, `gather-dep`, `get-data`, `memory-monitor`, or others.
+    /// The part of Dask that measured the value: `execute`, `p2p`, `gather-dep`, `get-data`,
+    /// `memory-monitor` or others.
     context: String,
-    /// The function or operation, as task groups' `prefix`; for `p2p` where in it. Null when it belongs to none.
+    /// The function or operation, as in `TaskGroup.prefix`. For the context `p2p`, the part of the
+    /// shuffle. Null if the value belongs to no function.
     function: Option<String>,
-    /// What was done: `thread-cpu`, `disk-read`, or others.
+    /// The measured activity: `thread-cpu`, `disk-read` or others.
     activity: String,
-    /// What the value counts: `seconds`, `bytes`, `count`, or others.
+    /// The unit of the value: `seconds`, `bytes`, `count` or others.
     unit: String,
     /// The value, in `unit`.
     value: f64,
-    /// Whether it belongs to spans. What a worker does for no task in particular, such as fetching data, only
-    /// belongs to the cluster.
+    /// True if the value belongs to spans. Work that a worker does for no particular task, such as
+    /// fetching data, belongs only to the cluster.
     span_attributable: bool,
 }
 
-in_place_members! { FineMetric: context, function, activity, unit, value, span_attributable }
+inline_members! { FineMetric: context, function, activity, unit, value, span_attributable }
 
-/// The threads of a cluster integrated over the time some spans were active; `None` when they are not known.
+/// Returns the cluster's threads integrated over the time in which the spans were active, in seconds;
+/// `None` if the threads are unknown.
 pub(super) async fn thread_seconds(
     scope: &AccountScope,
     cluster: ClusterId,
     spans: Arc<Spans>,
 ) -> Result<Option<f64>, ApiError> {
-    let Some(threads) = scope.loader.load_one(ThreadsOf(cluster)).await? else { return Ok(None) };
-    let now = now_of(scope, cluster).await?;
+    let Some(threads) = scope.loader.load_one(ThreadHistoryKey(cluster)).await? else { return Ok(None) };
+    let now = active_until(scope, cluster).await?;
     let seconds = move || span::thread_seconds(&spans.active(now), &threads);
-    Ok(blocking(seconds).await)
+    Ok(run_blocking(seconds).await)
 }
 
-/// What the threads did not spend executing the spans' tasks; `None` when one of the two is not known.
+/// Returns the thread time that was not spent executing the spans' tasks, in seconds; `None` if either
+/// time is unknown. If a worker died before it reported its metrics, the tasks' compute time exceeds the
+/// execute time of the metrics. The larger of the two counts, so that this difference is not idle time.
 pub(super) async fn idle_seconds(
     scope: &AccountScope,
     cluster: ClusterId,
@@ -170,6 +180,7 @@ pub(super) async fn idle_seconds(
     table: &Table,
 ) -> Result<Option<f64>, ApiError> {
     let Some(execute) = table.execute_seconds() else { return Ok(None) };
+    let sums = scope.loader.load_one(SpanTotalsKey(SpanSet::new(cluster, &spans))).await?.unwrap_or_default();
     let offered = thread_seconds(scope, cluster, spans).await?;
-    Ok(offered.map(|offered| span::idle_seconds(offered, execute)))
+    Ok(offered.map(|offered| span::idle_seconds(offered, execute.max(sums.compute_seconds))))
 }

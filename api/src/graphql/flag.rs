@@ -1,39 +1,39 @@
-//! What was noticed of clusters.
+//! Flags: conditions that were detected on clusters.
 
 use std::{collections::HashMap, sync::Arc};
 
 use async_graphql::{Enum, Object, dataloader::Loader};
 use chrono::{DateTime, Utc};
 use entity::{
-    cluster_flag::{self, LASTS, Model},
+    cluster_flag::{self, Model, NOT_ENDED_KEY},
     flag_mute,
     ids::ClusterId,
 };
 
 use super::{
-    argument::at_most,
+    argument::check_max_len,
     cluster::Cluster,
-    connection::{Connection, PageArguments, connect, counted},
+    connection::{Connection, PageArguments, load_connection, total_count_by},
     error::ApiError,
     error_group::ErrorGroup,
-    in_place::in_place,
-    json::names,
-    loaders::{ParentList, Reader, TagsOf},
+    json::write_enums_by_name,
+    loaders::{ParentList, StoreReader, TagsKey},
+    projection::inline_fields,
     scope::AccountScope,
     worker::Worker,
 };
 use crate::{
     domain::{flag::Rule, tag::Tag},
     store::{
-        AccountFlags, AccountStore, FlagFilter, FlagParent, FlagSort, StoreError,
+        AccountFlagFilter, AccountStore, FlagFilter, FlagParent, FlagSort, StoreError,
         page::{Page, PageRequest},
     },
 };
 
-/// Kinds that an argument names at the most.
+/// The maximum number of kinds in one argument.
 pub(super) const MAX_KINDS: usize = 20;
 
-/// Something that was noticed of a cluster, once.
+/// A period in which a condition held on a cluster.
 pub(super) struct Flag {
     scope: AccountScope,
     row: Model,
@@ -49,61 +49,65 @@ impl Flag {
     }
 }
 
-/// Something that was noticed of a cluster, once: since when, until when, and how bad it was. `Account.flagRules` tells when
-/// what is noticed.
+/// A condition that was detected on a cluster: its start, its end and its worst value.
+/// `Account.flagRules` lists the conditions and their thresholds.
 #[Object]
 impl Flag {
-    /// What was noticed.
+    /// The kind of condition.
     async fn kind(&self) -> FlagKind {
         self.row.kind.into()
     }
 
-    /// The same in one sentence, with the worst value.
+    /// A sentence that describes the condition, with the worst value.
     async fn text(&self) -> String {
-        self.rule().say(self.row.value, self.row.name.as_deref())
+        self.rule().describe(self.row.value, self.row.name.as_deref())
     }
 
-    /// The cluster.
+    /// The cluster that has the flag.
     async fn cluster(&self) -> Result<Cluster, ApiError> {
-        Cluster::of(&self.scope, self.row.cluster_id).await
+        Cluster::load_existing(&self.scope, self.row.cluster_id).await
     }
 
-    /// Since when it is so, by the scheduler's clock.
+    /// The start of the condition, by the scheduler's clock.
     async fn since(&self) -> DateTime<Utc> {
         self.row.since.0
     }
 
-    /// Until when it was so, by the scheduler's clock; null while it is.
+    /// The end of the condition, by the scheduler's clock. Null while it lasts.
     async fn until(&self) -> Option<DateTime<Utc>> {
-        (self.row.ended_key < LASTS).then(|| DateTime::from_timestamp_millis(self.row.ended_key)).flatten()
+        (self.row.ended_key < NOT_ENDED_KEY)
+            .then(|| DateTime::from_timestamp_millis(self.row.ended_key))
+            .flatten()
     }
 
-    /// Whether it is so, as of the cluster's last report.
+    /// True while the condition lasts, as of the cluster's last report.
     async fn is_active(&self) -> bool {
-        self.row.ended_key == LASTS
+        self.row.ended_key == NOT_ENDED_KEY
     }
 
-    /// The worst value since then, in the unit.
+    /// The worst value since the start, in `unit`.
     async fn value(&self) -> f64 {
         self.row.value
     }
 
-    /// The value from which on it was noticed, in the unit.
+    /// The value from which the condition holds, in `unit`.
     async fn threshold(&self) -> f64 {
         self.row.threshold
     }
 
-    /// What the values count; a share is from 0 to 1.
+    /// The unit of `value` and `threshold`. A share is from 0 to 1.
     async fn unit(&self) -> &str {
         self.rule().unit
     }
 
-    /// The worker that was worst; null when it is not about one, or about the scheduler.
+    /// The worker with the worst value. Null if the condition concerns no single worker, or the
+    /// scheduler.
     async fn worker(&self) -> Result<Option<Worker>, ApiError> {
-        Worker::of(&self.scope, self.row.cluster_id, self.row.worker_id).await
+        Worker::find_optional(&self.scope, self.row.cluster_id, self.row.worker_id).await
     }
 
-    /// The commonest of the errors; null when it is not about errors, or they are kept no more.
+    /// The most frequent error. Null if the condition concerns no errors, or if they are no longer
+    /// stored.
     async fn error_group(&self) -> Result<Option<ErrorGroup>, ApiError> {
         match self.row.error_group_id {
             Some(group) => ErrorGroup::find(&self.scope, group).await,
@@ -111,21 +115,30 @@ impl Flag {
         }
     }
 
-    /// The function that most of the tasks ran; null when it is not about tasks, or none was reported.
+    /// The function that most of the tasks ran. Null if the condition concerns no tasks, or if no
+    /// function was reported.
     async fn function(&self) -> Option<&str> {
-        self.row.name.as_deref().filter(|_| self.row.kind == cluster_flag::Kind::OversizedGraph)
+        self.row.name.as_deref().filter(|_| self.row.kind == cluster_flag::ClusterFlagKind::OversizedGraph)
     }
 
-    /// The packages that differ, by name; none when it is not about packages.
+    /// The names of the packages whose versions differ. Empty if the condition concerns no packages.
     async fn packages(&self) -> Vec<&str> {
-        let names = self.row.name.as_deref().filter(|_| self.row.kind == cluster_flag::Kind::VersionMismatch);
+        let names = self
+            .row
+            .name
+            .as_deref()
+            .filter(|_| self.row.kind == cluster_flag::ClusterFlagKind::VersionMismatch);
         names.map(|names| names.split(", ").collect()).unwrap_or_default()
     }
 
-    /// Whether the account does not want to be told of it now.
+    /// True if the account currently mutes this flag.
     async fn is_muted(&self) -> Result<bool, ApiError> {
-        let mutes =
-            self.scope.loader.load_one(MutesAt(self.scope.now.timestamp_millis())).await?.unwrap_or_default();
+        let mutes = self
+            .scope
+            .loader
+            .load_one(MutesKey(self.scope.now.timestamp_millis()))
+            .await?
+            .unwrap_or_default();
         let mutes: Vec<_> = mutes.iter().filter(|mute| mute.kind == self.row.kind).collect();
         if mutes.iter().any(|mute| mute.tag_key.is_empty()) {
             return Ok(true);
@@ -134,7 +147,7 @@ impl Flag {
             return Ok(false);
         }
         let tags: Vec<Tag> =
-            self.scope.loader.load_one(TagsOf(self.row.cluster_id)).await?.unwrap_or_default();
+            self.scope.loader.load_one(TagsKey(self.row.cluster_id)).await?.unwrap_or_default();
         let has = |mute: &&&flag_mute::Model| {
             let value = |tag: &Tag| mute.any_value || tag.value().unwrap_or_default() == mute.tag_value;
             tags.iter().any(|tag| tag.key() == mute.tag_key && value(tag))
@@ -143,66 +156,69 @@ impl Flag {
     }
 }
 
-in_place! { Flag: kind, text, since, until, is_active, value, threshold, unit, function, packages }
+inline_fields! { Flag: kind, text, since, until, is_active, value, threshold, unit, function, packages }
 
-/// What can be noticed of a cluster.
+/// The kinds of conditions that are detected on clusters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
-#[graphql(remote = "cluster_flag::Kind")]
+#[graphql(remote = "cluster_flag::ClusterFlagKind")]
 pub(super) enum FlagKind {
-    /// All workers together use much of their memory.
+    /// The workers together use a large part of their memory.
     MemoryPressure,
-    /// One worker uses much of its memory.
+    /// A worker uses a large part of its memory.
     WorkerMemoryPressure,
     /// The disk that a worker spills to is nearly full.
     DiskNearlyFull,
-    /// Results lie on disk for want of memory.
+    /// Workers hold results on disk because memory is short.
     Spilling,
-    /// Some workers have nothing to do while tasks wait for others.
+    /// Some workers have no task while other workers have many ready tasks.
     UnbalancedWorkers,
-    /// Threads wait for Python's lock.
+    /// Threads wait for Python's GIL.
     GilContention,
-    /// An event loop of a worker or the scheduler does not get to its work.
+    /// An event loop of a worker or of the scheduler is blocked.
     EventLoopBlocked,
-    /// Many tasks erred.
+    /// Many tasks failed.
     ManyFailures,
-    /// The scheduler holds very many tasks.
+    /// The scheduler holds a very large number of tasks.
     OversizedGraph,
-    /// Processes run on different versions of a package.
+    /// Processes run different versions of a package.
     VersionMismatch,
-    /// There has been nothing to do for long.
+    /// The cluster has had no work for a long time.
     Idle,
 }
 
-names!(FlagKind);
+write_enums_by_name!(FlagKind);
 
-/// Which flags are meant by arguments.
-pub(super) fn filter(active: Option<bool>, kinds: Option<Vec<FlagKind>>) -> Result<FlagFilter, ApiError> {
-    at_most("kinds", kinds.as_deref(), MAX_KINDS)?;
+/// Returns the filter for the arguments of a list of flags.
+pub(super) fn flag_filter(
+    active: Option<bool>,
+    kinds: Option<Vec<FlagKind>>,
+) -> Result<FlagFilter, ApiError> {
+    check_max_len("kinds", kinds.as_deref(), MAX_KINDS)?;
     let kinds = kinds.map(|kinds| kinds.into_iter().map(Into::into).collect());
     Ok(FlagFilter { kinds, lasting: active })
 }
 
-/// A page of the flags of a cluster.
-pub(super) async fn of_cluster(
+/// Returns a page of a cluster's flags.
+pub(super) async fn load_cluster_flags(
     scope: &AccountScope,
     cluster: ClusterId,
     filter: FlagFilter,
     page: PageArguments,
 ) -> Result<Connection<Flag>, ApiError> {
-    connect(scope, FlagParent { cluster, filter }, FlagSort::LastingFirst, page, Flag::new).await
+    load_connection(scope, FlagParent { cluster, filter }, FlagSort::LastingFirst, page, Flag::new).await
 }
 
-/// A page of the flags of all clusters of an account.
-pub(super) async fn of_account(
+/// Returns a page of the flags of all clusters of an account.
+pub(super) async fn load_account_flags(
     scope: &AccountScope,
-    of: AccountFlags,
+    of: AccountFlagFilter,
     page: PageArguments,
 ) -> Result<Connection<Flag>, ApiError> {
     let sort = FlagSort::LastingFirst;
     let request = page.request(scope, sort)?;
     let page = scope.store.flag_page(&of, sort, &request).await?;
     let store = scope.store.clone();
-    let total = counted(move || {
+    let total = total_count_by(move || {
         let (store, of) = (store.clone(), of.clone());
         async move { store.flag_count(&of).await }
     });
@@ -226,17 +242,17 @@ impl ParentList<FlagParent, FlagSort> for AccountStore {
     }
 }
 
-/// The key of what the account has muted at a moment, in epoch milliseconds.
+/// The loader key of the account's mutes at a time, in milliseconds since the epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct MutesAt(i64);
+struct MutesKey(i64);
 
-impl Loader<MutesAt> for Reader {
+impl Loader<MutesKey> for StoreReader {
     type Value = Vec<flag_mute::Model>;
     type Error = Arc<StoreError>;
 
-    async fn load(&self, keys: &[MutesAt]) -> Result<HashMap<MutesAt, Self::Value>, Self::Error> {
+    async fn load(&self, keys: &[MutesKey]) -> Result<HashMap<MutesKey, Self::Value>, Self::Error> {
         let mut found = HashMap::new();
-        // A request has one moment.
+        // All keys of a request have the same time, so this loop runs once.
         for key in keys {
             found.insert(*key, self.0.flag_mutes(key.0).await?);
         }

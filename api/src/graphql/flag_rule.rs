@@ -1,8 +1,8 @@
-//! When something is noticed of clusters, and what of it an account does not want to be told.
+//! The rules that detect flags, and the flags that an account mutes.
 
 use async_graphql::{InputObject, Object, SimpleObject};
 use chrono::{DateTime, Utc};
-use entity::{cluster_flag::LASTS, flag_mute::Model, ids::UserId, list};
+use entity::{cluster_flag::NOT_ENDED_KEY, flag_mute::Model, ids::UserId, json_columns};
 
 use super::{
     account::Account,
@@ -16,31 +16,32 @@ use super::{
 use crate::{
     clock::stored,
     domain::flag::{RULES, Rule},
-    store::{MAX_MUTES, Muted},
+    store::{MAX_MUTES, MuteTarget},
 };
 
-/// When something is noticed, and what to make of it.
+/// A rule that detects one kind of flag on clusters.
 #[derive(SimpleObject)]
 pub(super) struct FlagRule {
-    /// What is noticed.
+    /// The kind of flag that the rule detects.
     kind: FlagKind,
-    /// The same in a few words.
+    /// A short title.
     title: &'static str,
-    /// What it means, and what can be done about it.
+    /// The meaning of the flag, and possible remedies.
     text: &'static str,
-    /// What has to be measured or accepted; without it nothing is noticed.
+    /// The data that has to be measured or accepted. Without it, the flag is never detected.
     needs: &'static str,
-    /// From which value on it is noticed, in the unit. For IDLE that is what the account's idle policy says, if it does.
+    /// The value from which the flag is detected, in `unit`. For IDLE, the timeout of the account's idle
+    /// policy if it has one.
     threshold: f64,
-    /// Below which value it is over, in the unit.
+    /// The value below which the flag ends, in `unit`.
     clears_below: f64,
-    /// What the values count; a share is from 0 to 1.
+    /// The unit of `threshold` and `clearsBelow`. A share is from 0 to 1.
     unit: &'static str,
-    /// How many seconds the value has to be there, on either side.
+    /// The time for which the value has to reach `threshold`, or stay below `clearsBelow`, in seconds.
     lasting_seconds: i32,
 }
 
-/// All rules, as they are for an account.
+/// Returns all rules, with the thresholds that hold for the account.
 pub(super) async fn rules(scope: &AccountScope) -> Result<Vec<FlagRule>, ApiError> {
     let timeout = scope.store.idle_policy().await?.and_then(|policy| policy.timeout_seconds);
     let rule = |rule: &&Rule| FlagRule {
@@ -49,83 +50,85 @@ pub(super) async fn rules(scope: &AccountScope) -> Result<Vec<FlagRule>, ApiErro
         text: rule.text,
         needs: rule.needs,
         threshold: rule.threshold_of(timeout),
-        clears_below: rule.clears,
+        clears_below: rule.clear_threshold,
         unit: rule.unit,
         lasting_seconds: rule.lasting_seconds.try_into().unwrap_or(i32::MAX),
     };
     Ok(RULES.iter().map(rule).collect())
 }
 
-/// A kind of flag that the account does not want to be told of.
+/// A kind of flag that the account mutes.
 pub(super) struct FlagMute {
     scope: AccountScope,
     row: Model,
 }
 
-/// A kind of flag that the account does not want to be told of: it is in no list of the account unless asked for, finds no
-/// cluster, and nobody is alerted of it.
+/// A kind of flag that the account mutes. A muted flag is left out of `Account.flags` unless requested
+/// with `muted`, does not match the `flags` condition of a cluster filter, and triggers no alert.
 #[Object]
 impl FlagMute {
-    /// The kind.
+    /// The muted kind.
     async fn kind(&self) -> FlagKind {
         self.row.kind.into()
     }
 
-    /// Only of clusters with this tag; of all clusters if null.
+    /// The tag of the clusters for which the kind is muted. Null if it is muted for all clusters.
     async fn tag(&self) -> Option<TagPattern> {
         let value = (!self.row.any_value).then(|| self.row.tag_value.clone());
-        let tag = list::TagPattern { key: self.row.tag_key.clone(), value };
+        let tag = json_columns::TagPattern { key: self.row.tag_key.clone(), value };
         (!tag.key.is_empty()).then(|| tag.into())
     }
 
-    /// Until when; null for ever.
+    /// The end of the mute. Null if it has no end.
     async fn until(&self) -> Option<DateTime<Utc>> {
-        (self.row.until_key < LASTS).then(|| DateTime::from_timestamp_millis(self.row.until_key)).flatten()
+        (self.row.until_key < NOT_ENDED_KEY)
+            .then(|| DateTime::from_timestamp_millis(self.row.until_key))
+            .flatten()
     }
 
-    /// When that was said, by the server's clock.
+    /// The time of the mutation that muted the kind, by the server's clock.
     async fn muted_at(&self) -> DateTime<Utc> {
         self.row.muted_at.0
     }
 
-    /// Who said so; null when the user left the account.
+    /// The member who muted the kind. Null if the user left the account.
     async fn muted_by(&self) -> Result<Option<User>, ApiError> {
         User::find(&self.scope, self.row.muted_by).await
     }
 }
 
-/// What the account has muted, by kind.
+/// Returns the account's mutes, ordered by kind.
 pub(super) async fn mutes(scope: &AccountScope) -> Result<Vec<FlagMute>, ApiError> {
     let rows = scope.store.flag_mutes(scope.now.timestamp_millis()).await?;
     Ok(rows.into_iter().map(|row| FlagMute { scope: scope.clone(), row }).collect())
 }
 
-/// What is to be muted.
+/// The kind of flag to mute, and its scope.
 #[derive(InputObject)]
 pub(super) struct MuteFlagInput {
-    /// The kind.
+    /// The kind to mute.
     kind: FlagKind,
-    /// Only of clusters with this tag; of all clusters if not given.
+    /// The tag of the clusters for which the kind is muted. All clusters if absent.
     tag: Option<TagPattern>,
-    /// Until when; for ever if not given.
+    /// The end of the mute. No end if absent.
     until: Option<DateTime<Utc>>,
 }
 
-/// What is to be muted no more.
+/// The mute to end.
 #[derive(InputObject)]
 pub(super) struct UnmuteFlagInput {
-    /// The kind.
+    /// The muted kind.
     kind: FlagKind,
-    /// The tag it was muted with; that of all clusters if not given.
+    /// The tag that the kind was muted with. The mute of all clusters if absent.
     tag: Option<TagPattern>,
 }
 
-/// The outcome of muting, or of ending it.
+/// The outcome of `muteFlag` or `unmuteFlag`.
 #[derive(SimpleObject)]
 pub(super) struct FlagMutesPayload {
-    /// The account with what it has muted now.
+    /// The account with its current mutes.
     account: Account,
-    /// What was wrong with the input; nothing is changed unless it is empty.
+    /// The errors in the input. If there are any, nothing was changed.
     user_errors: Vec<UserError>,
 }
 
@@ -135,7 +138,7 @@ impl FlagMutesPayload {
     }
 
     fn done(scope: &AccountScope) -> Self {
-        Self { account: Account(scope.after_change()), user_errors: Vec::new() }
+        Self { account: Account(scope.with_empty_caches()), user_errors: Vec::new() }
     }
 }
 
@@ -146,17 +149,17 @@ pub(super) async fn mute(
 ) -> Result<FlagMutesPayload, ApiError> {
     let tag = match input.tag.as_ref().map(TagPattern::check).transpose() {
         Ok(tag) => tag,
-        Err(error) => return Ok(FlagMutesPayload::refused(scope, UserError::of("tag", &error))),
+        Err(error) => return Ok(FlagMutesPayload::refused(scope, UserError::from_rule("tag", &error))),
     };
     if input.until.is_some_and(|until| until <= scope.now) {
         let error = UserError::new("until", UserErrorCode::OutOfRange, "must not have passed");
         return Ok(FlagMutesPayload::refused(scope, error));
     }
-    let muted = Muted { kind: input.kind.into(), tag };
+    let muted = MuteTarget { kind: input.kind.into(), tag };
     if scope.store.mute_flag(muted, input.until.map(stored), user, scope.now.into()).await? {
         return Ok(FlagMutesPayload::done(scope));
     }
-    let message = format!("more than {MAX_MUTES} cannot be muted");
+    let message = format!("an account can have at most {MAX_MUTES} mutes");
     Ok(FlagMutesPayload::refused(scope, UserError::new("kind", UserErrorCode::TooMany, message)))
 }
 
@@ -166,11 +169,11 @@ pub(super) async fn unmute(
 ) -> Result<FlagMutesPayload, ApiError> {
     let tag = match input.tag.as_ref().map(TagPattern::check).transpose() {
         Ok(tag) => tag,
-        Err(error) => return Ok(FlagMutesPayload::refused(scope, UserError::of("tag", &error))),
+        Err(error) => return Ok(FlagMutesPayload::refused(scope, UserError::from_rule("tag", &error))),
     };
-    if scope.store.unmute_flag(Muted { kind: input.kind.into(), tag }).await? {
+    if scope.store.unmute_flag(MuteTarget { kind: input.kind.into(), tag }).await? {
         return Ok(FlagMutesPayload::done(scope));
     }
-    let error = UserError::new("kind", UserErrorCode::NotFound, "is not muted like this");
+    let error = UserError::new("kind", UserErrorCode::NotFound, "there is no such mute");
     Ok(FlagMutesPayload::refused(scope, error))
 }

@@ -1,4 +1,4 @@
-//! Functions and operations: what their tasks used, and what that cost.
+//! Functions and operations: the usage of their tasks and its cost.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -9,45 +9,46 @@ use tokio::sync::OnceCell;
 use super::{
     cost::CostBasis,
     error::ApiError,
-    in_place::{Asked, InPlace, Step, in_place_members},
-    loaders::Reader,
+    loaders::StoreReader,
+    projection::{FieldWriter, SelectedField, WriteInline, inline_members},
     scalar::BigInt,
     scope::AccountScope,
-    usage::seconds,
+    usage::to_seconds,
 };
 use crate::{
     domain::{cost, usage::Usage},
-    store::{FunctionUsage, PaidFor, StoreError},
+    store::{FunctionUsage, PaidResources, StoreError},
 };
 
-/// Functions of one list at the most.
+/// The maximum number of functions in one list.
 const MAX_FUNCTIONS: i32 = 1_000;
 
-/// What the tasks of one function used.
+/// Sums over the tasks of one function.
 #[derive(SimpleObject)]
 pub(super) struct FunctionTotals {
     /// The function or operation: the prefix of its task groups.
     prefix: String,
-    /// Thread-seconds spent computing tasks that succeeded.
+    /// The thread time spent computing tasks that succeeded, in seconds.
     compute_seconds: f64,
-    /// Seconds spent fetching their inputs from other workers.
+    /// The time spent fetching the tasks' inputs from other workers, in seconds.
     transfer_seconds: f64,
-    /// Times one of its tasks came to be in memory.
+    /// The number of times one of its tasks reached the state `memory`.
     tasks: BigInt,
-    /// Tasks that erred themselves.
+    /// The number of tasks that failed themselves. Tasks that failed because of a dependency are not
+    /// counted.
     tasks_erred: BigInt,
-    /// Bytes of results.
+    /// The size of the tasks' results, in bytes.
     bytes: BigInt,
 }
 
-in_place_members! { FunctionTotals: prefix, compute_seconds, transfer_seconds, tasks, tasks_erred, bytes }
+inline_members! { FunctionTotals: prefix, compute_seconds, transfer_seconds, tasks, tasks_erred, bytes }
 
 impl From<FunctionUsage> for FunctionTotals {
     fn from(row: FunctionUsage) -> Self {
         Self {
             prefix: row.prefix,
-            compute_seconds: seconds(row.compute_us),
-            transfer_seconds: seconds(row.transfer_us),
+            compute_seconds: to_seconds(row.compute_us),
+            transfer_seconds: to_seconds(row.transfer_us),
             tasks: BigInt(row.tasks),
             tasks_erred: BigInt(row.tasks_erred),
             bytes: BigInt(row.bytes),
@@ -55,42 +56,42 @@ impl From<FunctionUsage> for FunctionTotals {
     }
 }
 
-/// Whose functions are meant, and when.
+/// The clusters and the time that a list of functions covers.
 #[derive(Clone, Copy)]
-enum FunctionsOf {
-    /// A cluster's.
+enum FunctionScope {
+    /// One cluster.
     Cluster(ClusterId),
-    /// The account's, or those that a user's clusters ran, in the days from the first to before the second.
+    /// The account, or only the clusters of a user, from the first day to before the second.
     Days((i64, i64), Option<UserId>),
 }
 
-/// What the tasks of one function used, and what that cost.
+/// The usage of the tasks of one function, and its cost.
 pub(super) struct Function {
     list: Arc<FunctionList>,
     totals: FunctionTotals,
 }
 
-/// What the functions of one list have in common.
+/// The data that the functions of one list share.
 struct FunctionList {
     scope: AccountScope,
-    of: FunctionsOf,
+    of: FunctionScope,
     prefixes: Vec<String>,
-    /// What was paid for while they computed, by their prefixes: read once for all of them.
-    paid: OnceCell<HashMap<String, Vec<PaidFor>>>,
+    /// The usage that the functions are charged for, by prefix. Read once for all of them.
+    paid: OnceCell<HashMap<String, Vec<PaidResources>>>,
 }
 
 impl FunctionList {
-    async fn paid(&self) -> Result<&HashMap<String, Vec<PaidFor>>, ApiError> {
+    async fn charged_usage(&self) -> Result<&HashMap<String, Vec<PaidResources>>, ApiError> {
         let read = async || {
             let paid = match self.of {
-                FunctionsOf::Cluster(cluster) => {
-                    self.scope.loader.load_one(PaidForFunctions(cluster)).await?.unwrap_or_default()
+                FunctionScope::Cluster(cluster) => {
+                    self.scope.loader.load_one(ChargedUsageKey(cluster)).await?.unwrap_or_default()
                 }
-                FunctionsOf::Days(days, user) => {
-                    self.scope.store.paid_for_functions(days, user, &self.prefixes).await?
+                FunctionScope::Days(days, user) => {
+                    self.scope.store.load_paid_resources(days, user, &self.prefixes).await?
                 }
             };
-            let mut by_prefix: HashMap<String, Vec<PaidFor>> = HashMap::new();
+            let mut by_prefix: HashMap<String, Vec<PaidResources>> = HashMap::new();
             for part in paid {
                 by_prefix.entry(part.prefix.clone()).or_default().push(part);
             }
@@ -100,21 +101,23 @@ impl FunctionList {
     }
 }
 
-/// What the tasks of one function used, and what that cost.
+/// The usage of the tasks of one function, and its cost.
 #[Object]
 impl Function {
     #[graphql(flatten)]
-    #[expect(clippy::unused_async, reason = "what the macro makes of it awaits it")]
+    #[expect(clippy::unused_async, reason = "the generated resolver awaits it")]
     async fn totals(&self) -> &FunctionTotals {
         &self.totals
     }
 
-    /// What its computing cost, one amount for each currency and basis: its `computeSeconds` at the rates of their
-    /// days, with as large a share of the memory and workers of the time as it had of the threads. The costs of all
-    /// functions come to the whole cost less that of threads that computed nothing that succeeded.
+    /// The cost of the function's computation, one amount for each currency and basis. It is
+    /// `computeSeconds` at the rates of the days, with a share of the memory and worker costs of that
+    /// time that equals its share of the threads. Idle threads and failed attempts belong to no
+    /// function, so the costs of all functions add up to less than the whole cost.
     async fn costs(&self) -> Result<Vec<FunctionCost>, ApiError> {
-        let paid = self.list.paid().await?.get(&self.totals.prefix).map(Vec::as_slice).unwrap_or_default();
-        // Days before the first rate have none.
+        let paid =
+            self.list.charged_usage().await?.get(&self.totals.prefix).map(Vec::as_slice).unwrap_or_default();
+        // Days before the first rate have no rate of their own.
         let usage: Vec<(i64, Usage)> =
             paid.iter().map(|part| (part.rate_from.unwrap_or(i64::MIN), part.into())).collect();
         let costs = self.list.scope.rates().await?.cost(usage.iter().map(|(day, usage)| (*day, usage)));
@@ -122,21 +125,22 @@ impl Function {
     }
 }
 
-impl InPlace for Function {
-    fn step(asked: &Asked<'_, '_>) -> Option<Step<Self>> {
-        let step = FunctionTotals::step(asked)?;
+impl WriteInline for Function {
+    fn field_writer(asked: &SelectedField<'_, '_>) -> Option<FieldWriter<Self>> {
+        let step = FunctionTotals::field_writer(asked)?;
         Some(Box::new(move |function, context, json| step(&function.totals, context, json)))
     }
 }
 
-/// What computing a function cost, in one currency and on one basis. Amounts in several are never added.
+/// The cost of a function's computation, in one currency and on one basis. Amounts in different
+/// currencies or on different bases are never added.
 #[derive(SimpleObject)]
 struct FunctionCost {
-    /// The amount, in units of the currency.
+    /// The amount, in units of `currency`.
     amount: f64,
-    /// The currency, by ISO 4217.
+    /// The currency, as an ISO 4217 code.
     currency: String,
-    /// Where the rates come from.
+    /// The source of the rates.
     basis: CostBasis,
 }
 
@@ -146,9 +150,9 @@ impl From<cost::Cost> for FunctionCost {
     }
 }
 
-impl From<&PaidFor> for Usage {
-    fn from(paid: &PaidFor) -> Self {
-        #[expect(clippy::cast_possible_truncation, reason = "microseconds of what was stored")]
+impl From<&PaidResources> for Usage {
+    fn from(paid: &PaidResources) -> Self {
+        #[expect(clippy::cast_possible_truncation, reason = "microseconds of stored usage")]
         let whole = |time: f64| time.round() as i64;
         Self {
             thread_us: whole(paid.thread_us),
@@ -159,35 +163,35 @@ impl From<&PaidFor> for Usage {
     }
 }
 
-/// The functions of the account, those that computed longest first.
-pub(super) async fn of_days(
+/// Returns the functions of the account, ordered by compute time, the largest first.
+pub(super) async fn load_functions_of_days(
     scope: &AccountScope,
     days: (i64, i64),
     user: Option<UserId>,
     first: i32,
 ) -> Result<Vec<Function>, ApiError> {
-    let found = scope.store.function_usage(days, user, limit(first)?).await?;
-    Ok(functions(scope, FunctionsOf::Days(days, user), found))
+    let found = scope.store.function_usage(days, user, parse_limit(first)?).await?;
+    Ok(functions(scope, FunctionScope::Days(days, user), found))
 }
 
-/// The functions of a cluster, those that computed longest first.
-pub(super) async fn of_cluster(
+/// Returns the functions of a cluster, ordered by compute time, the largest first.
+pub(super) async fn load_functions_of_cluster(
     scope: &AccountScope,
     cluster: ClusterId,
     first: i32,
 ) -> Result<Vec<Function>, ApiError> {
-    let key = ClusterFunctions { cluster, limit: limit(first)? };
+    let key = ClusterFunctionsKey { cluster, limit: parse_limit(first)? };
     let found = scope.loader.load_one(key).await?.unwrap_or_default();
-    Ok(functions(scope, FunctionsOf::Cluster(cluster), found))
+    Ok(functions(scope, FunctionScope::Cluster(cluster), found))
 }
 
-fn functions(scope: &AccountScope, of: FunctionsOf, found: Vec<FunctionUsage>) -> Vec<Function> {
+fn functions(scope: &AccountScope, of: FunctionScope, found: Vec<FunctionUsage>) -> Vec<Function> {
     let prefixes = found.iter().map(|row| row.prefix.clone()).collect();
     let list = Arc::new(FunctionList { scope: scope.clone(), of, prefixes, paid: OnceCell::new() });
     found.into_iter().map(|row| Function { list: Arc::clone(&list), totals: row.into() }).collect()
 }
 
-fn limit(first: i32) -> Result<u64, ApiError> {
+fn parse_limit(first: i32) -> Result<u64, ApiError> {
     if !(1..=MAX_FUNCTIONS).contains(&first) {
         let reason = format!("must be from 1 to {MAX_FUNCTIONS}");
         return Err(ApiError::InvalidArgument { argument: "first", reason });
@@ -195,21 +199,21 @@ fn limit(first: i32) -> Result<u64, ApiError> {
     Ok(u64::from(first.unsigned_abs()))
 }
 
-/// The key of the functions of a cluster that computed longest, so many of them.
+/// The loader key of a cluster's `limit` functions with the most compute time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct ClusterFunctions {
+struct ClusterFunctionsKey {
     cluster: ClusterId,
     limit: u64,
 }
 
-impl Loader<ClusterFunctions> for Reader {
+impl Loader<ClusterFunctionsKey> for StoreReader {
     type Value = Vec<FunctionUsage>;
     type Error = Arc<StoreError>;
 
     async fn load(
         &self,
-        keys: &[ClusterFunctions],
-    ) -> Result<HashMap<ClusterFunctions, Self::Value>, Self::Error> {
+        keys: &[ClusterFunctionsKey],
+    ) -> Result<HashMap<ClusterFunctionsKey, Self::Value>, Self::Error> {
         let mut alike: HashMap<u64, Vec<ClusterId>> = HashMap::new();
         for key in keys {
             alike.entry(key.limit).or_default().push(key.cluster);
@@ -220,29 +224,29 @@ impl Loader<ClusterFunctions> for Reader {
             found.extend(
                 functions
                     .into_iter()
-                    .map(|(cluster, functions)| (ClusterFunctions { cluster, limit }, functions)),
+                    .map(|(cluster, functions)| (ClusterFunctionsKey { cluster, limit }, functions)),
             );
         }
         Ok(found)
     }
 }
 
-/// The key of what was paid for while the functions of a cluster computed.
+/// The loader key of the usage that a cluster's functions are charged for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct PaidForFunctions(ClusterId);
+struct ChargedUsageKey(ClusterId);
 
-impl Loader<PaidForFunctions> for Reader {
-    type Value = Vec<PaidFor>;
+impl Loader<ChargedUsageKey> for StoreReader {
+    type Value = Vec<PaidResources>;
     type Error = Arc<StoreError>;
 
     async fn load(
         &self,
-        keys: &[PaidForFunctions],
-    ) -> Result<HashMap<PaidForFunctions, Self::Value>, Self::Error> {
+        keys: &[ChargedUsageKey],
+    ) -> Result<HashMap<ChargedUsageKey, Self::Value>, Self::Error> {
         let clusters: Vec<ClusterId> = keys.iter().map(|key| key.0).collect();
-        let mut found: HashMap<PaidForFunctions, Self::Value> = HashMap::new();
-        for (cluster, paid) in self.0.paid_for_functions_of_clusters(&clusters).await? {
-            found.entry(PaidForFunctions(cluster)).or_default().push(paid);
+        let mut found: HashMap<ChargedUsageKey, Self::Value> = HashMap::new();
+        for (cluster, paid) in self.0.load_cluster_paid_resources(&clusters).await? {
+            found.entry(ChargedUsageKey(cluster)).or_default().push(paid);
         }
         Ok(found)
     }

@@ -1,15 +1,15 @@
-//! What holds of identifiers and cursors whatever a query gives for one.
+//! Checks for the fuzzers: the properties of identifiers and cursors that hold for any input.
 
 use async_graphql::ID;
 
 use super::{
-    connection::{read_cursor, write_cursor},
+    connection::{cursor_for_key, decode_cursor},
     id::GlobalId,
 };
 use crate::{
     domain::{
         cost::Currency,
-        position::{Position, Stream},
+        stream_cursor::{Position, Stream},
     },
     store::{
         AlertDeliverySort, AlertRuleSort, AlertSort, ApiTokenSort, AuditSort, ClientSort, ClusterSort,
@@ -19,16 +19,16 @@ use crate::{
     },
 };
 
-/// The text is an identifier.
-pub(crate) fn global_id(bytes: &[u8]) {
+/// Checks that a text which parses as a global identifier is its canonical form.
+pub(crate) fn check_global_id(bytes: &[u8]) {
     let Ok(text) = str::from_utf8(bytes) else { return };
     if let Some(id) = GlobalId::parse(&ID(text.to_owned())) {
         assert_eq!(ID::from(id).as_str(), text, "one thing has one identifier");
     }
 }
 
-/// The text is a cursor, of any list or stream.
-pub(crate) fn cursor(bytes: &[u8]) {
+/// Checks that a text which parses as a cursor of a list or stream survives a round trip.
+pub(crate) fn check_cursor(bytes: &[u8]) {
     let Ok(text) = str::from_utf8(bytes) else { return };
     in_lists(text);
     let streams = [Stream::Clusters, Stream::Snapshots, Stream::Computations, Stream::Errors];
@@ -42,7 +42,7 @@ fn in_stream(text: &str, stream: Stream) -> bool {
     let again = Position::parse(&position.cursor(stream), stream);
     assert_eq!(again.as_ref(), Some(&position), "a position is read as it was written");
     let mut settled = position.clone();
-    settled.settle(0);
+    settled.raise_floor(0);
     assert!(settled.floor() >= position.floor(), "what was read stays read");
     true
 }
@@ -98,11 +98,15 @@ fn in_orders<const N: usize>(text: &str, sorts: [impl Sort; N]) {
 }
 
 fn in_list(text: &str, sort: impl Sort) {
-    let Some(key) = read_cursor(sort, text) else { return };
+    let Some(key) = decode_cursor(sort, text) else { return };
     assert!(sort.accepts(&key), "{}", sort.name());
-    // What something cost is in no column.
+    // The key of an order by cost has a part that is in no column.
     if !sort.name().starts_with("cost:") {
         assert_eq!(key.0.len(), sort.columns().len(), "a key of {} has a part for each column", sort.name());
     }
-    assert_eq!(read_cursor(sort, &write_cursor(sort, &key)), Some(key), "a key is read as it was written");
+    assert_eq!(
+        decode_cursor(sort, &cursor_for_key(sort, &key)),
+        Some(key),
+        "a key is read as it was written"
+    );
 }

@@ -1,5 +1,5 @@
-//! Global identifiers: opaque to clients, and each names its type and account, so that one noun's identifier
-//! is refused where another's is asked for.
+//! Global identifiers. They are opaque to clients. Each contains its type and account, so that an
+//! identifier of another type is refused.
 
 use std::str::FromStr;
 
@@ -10,7 +10,7 @@ use entity::ids::{
     WorkerId,
 };
 
-/// What a global identifier names.
+/// A parsed global identifier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum GlobalId {
     Account(AccountId),
@@ -25,7 +25,7 @@ pub(super) enum GlobalId {
 }
 
 impl GlobalId {
-    /// The account the thing belongs to.
+    /// Returns the account that the object belongs to.
     pub(super) fn account(self) -> AccountId {
         match self {
             Self::Account(account)
@@ -40,7 +40,7 @@ impl GlobalId {
         }
     }
 
-    fn text(self) -> String {
+    fn canonical_text(self) -> String {
         match self {
             Self::Account(account) => format!("Account:{}", account.0.simple()),
             Self::User(account, id) => format!("User:{}:{}", account.0.simple(), id.0.simple()),
@@ -66,7 +66,7 @@ impl GlobalId {
         }
     }
 
-    /// Reads what [`ID::from`] wrote; `None` for anything else.
+    /// Parses an identifier that [`ID::from`] wrote; returns `None` for any other text.
     pub(super) fn parse(id: &ID) -> Option<Self> {
         fn part<'a, T: FromStr>(parts: &mut impl Iterator<Item = &'a str>) -> Option<T> {
             parts.next()?.parse().ok()
@@ -87,19 +87,19 @@ impl GlobalId {
             "Span" => Self::Span(account, part(&mut parts)?, part(&mut parts)?),
             _ => return None,
         };
-        // One thing has one identifier: other notations of the same numbers are not accepted.
-        (parsed.text() == text).then_some(parsed)
+        // Each object has exactly one identifier, so other notations of the same numbers are refused.
+        (parsed.canonical_text() == text).then_some(parsed)
     }
 }
 
-/// The global identifier of a span, as text.
+/// Returns the global identifier of a span, as text.
 pub(crate) fn global_span_id(account: AccountId, cluster: ClusterId, span: SpanId) -> String {
     ID::from(GlobalId::Span(account, cluster, span)).0
 }
 
 impl From<GlobalId> for ID {
     fn from(id: GlobalId) -> Self {
-        Self(URL_SAFE_NO_PAD.encode(id.text()))
+        Self(URL_SAFE_NO_PAD.encode(id.canonical_text()))
     }
 }
 

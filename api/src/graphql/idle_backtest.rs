@@ -1,4 +1,4 @@
-//! What an idle timeout would have done in the stored history.
+//! The effect that an idle timeout would have had on the stored history.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -8,28 +8,28 @@ use tokio::sync::OnceCell;
 
 use super::{
     cluster_list::TimeRange,
-    cluster_tag::{TagPattern, patterns},
+    cluster_tag::{TagPattern, check_patterns},
     computation::Computation,
     connection::{Connection, PageArguments},
     cost::Cost,
     error::ApiError,
     scalar::BigInt,
-    scope::{AccountScope, Costly},
+    scope::{AccountScope, QuotaKind},
 };
 use crate::{
     domain::{idle_policy::TIMEOUTS, usage::Usage},
-    store::{BacktestQuestion, BacktestScope, ClusterFilter, ComputationSort, IdleStretch, TagFilter},
+    store::{BacktestParameters, BacktestScope, ClusterFilter, ComputationSort, IdleStretch, TagFilter},
 };
 
-/// Days before now in which clusters started, if no time is given.
+/// The default range of start times: this many days before now.
 const DAYS: i64 = 30;
 
-/// What an idle timeout would have done.
+/// The effect that an idle timeout would have had.
 pub(super) struct IdleBacktest {
     scope: AccountScope,
-    question: BacktestQuestion,
+    question: BacktestParameters,
     stretches: Vec<IdleStretch>,
-    looked_at: BacktestScope,
+    examined: BacktestScope,
     saved: OnceCell<Arc<Vec<(i64, Usage)>>>,
 }
 
@@ -45,22 +45,26 @@ impl IdleBacktest {
             let (least, most) = (TIMEOUTS.start(), TIMEOUTS.end());
             return Err(ApiError::invalid("timeoutSeconds", format!("must be from {least} to {most}")));
         }
-        let none = patterns("exemptTags", exempt_tags)?;
-        scope.take(Costly::Analyses, 1)?;
+        let none = check_patterns("exemptTags", exempt_tags)?;
+        scope.charge(QuotaKind::Analyses, 1)?;
+        let started_in = match started_in {
+            Some(_) => Some(TimeRange::range_of_argument("startedIn", started_in)?),
+            None => None,
+        };
         let newest = (scope.now - TimeDelta::days(DAYS)).timestamp_millis();
         let filter = ClusterFilter {
-            started_in: started_in.map_or((Some(newest), None), TimeRange::milliseconds),
+            started_in: started_in.unwrap_or((Some(newest), None)),
             tags: Some(TagFilter { none, ..TagFilter::default() }),
             ..ClusterFilter::default()
         };
-        let question = BacktestQuestion { filter, timeout_ms: 1_000 * timeout };
+        let question = BacktestParameters { filter, timeout_ms: 1_000 * timeout };
         let looked_at = scope.store.backtest_scope(&question).await?;
         let stretches = scope.store.idle_stretches(&question).await?;
-        Ok(Self { scope: scope.clone(), question, stretches, looked_at, saved: OnceCell::new() })
+        Ok(Self { scope: scope.clone(), question, stretches, examined: looked_at, saved: OnceCell::new() })
     }
 
-    /// What was used in vain, by day; read once.
-    async fn saved(&self) -> Result<Arc<Vec<(i64, Usage)>>, ApiError> {
+    /// Returns the usage that the timeout would have saved, by day. Read once.
+    async fn saved_usage(&self) -> Result<Arc<Vec<(i64, Usage)>>, ApiError> {
         let read = async || {
             let days = self.scope.store.idle_usage(&self.question).await?;
             Ok::<_, ApiError>(Arc::new(days.into_iter().collect()))
@@ -69,39 +73,43 @@ impl IdleBacktest {
     }
 }
 
-/// What an idle timeout would have done in the stored history: a cluster is stopped as soon as it has had nothing to do for
-/// so long, and whoever has work later starts another one like it, which is there from then on. So what is saved is the time
-/// in which nobody needed the cluster. A cluster is busy while one of its computations runs.
+/// The effect that an idle timeout would have had on the stored history. The model: a cluster is stopped
+/// as soon as it has been idle for the timeout. When the next computation begins, an equal cluster is
+/// started and keeps running. The saved time is therefore the time after a stop in which the cluster was
+/// not needed. A cluster is busy while one of its computations runs.
 #[Object]
 impl IdleBacktest {
-    /// How many clusters were looked at.
+    /// The number of clusters that were examined.
     async fn clusters(&self) -> BigInt {
-        count(self.looked_at.clusters)
+        to_big_int(self.examined.clusters)
     }
 
-    /// Those of them of which it is not known when they had work: they were given tasks, and no computation is stored. None
-    /// of them counts as stopped.
+    /// The number of examined clusters whose busy times are unknown: they had tasks, but no computation
+    /// is stored. None of them counts as stopped.
     async fn clusters_without_history(&self) -> BigInt {
-        count(self.looked_at.without_history)
+        to_big_int(self.examined.without_history)
     }
 
-    /// Whether those are all clusters that were asked for: no more than the 1,000 that started last are looked at.
+    /// True if all clusters that pass the filter were examined. At most the 1,000 that started last are
+    /// examined.
     async fn is_complete(&self) -> bool {
-        self.looked_at.is_complete
+        self.examined.is_complete
     }
 
-    /// How many clusters would have been stopped.
+    /// The number of clusters that would have been stopped.
     async fn clusters_stopped(&self) -> BigInt {
         let clusters: BTreeSet<_> = self.stretches.iter().map(|stretch| stretch.cluster_id).collect();
-        count(clusters.len() as u64)
+        to_big_int(clusters.len() as u64)
     }
 
-    /// How often: once for each time in which a cluster, or another one in its place, had nothing to do for too long.
+    /// The number of stops. Each period in which a cluster, or the cluster started in its place, was
+    /// idle for longer than the timeout counts once.
     async fn stops(&self) -> BigInt {
-        count(self.stretches.len() as u64)
+        to_big_int(self.stretches.len() as u64)
     }
 
-    /// Seconds of the clock in which clusters would not have been there, summed over clusters.
+    /// The time for which clusters would have been stopped, in seconds of wall-clock time, summed over
+    /// clusters.
     #[expect(clippy::cast_precision_loss, reason = "milliseconds of centuries are exact")]
     async fn seconds_saved(&self) -> f64 {
         let timeout = self.question.timeout_ms;
@@ -109,30 +117,31 @@ impl IdleBacktest {
         saved as f64 / 1e3
     }
 
-    /// Thread-seconds that clusters offered in that time. What was used in an hour counts as if it had been used evenly
-    /// while the cluster was there.
+    /// The thread time that the clusters offered in the saved time, in seconds. The usage of an hour
+    /// counts as evenly distributed over the part of the hour in which the cluster existed.
     #[expect(clippy::cast_precision_loss, reason = "microseconds of centuries are exact enough")]
-    async fn cluster_seconds_saved(&self) -> Result<f64, ApiError> {
-        let saved: i64 = self.saved().await?.iter().map(|(_, usage)| usage.thread_us).sum();
+    async fn thread_seconds_saved(&self) -> Result<f64, ApiError> {
+        let saved = self.saved_usage().await?;
+        let saved = saved.iter().fold(0, |sum: i64, (_, usage)| sum.saturating_add(usage.thread_us));
         Ok(saved as f64 / 1e6)
     }
 
-    /// What that cost, by the account's rates: an amount for each currency and basis.
+    /// The cost of the saved usage at the account's rates, one amount for each currency and basis.
     async fn costs_saved(&self) -> Result<Vec<Cost>, ApiError> {
-        let saved = self.saved().await?;
+        let saved = self.saved_usage().await?;
         let days = saved.iter().map(|(day, usage)| (*day, usage));
         Ok(self.scope.rates().await?.cost(days).into_iter().map(Cost).collect())
     }
 
-    /// The computations that would have found no cluster, the newest first: the first one after each stop. Those after it
-    /// would have had the cluster that was started for it.
+    /// The computations that would have found no cluster, the newest first: the first computation after
+    /// each stop. Later computations would have found the cluster that was started for it.
     async fn interrupted(
         &self,
-        #[graphql(desc = "The first so many, 1 to 100; 20 if neither `first` nor `last` is given.")]
+        #[graphql(desc = "The number of items from the start, 1 to 100; 20 unless `last` is given.")]
         first: Option<i32>,
-        #[graphql(desc = "Only what follows this cursor.")] after: Option<String>,
-        #[graphql(desc = "The last so many, 1 to 100.")] last: Option<i32>,
-        #[graphql(desc = "Only what lies before this cursor.")] before: Option<String>,
+        #[graphql(desc = "Only items after this cursor.")] after: Option<String>,
+        #[graphql(desc = "The number of items from the end, 1 to 100.")] last: Option<i32>,
+        #[graphql(desc = "Only items before this cursor.")] before: Option<String>,
     ) -> Result<Connection<Computation>, ApiError> {
         let sort = ComputationSort::NewestOfAllFirst;
         let request = PageArguments { first, after, last, before }.request(&self.scope, sort)?;
@@ -146,6 +155,6 @@ impl IdleBacktest {
     }
 }
 
-fn count(number: u64) -> BigInt {
+fn to_big_int(number: u64) -> BigInt {
     BigInt(i64::try_from(number).unwrap_or(i64::MAX))
 }

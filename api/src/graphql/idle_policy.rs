@@ -1,4 +1,4 @@
-//! What an account wants of clusters that have nothing to do.
+//! The account's policy for idle clusters.
 
 use async_graphql::{Enum, InputObject, Object, SimpleObject};
 use chrono::{DateTime, Utc};
@@ -15,19 +15,19 @@ use crate::domain::{
     tag::MAX_PATTERNS,
 };
 
-/// What an account wants of clusters that have nothing to do.
+/// The account's policy for idle clusters.
 pub(super) struct IdlePolicy {
     scope: AccountScope,
-    wanted: Wanted,
-    /// When, and by whom, that was said.
-    said: Option<(DateTime<Utc>, UserId)>,
+    settings: Wanted,
+    /// The time of the last change, and the member who made it.
+    last_change: Option<(DateTime<Utc>, UserId)>,
 }
 
 impl IdlePolicy {
     fn new(scope: &AccountScope, row: Option<Model>) -> Self {
-        let said = row.as_ref().map(|row| (row.changed_at.0, row.user_id));
+        let last_change = row.as_ref().map(|row| (row.changed_at.0, row.user_id));
         let wanted = row.map(Wanted::from);
-        Self { scope: scope.clone(), wanted: wanted.unwrap_or_default(), said }
+        Self { scope: scope.clone(), settings: wanted.unwrap_or_default(), last_change }
     }
 
     pub(super) async fn of(scope: &AccountScope) -> Result<Self, ApiError> {
@@ -35,68 +35,77 @@ impl IdlePolicy {
     }
 }
 
-/// What an account wants of clusters that have nothing to do. It is carried by the answers to their reports, so it takes one
-/// report interval, and reaches no cluster that does not report: a best effort.
+/// The account's policy for idle clusters. It takes effect through the response to a cluster's report,
+/// so it takes up to one report interval and does not reach a cluster that sends no reports. It is a
+/// best effort.
 #[Object]
 impl IdlePolicy {
-    /// How long without work is too long, in seconds; null for never.
+    /// The time without work after which the policy applies, in seconds. Null if the policy has no
+    /// timeout.
     async fn timeout_seconds(&self) -> Option<i32> {
-        self.wanted.timeout_seconds.and_then(|time| time.try_into().ok())
+        self.settings.timeout_seconds.and_then(|time| time.try_into().ok())
     }
 
-    /// What becomes of a cluster that had no work for so long.
+    /// The action on a cluster that has been idle for the timeout.
     async fn mode(&self) -> IdleMode {
-        self.wanted.mode.into()
+        self.settings.mode.into()
     }
 
-    /// How many seconds before that it is marked, as `Cluster.idleWarnedAt` tells.
+    /// The time between the warning and the timeout, in seconds. The warning sets
+    /// `Cluster.idleWarnedAt`.
     async fn warn_before_seconds(&self) -> i32 {
-        i32::try_from(self.wanted.warn_before_seconds).unwrap_or(i32::MAX)
+        i32::try_from(self.settings.warn_before_seconds).unwrap_or(i32::MAX)
     }
 
-    /// Clusters with one of these tags are left alone.
+    /// The tags that exempt a cluster from the policy. One of them is enough.
     async fn exempt_tags(&self) -> Vec<TagPattern> {
-        self.wanted.exempt_tags.iter().cloned().map(TagPattern::from).collect()
+        self.settings.exempt_tags.iter().cloned().map(TagPattern::from).collect()
     }
 
-    /// When this was said, by the server's clock; null while nobody said anything, and these are the defaults.
+    /// The time of the last change, by the server's clock. Null if the policy was never set; the values
+    /// are then the defaults.
     async fn changed_at(&self) -> Option<DateTime<Utc>> {
-        self.said.map(|(at, _)| at)
+        self.last_change.map(|(at, _)| at)
     }
 
-    /// Who said it; null while nobody did, and when the user left the account.
+    /// The member who made the last change. Null if the policy was never set, or if the user left the
+    /// account.
     async fn changed_by(&self) -> Result<Option<User>, ApiError> {
-        match self.said {
+        match self.last_change {
             Some((_, user)) => User::find(&self.scope, user).await,
             None => Ok(None),
         }
     }
 }
 
-/// What becomes of a cluster that had no work for too long.
+/// The action on a cluster that has been idle for the timeout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
 #[graphql(remote = "idle_policy::Mode")]
 pub(super) enum IdleMode {
-    /// Nothing: that it is idle shows.
+    /// No action. The cluster only shows as idle.
     Observe,
-    /// It is marked, as `Cluster.idleWarnedAt` tells.
+    /// The cluster is marked: `Cluster.idleWarnedAt` is set.
     Warn,
-    /// It is marked, and then stopped: when it has been idle for as long as it may, or as long after it was marked as it is
-    /// to be before, whichever is later. So a policy that has just been set stops nothing at once.
+    /// The cluster is marked and then stopped: at the timeout, or `warnBeforeSeconds` after it was
+    /// marked if that is later. The timeout runs from the latest of these times: the cluster became
+    /// idle, the policy was set, the cluster first reported, it reported again after a silence, its tags
+    /// were changed, `keepAlive` ended.
     Stop,
 }
 
-/// What the account is to want of clusters that have nothing to do, all of it.
+/// The complete new policy for idle clusters.
 #[derive(InputObject)]
 pub(super) struct SetIdlePolicyInput {
-    /// How long without work is too long, 60 to 31,536,000 seconds. Needed to warn or to stop; never if null.
+    /// The time without work after which the policy applies, 60 to 31,536,000 seconds. Required for WARN
+    /// and STOP. No timeout if null.
     timeout_seconds: Option<i32>,
-    /// What is to become of a cluster that had no work for so long.
+    /// The action on a cluster that has been idle for the timeout.
     mode: IdleMode,
-    /// How many seconds before that it is to be marked: from 0 to less than the timeout. With 0 it is stopped at once.
+    /// The time between the warning and the timeout, in seconds, from 0 to less than the timeout. With
+    /// 0, STOP stops a cluster without a warning.
     #[graphql(default = 300)]
     warn_before_seconds: i32,
-    /// Clusters with one of these tags are to be left alone, at most 20.
+    /// The tags that exempt a cluster from the policy, at most 20. One of them is enough.
     #[graphql(default)]
     exempt_tags: Vec<TagPattern>,
 }
@@ -104,15 +113,16 @@ pub(super) struct SetIdlePolicyInput {
 /// The outcome of `setIdlePolicy`.
 #[derive(SimpleObject)]
 pub(super) struct SetIdlePolicyPayload {
-    /// What the account wants now.
+    /// The current policy.
     idle_policy: IdlePolicy,
-    /// What was wrong with the input; nothing is changed unless it is empty.
+    /// The errors in the input. If there are any, nothing was changed.
     user_errors: Vec<UserError>,
 }
 
 impl SetIdlePolicyInput {
     fn check(self) -> Result<Wanted, Vec<IdlePolicyError>> {
-        // No more of them than are looked at, however many there are.
+        // At most one tag more than the limit is checked, so that a long list costs little. `check` then
+        // refuses it.
         let tags = self.exempt_tags.iter().take(MAX_PATTERNS + 1).map(TagPattern::check);
         let (tags, wrong): (Vec<_>, Vec<_>) = tags.partition(Result::is_ok);
         let wanted = Wanted {
@@ -120,6 +130,7 @@ impl SetIdlePolicyInput {
             timeout_seconds: self.timeout_seconds.map(i64::from),
             warn_before_seconds: self.warn_before_seconds.into(),
             exempt_tags: tags.into_iter().flatten().collect(),
+            changed_at: 0,
         };
         let mut errors = wanted.check().err().unwrap_or_default();
         errors.extend(wrong.into_iter().filter_map(Result::err).map(IdlePolicyError::Tag));
@@ -137,12 +148,12 @@ pub(super) async fn set_idle_policy(
         Ok(wanted) => {
             let row = scope.store.set_idle_policy(wanted, user, scope.now.into()).await?;
             Ok(SetIdlePolicyPayload {
-                idle_policy: IdlePolicy::new(&scope.after_change(), Some(row)),
+                idle_policy: IdlePolicy::new(&scope.with_empty_caches(), Some(row)),
                 user_errors: Vec::new(),
             })
         }
         Err(errors) => {
-            let user_errors = errors.iter().map(|error| UserError::of(field(*error), error));
+            let user_errors = errors.iter().map(|error| UserError::from_rule(field(*error), error));
             Ok(SetIdlePolicyPayload {
                 user_errors: user_errors.collect(),
                 idle_policy: IdlePolicy::of(scope).await?,

@@ -1,4 +1,4 @@
-//! Why a cluster is still there, and what is done about one that has nothing to do.
+//! The reasons why a cluster still runs, and the actions on an idle cluster.
 
 use async_graphql::{Enum, Object, SimpleObject};
 use chrono::{DateTime, Utc};
@@ -9,13 +9,13 @@ use entity::{
 };
 
 use super::{
-    answer::{Confidence, Work},
+    answer::{Confidence, CurrentWork},
     cluster::Cluster,
     cluster_tag::ClusterPayload,
     error::ApiError,
-    in_place::{Items, in_place_members},
-    json::names,
-    loaders::{ControlOf, IdlePolicyOf, TagsOf},
+    json::write_enums_by_name,
+    loaders::{ClusterControlKey, IdlePolicyKey, TagsKey},
+    projection::{InlineList, inline_members},
     scalar::BigInt,
     scope::AccountScope,
     user::User,
@@ -24,15 +24,15 @@ use super::{
 use crate::{
     clock::stored,
     domain::{
-        answer::{RunReasonCode as Code, Situation, run_reasons},
+        answer::{KnownPart, RunFacts, RunReasonCode as Code, run_reasons},
         idle_policy::IdlePolicy,
-        idleness::{Course, MAX_KEPT_SECONDS, Standing},
+        idle_verdict::{IdleFacts, IdleVerdict, MAX_KEPT_SECONDS},
         life_cycle::State,
     },
-    store::Kept,
+    store::KeepOutcome,
 };
 
-/// What a cluster has of this.
+/// The fields of a cluster that concern its idleness.
 pub(super) struct ClusterIdleness<'a> {
     scope: &'a AccountScope,
     row: &'a Model,
@@ -44,41 +44,53 @@ impl<'a> ClusterIdleness<'a> {
     }
 
     async fn control(&self) -> Result<Option<cluster_control::Model>, ApiError> {
-        Ok(self.scope.loader.load_one(ControlOf(self.row.id)).await?)
+        Ok(self.scope.loader.load_one(ClusterControlKey(self.row.id)).await?)
     }
 
-    /// What becomes of it by the account's policy, if it stays as it is.
-    async fn course(&self, control: Option<&cluster_control::Model>) -> Result<Course, ApiError> {
-        let key = IdlePolicyOf(self.scope.account.id);
+    /// Returns the outcome of the account's idle policy if the cluster's state does not change.
+    async fn policy_outcome(
+        &self,
+        control: Option<&cluster_control::Model>,
+    ) -> Result<IdleVerdict, ApiError> {
+        let key = IdlePolicyKey(self.scope.account.id);
         let Some(policy) = self.scope.loader.load_one(key).await?.map(IdlePolicy::from) else {
-            return Ok(Course::NoPolicy);
+            return Ok(IdleVerdict::NoPolicy);
         };
         let is_exempt = if policy.exempt_tags.is_empty() {
             false
         } else {
-            let tags = self.scope.loader.load_one(TagsOf(self.row.id)).await?.unwrap_or_default();
+            let tags = self.scope.loader.load_one(TagsKey(self.row.id)).await?.unwrap_or_default();
             policy.exempts(&tags)
         };
-        Ok(policy.course(&Standing::of(self.row, control, is_exempt)))
+        Ok(policy.verdict_for(&IdleFacts::from_rows(self.row, control, is_exempt)))
     }
 }
 
-/// What a cluster has of this.
+/// The fields of a cluster that concern its idleness.
 #[Object]
 impl ClusterIdleness<'_> {
-    /// Why it is still there, all that is known to apply: what it works on first, and what is not collected with that
-    /// confidence. Of a cluster that reports, as of its last report. Empty once it closed.
-    async fn why_running(&self) -> Result<Items<RunReason>, ApiError> {
+    /// The reasons why the cluster still runs: first its work, then the reasons why nothing stops it. A
+    /// reason that may apply but is not reported has the confidence `NOT_COLLECTED`. The reasons hold as
+    /// of the cluster's last report. A cluster that stopped reporting has the reason LOST, and STOPPING
+    /// if it is to stop. Empty after the cluster closed.
+    async fn run_reasons(&self) -> Result<InlineList<RunReason>, ApiError> {
         let (row, state) = (self.row, State::from(self.row));
         if state == State::Closed {
-            return Ok(Items(Vec::new()));
+            return Ok(InlineList(Vec::new()));
         }
-        let work = if state == State::Lost { Work::default() } else { Work::of(self.scope, row).await? };
+        // For a cluster that has not closed, `until` is set only if its reports are overdue.
+        let is_silent = KnownPart::of(row, self.scope.now).until.is_some();
+        let work = if is_silent {
+            CurrentWork::default()
+        } else {
+            CurrentWork::load_for_cluster(self.scope, row).await?
+        };
         let control = self.control().await?;
         let time = |time: entity::Timestamp| time.0;
-        let reasons = run_reasons(&Situation {
+        let reasons = run_reasons(&RunFacts {
             state,
             last_seen_at: row.last_seen_at.0,
+            is_silent,
             started_at: row.started_at.0,
             idle_since: row.idle_since.map(time),
             had_work: row.total_tasks > 0,
@@ -91,19 +103,20 @@ impl ClusterIdleness<'_> {
             graph_updates: row.graph_updates,
             clients: work.clients,
             own_timeout_seconds: row.idle_timeout_seconds,
-            course: self.course(control.as_ref()).await?,
+            course: self.policy_outcome(control.as_ref()).await?,
             kept_until: control.as_ref().and_then(|control| control.kept_until).map(time),
             stop_at: control.as_ref().and_then(|control| control.stop_at).map(time),
             at: self.scope.now,
         });
-        Ok(Items(reasons.into_iter().map(RunReason::from).collect()))
+        Ok(InlineList(reasons.into_iter().map(RunReason::from).collect()))
     }
 
-    /// When it is stopped if it stays idle, by the server's clock: by the account's idle policy or by its own timeout,
-    /// whichever is earlier. It is stopped by the answer to a report, so up to one report interval later. Once it is to stop
-    /// anyway, when its next report is due. Otherwise null while it has work, when nothing stops it, and once it closed or is
-    /// LOST.
-    #[expect(clippy::cast_possible_truncation, reason = "a longer time than there is becomes the longest")]
+    /// The time at which the cluster is stopped if it stays idle, by the server's clock: by the
+    /// account's idle policy or by its own timeout, whichever is earlier. The stop is sent with the
+    /// response to a report, so it takes up to one report interval longer. If the cluster is already to
+    /// stop, the time at which its next report is due. Null while it has work, if nothing stops it, and
+    /// if it is CLOSED or LOST.
+    #[expect(clippy::cast_possible_truncation, reason = "too large times saturate")]
     async fn shutdown_at(&self) -> Result<Option<DateTime<Utc>>, ApiError> {
         let row = self.row;
         if row.status != Status::Running {
@@ -111,25 +124,33 @@ impl ClusterIdleness<'_> {
         }
         let control = self.control().await?;
         if row.desired_state == DesiredState::Stopped {
-            // Its scheduler learns it with the answer to the next report.
-            return Ok(at(row.last_seen_at.timestamp_millis() + (1e3 * row.interval_seconds) as i64));
+            // The scheduler receives the stop with the response to its next report.
+            return Ok(time_from_millis(
+                row.last_seen_at.timestamp_millis() + (1e3 * row.interval_seconds) as i64,
+            ));
         }
-        let Some(idle_since) = Standing::of(row, control.as_ref(), false).idle_since else { return Ok(None) };
-        let own = row.idle_timeout_seconds.map(|timeout| idle_since.saturating_add((1e3 * timeout) as i64));
-        let by_policy = match self.course(control.as_ref()).await? {
-            Course::Timed(times) if times.stops => Some(times.stop_at(self.scope.now.timestamp_millis())),
+        let Some(begins) = IdleFacts::from_rows(row, control.as_ref(), false).timeout_start(0) else {
+            return Ok(None);
+        };
+        let own = row.idle_timeout_seconds.map(|timeout| begins.saturating_add((1e3 * timeout) as i64));
+        let by_policy = match self.policy_outcome(control.as_ref()).await? {
+            IdleVerdict::Timed(times) if times.stops => {
+                Some(times.stop_at(self.scope.now.timestamp_millis()))
+            }
             _ => None,
         };
-        Ok([own, by_policy].into_iter().flatten().min().and_then(at))
+        Ok([own, by_policy].into_iter().flatten().min().and_then(time_from_millis))
     }
 
-    /// After how many seconds without work it closes by itself, by its own settings; null when it does not.
+    /// The time without work after which the cluster closes by its own setting `galvo.idle.timeout`, in
+    /// seconds. Null if it has no such timeout.
     async fn idle_timeout_seconds(&self) -> Option<f64> {
         self.row.idle_timeout_seconds
     }
 
-    /// When the account's idle policy marked it, by the server's clock: it has been idle for nearly as long as it may. Null
-    /// while it has work, and when it has not been marked since it had.
+    /// The time at which the account's idle policy marked the cluster, by the server's clock: the
+    /// warning before its timeout. Null while the cluster has work, and if it was not marked since it
+    /// became idle.
     async fn idle_warned_at(&self) -> Result<Option<DateTime<Utc>>, ApiError> {
         let control = self.control().await?;
         let warned = control.filter(|control| {
@@ -138,24 +159,24 @@ impl ClusterIdleness<'_> {
         Ok(warned.and_then(|control| control.warned_at).map(|time| time.0))
     }
 
-    /// Until when it is not stopped for being idle, by the server's clock, as somebody said with `keepAlive`; null when
-    /// nobody did. It may lie in the past.
+    /// The time until which `keepAlive` prevents the cluster from being stopped for being idle, by the
+    /// server's clock. It may lie in the past. Null if `keepAlive` was never used.
     async fn kept_alive_until(&self) -> Result<Option<DateTime<Utc>>, ApiError> {
         Ok(self.control().await?.and_then(|control| control.kept_until).map(|time| time.0))
     }
 
-    /// Who said that it is to stop, and why; null when nobody did, or it was taken back. It stays when the cluster has
-    /// closed.
+    /// The request to stop the cluster. Null if there is none, or if it was withdrawn. It stays after
+    /// the cluster has closed.
     async fn stop_request(&self) -> Result<Option<StopRequest>, ApiError> {
         Ok(self.control().await?.and_then(|control| StopRequest::new(self.scope, control)))
     }
 }
 
-fn at(milliseconds: i64) -> Option<DateTime<Utc>> {
+fn time_from_millis(milliseconds: i64) -> Option<DateTime<Utc>> {
     DateTime::from_timestamp_millis(milliseconds)
 }
 
-/// That a cluster is to stop.
+/// A request to stop a cluster.
 pub(super) struct StopRequest {
     scope: AccountScope,
     at: DateTime<Utc>,
@@ -172,20 +193,20 @@ impl StopRequest {
     }
 }
 
-/// That a cluster is to stop.
+/// A request to stop a cluster.
 #[Object]
 impl StopRequest {
-    /// When this was said, by the server's clock.
+    /// The time of the request, by the server's clock.
     async fn at(&self) -> DateTime<Utc> {
         self.at
     }
 
-    /// Who says so.
+    /// The origin of the request.
     async fn origin(&self) -> StopRequestOrigin {
         self.origin.into()
     }
 
-    /// The member who says so; null when it is no member, and when the user left the account.
+    /// The member who made the request. Null if its origin is not USER, or if the user left the account.
     async fn by(&self) -> Result<Option<User>, ApiError> {
         match self.user {
             Some(user) => User::find(&self.scope, user).await,
@@ -193,76 +214,79 @@ impl StopRequest {
         }
     }
 
-    /// Why, in the words of who says so; null if they gave no reason.
+    /// The reason, as entered with the request. Null if none was given.
     async fn reason(&self) -> Option<&str> {
         self.reason.as_deref()
     }
 }
 
-/// Who says that a cluster is to stop.
+/// The origins of a request to stop a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
 #[graphql(remote = "StopOrigin")]
 pub(super) enum StopRequestOrigin {
     /// A member of the account.
     User,
-    /// Whoever has the command line of the server.
+    /// An operator, with the server's command line.
     Operator,
     /// The account's idle policy.
     IdlePolicy,
 }
 
-/// One of the reasons why a cluster is still there.
+/// A reason why a cluster still runs.
 #[derive(SimpleObject)]
 pub(super) struct RunReason {
-    /// What it is.
+    /// The kind of reason.
     code: RunReasonCode,
-    /// The same in one sentence.
+    /// A sentence that describes the reason.
     detail: String,
-    /// How many there are of what it is about: tasks, results, graphs or workers. Null where nothing is counted.
+    /// The number of tasks, results, graphs or workers that the reason concerns. Null if it concerns
+    /// nothing countable.
     count: Option<BigInt>,
-    /// Since when, by the scheduler's clock; for STOPPING and LOST by the server's. Null where that is not known.
+    /// The time since which the reason applies, by the scheduler's clock; for STOPPING and LOST, by the
+    /// server's clock. Null if unknown.
     since: Option<DateTime<Utc>>,
-    /// Whether it is known to apply: `MEASURED`, or `NOT_COLLECTED` for what may apply, and is not told.
+    /// `MEASURED` if the reason is known to apply. `NOT_COLLECTED` if it may apply but is not reported.
     confidence: Confidence,
 }
 
-in_place_members! { RunReason: code, detail, count, since, confidence }
+inline_members! { RunReason: code, detail, count, since, confidence }
 
-/// What keeps a cluster.
+/// The kinds of reasons why a cluster still runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
 #[graphql(remote = "Code")]
 pub(super) enum RunReasonCode {
-    /// Workers work on tasks.
+    /// Workers process tasks.
     Processing,
-    /// Tasks are held back until a thread is free.
+    /// Tasks are queued until a thread is free.
     Queued,
-    /// Tasks may run on none of its workers.
+    /// None of the workers may run some of the tasks.
     NoWorker,
-    /// Tasks wait for others, and none runs.
+    /// Tasks wait for other tasks, and none runs.
     Waiting,
-    /// Its scheduler takes graphs in.
+    /// The scheduler is processing submitted graphs.
     GraphUpdate,
-    /// Nothing was ever submitted.
+    /// No task was ever submitted.
     NeverHadWork,
-    /// Clients hold results in its memory.
+    /// Clients hold results in the cluster's memory.
     ClientHoldsResults,
-    /// An adaptive cluster may keep a minimum of workers. Dask does not tell its scheduler, so it is never known.
+    /// An adaptive cluster may keep a minimum of workers. Dask does not report this to the scheduler, so
+    /// the confidence is always `NOT_COLLECTED`.
     AdaptiveMinimum,
-    /// Nobody said that idle clusters are to be stopped.
+    /// No policy or setting stops idle clusters.
     NoPolicy,
-    /// It has not been idle for as long as it may.
+    /// The cluster has not been idle for its timeout yet.
     WithinTimeout,
-    /// Somebody keeps it, by `keepAlive`.
+    /// `keepAlive` keeps the cluster.
     KeptAlive,
-    /// One of its tags exempts it from the account's idle policy.
+    /// One of the cluster's tags exempts it from the account's idle policy.
     Exempt,
-    /// It is to stop, and has not yet.
+    /// The cluster is to stop and has not stopped yet.
     Stopping,
-    /// Nothing is heard of it, so whether it is there is not known.
+    /// The cluster stopped reporting, so it is unknown whether it still runs.
     Lost,
 }
 
-names!(RunReasonCode);
+write_enums_by_name!(RunReasonCode);
 
 impl From<crate::domain::answer::RunReason> for RunReason {
     fn from(reason: crate::domain::answer::RunReason) -> Self {
@@ -276,7 +300,7 @@ impl From<crate::domain::answer::RunReason> for RunReason {
     }
 }
 
-/// Keeps a cluster from being stopped for idleness.
+/// Prevents a cluster from being stopped for being idle, for the given number of seconds.
 pub(super) async fn keep_alive(
     scope: &AccountScope,
     user: UserId,
@@ -291,11 +315,11 @@ pub(super) async fn keep_alive(
     }
     let until = scope.now + chrono::TimeDelta::seconds(seconds);
     match scope.store.keep_cluster(cluster, user, scope.now.into(), stored(until)).await? {
-        Kept::Until(row) => Ok(ClusterPayload::done(scope, *row)),
-        Kept::Closed(row) => Ok(ClusterPayload {
+        KeepOutcome::Protected(row) => Ok(ClusterPayload::changed(scope, *row)),
+        KeepOutcome::Closed(row) => Ok(ClusterPayload {
             cluster: Cluster::new(scope, *row),
             user_errors: vec![UserError::new("cluster", UserErrorCode::Ended, "has closed")],
         }),
-        Kept::Missing => Err(ApiError::NotFound("cluster")),
+        KeepOutcome::Missing => Err(ApiError::NotFound("cluster")),
     }
 }

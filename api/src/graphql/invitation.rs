@@ -1,14 +1,14 @@
-//! Whom members invited to an account.
+//! Invitations of members to an account.
 
 use async_graphql::{InputObject, Object, SimpleObject};
 use chrono::{DateTime, Utc};
 use entity::{audit_entry::Action, ids::UserId, invitation::Model};
 
 use super::{
-    connection::{Connection, PageArguments, counted},
+    connection::{Connection, PageArguments, total_count_by},
     error::ApiError,
-    in_place::in_place,
-    member::{AccessUserError, MemberRole, grant, grant_field},
+    member::{AccessUserError, MemberRole, field_of_grant_error, to_grant},
+    projection::inline_fields,
     scope::AccountScope,
     user::User,
 };
@@ -16,7 +16,7 @@ use crate::{
     app::invitation,
     clock::stored,
     domain::{
-        access::{AccessError, InvitationWish, is_over},
+        access::{AccessError, NewInvitation, has_ended},
         audit::Target,
         slug::Slug,
         token::ApiToken,
@@ -24,7 +24,7 @@ use crate::{
     store::InvitationSort,
 };
 
-/// What makes a member of whoever shows its secret, once.
+/// An invitation. Its secret can be used once, to become a member.
 pub(super) struct Invitation {
     scope: AccountScope,
     row: Model,
@@ -36,60 +36,63 @@ impl Invitation {
     }
 }
 
-/// What makes a member of whoever shows its secret, once. The secret itself nobody can read again, the server least of all.
+/// An invitation to an account. Its secret can be used once, to become a member. The secret cannot be read
+/// again, because the server stores only its hash.
 #[Object]
 impl Invitation {
-    /// The public half: what stands in front of the dash. It proves nothing.
+    /// The identifier: the part of the secret before the dash. It is public and proves nothing.
     async fn identifier(&self) -> &str {
         &self.row.identifier
     }
 
-    /// The name of the user who alone may accept it; null if whoever has the secret may.
+    /// The name of the only user who can accept the invitation. Null if anyone with the secret can
+    /// accept it.
     async fn name(&self) -> Option<&str> {
         self.row.name.as_deref()
     }
 
-    /// Whom it is for, in words of who made it.
+    /// The label, as entered by the member who created the invitation.
     async fn label(&self) -> &str {
         &self.row.label
     }
 
-    /// What the member may do.
+    /// The role of the future member.
     async fn role(&self) -> MemberRole {
         self.row.role.into()
     }
 
-    /// Until when a guest is a member; null for everybody else.
+    /// The end of the membership of a guest. Null for any other role.
     async fn until(&self) -> Option<DateTime<Utc>> {
         self.row.ends_at.map(|end| end.0)
     }
 
-    /// Who made it; null if an operator did, or somebody who is no member any more, whose invitation nobody can accept.
+    /// The member who created the invitation. Null if an operator created it, or if the user is no
+    /// longer a member; in the latter case nobody can accept it.
     async fn invited_by(&self) -> Result<Option<User>, ApiError> {
         User::find(&self.scope, self.row.invited_by).await
     }
 
-    /// When it was made, by the server's clock.
+    /// The time of creation, by the server's clock.
     async fn created_at(&self) -> DateTime<Utc> {
         self.row.created_at.0
     }
 
-    /// Until when it can be accepted.
+    /// The time until which the invitation can be accepted.
     async fn expires_at(&self) -> DateTime<Utc> {
         self.row.expires_at.0
     }
 
-    /// When somebody ended it; null if nobody did.
+    /// The time at which the invitation was revoked. Null if it was not.
     async fn revoked_at(&self) -> Option<DateTime<Utc>> {
         self.row.revoked_at.map(|end| end.0)
     }
 
-    /// When it was accepted; null if it was not.
+    /// The time at which the invitation was accepted. Null if it was not.
     async fn accepted_at(&self) -> Option<DateTime<Utc>> {
         self.row.accepted_at.map(|at| at.0)
     }
 
-    /// Who accepted it; null if nobody did, or somebody who is no member any more.
+    /// The user who accepted the invitation. Null if nobody did, or if the user is no longer a member.
     async fn accepted_by(&self) -> Result<Option<User>, ApiError> {
         match self.row.accepted_by {
             Some(user) => User::find(&self.scope, user).await,
@@ -97,55 +100,58 @@ impl Invitation {
         }
     }
 
-    /// Whether it waits to be accepted: it was neither accepted nor ended, and has not expired.
+    /// True if the invitation can be accepted: it was not accepted, not revoked, and has not expired.
     async fn is_open(&self) -> bool {
         let is_used = self.row.accepted_at.is_some() || self.row.revoked_at.is_some();
-        !is_used && !is_over(Some(self.row.expires_at), self.scope.now.into())
+        !is_used && !has_ended(Some(self.row.expires_at), self.scope.now.into())
     }
 }
 
-in_place! {
+inline_fields! {
     Invitation: identifier, name, label, role, until, created_at, expires_at, revoked_at, accepted_at, is_open
 }
 
-/// Who is invited, and as what.
+/// The invitation to create.
 #[derive(InputObject)]
 pub(super) struct InviteMemberInput {
-    /// The name of the user who alone may accept it; whoever has the secret may if not given. Nothing is told of whether
-    /// anybody has the name.
+    /// The name of the only user who can accept the invitation. If absent, anyone with the secret can
+    /// accept it. The response does not reveal if a user with this name exists.
     name: Option<String>,
-    /// Whom it is for, in words, as an e-mail address; at most 200 characters. Nothing is sent there.
+    /// A label, such as an e-mail address; at most 200 characters. Nothing is sent to it.
     #[graphql(default)]
     label: String,
-    /// What the member may do; not more than whoever asks, neither now nor when it is accepted.
+    /// The role of the future member. It must not exceed the caller's role, neither now nor when the
+    /// invitation is accepted.
     role: MemberRole,
-    /// Until when: needed for a GUEST, and taken for nobody else.
+    /// The end of the membership. Required for a GUEST, not allowed for any other role.
     until: Option<DateTime<Utc>>,
-    /// Until when it can be accepted, at most 30 days; 7 days if not given.
+    /// The time until which the invitation can be accepted, at most 30 days from now. 7 days from now if
+    /// absent.
     expires_at: Option<DateTime<Utc>>,
 }
 
 /// The outcome of `inviteMember`.
 #[derive(SimpleObject)]
 pub(super) struct InviteMemberPayload {
-    /// What whoever is invited gives to `acceptInvitation`. It is shown here and never again; null when none was made.
+    /// The secret, the argument of `acceptInvitation`. It is shown only here. Null if no invitation was
+    /// created.
     secret: Option<String>,
-    /// The invitation; null when none was made.
+    /// The invitation. Null if none was created.
     invitation: Option<Invitation>,
-    /// Why none was made; empty when one was.
+    /// The errors in the input. Empty if an invitation was created.
     user_errors: Vec<AccessUserError>,
 }
 
 /// The outcome of `revokeInvitation`.
 #[derive(SimpleObject)]
 pub(super) struct RevokeInvitationPayload {
-    /// The invitation as it is now; null when it was not ended.
+    /// The invitation after the change. Null if it was not revoked.
     invitation: Option<Invitation>,
-    /// Why it was not ended; empty when it was.
+    /// The errors in the input. Empty if the invitation was revoked.
     user_errors: Vec<AccessUserError>,
 }
 
-/// A page of the account's invitations.
+/// Returns a page of the account's invitations.
 pub(super) async fn invitations(
     scope: &AccountScope,
     page: PageArguments,
@@ -154,7 +160,7 @@ pub(super) async fn invitations(
     let request = page.request(scope, sort)?;
     let page = scope.store.invitation_page(sort, &request).await?;
     let store = scope.store.clone();
-    let total = counted(move || {
+    let total = total_count_by(move || {
         let store = store.clone();
         async move { store.invitation_count().await }
     });
@@ -170,10 +176,10 @@ pub(super) async fn invite_member(
     let Ok(name) = input.name.map(|name| name.parse::<Slug>()).transpose() else {
         return Ok(refused(vec![AccessUserError::new("name", AccessError::Name)]));
     };
-    let wish = InvitationWish {
+    let wish = NewInvitation {
         name,
         label: input.label,
-        grant: grant(input.role, input.until),
+        grant: to_grant(input.role, input.until),
         expires_at: input.expires_at.map(stored),
     };
     match invitation::create(&scope.store, actor, wish, scope.now.into()).await? {
@@ -184,14 +190,14 @@ pub(super) async fn invite_member(
         }),
         Err(refusal) => {
             let about = |error| {
-                grant_field(error).unwrap_or(match error {
+                field_of_grant_error(error).unwrap_or(match error {
                     AccessError::Label => "label",
-                    AccessError::Past | AccessError::TooLate => "expiresAt",
+                    AccessError::ExpiryPast | AccessError::TooLate => "expiresAt",
                     _ => "name",
                 })
             };
             let attempt = (Action::InviteMember, Target::Account);
-            Ok(refused(scope.refused_by(attempt, refusal, "user", about).await?))
+            Ok(refused(scope.refusal_errors(attempt, refusal, "user", about).await?))
         }
     }
 }
@@ -201,7 +207,8 @@ pub(super) async fn revoke_invitation(
     actor: UserId,
     identifier: String,
 ) -> Result<RevokeInvitationPayload, ApiError> {
-    // Nothing else is one, and not everything can be asked for.
+    // Any other text is no identifier and cannot be queried: it might contain characters that the
+    // database refuses.
     if !ApiToken::is_identifier(&identifier) {
         return Err(ApiError::NotFound("invitation"));
     }
@@ -212,7 +219,7 @@ pub(super) async fn revoke_invitation(
             user_errors: Vec::new(),
         }),
         Err(refusal) => {
-            let user_errors = scope.refused_by(attempt, refusal, "invitation", |_| "identifier").await?;
+            let user_errors = scope.refusal_errors(attempt, refusal, "invitation", |_| "identifier").await?;
             Ok(RevokeInvitationPayload { invitation: None, user_errors })
         }
     }

@@ -1,14 +1,15 @@
-//! Values as they go out.
+//! The serialization of values to JSON.
 //!
-//! What is written at once, without a value of the executor's for each number and text, is carried to the answer as
-//! [`Value::Binary`]: nothing that comes from outside can become one, so that nobody's text is taken for JSON.
+//! Values that are written directly, without an executor value for each number and text, are carried to
+//! the response as [`Value::Binary`]. No input from a client can become a [`Value::Binary`], so no
+//! client text is taken for JSON.
 
 use async_graphql::{ID, Value, resolver_utils::EnumType};
 use chrono::{DateTime, Datelike, Timelike, Utc};
 
-use super::scalar::{BigInt, Date, Json};
+use super::scalar::{BigInt, Date, Json, ShortFloat};
 
-/// Writes a value of the executor's.
+/// Writes an executor value as JSON.
 pub(crate) fn write(value: &Value, json: &mut Vec<u8>) {
     match value {
         Value::Null => json.extend_from_slice(b"null"),
@@ -17,8 +18,8 @@ pub(crate) fn write(value: &Value, json: &mut Vec<u8>) {
         Value::Boolean(boolean) => serialize(boolean, json),
         Value::Binary(written) => json.extend_from_slice(written),
         Value::Enum(name) => serialize(name.as_str(), json),
-        Value::List(items) => between(b'[', items, b']', json, write),
-        Value::Object(fields) => between(b'{', fields, b'}', json, |(name, value), json| {
+        Value::List(items) => write_delimited(b'[', items, b']', json, write),
+        Value::Object(fields) => write_delimited(b'{', fields, b'}', json, |(name, value), json| {
             serialize(name.as_str(), json);
             json.push(b':');
             write(value, json);
@@ -26,7 +27,7 @@ pub(crate) fn write(value: &Value, json: &mut Vec<u8>) {
     }
 }
 
-fn between<T>(
+fn write_delimited<T>(
     open: u8,
     items: impl IntoIterator<Item = T>,
     close: u8,
@@ -43,26 +44,26 @@ fn between<T>(
     json.push(close);
 }
 
-/// Numbers that are none become null, as the executor's do.
+/// Writes a value with serde. NaN and infinite numbers become null, as in the executor.
 fn serialize<T: serde::Serialize + ?Sized>(value: &T, json: &mut Vec<u8>) {
-    // Nothing that is written here can fail to be, and memory does not refuse.
+    // The values written here always serialize, and writing to a `Vec` does not fail.
     let _ = serde_json::to_writer(json, value);
 }
 
-/// What was said to be at hand is not: it has to be waited for, or failed.
+/// The error of a field that cannot be written directly: it has to wait, or it failed.
 #[derive(Debug)]
-pub(super) struct NotAtHand;
+pub(super) struct NeedsExecutor;
 
-/// A value without fields.
-pub(super) trait Leaf {
-    /// Writes it as the executor would.
-    fn put(&self, json: &mut Vec<u8>) -> Result<(), NotAtHand>;
+/// A value without sub-fields.
+pub(super) trait WriteJson {
+    /// Writes the value exactly as the executor would.
+    fn write_json(&self, json: &mut Vec<u8>) -> Result<(), NeedsExecutor>;
 }
 
 macro_rules! leaf {
     ($($leaf:ty: |$value:ident| $written:expr),* $(,)?) => {$(
-        impl Leaf for $leaf {
-            fn put(&self, json: &mut Vec<u8>) -> Result<(), NotAtHand> {
+        impl WriteJson for $leaf {
+            fn write_json(&self, json: &mut Vec<u8>) -> Result<(), NeedsExecutor> {
                 let $value = self;
                 serialize($written, json);
                 Ok(())
@@ -82,9 +83,10 @@ leaf! {
     Date: |date| &date.to_string(),
 }
 
-/// What [`DateTime::to_rfc3339`] writes, which takes ten times as long; a list has several in each row.
-impl Leaf for DateTime<Utc> {
-    fn put(&self, json: &mut Vec<u8>) -> Result<(), NotAtHand> {
+/// Writes the same text as [`DateTime::to_rfc3339`], which takes ten times as long; a list has several
+/// times in each row.
+impl WriteJson for DateTime<Utc> {
+    fn write_json(&self, json: &mut Vec<u8>) -> Result<(), NeedsExecutor> {
         let (date, time) = (self.date_naive(), self.time());
         let nanos = time.nanosecond();
         let is_usual = (0..=9999).contains(&date.year()) && nanos < 1_000_000_000;
@@ -94,7 +96,7 @@ impl Leaf for DateTime<Utc> {
         }
         let year = date.year().unsigned_abs();
         json.push(b'"');
-        digits::<4>(year, json);
+        write_digits::<4>(year, json);
         for (mark, number) in [
             (b'-', date.month()),
             (b'-', date.day()),
@@ -103,16 +105,16 @@ impl Leaf for DateTime<Utc> {
             (b':', time.second()),
         ] {
             json.push(mark);
-            digits::<2>(number, json);
+            write_digits::<2>(number, json);
         }
         if nanos > 0 {
             json.push(b'.');
             if nanos.is_multiple_of(1_000_000) {
-                digits::<3>(nanos / 1_000_000, json);
+                write_digits::<3>(nanos / 1_000_000, json);
             } else if nanos.is_multiple_of(1_000) {
-                digits::<6>(nanos / 1_000, json);
+                write_digits::<6>(nanos / 1_000, json);
             } else {
-                digits::<9>(nanos, json);
+                write_digits::<9>(nanos, json);
             }
         }
         json.extend_from_slice(b"+00:00\"");
@@ -120,8 +122,8 @@ impl Leaf for DateTime<Utc> {
     }
 }
 
-/// Writes a number with so many digits, of which the first may be zeros.
-fn digits<const COUNT: usize>(mut number: u32, json: &mut Vec<u8>) {
+/// Writes a number with exactly `COUNT` digits, padded with zeros.
+fn write_digits<const COUNT: usize>(mut number: u32, json: &mut Vec<u8>) {
     let mut text = [b'0'; COUNT];
     for digit in text.iter_mut().rev() {
         *digit += u8::try_from(number % 10).unwrap_or_default();
@@ -130,75 +132,85 @@ fn digits<const COUNT: usize>(mut number: u32, json: &mut Vec<u8>) {
     json.extend_from_slice(&text);
 }
 
-impl Leaf for Json {
-    fn put(&self, json: &mut Vec<u8>) -> Result<(), NotAtHand> {
+impl WriteJson for ShortFloat {
+    fn write_json(&self, json: &mut Vec<u8>) -> Result<(), NeedsExecutor> {
+        match self.integer() {
+            Some(integer) => serialize(&integer, json),
+            None => serialize(&self.0, json),
+        }
+        Ok(())
+    }
+}
+
+impl WriteJson for Json {
+    fn write_json(&self, json: &mut Vec<u8>) -> Result<(), NeedsExecutor> {
         write(self.value(), json);
         Ok(())
     }
 }
 
-impl<T: Leaf + ?Sized> Leaf for &T {
-    fn put(&self, json: &mut Vec<u8>) -> Result<(), NotAtHand> {
-        (**self).put(json)
+impl<T: WriteJson + ?Sized> WriteJson for &T {
+    fn write_json(&self, json: &mut Vec<u8>) -> Result<(), NeedsExecutor> {
+        (**self).write_json(json)
     }
 }
 
-impl<T: Leaf> Leaf for Option<T> {
-    fn put(&self, json: &mut Vec<u8>) -> Result<(), NotAtHand> {
+impl<T: WriteJson> WriteJson for Option<T> {
+    fn write_json(&self, json: &mut Vec<u8>) -> Result<(), NeedsExecutor> {
         if let Some(value) = self {
-            return value.put(json);
+            return value.write_json(json);
         }
         json.extend_from_slice(b"null");
         Ok(())
     }
 }
 
-/// An error has a place in the answer besides the value's.
-impl<T: Leaf, Failure> Leaf for Result<T, Failure> {
-    fn put(&self, json: &mut Vec<u8>) -> Result<(), NotAtHand> {
-        self.as_ref().map_err(|_| NotAtHand)?.put(json)
+/// An error is returned as [`NeedsExecutor`], because the executor has to report it beside the data.
+impl<T: WriteJson, Failure> WriteJson for Result<T, Failure> {
+    fn write_json(&self, json: &mut Vec<u8>) -> Result<(), NeedsExecutor> {
+        self.as_ref().map_err(|_| NeedsExecutor)?.write_json(json)
     }
 }
 
-impl<T: Leaf> Leaf for [T] {
-    fn put(&self, json: &mut Vec<u8>) -> Result<(), NotAtHand> {
+impl<T: WriteJson> WriteJson for [T] {
+    fn write_json(&self, json: &mut Vec<u8>) -> Result<(), NeedsExecutor> {
         json.push(b'[');
         for (index, item) in self.iter().enumerate() {
             if index > 0 {
                 json.push(b',');
             }
-            item.put(json)?;
+            item.write_json(json)?;
         }
         json.push(b']');
         Ok(())
     }
 }
 
-impl<T: Leaf> Leaf for Vec<T> {
-    fn put(&self, json: &mut Vec<u8>) -> Result<(), NotAtHand> {
-        self.as_slice().put(json)
+impl<T: WriteJson> WriteJson for Vec<T> {
+    fn write_json(&self, json: &mut Vec<u8>) -> Result<(), NeedsExecutor> {
+        self.as_slice().write_json(json)
     }
 }
 
-/// Writes the name of an enum's value.
-pub(super) fn put_name<T: EnumType>(value: T, json: &mut Vec<u8>) -> Result<(), NotAtHand> {
-    let item = T::items().iter().find(|item| item.value == value).ok_or(NotAtHand)?;
+/// Writes the name of an enum value.
+pub(super) fn write_enum_name<T: EnumType>(value: T, json: &mut Vec<u8>) -> Result<(), NeedsExecutor> {
+    let item = T::items().iter().find(|item| item.value == value).ok_or(NeedsExecutor)?;
     serialize(item.name, json);
     Ok(())
 }
 
-/// Values of these types are written by their names.
-macro_rules! names {
+/// Implements [`WriteJson`] for enums, which are written by their names.
+macro_rules! write_enums_by_name {
     ($($name:ty),* $(,)?) => {$(
-        impl $crate::graphql::json::Leaf for $name {
-            fn put(&self, json: &mut Vec<u8>) -> Result<(), $crate::graphql::json::NotAtHand> {
-                $crate::graphql::json::put_name(*self, json)
+        impl $crate::graphql::json::WriteJson for $name {
+            fn write_json(&self, json: &mut Vec<u8>) -> Result<(), $crate::graphql::json::NeedsExecutor> {
+                $crate::graphql::json::write_enum_name(*self, json)
             }
         }
     )*};
 }
 
-pub(super) use names;
+pub(super) use write_enums_by_name;
 
 #[cfg(test)]
 mod tests {
@@ -212,9 +224,9 @@ mod tests {
         String::from_utf8(json).expect("it is text")
     }
 
-    fn put(leaf: &impl Leaf) -> String {
+    fn put(leaf: &impl WriteJson) -> String {
         let mut json = Vec::new();
-        leaf.put(&mut json).expect("it is at hand");
+        leaf.write_json(&mut json).expect("it is at hand");
         String::from_utf8(json).expect("it is text")
     }
 
@@ -243,7 +255,8 @@ mod tests {
         let time = DateTime::from_timestamp_micros(1_795_000_000_123_400).expect("it is a time");
         assert_eq!(put(&time), written(&async_graphql::ScalarType::to_value(&time)));
         assert_eq!(put(&time), r#""2026-11-18T11:06:40.123400+00:00""#);
-        // From the first year to the last that have four digits, and some beside them, with any fraction of a second.
+        // The range from the first to the last year with four digits, and some years outside it, with
+        // different fractions of a second.
         let (first, last) = (-62_167_219_200_i64, 253_402_300_799);
         let seconds = (0..20_000).map(|step| first + (last - first) / 20_000 * step + 13 * step);
         for (step, second) in seconds.chain([first - 1, first, last, last + 1, 0, -1]).enumerate() {
@@ -257,12 +270,15 @@ mod tests {
             assert_eq!(put(&number), text);
             assert_eq!(written(&async_graphql::ScalarType::to_value(&number)), text);
         }
+        for (number, text) in [(1.0, "1"), (-0.0, "0"), (1e300, "1e+300"), (f64::NAN, "null"), (0.5, "0.5")] {
+            assert_eq!(put(&ShortFloat(number)), text);
+        }
         assert_eq!(put(&Some(BigInt(-1))), "-1");
         assert_eq!(put(&None::<BigInt>), "null");
         assert_eq!(put(&vec![Some("a"), None]), r#"["a",null]"#);
         assert_eq!(put(&ID::from("a\"b")), r#""a\"b""#);
-        assert!(Err::<i32, ()>(()).put(&mut Vec::new()).is_err());
-        // All of them are what the schema calls them by.
+        assert!(Err::<i32, ()>(()).write_json(&mut Vec::new()).is_err());
+        // The GraphQL type of `f64` is `Float`.
         assert_eq!(<f64 as OutputType>::type_name(), "Float");
     }
 }

@@ -1,4 +1,5 @@
-//! Rows and pages that several fields of one request ask for, read in one statement each.
+//! Batch loaders for rows and pages: what several fields of one request need is read in one statement
+//! each.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -24,48 +25,52 @@ use crate::{
     },
 };
 
-/// Reads for the loader of one request.
-pub(super) struct Reader(pub(super) AccountStore);
+/// The reader behind the batch loader of one request.
+pub(super) struct StoreReader(pub(super) AccountStore);
 
-/// The key of one page of a parent's list.
+/// The loader key of one page of a parent's list.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct PageOf<Parent, Sort> {
+pub(super) struct PageKey<Parent, Sort> {
     pub(super) parent: Parent,
     pub(super) sort: Sort,
     pub(super) request: PageRequest,
 }
 
-/// The key of the number of items in a parent's list.
+/// The loader key of the number of items in a parent's list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct CountOf<Parent, Sort>(pub(super) Parent, pub(super) Sort);
+pub(super) struct CountKey<Parent, Sort>(pub(super) Parent, pub(super) Sort);
 
-/// The key of what a cluster used, by day.
+/// The loader key of a cluster's usage, by day.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct ClusterUsage(pub(super) ClusterId);
+pub(super) struct ClusterUsageKey(pub(super) ClusterId);
 
-impl Loader<ClusterUsage> for Reader {
+impl Loader<ClusterUsageKey> for StoreReader {
     type Value = BTreeMap<i64, Usage>;
     type Error = Arc<StoreError>;
 
-    async fn load(&self, keys: &[ClusterUsage]) -> Result<HashMap<ClusterUsage, Self::Value>, Self::Error> {
+    async fn load(
+        &self,
+        keys: &[ClusterUsageKey],
+    ) -> Result<HashMap<ClusterUsageKey, Self::Value>, Self::Error> {
         let clusters: Vec<ClusterId> = keys.iter().map(|key| key.0).collect();
         let found = self.0.usage_by_cluster_and_day(&clusters).await?;
-        Ok(found.into_iter().map(|(cluster, days)| (ClusterUsage(cluster), days)).collect())
+        Ok(found.into_iter().map(|(cluster, days)| (ClusterUsageKey(cluster), days)).collect())
     }
 }
 
-/// The key of what a cluster used in a range of hours. There is nothing for it when there are too many hours.
+/// The loader key of a cluster's usage in a range of hours. It has no value if there are more than
+/// [`MAX_HOURS`] hours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct ClusterHours {
+pub(super) struct UsageHoursKey {
     pub(super) cluster: ClusterId,
     pub(super) range: (i64, i64),
 }
 
-impl Loader<ClusterHours> for Reader {
+impl Loader<UsageHoursKey> for StoreReader {
     type Value = Vec<(i64, Usage)>;
     type Error = Arc<StoreError>;
 
-    async fn load(&self, keys: &[ClusterHours]) -> Result<HashMap<ClusterHours, Self::Value>, Self::Error> {
+    async fn load(&self, keys: &[UsageHoursKey]) -> Result<HashMap<UsageHoursKey, Self::Value>, Self::Error> {
         let mut alike: HashMap<(i64, i64), Vec<ClusterId>> = HashMap::new();
         for key in keys {
             alike.entry(key.range).or_default().push(key.cluster);
@@ -76,17 +81,17 @@ impl Loader<ClusterHours> for Reader {
             if hours.len() as u64 > MAX_HOURS {
                 continue;
             }
-            let keys = clusters.into_iter().map(|cluster| (ClusterHours { cluster, range }, Vec::new()));
+            let keys = clusters.into_iter().map(|cluster| (UsageHoursKey { cluster, range }, Vec::new()));
             found.extend(keys);
             for (cluster, hour, usage) in hours {
-                found.entry(ClusterHours { cluster, range }).or_default().push((hour, usage));
+                found.entry(UsageHoursKey { cluster, range }).or_default().push((hour, usage));
             }
         }
         Ok(found)
     }
 }
 
-impl Loader<UserId> for Reader {
+impl Loader<UserId> for StoreReader {
     type Value = user::Model;
     type Error = Arc<StoreError>;
 
@@ -95,7 +100,7 @@ impl Loader<UserId> for Reader {
     }
 }
 
-impl Loader<ClusterId> for Reader {
+impl Loader<ClusterId> for StoreReader {
     type Value = cluster::Model;
     type Error = Arc<StoreError>;
 
@@ -104,7 +109,7 @@ impl Loader<ClusterId> for Reader {
     }
 }
 
-impl Loader<(ClusterId, ComputationId)> for Reader {
+impl Loader<(ClusterId, ComputationId)> for StoreReader {
     type Value = computation::Model;
     type Error = Arc<StoreError>;
 
@@ -117,28 +122,28 @@ impl Loader<(ClusterId, ComputationId)> for Reader {
     }
 }
 
-/// The key of what the task groups of a computation come to.
+/// The loader key of the sums over a computation's task groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct ComputationTotalsOf(pub(super) (ClusterId, ComputationId));
+pub(super) struct ComputationTotalsKey(pub(super) (ClusterId, ComputationId));
 
-impl Loader<ComputationTotalsOf> for Reader {
+impl Loader<ComputationTotalsKey> for StoreReader {
     type Value = ComputationTotals;
     type Error = Arc<StoreError>;
 
     async fn load(
         &self,
-        keys: &[ComputationTotalsOf],
-    ) -> Result<HashMap<ComputationTotalsOf, ComputationTotals>, Self::Error> {
+        keys: &[ComputationTotalsKey],
+    ) -> Result<HashMap<ComputationTotalsKey, ComputationTotals>, Self::Error> {
         let computations: Vec<_> = keys.iter().map(|key| key.0).collect();
         let found = self.0.computation_totals(&computations).await?;
         Ok(found
             .into_iter()
-            .map(|(computation, totals)| (ComputationTotalsOf(computation), totals))
+            .map(|(computation, totals)| (ComputationTotalsKey(computation), totals))
             .collect())
     }
 }
 
-impl Loader<(ClusterId, TaskGroupId)> for Reader {
+impl Loader<(ClusterId, TaskGroupId)> for StoreReader {
     type Value = task_group::Model;
     type Error = Arc<StoreError>;
 
@@ -151,27 +156,27 @@ impl Loader<(ClusterId, TaskGroupId)> for Reader {
     }
 }
 
-/// The key of how much there is of a group of errors.
+/// The loader key of the counts of an error group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct CountsOf(pub(super) ErrorGroupId);
+pub(super) struct ErrorGroupCountsKey(pub(super) ErrorGroupId);
 
-/// The key of when a group of errors happened again.
+/// The loader key of the time of an error group's regression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct RegressionOf(pub(super) ErrorGroupId);
+pub(super) struct RegressionKey(pub(super) ErrorGroupId);
 
-/// The key of the tags of a cluster.
+/// The loader key of a cluster's tags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct TagsOf(pub(super) ClusterId);
+pub(super) struct TagsKey(pub(super) ClusterId);
 
-/// The key of what people wrote about a cluster.
+/// The loader key of a cluster's notes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct NotesOf(pub(super) ClusterId);
+pub(super) struct NotesKey(pub(super) ClusterId);
 
-/// The key of what an account wants of each class of data.
+/// The loader key of an account's data policies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct PolicyOf(pub(super) AccountId);
+pub(super) struct DataPoliciesKey(pub(super) AccountId);
 
-impl Loader<ErrorGroupId> for Reader {
+impl Loader<ErrorGroupId> for StoreReader {
     type Value = error_group::Model;
     type Error = Arc<StoreError>;
 
@@ -183,98 +188,104 @@ impl Loader<ErrorGroupId> for Reader {
     }
 }
 
-impl Loader<CountsOf> for Reader {
+impl Loader<ErrorGroupCountsKey> for StoreReader {
     type Value = ErrorGroupCounts;
     type Error = Arc<StoreError>;
 
-    async fn load(&self, keys: &[CountsOf]) -> Result<HashMap<CountsOf, ErrorGroupCounts>, Self::Error> {
+    async fn load(
+        &self,
+        keys: &[ErrorGroupCountsKey],
+    ) -> Result<HashMap<ErrorGroupCountsKey, ErrorGroupCounts>, Self::Error> {
         let groups: Vec<ErrorGroupId> = keys.iter().map(|key| key.0).collect();
         let counts = self.0.error_group_counts(&groups).await?;
-        Ok(counts.into_iter().map(|(group, counts)| (CountsOf(group), counts)).collect())
+        Ok(counts.into_iter().map(|(group, counts)| (ErrorGroupCountsKey(group), counts)).collect())
     }
 }
 
-impl Loader<RegressionOf> for Reader {
+impl Loader<RegressionKey> for StoreReader {
     type Value = Timestamp;
     type Error = Arc<StoreError>;
 
-    async fn load(&self, keys: &[RegressionOf]) -> Result<HashMap<RegressionOf, Timestamp>, Self::Error> {
+    async fn load(&self, keys: &[RegressionKey]) -> Result<HashMap<RegressionKey, Timestamp>, Self::Error> {
         let groups: Vec<ErrorGroupId> = keys.iter().map(|key| key.0).collect();
         let found = self.0.error_regressions(&groups).await?;
-        Ok(found.into_iter().map(|(group, at)| (RegressionOf(group), at)).collect())
+        Ok(found.into_iter().map(|(group, at)| (RegressionKey(group), at)).collect())
     }
 }
 
-impl Loader<TagsOf> for Reader {
+impl Loader<TagsKey> for StoreReader {
     type Value = Vec<Tag>;
     type Error = Arc<StoreError>;
 
-    async fn load(&self, keys: &[TagsOf]) -> Result<HashMap<TagsOf, Vec<Tag>>, Self::Error> {
+    async fn load(&self, keys: &[TagsKey]) -> Result<HashMap<TagsKey, Vec<Tag>>, Self::Error> {
         let clusters: Vec<ClusterId> = keys.iter().map(|key| key.0).collect();
         let found = self.0.cluster_tags(&clusters).await?;
-        Ok(found.into_iter().map(|(cluster, tags)| (TagsOf(cluster), tags)).collect())
+        Ok(found.into_iter().map(|(cluster, tags)| (TagsKey(cluster), tags)).collect())
     }
 }
 
-impl Loader<NotesOf> for Reader {
+impl Loader<NotesKey> for StoreReader {
     type Value = cluster_note::Model;
     type Error = Arc<StoreError>;
 
-    async fn load(&self, keys: &[NotesOf]) -> Result<HashMap<NotesOf, Self::Value>, Self::Error> {
+    async fn load(&self, keys: &[NotesKey]) -> Result<HashMap<NotesKey, Self::Value>, Self::Error> {
         let clusters: Vec<ClusterId> = keys.iter().map(|key| key.0).collect();
         let found = self.0.cluster_notes(&clusters).await?;
-        Ok(found.into_iter().map(|row| (NotesOf(row.cluster_id), row)).collect())
+        Ok(found.into_iter().map(|row| (NotesKey(row.cluster_id), row)).collect())
     }
 }
 
-/// The key of what was said of whether a cluster is to go on.
+/// The loader key of a cluster's control row: its stop request, `keepAlive` and warning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct ControlOf(pub(super) ClusterId);
+pub(super) struct ClusterControlKey(pub(super) ClusterId);
 
-/// The key of what an account wants of idle clusters.
+/// The loader key of an account's idle policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct IdlePolicyOf(pub(super) AccountId);
+pub(super) struct IdlePolicyKey(pub(super) AccountId);
 
-impl Loader<ControlOf> for Reader {
+impl Loader<ClusterControlKey> for StoreReader {
     type Value = cluster_control::Model;
     type Error = Arc<StoreError>;
 
-    async fn load(&self, keys: &[ControlOf]) -> Result<HashMap<ControlOf, Self::Value>, Self::Error> {
+    async fn load(
+        &self,
+        keys: &[ClusterControlKey],
+    ) -> Result<HashMap<ClusterControlKey, Self::Value>, Self::Error> {
         let clusters: Vec<ClusterId> = keys.iter().map(|key| key.0).collect();
         let found = self.0.cluster_controls(&clusters).await?;
-        Ok(found.into_iter().map(|row| (ControlOf(row.cluster_id), row)).collect())
+        Ok(found.into_iter().map(|row| (ClusterControlKey(row.cluster_id), row)).collect())
     }
 }
 
-impl Loader<IdlePolicyOf> for Reader {
+impl Loader<IdlePolicyKey> for StoreReader {
     type Value = idle_policy::Model;
     type Error = Arc<StoreError>;
 
-    async fn load(&self, keys: &[IdlePolicyOf]) -> Result<HashMap<IdlePolicyOf, Self::Value>, Self::Error> {
+    async fn load(&self, keys: &[IdlePolicyKey]) -> Result<HashMap<IdlePolicyKey, Self::Value>, Self::Error> {
         let Some(row) = self.0.idle_policy().await? else { return Ok(HashMap::new()) };
         Ok(keys.iter().filter(|key| key.0 == row.account_id).map(|key| (*key, row.clone())).collect())
     }
 }
 
-impl Loader<PolicyOf> for Reader {
+impl Loader<DataPoliciesKey> for StoreReader {
     type Value = Vec<data_policy::Model>;
     type Error = Arc<StoreError>;
 
     async fn load(
         &self,
-        keys: &[PolicyOf],
-    ) -> Result<HashMap<PolicyOf, Vec<data_policy::Model>>, Self::Error> {
+        keys: &[DataPoliciesKey],
+    ) -> Result<HashMap<DataPoliciesKey, Vec<data_policy::Model>>, Self::Error> {
         let rows = self.0.data_policies().await?;
         Ok(keys.iter().filter(|key| key.0 == self.0.account_id()).map(|key| (*key, rows.clone())).collect())
     }
 }
 
-/// A list every parent has one of, as the store reads it.
+/// A list that each parent has, as the store reads it.
 pub(super) trait ParentList<Parent, Sort> {
-    /// An item of the list.
+    /// The row of an item.
     type Row;
 
-    /// The same page of each parent's list, in the order of `parents`.
+    /// Reads the same page of each parent's list, in the order of `parents`.
     fn pages(
         &self,
         parents: &[Parent],
@@ -282,7 +293,7 @@ pub(super) trait ParentList<Parent, Sort> {
         request: &PageRequest,
     ) -> impl Future<Output = Result<Vec<Page<Self::Row>>, StoreError>> + Send;
 
-    /// How long each parent's list is; parents with an empty one may be missing.
+    /// Counts the items of each parent's list. Parents with an empty list may be missing.
     fn counts(
         &self,
         parents: &[Parent],
@@ -374,7 +385,7 @@ impl ParentList<LogParent, LogSort> for AccountStore {
     }
 }
 
-impl<Parent, Sort> Loader<PageOf<Parent, Sort>> for Reader
+impl<Parent, Sort> Loader<PageKey<Parent, Sort>> for StoreReader
 where
     AccountStore: ParentList<Parent, Sort, Row: Clone + Send + Sync + 'static>,
     Parent: Clone + Eq + Hash + Send + Sync + 'static,
@@ -385,9 +396,9 @@ where
 
     async fn load(
         &self,
-        keys: &[PageOf<Parent, Sort>],
-    ) -> Result<HashMap<PageOf<Parent, Sort>, Self::Value>, Self::Error> {
-        // One statement for all parents whose lists are asked for in the same way.
+        keys: &[PageKey<Parent, Sort>],
+    ) -> Result<HashMap<PageKey<Parent, Sort>, Self::Value>, Self::Error> {
+        // One statement for all parents whose lists are requested with the same order and page.
         let mut alike: HashMap<(Sort, &PageRequest), Vec<Parent>> = HashMap::new();
         for key in keys {
             alike.entry((key.sort, &key.request)).or_default().push(key.parent.clone());
@@ -395,14 +406,14 @@ where
         let mut found = HashMap::new();
         for ((sort, request), parents) in alike {
             let pages = self.0.pages(&parents, sort, request).await?;
-            let keys = parents.into_iter().map(|parent| PageOf { parent, sort, request: request.clone() });
+            let keys = parents.into_iter().map(|parent| PageKey { parent, sort, request: request.clone() });
             found.extend(keys.zip(pages));
         }
         Ok(found)
     }
 }
 
-impl<Parent, Sort> Loader<CountOf<Parent, Sort>> for Reader
+impl<Parent, Sort> Loader<CountKey<Parent, Sort>> for StoreReader
 where
     AccountStore: ParentList<Parent, Sort>,
     Parent: Clone + Eq + Hash + Send + Sync + 'static,
@@ -413,8 +424,8 @@ where
 
     async fn load(
         &self,
-        keys: &[CountOf<Parent, Sort>],
-    ) -> Result<HashMap<CountOf<Parent, Sort>, i64>, Self::Error> {
+        keys: &[CountKey<Parent, Sort>],
+    ) -> Result<HashMap<CountKey<Parent, Sort>, i64>, Self::Error> {
         let parents: Vec<Parent> = keys.iter().map(|key| key.0.clone()).collect();
         let found = self.0.counts(&parents).await?;
         Ok(keys.iter().map(|key| (key.clone(), found.get(&key.0).copied().unwrap_or(0))).collect())

@@ -11,18 +11,18 @@ use entity::{
 
 use super::{
     cluster::Cluster,
-    connection::{Connection, PageArguments, connect},
-    error::{Alone, ApiError},
-    in_place::in_place,
-    json::names,
-    loaders::CountOf,
+    connection::{Connection, PageArguments, load_connection},
+    error::{ApiError, NullOnError},
+    json::write_enums_by_name,
+    loaders::CountKey,
+    projection::inline_fields,
     scalar::BigInt,
-    scope::{AccountScope, Costly},
+    scope::{AccountScope, QuotaKind},
     worker::Worker,
 };
 use crate::store::{self, LogFilter, LogParent, LogSort};
 
-/// One line of a log.
+/// A line of a log.
 pub(super) struct LogLine {
     scope: AccountScope,
     row: Model,
@@ -34,63 +34,65 @@ impl LogLine {
     }
 }
 
-/// One line of the log of a scheduler, worker or nanny. The same line several times in a row is one.
+/// A line of the log of a scheduler, a worker or a nanny. Consecutive repetitions of a line are one
+/// `LogLine`.
 #[Object]
 impl LogLine {
-    /// When it was written, by the clock of its process.
+    /// The time at which the line was written, by the clock of its process.
     async fn at(&self) -> DateTime<Utc> {
         self.row.logged_at.into()
     }
 
-    /// What kind of process wrote it.
+    /// The kind of process that wrote the line.
     async fn source(&self) -> LogSource {
         self.row.source.into()
     }
 
-    /// Address or name of the worker that wrote it, or whose nanny did; null for a scheduler.
+    /// The address or name of the worker that wrote the line, or whose nanny wrote it. Null for a
+    /// scheduler.
     async fn worker(&self) -> Option<&str> {
         self.row.worker.as_deref()
     }
 
-    /// The UUID of that worker; null for a scheduler, and when it is not known.
+    /// The UUID of that worker. Null for a scheduler, and if unknown.
     async fn worker_id(&self) -> Option<String> {
         self.row.worker_id.map(|worker| worker.to_string())
     }
 
-    /// That worker; null for a scheduler, and when it is not known.
+    /// The worker. Null for a scheduler, and if unknown.
     async fn worker_process(&self) -> Result<Option<Worker>, ApiError> {
-        Worker::of(&self.scope, self.row.cluster_id, self.row.worker_id).await
+        Worker::find_optional(&self.scope, self.row.cluster_id, self.row.worker_id).await
     }
 
-    /// Python's name of the level: `INFO`, `WARNING` and others.
+    /// The log level, by its Python name: `INFO`, `WARNING` and others.
     async fn level(&self) -> &str {
         &self.row.level
     }
 
-    /// Name of the logger.
+    /// The name of the logger.
     async fn logger(&self) -> &str {
         &self.row.logger
     }
 
-    /// The text; null, with an error, when the key it is encrypted with is lost.
-    async fn message(&self) -> Alone<String> {
+    /// The text of the line. Null, with the error code `KEY_MISSING` or `DAMAGED`, if it cannot be decrypted.
+    async fn message(&self) -> NullOnError<String> {
         Some(self.scope.store.log_message(&self.row).map_err(ApiError::from))
     }
 
-    /// The cluster it was written on.
+    /// The cluster whose process wrote the line.
     async fn cluster(&self) -> Result<Cluster, ApiError> {
-        Cluster::of(&self.scope, self.row.cluster_id).await
+        Cluster::load_existing(&self.scope, self.row.cluster_id).await
     }
 
-    /// How often it came in a row, 1 or more.
+    /// The number of consecutive repetitions, at least 1.
     async fn repeated(&self) -> BigInt {
         BigInt(self.row.repeated)
     }
 }
 
-in_place! { LogLine: at, source, worker, worker_id, level, logger, message, repeated }
+inline_fields! { LogLine: at, source, worker, worker_id, level, logger, message, repeated }
 
-/// What kind of process wrote a line.
+/// The kinds of processes that write logs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
 #[graphql(remote = "Source")]
 pub(super) enum LogSource {
@@ -98,13 +100,13 @@ pub(super) enum LogSource {
     Scheduler,
     /// A worker.
     Worker,
-    /// The process that watches over a worker.
+    /// The nanny: the process that supervises a worker.
     Nanny,
 }
 
-names!(LogSource);
+write_enums_by_name!(LogSource);
 
-/// Which lines of a cluster's logs are asked for, as it came.
+/// The filter arguments of a cluster's log lines.
 pub(super) struct LogArguments {
     pub(super) at: store::TimeRange,
     pub(super) levels: Option<Vec<String>>,
@@ -113,7 +115,7 @@ pub(super) struct LogArguments {
     pub(super) words: Option<String>,
 }
 
-/// A page of a cluster's log lines.
+/// Returns a page of a cluster's log lines.
 pub(super) async fn logs(
     scope: &AccountScope,
     cluster: ClusterId,
@@ -132,15 +134,15 @@ pub(super) async fn logs(
     let parent = LogParent { cluster, at, filter: LogFilter { levels, sources, worker, processes: None } };
     let sort = LogSort::OldestFirst;
     let Some(words) = words.filter(|words| !words.is_empty()) else {
-        return connect(scope, parent, sort, page, LogLine::new).await;
+        return load_connection(scope, parent, sort, page, LogLine::new).await;
     };
     let request = page.request(scope, sort)?;
-    scope.take(Costly::Searches, 1)?;
+    scope.charge(QuotaKind::Searches, 1)?;
     let found = scope.store.log_search(&parent, &words, sort, &request).await?;
     let loader = Arc::clone(&scope.loader);
     let total = Box::new(move || {
         let (loader, parent) = (Arc::clone(&loader), parent.clone());
-        let count = async move { Ok(loader.load_one(CountOf(parent, sort)).await?.unwrap_or_default()) };
+        let count = async move { Ok(loader.load_one(CountKey(parent, sort)).await?.unwrap_or_default()) };
         Box::pin(count) as _
     });
     Ok(Connection::new(found, sort, |row| LogLine::new(scope, row), total))

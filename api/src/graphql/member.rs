@@ -1,4 +1,4 @@
-//! The members of an account, and what they may decide about each other.
+//! The members of an account, and the changes of their access.
 
 use async_graphql::{Enum, ID, InputObject, Object, SimpleObject};
 use chrono::{DateTime, Utc};
@@ -10,10 +10,11 @@ use entity::{
 
 use super::{
     account::Account,
-    connection::{Connection, PageArguments, counted},
+    connection::{Connection, PageArguments, total_count_by},
     error::ApiError,
-    in_place::in_place,
-    json::names,
+    json::write_enums_by_name,
+    projection::inline_fields,
+    scalar::BigInt,
     scope::AccountScope,
     user::User,
 };
@@ -21,7 +22,7 @@ use crate::{
     app::member::{self, Refusal},
     clock::stored,
     domain::{
-        access::{AccessError, Grant, is_over},
+        access::{AccessError, Grant, has_ended},
         audit::Target,
         slug::Slug,
     },
@@ -48,129 +49,128 @@ impl Member {
         User::find(&self.scope, self.row.user_id).await?.ok_or(ApiError::NotFound("user"))
     }
 
-    /// What the member may do.
+    /// The role of the member.
     async fn role(&self) -> MemberRole {
         self.row.role.into()
     }
 
-    /// Since when the user is a member, by the server's clock.
+    /// The time at which the user became a member, by the server's clock.
     async fn since(&self) -> DateTime<Utc> {
         self.row.created_at.0
     }
 
-    /// Until when a guest is a member; null for everybody else.
+    /// The end of the membership of a guest. Null for any other role.
     async fn until(&self) -> Option<DateTime<Utc>> {
         self.row.ends_at.map(|end| end.0)
     }
 
-    /// Whether the membership is over: the guest can sign in no more, and stays in the list until removed. Another end
-    /// brings the membership back, and the guest's tokens.
+    /// True if the membership has ended. The guest can no longer sign in, but stays in the list until
+    /// removed. A new end restores the membership and the guest's tokens.
     async fn is_over(&self) -> bool {
-        is_over(self.row.ends_at, self.scope.now.into())
+        has_ended(self.row.ends_at, self.scope.now.into())
     }
 }
 
-in_place! { Member: role, since, until, is_over }
+inline_fields! { Member: role, since, until, is_over }
 
-/// What a member may do in the account. Tokens of a member are good for no more than the role covers, from the moment on at
-/// which it changes.
+/// The roles of members. A member's tokens are valid for no more than the role covers; a change of the
+/// role takes effect immediately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
 #[graphql(remote = "membership::Role")]
 pub(super) enum MemberRole {
-    /// Everything, also what is to become of other owners.
+    /// Everything, including changes of other owners.
     Owner,
-    /// Everything but deciding on owners.
+    /// Everything except changes of owners.
     Admin,
     /// Report and read: tokens with the scopes INGEST and READ.
     Member,
     /// Read: tokens with the scope READ.
     Viewer,
-    /// Read until a given time, as who helps out does: tokens with the scope READ.
+    /// Read until a given time: tokens with the scope READ.
     Guest,
 }
 
-names!(MemberRole);
+write_enums_by_name!(MemberRole);
 
-/// Who is to become a member.
+/// The member to add.
 #[derive(InputObject)]
 pub(super) struct AddMemberInput {
-    /// The name the user signs in with: 1 to 63 lower-case letters, digits, '-' or '_', beginning with a letter or digit.
-    /// Whoever has the name on this server is meant, and somebody new if nobody has.
+    /// The name the user signs in with: 1 to 63 lower-case letters, digits, '-' or '_', beginning with a
+    /// letter or digit. If no user of this server has the name, a new user is created.
     name: String,
-    /// What the member may do; not more than whoever asks.
+    /// The role of the new member. It must not exceed the caller's role.
     role: MemberRole,
-    /// Until when: needed for a GUEST, and taken for nobody else.
+    /// The end of the membership. Required for a GUEST, not allowed for any other role.
     until: Option<DateTime<Utc>>,
 }
 
-/// The outcome of a change of members.
+/// The outcome of `addMember`, `setMemberRole` or `removeMember`.
 #[derive(SimpleObject)]
 pub(super) struct MemberPayload {
-    /// The member as it is now; null when nothing was changed, and for a member who was removed.
+    /// The member after the change. Null if nothing was changed, and after a removal.
     member: Option<Member>,
-    /// The account as it is now.
+    /// The account after the change.
     account: Account,
-    /// Why nothing was changed; empty when it was.
+    /// The errors in the input. If there are any, nothing was changed.
     user_errors: Vec<AccessUserError>,
 }
 
-/// Why somebody's access is not to be changed so.
+/// An error in a change of somebody's access.
 #[derive(SimpleObject)]
 pub(super) struct AccessUserError {
-    /// The field of the input, or the argument, it is about.
+    /// The input field or the argument with the error.
     field: &'static str,
-    /// What is wrong, for programs.
+    /// The error code, for programs.
     code: AccessErrorCode,
-    /// What is wrong, for people.
+    /// The error message, for people.
     message: String,
 }
 
-/// What can be wrong with a change of somebody's access.
+/// The errors in a change of somebody's access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
 #[graphql(remote = "AccessError")]
 pub(super) enum AccessErrorCode {
-    /// It cannot be the name of a user.
+    /// The text is not a valid user name.
     #[graphql(name = "NAME_INVALID")]
     Name,
-    /// It cannot be the label of a token.
+    /// The text is not a valid token label.
     #[graphql(name = "LABEL_INVALID")]
     Label,
-    /// A token needs a scope.
+    /// The token has no scope. At least one is required.
     NoScope,
-    /// The token that asks lacks a scope itself.
+    /// The caller's token lacks a requested scope.
     ScopeNotHeld,
-    /// The user's role does not cover a scope.
+    /// The user's role does not cover a requested scope.
     ScopeNotCovered,
-    /// The expiry has passed.
+    /// The expiry lies in the past.
     #[graphql(name = "EXPIRED")]
-    Past,
-    /// The token that asks is good for a shorter time.
+    ExpiryPast,
+    /// The expiry is missing, or later than that of the caller's token.
     OutlivesOwn,
-    /// The role is above that of who asks.
+    /// The role exceeds the caller's role.
     AboveOwnRole,
-    /// The role of the member it is about is above that of who asks.
+    /// The member's role exceeds the caller's role.
     MemberAbove,
-    /// A guest needs an end.
-    #[graphql(name = "END_MISSING")]
-    NoEnd,
-    /// Only a guest has an end.
-    EndNotTaken,
-    /// The guest's time would be over at once.
+    /// The end of the membership is missing. A guest requires one.
+    EndMissing,
+    /// The end of the membership is not allowed. Only a guest has one.
+    EndNotAllowed,
+    /// The end of the guest's membership lies in the past.
     EndPast,
-    /// The guest's time is over.
+    /// The guest's membership has ended.
     #[graphql(name = "MEMBERSHIP_OVER")]
-    Over,
-    /// An invitation can be accepted for 30 days at the most.
+    MembershipEnded,
+    /// The expiry of the invitation is more than 30 days ahead.
     TooLate,
-    /// There is no such invitation, or it cannot be accepted any more, or by somebody else only: these look the same.
+    /// The invitation does not exist, can no longer be accepted, or is for another user. The code does
+    /// not distinguish these cases.
     #[graphql(name = "INVITATION_INVALID")]
     NoInvitation,
-    /// The user is a member.
+    /// The user is already a member.
     AlreadyMember,
-    /// The account would be left without an owner.
+    /// The change would leave the account without an owner.
     LastOwner,
-    /// The account has as many as it may have: 10,000 members, or 1,000 tokens that are good, or as many
-    /// invitations that can be accepted.
+    /// The account has reached a limit: 10,000 members, 1,000 valid tokens, or 1,000 open invitations.
     TooMany,
 }
 
@@ -179,8 +179,12 @@ impl AccessUserError {
         Self { field, code: error.into(), message: error.to_string() }
     }
 
-    /// What speaks against a change, if it is a rule. `field` says what each is about.
-    pub(super) fn of(
+    /// Returns the errors of a refused change. `field` names the input field of each error.
+    ///
+    /// # Errors
+    /// Returns an error if the refusal is not about a rule: `what` was not found, or the caller is not a
+    /// member.
+    pub(super) fn from_refusal(
         refusal: Refusal,
         what: &'static str,
         field: impl Fn(AccessError) -> &'static str,
@@ -195,7 +199,7 @@ impl AccessUserError {
     }
 }
 
-/// A page of the account's members.
+/// Returns a page of the account's members.
 pub(super) async fn members(
     scope: &AccountScope,
     page: PageArguments,
@@ -204,7 +208,7 @@ pub(super) async fn members(
     let request = page.request(scope, sort)?;
     let page = scope.store.member_page(sort, &request).await?;
     let store = scope.store.clone();
-    let total = counted(move || {
+    let total = total_count_by(move || {
         let store = store.clone();
         async move { store.member_count().await }
     });
@@ -220,9 +224,9 @@ pub(super) async fn add_member(
         let user_errors = vec![AccessUserError::new("name", AccessError::Name)];
         return Ok(MemberPayload { member: None, account: Account(scope.clone()), user_errors });
     };
-    let grant = grant(input.role, input.until);
+    let grant = to_grant(input.role, input.until);
     let outcome = member::add(&scope.store, actor, &name, grant, scope.now.into()).await?;
-    payload(scope, outcome, (Action::AddMember, Target::Account), "name").await
+    change_payload(scope, outcome, (Action::AddMember, Target::Account), "name").await
 }
 
 pub(super) async fn set_member_role(
@@ -231,10 +235,45 @@ pub(super) async fn set_member_role(
     user: &ID,
     (role, until): (MemberRole, Option<DateTime<Utc>>),
 ) -> Result<MemberPayload, ApiError> {
-    let user = User::identified(scope, "user", user)?;
-    let after = Some(grant(role, until));
+    let user = User::parse_id(scope, "user", user)?;
+    let after = Some(to_grant(role, until));
     let outcome = member::change(&scope.store, actor, user, after, scope.now.into()).await?;
-    payload(scope, outcome, (Action::SetMemberRole, Target::User(user)), "user").await
+    change_payload(scope, outcome, (Action::SetMemberRole, Target::User(user)), "user").await
+}
+
+/// The user to delete, with the data that the user's clusters reported.
+#[derive(InputObject)]
+pub(super) struct DeleteUserInput {
+    /// The user's global identifier. The user may have left the account.
+    user_id: ID,
+}
+
+/// The outcome of `deleteUser`.
+#[derive(SimpleObject)]
+pub(super) struct DeleteUserPayload {
+    /// The number of deleted clusters. Null if nothing was deleted.
+    clusters: Option<BigInt>,
+    /// The errors in the input. Empty if the user was deleted; otherwise nothing was deleted.
+    user_errors: Vec<AccessUserError>,
+}
+
+pub(super) async fn delete_user(
+    scope: &AccountScope,
+    actor: UserId,
+    input: DeleteUserInput,
+) -> Result<DeleteUserPayload, ApiError> {
+    let user = User::parse_id(scope, "userId", &input.user_id)?;
+    match member::delete(&scope.store, actor, user, scope.now.into()).await? {
+        Ok(clusters) => Ok(DeleteUserPayload {
+            clusters: Some(BigInt(i64::try_from(clusters).unwrap_or(i64::MAX))),
+            user_errors: Vec::new(),
+        }),
+        Err(refusal) => {
+            let attempt = (Action::DeleteUser, Target::User(user));
+            let user_errors = scope.refusal_errors(attempt, refusal, "user", |_| "userId").await?;
+            Ok(DeleteUserPayload { clusters: None, user_errors })
+        }
+    }
 }
 
 pub(super) async fn remove_member(
@@ -242,41 +281,41 @@ pub(super) async fn remove_member(
     actor: UserId,
     user: &ID,
 ) -> Result<MemberPayload, ApiError> {
-    let user = User::identified(scope, "user", user)?;
+    let user = User::parse_id(scope, "user", user)?;
     let outcome = member::change(&scope.store, actor, user, None, scope.now.into()).await?;
     let attempt = (Action::RemoveMember, Target::User(user));
-    let mut payload = payload(scope, outcome, attempt, "user").await?;
+    let mut payload = change_payload(scope, outcome, attempt, "user").await?;
     payload.member = None;
     Ok(payload)
 }
 
-/// As what somebody is to be a member.
-pub(super) fn grant(role: MemberRole, until: Option<DateTime<Utc>>) -> Grant {
+/// Returns the grant of a role with an optional end.
+pub(super) fn to_grant(role: MemberRole, until: Option<DateTime<Utc>>) -> Grant {
     Grant { role: role.into(), ends_at: until.map(stored) }
 }
 
-/// The field that is wrong with what somebody is to be, if that is what is wrong.
-pub(super) fn grant_field(error: AccessError) -> Option<&'static str> {
+/// Returns the input field of an error about the granted role or its end; `None` for other errors.
+pub(super) fn field_of_grant_error(error: AccessError) -> Option<&'static str> {
     match error {
         AccessError::AboveOwnRole => Some("role"),
-        AccessError::NoEnd | AccessError::EndNotTaken | AccessError::EndPast => Some("until"),
+        AccessError::EndMissing | AccessError::EndNotAllowed | AccessError::EndPast => Some("until"),
         _ => None,
     }
 }
 
-/// `field` is what names the member.
-async fn payload(
+/// Returns the payload of a change. `field` is the input field that names the member.
+async fn change_payload(
     scope: &AccountScope,
     outcome: Result<Model, Refusal>,
     attempt: (Action, Target),
     field: &'static str,
 ) -> Result<MemberPayload, ApiError> {
-    let scope = scope.after_change();
+    let scope = scope.with_empty_caches();
     let (member, user_errors) = match outcome {
         Ok(row) => (Some(Member::new(&scope, row)), Vec::new()),
         Err(refusal) => {
-            let about = |error| grant_field(error).unwrap_or(field);
-            (None, scope.refused_by(attempt, refusal, "user", about).await?)
+            let about = |error| field_of_grant_error(error).unwrap_or(field);
+            (None, scope.refusal_errors(attempt, refusal, "user", about).await?)
         }
     };
     Ok(MemberPayload { member, account: Account(scope), user_errors })

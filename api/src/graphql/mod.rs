@@ -1,13 +1,16 @@
-//! async-graphql only: the schema and its types, one file per noun. Reads go straight to the store; changes go
-//! through `app`. Rows are wrapped, never exposed, so that a column can change without breaking a client.
+//! The GraphQL schema and its types, one file per noun; the only module that uses async-graphql. Queries
+//! read the store directly; mutations go through `app`. Rows are wrapped, never exposed, so that a
+//! column can change without breaking a client.
 
 mod account;
 mod account_list;
+mod account_removal;
 mod account_series;
 mod account_watch;
 mod alert;
 mod alert_delivery;
 mod alert_rule;
+mod analysis_scope;
 mod answer;
 mod answer_loaders;
 mod api_token;
@@ -20,6 +23,8 @@ mod client;
 mod cluster;
 mod cluster_list;
 mod cluster_note;
+mod cluster_owner;
+mod cluster_removal;
 mod cluster_tag;
 mod code;
 mod comparison;
@@ -44,7 +49,6 @@ mod id;
 mod idle_backtest;
 mod idle_policy;
 mod idleness;
-mod in_place;
 mod invitation;
 mod json;
 mod loaders;
@@ -56,7 +60,9 @@ mod node;
 mod performance_report;
 mod profile;
 mod profile_comparison;
+mod projection;
 mod query;
+mod quota;
 mod rate_limit;
 mod response;
 mod scalar;
@@ -69,22 +75,23 @@ mod statistics;
 mod subscription;
 mod task_group;
 mod thread_change;
+mod token_policy;
 mod usage;
 mod usage_table;
 mod user;
 mod user_error;
 mod viewer;
-mod work_scope;
 mod worker;
 
 pub use error::ApiError;
+pub(crate) use error::log_defect;
 pub use rate_limit::RateLimit;
 pub use schema::{Caller, Schema};
 
-pub(crate) use connection::{DEFAULT_PAGE, MAX_PAGE};
+pub(crate) use connection::{DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE, parse_page_limit};
 pub(crate) use id::global_span_id;
-pub(crate) use in_place::Merged;
-pub(crate) use response::{finish, written};
+pub(crate) use projection::HasOverlappingFields;
+pub(crate) use response::{finalize_response, serialize_response};
 pub(crate) use scalar::check_scalar;
-pub(crate) use schema::{MAX_NESTING, NOT_WATCHED};
-pub(crate) use subscription::{Delivery, Planned, Rows, Wanted, with_gap};
+pub(crate) use schema::{AUDITED_READS_REFUSED, MAX_NESTING};
+pub(crate) use subscription::{PayloadContent, RowSelection, Rows, SubscriptionPlan, mark_gap};

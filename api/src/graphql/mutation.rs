@@ -1,4 +1,4 @@
-//! What can be changed.
+//! The root type of mutations.
 
 use async_graphql::{Context, ID, Object, SimpleObject};
 use chrono::{DateTime, Utc};
@@ -10,280 +10,398 @@ use entity::{
 
 use super::{
     account::Account,
+    account_removal::{self, DeleteAccountInput, DeleteAccountPayload, DeleteDataInput, DeleteDataPayload},
     alert_delivery::{self, TestAlertRulePayload},
     alert_rule::{self, AlertRuleInput, AlertRulePayload, DeleteAlertRulePayload},
     api_token::{self, CreateTokenInput, CreateTokenPayload, RevokeTokenPayload},
     cluster::{Cluster, DesiredState},
     cluster_note::set_cluster_notes,
+    cluster_owner::{HandOverClusterInput, hand_over_cluster},
+    cluster_removal::{
+        self, DeleteClusterInput, DeleteClusterPayload, ForgetTokenInput, ForgetTokenPayload,
+        RestoreTokenInput, RestoreTokenPayload,
+    },
     cluster_tag::{ClusterPayload, Tag, set_cluster_tags},
     cost::CostRateInput,
     data_policy::{SetDataPolicyInput, SetDataPolicyPayload, set_data_policy},
-    error::{ApiError, missing_scope},
-    error_status::{ErrorGroupVerdict, SetErrorGroupStatusPayload, set_error_group_status},
+    error::{ApiError, missing_scope_error},
+    error_status::{ErrorGroupTriageStatus, SetErrorGroupStatusPayload, set_error_group_status},
     flag_rule::{self, FlagMutesPayload, MuteFlagInput, UnmuteFlagInput},
     id::GlobalId,
     idle_policy::{SetIdlePolicyInput, SetIdlePolicyPayload, set_idle_policy},
     idleness::keep_alive,
     invitation::{self, InviteMemberInput, InviteMemberPayload, RevokeInvitationPayload},
-    member::{self, AddMemberInput, MemberPayload, MemberRole},
+    member::{self, AddMemberInput, DeleteUserInput, DeleteUserPayload, MemberPayload, MemberRole},
     membership::{self, AcceptInvitationPayload, SetDefaultAccountPayload},
     performance_report::{self, DeletePerformanceReportPayload},
     scalar::Date,
     schema::{self, RequestContext},
     scope::AccountScope,
+    token_policy::{SetTokenPolicyInput, SetTokenPolicyPayload, set_token_policy},
     user_error::{UserError, UserErrorCode},
 };
-use crate::{domain::stop::Reason, store::Wish};
+use crate::{domain::stop::StopReason, store::DesiredStateRequest};
 
-/// What can be changed.
+/// The root type of mutations.
 pub(super) struct Mutation;
 
-/// What can be changed. Every field that does not say otherwise needs credentials with the scope `admin`.
+/// The changes that the API can make. A field requires credentials with the scope `admin` unless its
+/// description says otherwise.
 #[Object]
 impl Mutation {
-    /// Says what the account wants of a cluster. The scheduler learns it with the answer to its next report, so
-    /// it takes one report interval, and has no effect on a cluster that does not report any more.
+    /// Sets the desired state of a cluster. The scheduler receives it with the response to its next
+    /// report, so it takes one report interval. It has no effect on a cluster that no longer reports.
     async fn set_desired_state(
         &self,
         context: &Context<'_>,
         #[graphql(desc = "The cluster's global identifier.")] cluster: ID,
-        #[graphql(desc = "What is wanted.")] state: DesiredState,
+        #[graphql(desc = "The desired state.")] state: DesiredState,
         #[graphql(
-            desc = "Why, for `stopRequest` and the cluster's `closeReason`: at most 200 characters, which lie in the open in \
-                    the database. Kept of STOPPED alone."
+            desc = "The reason, shown in `stopRequest` and in the cluster's `closeReason`. At most 200 \
+                    characters, stored unencrypted. Stored only with STOPPED."
         )]
         reason: Option<String>,
     ) -> Result<ClusterPayload, ApiError> {
-        let scope = admin_for(context, Action::SetDesiredState).await?;
-        let cluster = cluster_of(scope, &cluster)?;
-        let reason = match Reason::new(reason.as_deref().unwrap_or_default()) {
+        let scope = require_admin_for(context, Action::SetDesiredState).await?;
+        let cluster = parse_cluster_id(scope, &cluster)?;
+        let reason = match StopReason::new(reason.as_deref().unwrap_or_default()) {
             Ok(reason) => reason,
             Err(error) => {
-                return ClusterPayload::refused(scope, cluster, UserError::of("reason", &error)).await;
+                return ClusterPayload::refused(scope, cluster, UserError::from_rule("reason", &error)).await;
             }
         };
-        let wish = Wish { state: state.into(), user: Some(actor(context)), reason, at: scope.now.into() };
-        let row = scope.store.wish_of_cluster(cluster, wish).await?;
-        Ok(ClusterPayload::done(scope, row.ok_or(ApiError::NotFound("cluster"))?))
+        let wish = DesiredStateRequest {
+            state: state.into(),
+            user: Some(acting_user(context)),
+            reason,
+            at: scope.now.into(),
+        };
+        let row = scope.store.request_desired_state(cluster, wish).await?;
+        Ok(ClusterPayload::changed(scope, row.ok_or(ApiError::NotFound("cluster"))?))
     }
 
-    /// Keeps a cluster from being stopped for being idle, by the account's idle policy or by its own setting
-    /// `galvo.idle.timeout`, in place of what was said so before. Dask's own `scheduler.idle-timeout` is not Galvo's to
-    /// hold up. The scheduler learns it with the answer to its next report.
+    /// Prevents a cluster from being stopped for being idle, by the account's idle policy or by its own
+    /// setting `galvo.idle.timeout`. Replaces an earlier `keepAlive`. It does not affect Dask's own
+    /// `scheduler.idle-timeout`. The scheduler receives it with the response to its next report.
     async fn keep_alive(
         &self,
         context: &Context<'_>,
         #[graphql(desc = "The cluster's global identifier.")] cluster: ID,
-        #[graphql(desc = "For how long from now on, 0 to 2,592,000 seconds; 0 ends it.")] seconds: i32,
+        #[graphql(
+            desc = "The time for which the cluster is kept, from now, in seconds, 0 to 2,592,000. 0 ends \
+                    an earlier `keepAlive`."
+        )]
+        seconds: i32,
     ) -> Result<ClusterPayload, ApiError> {
-        let scope = admin_for(context, Action::KeepAlive).await?;
-        keep_alive(scope, actor(context), cluster_of(scope, &cluster)?, seconds).await
+        let scope = require_admin_for(context, Action::KeepAlive).await?;
+        keep_alive(scope, acting_user(context), parse_cluster_id(scope, &cluster)?, seconds).await
     }
 
-    /// Puts tags on a cluster, in place of all it has. Tags lie in the open in the database, since clusters are found
-    /// by them.
+    /// Replaces all tags of a cluster. Tags are stored unencrypted, because clusters are searched by
+    /// them.
     async fn set_cluster_tags(
         &self,
         context: &Context<'_>,
         #[graphql(desc = "The cluster's global identifier.")] cluster: ID,
-        #[graphql(desc = "All tags it is to have, at most 50, each key once.")] tags: Vec<Tag>,
+        #[graphql(desc = "The new tags, at most 50, with distinct keys.")] tags: Vec<Tag>,
     ) -> Result<ClusterPayload, ApiError> {
-        let scope = admin_for(context, Action::SetClusterTags).await?;
-        set_cluster_tags(scope, cluster_of(scope, &cluster)?, &tags).await
+        let scope = require_admin_for(context, Action::SetClusterTags).await?;
+        set_cluster_tags(scope, parse_cluster_id(scope, &cluster)?, &tags).await
     }
 
-    /// Writes notes about a cluster, in place of those it has. They are encrypted where they lie.
+    /// Replaces the notes of a cluster. Notes are stored encrypted.
     async fn set_cluster_notes(
         &self,
         context: &Context<'_>,
         #[graphql(desc = "The cluster's global identifier.")] cluster: ID,
-        #[graphql(desc = "The text, at most 10,000 characters; an empty one removes the notes.")]
+        #[graphql(desc = "The text, at most 10,000 characters. An empty text removes the notes.")]
         text: String,
     ) -> Result<ClusterPayload, ApiError> {
-        let scope = admin_for(context, Action::SetClusterNotes).await?;
-        set_cluster_notes(scope, actor(context), cluster_of(scope, &cluster)?, &text).await
+        let scope = require_admin_for(context, Action::SetClusterNotes).await?;
+        set_cluster_notes(scope, acting_user(context), parse_cluster_id(scope, &cluster)?, &text).await
     }
 
-    /// Says what is to be thought of a group of errors. Reports do not change that; but of a group that was resolved and
-    /// happens again the status is REGRESSED.
+    /// Makes another member the owner of a cluster. Only the owner's credentials can report it. Its
+    /// usage, past and future, counts as the new owner's.
+    async fn hand_over_cluster(
+        &self,
+        context: &Context<'_>,
+        #[graphql(desc = "The cluster and its new owner.")] input: HandOverClusterInput,
+    ) -> Result<ClusterPayload, ApiError> {
+        hand_over_cluster(require_admin_for(context, Action::HandOverCluster).await?, input).await
+    }
+
+    /// Deletes a cluster with all of its data. It disappears at once from all lists, sums and exports,
+    /// and within a minute from sums by day. It is removed from the database in the background. Later
+    /// reports of its scheduler are refused with the code `CLUSTER_DELETED`. This cannot be undone.
+    async fn delete_cluster(
+        &self,
+        context: &Context<'_>,
+        #[graphql(desc = "The cluster to delete.")] input: DeleteClusterInput,
+    ) -> Result<DeleteClusterPayload, ApiError> {
+        cluster_removal::delete_cluster(require_admin_for(context, Action::DeleteCluster).await?, input).await
+    }
+
+    /// Removes all stored data of a class, of one cluster or of all clusters. Data that running clusters
+    /// report later is stored again unless `setDataPolicy` refuses the class. This cannot be undone.
+    async fn delete_data(
+        &self,
+        context: &Context<'_>,
+        #[graphql(desc = "The data to remove.")] input: DeleteDataInput,
+    ) -> Result<DeleteDataPayload, ApiError> {
+        account_removal::delete_data(require_admin_for(context, Action::DeleteData).await?, input).await
+    }
+
+    /// Deletes the account with all of its data. Requires the role OWNER. All memberships end at once,
+    /// so that no credentials open the account. The data is removed in the background. This cannot be
+    /// undone.
+    async fn delete_account(
+        &self,
+        context: &Context<'_>,
+        #[graphql(desc = "The account to delete, named as a confirmation.")] input: DeleteAccountInput,
+    ) -> Result<DeleteAccountPayload, ApiError> {
+        let scope = require_admin_for(context, Action::DeleteAccount).await?;
+        account_removal::delete_account(scope, &schema::request_context(context).viewer, input).await
+    }
+
+    /// Ends a membership as `removeMember` does, and deletes the user's clusters and performance reports
+    /// as `deleteCluster` does. The last owner cannot be deleted. This cannot be undone.
+    async fn delete_user(
+        &self,
+        context: &Context<'_>,
+        #[graphql(desc = "The user to delete.")] input: DeleteUserInput,
+    ) -> Result<DeleteUserPayload, ApiError> {
+        member::delete_user(
+            require_admin_for(context, Action::DeleteUser).await?,
+            acting_user(context),
+            input,
+        )
+        .await
+    }
+
+    /// Quarantines the clusters that were reported with a token: they are hidden as if they were
+    /// deleted. `restoreToken` restores them. A second call with `confirm` removes the quarantined
+    /// clusters. Clusters whose reports predate the server's record of tokens are not found.
+    async fn forget_token(
+        &self,
+        context: &Context<'_>,
+        #[graphql(desc = "The token, and the start of the period.")] input: ForgetTokenInput,
+    ) -> Result<ForgetTokenPayload, ApiError> {
+        cluster_removal::forget_token(require_admin_for(context, Action::ForgetToken).await?, input).await
+    }
+
+    /// Restores all clusters that are quarantined for a token. Clusters whose removal was confirmed are
+    /// not restored.
+    async fn restore_token(
+        &self,
+        context: &Context<'_>,
+        #[graphql(desc = "The token.")] input: RestoreTokenInput,
+    ) -> Result<RestoreTokenPayload, ApiError> {
+        cluster_removal::restore_token(require_admin_for(context, Action::RestoreToken).await?, input).await
+    }
+
+    /// Sets the triage status of an error group. Reports do not change it, but a resolved group is
+    /// REGRESSED when its error happens again.
     async fn set_error_group_status(
         &self,
         context: &Context<'_>,
         #[graphql(desc = "The group's global identifier.")] group: ID,
-        #[graphql(desc = "What is to be thought of it.")] status: ErrorGroupVerdict,
+        #[graphql(desc = "The new triage status.")] status: ErrorGroupTriageStatus,
     ) -> Result<SetErrorGroupStatusPayload, ApiError> {
-        let scope = admin_for(context, Action::SetErrorGroupStatus).await?;
+        let scope = require_admin_for(context, Action::SetErrorGroupStatus).await?;
         match GlobalId::parse(&group) {
             Some(GlobalId::ErrorGroup(account, id)) if account == scope.account.id => {
-                set_error_group_status(scope, actor(context), id, status).await
+                set_error_group_status(scope, acting_user(context), id, status).await
             }
             _ => Err(ApiError::NotFound("error group")),
         }
     }
 
-    /// Says what the account wants of clusters that have nothing to do. Schedulers learn it with the answers to their
+    /// Sets the account's policy for idle clusters. Schedulers receive it with the responses to their
     /// reports.
     async fn set_idle_policy(
         &self,
         context: &Context<'_>,
-        #[graphql(desc = "What is wanted, all of it.")] input: SetIdlePolicyInput,
+        #[graphql(desc = "The complete new policy.")] input: SetIdlePolicyInput,
     ) -> Result<SetIdlePolicyPayload, ApiError> {
-        set_idle_policy(admin_for(context, Action::SetIdlePolicy).await?, actor(context), input).await
+        set_idle_policy(require_admin_for(context, Action::SetIdlePolicy).await?, acting_user(context), input)
+            .await
     }
 
-    /// Mutes a kind of flag, in place of what was said of the same before. The account may have muted 100 at the most.
+    /// Mutes a kind of flag. Replaces an earlier mute with the same kind and tag. An account can have at
+    /// most 100 mutes.
     async fn mute_flag(
         &self,
         context: &Context<'_>,
-        #[graphql(desc = "What is to be muted.")] input: MuteFlagInput,
+        #[graphql(desc = "The kind of flag to mute, and its scope.")] input: MuteFlagInput,
     ) -> Result<FlagMutesPayload, ApiError> {
-        flag_rule::mute(admin_for(context, Action::MuteFlag).await?, actor(context), input).await
+        flag_rule::mute(require_admin_for(context, Action::MuteFlag).await?, acting_user(context), input)
+            .await
     }
 
-    /// Ends that a kind of flag is muted.
+    /// Ends the mute of a kind of flag.
     async fn unmute_flag(
         &self,
         context: &Context<'_>,
-        #[graphql(desc = "What is to be muted no more.")] input: UnmuteFlagInput,
+        #[graphql(desc = "The mute to end.")] input: UnmuteFlagInput,
     ) -> Result<FlagMutesPayload, ApiError> {
-        flag_rule::unmute(admin_for(context, Action::UnmuteFlag).await?, input).await
+        flag_rule::unmute(require_admin_for(context, Action::UnmuteFlag).await?, input).await
     }
 
-    /// Makes an alert rule. What its requests are signed with is shown once.
+    /// Creates an alert rule. The secret that signs its webhook requests is shown once.
     async fn create_alert_rule(
         &self,
         context: &Context<'_>,
-        #[graphql(desc = "What it is to be.")] input: AlertRuleInput,
+        #[graphql(desc = "The new rule.")] input: AlertRuleInput,
     ) -> Result<AlertRulePayload, ApiError> {
-        alert_rule::create(admin_for(context, Action::CreateAlertRule).await?, actor(context), input).await
+        alert_rule::create(
+            require_admin_for(context, Action::CreateAlertRule).await?,
+            acting_user(context),
+            input,
+        )
+        .await
     }
 
-    /// Changes an alert rule. What it told is over, without a word, if it tells something else now or nothing any more.
+    /// Replaces the definition of an alert rule. If its condition or its scope changes, or if it is
+    /// disabled, its active alerts end without a notification.
     async fn update_alert_rule(
         &self,
         context: &Context<'_>,
         #[graphql(desc = "The rule's identifier.")] identifier: String,
-        #[graphql(desc = "What it is to be, all of it but its addresses.")] input: AlertRuleInput,
-        #[graphql(desc = "Whether requests are to be signed with something new.", default)] new_secret: bool,
+        #[graphql(desc = "The complete new definition. Absent addresses keep their current values.")]
+        input: AlertRuleInput,
+        #[graphql(desc = "True to sign requests with a new secret.", default)] new_secret: bool,
     ) -> Result<AlertRulePayload, ApiError> {
-        let scope = admin_for(context, Action::UpdateAlertRule).await?;
-        alert_rule::update(scope, actor(context), &identifier, input, new_secret).await
+        let scope = require_admin_for(context, Action::UpdateAlertRule).await?;
+        alert_rule::update(scope, acting_user(context), &identifier, input, new_secret).await
     }
 
-    /// Removes an alert rule, and with it what it told and was to tell.
+    /// Deletes an alert rule with its alerts and its pending notifications.
     async fn delete_alert_rule(
         &self,
         context: &Context<'_>,
         #[graphql(desc = "The rule's identifier.")] identifier: String,
     ) -> Result<DeleteAlertRulePayload, ApiError> {
-        alert_rule::delete(admin_for(context, Action::DeleteAlertRule).await?, &identifier).await
+        alert_rule::delete(require_admin_for(context, Action::DeleteAlertRule).await?, &identifier).await
     }
 
-    /// Sends a message to each address of an alert rule, to try whether it arrives.
+    /// Sends a test message to each address of an alert rule.
     async fn test_alert_rule(
         &self,
         context: &Context<'_>,
         #[graphql(desc = "The rule's identifier.")] identifier: String,
     ) -> Result<TestAlertRulePayload, ApiError> {
-        alert_delivery::test(admin_for(context, Action::TestAlertRule).await?, &identifier).await
+        alert_delivery::test(require_admin_for(context, Action::TestAlertRule).await?, &identifier).await
     }
 
-    /// Makes a token. Nobody gives more than they have: its scopes, its life and its user's role are at most those of the
-    /// token that asks for it.
+    /// Creates an API token. Its scopes, its expiry and its user's role must not exceed those of the
+    /// caller's token.
     async fn create_token(
         &self,
         context: &Context<'_>,
-        #[graphql(desc = "What it is to be.")] input: CreateTokenInput,
+        #[graphql(desc = "The new token.")] input: CreateTokenInput,
     ) -> Result<CreateTokenPayload, ApiError> {
-        let scope = admin_for(context, Action::CreateToken).await?;
-        api_token::create_token(scope, &schema::request(context).viewer, input).await
+        let scope = require_admin_for(context, Action::CreateToken).await?;
+        api_token::create_token(scope, &schema::request_context(context).viewer, input).await
     }
 
-    /// Ends a token at once; one that has ended stays as it is. That of a member with a higher role cannot be ended.
+    /// Revokes a token, effective immediately. A token that was revoked before stays as it is. The token
+    /// of a member with a higher role cannot be revoked.
     async fn revoke_token(
         &self,
         context: &Context<'_>,
-        #[graphql(desc = "The public half: what stands in front of the dash.")] identifier: String,
+        #[graphql(desc = "The token's identifier: the part before the dash.")] identifier: String,
     ) -> Result<RevokeTokenPayload, ApiError> {
-        let scope = admin_for(context, Action::RevokeToken).await?;
-        api_token::revoke_token(scope, &schema::request(context).viewer, identifier).await
+        let scope = require_admin_for(context, Action::RevokeToken).await?;
+        api_token::revoke_token(scope, &schema::request_context(context).viewer, identifier).await
     }
 
-    /// Makes somebody a member. A token for them is made by `createToken`.
+    /// Adds a member. It creates no token; use `createToken`.
     async fn add_member(
         &self,
         context: &Context<'_>,
-        #[graphql(desc = "Who, and as what.")] input: AddMemberInput,
+        #[graphql(desc = "The user and the role.")] input: AddMemberInput,
     ) -> Result<MemberPayload, ApiError> {
-        member::add_member(admin_for(context, Action::AddMember).await?, actor(context), input).await
+        member::add_member(require_admin_for(context, Action::AddMember).await?, acting_user(context), input)
+            .await
     }
 
-    /// Gives a member another role, or a guest another end. Tokens of the member are good for no more than that at once. The
-    /// last owner stays one.
+    /// Sets a member's role, and the end of a guest's membership. The change limits the member's tokens
+    /// at once. The last owner cannot get another role.
     async fn set_member_role(
         &self,
         context: &Context<'_>,
         #[graphql(desc = "The user's global identifier.")] user: ID,
-        #[graphql(desc = "What the member may do; not more than whoever asks.")] role: MemberRole,
-        #[graphql(desc = "Until when: needed for a GUEST, and taken for nobody else.")] until: Option<
+        #[graphql(desc = "The new role. It must not exceed the caller's role.")] role: MemberRole,
+        #[graphql(desc = "The end of the membership. Required for a GUEST, else not allowed.")] until: Option<
             DateTime<Utc>,
         >,
     ) -> Result<MemberPayload, ApiError> {
         member::set_member_role(
-            admin_for(context, Action::SetMemberRole).await?,
-            actor(context),
+            require_admin_for(context, Action::SetMemberRole).await?,
+            acting_user(context),
             &user,
             (role, until),
         )
         .await
     }
 
-    /// Ends a membership, and with it at once all tokens of the member. What the member's clusters reported stays. The last
-    /// owner cannot be removed.
+    /// Ends a membership and all tokens of the member, effective immediately. The data that the member's
+    /// clusters reported stays. The last owner cannot be removed.
     async fn remove_member(
         &self,
         context: &Context<'_>,
         #[graphql(desc = "The user's global identifier.")] user: ID,
     ) -> Result<MemberPayload, ApiError> {
-        member::remove_member(admin_for(context, Action::RemoveMember).await?, actor(context), &user).await
+        member::remove_member(
+            require_admin_for(context, Action::RemoveMember).await?,
+            acting_user(context),
+            &user,
+        )
+        .await
     }
 
-    /// Makes an invitation. Whoever is invited becomes a member by `acceptInvitation`.
+    /// Creates an invitation. The invited user becomes a member with `acceptInvitation`.
     async fn invite_member(
         &self,
         context: &Context<'_>,
-        #[graphql(desc = "Who, and as what.")] input: InviteMemberInput,
+        #[graphql(desc = "The recipient and the role.")] input: InviteMemberInput,
     ) -> Result<InviteMemberPayload, ApiError> {
-        invitation::invite_member(admin_for(context, Action::InviteMember).await?, actor(context), input)
-            .await
+        invitation::invite_member(
+            require_admin_for(context, Action::InviteMember).await?,
+            acting_user(context),
+            input,
+        )
+        .await
     }
 
-    /// Ends an invitation at once; one that has ended, or was accepted, stays as it is.
+    /// Revokes an invitation, effective immediately. An invitation that was revoked or accepted before
+    /// stays as it is.
     async fn revoke_invitation(
         &self,
         context: &Context<'_>,
-        #[graphql(desc = "The public half: what stands in front of the dash.")] identifier: String,
+        #[graphql(desc = "The identifier: the part of the secret before the dash.")] identifier: String,
     ) -> Result<RevokeInvitationPayload, ApiError> {
         invitation::revoke_invitation(
-            admin_for(context, Action::RevokeInvitation).await?,
-            actor(context),
+            require_admin_for(context, Action::RevokeInvitation).await?,
+            acting_user(context),
             identifier,
         )
         .await
     }
 
-    /// Makes the viewer a member of the account that made an invitation. It needs no role anywhere, but credentials that are
-    /// the user's own and not restricted: no API token.
+    /// Makes the viewer a member of the account that created an invitation. It requires no role, but
+    /// unrestricted credentials of the user, which an API token is not.
     async fn accept_invitation(
         &self,
         context: &Context<'_>,
-        #[graphql(desc = "What `inviteMember` showed.")] secret: String,
+        #[graphql(desc = "The secret that `inviteMember` returned.")] secret: String,
     ) -> Result<AcceptInvitationPayload, ApiError> {
         membership::accept_invitation(context, &secret).await
     }
 
-    /// Says which of the viewer's accounts is meant when none is named. It needs no role anywhere, but credentials that are
-    /// the user's own and not restricted: no API token.
+    /// Sets the account that the viewer's requests use if they name none. It requires no role, but
+    /// unrestricted credentials of the user, which an API token is not.
     async fn set_default_account(
         &self,
         context: &Context<'_>,
@@ -292,91 +410,106 @@ impl Mutation {
         membership::set_default_account(context, &slug).await
     }
 
-    /// Sets what things cost from a day on, in place of a rate that began on the same day.
+    /// Sets the cost rate from a day on. Replaces a rate that begins on the same day.
     async fn set_cost_rate(
         &self,
         context: &Context<'_>,
         #[graphql(desc = "The rate.")] input: CostRateInput,
     ) -> Result<CostRatesPayload, ApiError> {
-        let scope = admin_for(context, Action::SetCostRate).await?;
+        let scope = require_admin_for(context, Action::SetCostRate).await?;
         match input.check() {
             Ok(rate) => {
                 scope.store.set_cost_rate(&rate).await?;
-                Ok(CostRatesPayload { account: Account(scope.after_change()), user_errors: Vec::new() })
+                Ok(CostRatesPayload { account: Account(scope.with_empty_caches()), user_errors: Vec::new() })
             }
             Err(user_errors) => Ok(CostRatesPayload { account: Account(scope.clone()), user_errors }),
         }
     }
 
-    /// Removes the rate that begins on a day, so that the one before it goes on.
+    /// Deletes the rate that begins on a day. The rate before it then continues.
     async fn delete_cost_rate(
         &self,
         context: &Context<'_>,
-        #[graphql(desc = "The day it begins on.")] valid_from: Date,
+        #[graphql(desc = "The first day of the rate.")] valid_from: Date,
     ) -> Result<CostRatesPayload, ApiError> {
-        let scope = admin_for(context, Action::DeleteCostRate).await?;
+        let scope = require_admin_for(context, Action::DeleteCostRate).await?;
         let deleted = scope.store.delete_cost_rate(valid_from.number()).await?;
         let missing = (!deleted)
             .then(|| UserError::new("validFrom", UserErrorCode::NotFound, "no rate begins on this day"));
         Ok(CostRatesPayload {
-            account: Account(scope.after_change()),
+            account: Account(scope.with_empty_caches()),
             user_errors: missing.into_iter().collect(),
         })
     }
 
-    /// Removes a performance report. It is stored over REST, as `coiled.performance_report` does.
+    /// Deletes a performance report. Reports are uploaded over REST, see `coiled.performance_report`.
     async fn delete_performance_report(
         &self,
         context: &Context<'_>,
         #[graphql(desc = "The report's identifier.")] identifier: String,
     ) -> Result<DeletePerformanceReportPayload, ApiError> {
-        let scope = admin_for(context, Action::DeletePerformanceReport).await?;
+        let scope = require_admin_for(context, Action::DeletePerformanceReport).await?;
         performance_report::delete_performance_report(scope, &identifier).await
     }
 
-    /// Says what the account accepts of a class of data and for how long it keeps it. Schedulers learn it with the
-    /// answer to their next report; what arrives until then is dropped here.
+    /// Sets whether the account accepts a class of data, and how long it is kept. Schedulers receive the
+    /// policy with the response to their next report; data of a refused class that arrives before is
+    /// dropped.
     async fn set_data_policy(
         &self,
         context: &Context<'_>,
-        #[graphql(desc = "What is wanted.")] input: SetDataPolicyInput,
+        #[graphql(desc = "The complete new policy of a class.")] input: SetDataPolicyInput,
     ) -> Result<SetDataPolicyPayload, ApiError> {
-        set_data_policy(admin_for(context, Action::SetDataPolicy).await?, input).await
+        set_data_policy(require_admin_for(context, Action::SetDataPolicy).await?, input).await
+    }
+
+    /// Sets which tokens the account accepts from schedulers.
+    async fn set_token_policy(
+        &self,
+        context: &Context<'_>,
+        #[graphql(desc = "The complete new policy.")] input: SetTokenPolicyInput,
+    ) -> Result<SetTokenPolicyPayload, ApiError> {
+        set_token_policy(require_admin_for(context, Action::SetTokenPolicy).await?, input).await
     }
 }
 
-/// The account, for those who may change it.
-pub(super) fn admin<'a>(context: &Context<'a>) -> Result<&'a AccountScope, ApiError> {
-    let RequestContext { viewer, scope, .. } = schema::request(context);
-    if viewer.may(Scope::Admin) { Ok(scope) } else { Err(missing_scope(Scope::Admin)) }
+/// Returns the account of a caller with the scope `admin`.
+///
+/// # Errors
+/// Returns an error if the credentials lack the scope.
+pub(super) fn require_admin<'a>(context: &Context<'a>) -> Result<&'a AccountScope, ApiError> {
+    let RequestContext { viewer, scope, .. } = schema::request_context(context);
+    if viewer.may(Scope::Admin) { Ok(scope) } else { Err(missing_scope_error(Scope::Admin)) }
 }
 
-/// The account, for those who may change it. That others tried is written down.
-async fn admin_for<'a>(context: &Context<'a>, action: Action) -> Result<&'a AccountScope, ApiError> {
-    let refusal = match admin(context) {
+/// Returns the account of a caller with the scope `admin`. The attempt of any other caller is written to
+/// the audit log.
+async fn require_admin_for<'a>(context: &Context<'a>, action: Action) -> Result<&'a AccountScope, ApiError> {
+    let refusal = match require_admin(context) {
         Ok(scope) => return Ok(scope),
         Err(refusal) => refusal,
     };
-    let RequestContext { scope, .. } = schema::request(context);
-    scope.lacks_admin(action).await?;
+    let RequestContext { scope, .. } = schema::request_context(context);
+    scope.record_missing_admin(action).await?;
     Err(refusal)
 }
 
-/// Who changes something.
-fn actor(context: &Context<'_>) -> UserId {
-    schema::request(context).viewer.user_id()
+/// Returns the user who makes the change.
+fn acting_user(context: &Context<'_>) -> UserId {
+    schema::request_context(context).viewer.user_id()
 }
 
-/// The cluster an identifier of this account names; those of another account name nothing.
-fn cluster_of(scope: &AccountScope, id: &ID) -> Result<ClusterId, ApiError> {
-    Cluster::identified(scope, "cluster", id).map_err(|_| ApiError::NotFound("cluster"))
+/// Returns the cluster that an identifier of this account names. An identifier of another account is not
+/// found.
+fn parse_cluster_id(scope: &AccountScope, id: &ID) -> Result<ClusterId, ApiError> {
+    Cluster::parse_id(scope, "cluster", id).map_err(|_| ApiError::NotFound("cluster"))
 }
 
-/// The outcome of a change of rates.
+/// The outcome of `setCostRate` or `deleteCostRate`.
 #[derive(SimpleObject)]
 struct CostRatesPayload {
-    /// The account with its rates as they are now.
+    /// The account with its current rates.
     account: Account,
-    /// What was wrong with the input; nothing is changed unless it is empty.
+    /// The errors in the input. If there are any, nothing was changed.
     user_errors: Vec<UserError>,
 }

@@ -1,4 +1,4 @@
-//! Anything with a global identifier, found again by it.
+//! The interface of objects with a global identifier, and their lookup.
 
 use async_graphql::{ID, Interface};
 
@@ -8,12 +8,12 @@ use super::{
     user::User, worker::Worker,
 };
 
-/// A thing with a global identifier.
+/// An object with a global identifier.
 #[derive(Interface)]
 #[graphql(field(
     name = "id",
     ty = "ID",
-    desc = "The global identifier, opaque; `node` finds the thing by it."
+    desc = "The global identifier. It is opaque; `Query.node` returns the object."
 ))]
 pub(super) enum Node {
     Account(Account),
@@ -28,8 +28,8 @@ pub(super) enum Node {
 }
 
 impl Node {
-    /// The thing `id` names. `None` when it does not exist, when it belongs to another account, and when the
-    /// text names nothing: from outside these look the same.
+    /// Returns the object with the identifier `id`. Returns `None` if it does not exist, if it belongs
+    /// to another account, or if the text is no identifier; a client cannot distinguish these cases.
     pub(super) async fn find(scope: &AccountScope, id: &ID) -> Result<Option<Self>, ApiError> {
         let Some(id) = GlobalId::parse(id).filter(|id| id.account() == scope.account.id) else {
             return Ok(None);

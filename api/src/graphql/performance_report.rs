@@ -1,4 +1,4 @@
-//! Performance reports that people stored.
+//! Performance reports that members uploaded.
 
 use async_graphql::{Context, Enum, Object, SimpleObject};
 use chrono::{DateTime, Utc};
@@ -9,10 +9,10 @@ use entity::{
 
 use super::{
     account::Account,
-    connection::{Connection, PageArguments, counted},
+    connection::{Connection, PageArguments, total_count_by},
     error::ApiError,
-    in_place::in_place,
-    json::names,
+    json::write_enums_by_name,
+    projection::inline_fields,
     scalar::BigInt,
     schema,
     scope::AccountScope,
@@ -24,93 +24,95 @@ use crate::{
     store::{PerformanceReportSort, ReportReader},
 };
 
-/// A page that Dask drew of what a cluster did, as somebody stored it.
+/// An uploaded performance report: an HTML page that Dask generated about the work of a cluster.
 pub(super) struct PerformanceReport {
     scope: AccountScope,
     row: Model,
 }
 
-/// A page that Dask drew of what a cluster did, as somebody stored it with `coiled.performance_report`.
+/// A performance report: an HTML page that Dask generated about the work of a cluster, uploaded with
+/// `coiled.performance_report`.
 #[Object]
 impl PerformanceReport {
-    /// The report as mutations name it.
+    /// The report's identifier, as mutations take it.
     async fn identifier(&self) -> String {
         self.row.id.to_string()
     }
 
-    /// The name of the file it was.
+    /// The name of the uploaded file.
     async fn name(&self) -> &str {
         &self.row.name
     }
 
-    /// Who may see it.
+    /// The visibility of the report.
     async fn visibility(&self) -> ReportVisibility {
         self.row.visibility.into()
     }
 
-    /// How large the file is, in bytes.
+    /// The size of the file, in bytes.
     async fn size(&self) -> BigInt {
         BigInt(self.row.size_bytes)
     }
 
-    /// Where this server shows it: a path and a query, for a browser that is signed in or with credentials.
+    /// The path and query of the page on this server that shows the report. It requires a signed-in
+    /// browser or credentials. It begins with the path of `GALVO_PUBLIC_URL` if that has one.
     async fn path(&self) -> String {
-        format!("/reports/{}?account={}", self.row.id, self.scope.account.slug)
+        self.scope.base.address(&format!("/reports/{}?account={}", self.row.id, self.scope.account.slug))
     }
 
-    /// When it was stored, by the server's clock.
+    /// The time of the upload, by the server's clock.
     async fn created_at(&self) -> DateTime<Utc> {
         self.row.created_at.0
     }
 
-    /// Who stored it; null when the user left the account.
+    /// The user who uploaded the report. Null if the user left the account.
     async fn user(&self) -> Result<Option<User>, ApiError> {
         User::find(&self.scope, self.row.user_id).await
     }
 }
 
-in_place! { PerformanceReport: identifier, name, visibility, size, path, created_at }
+inline_fields! { PerformanceReport: identifier, name, visibility, size, path, created_at }
 
-/// Who may see a performance report.
+/// The visibilities of a performance report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
 #[graphql(remote = "performance_report::Visibility")]
 pub(super) enum ReportVisibility {
-    /// All members of the account.
+    /// Visible to all members of the account.
     Public,
-    /// Whoever stored it, and those whose credentials have the scope `admin`.
+    /// Visible to the user who uploaded it, and to credentials with the scope `admin`.
     Private,
 }
 
-names!(ReportVisibility);
+write_enums_by_name!(ReportVisibility);
 
 /// The outcome of `deletePerformanceReport`.
 #[derive(SimpleObject)]
 pub(super) struct DeletePerformanceReportPayload {
-    /// The account, which no longer has it.
+    /// The account after the deletion.
     account: Account,
-    /// What was wrong with the input; nothing is changed unless it is empty.
+    /// The errors in the input. If there are any, nothing was changed.
     user_errors: Vec<UserError>,
 }
 
 impl ReportReader {
-    /// Whoever shows these credentials.
-    pub(crate) fn of(viewer: &Viewer) -> Self {
+    /// Returns the reader for the viewer's credentials.
+    pub(crate) fn from_viewer(viewer: &Viewer) -> Self {
         Self { user: viewer.user_id(), sees_private: viewer.may(Scope::Admin) }
     }
 }
 
-/// A page of the reports that the viewer may see.
+/// Returns a page of the reports that the viewer may see.
 pub(super) async fn performance_reports(
     context: &Context<'_>,
     scope: &AccountScope,
     page: PageArguments,
 ) -> Result<Connection<PerformanceReport>, ApiError> {
-    let reader = ReportReader::of(&schema::request(context).viewer);
+    let reader = ReportReader::from_viewer(&schema::request_context(context).viewer);
     let sort = PerformanceReportSort::NewestFirst;
     let request = page.request(scope, sort)?;
     let page = scope.store.performance_report_page(reader, sort, &request).await?;
     let store = scope.store.clone();
-    let total = counted(move || {
+    let total = total_count_by(move || {
         let store = store.clone();
         async move { store.performance_report_count(reader).await }
     });
@@ -126,5 +128,8 @@ pub(super) async fn delete_performance_report(
     if !scope.store.delete_performance_report(id).await? {
         return Err(missing());
     }
-    Ok(DeletePerformanceReportPayload { account: Account(scope.after_change()), user_errors: Vec::new() })
+    Ok(DeletePerformanceReportPayload {
+        account: Account(scope.with_empty_caches()),
+        user_errors: Vec::new(),
+    })
 }

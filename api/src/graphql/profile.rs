@@ -8,44 +8,42 @@ use entity::{
     ids::{ClusterId, KeyTime},
     profile::Model,
 };
-use tokio::sync::Semaphore;
 
 use super::{
-    breakdown::count,
+    analysis_scope::Selection,
+    argument::check_range,
+    breakdown::count_value,
     error::ApiError,
+    projection::{Inline, inline_members},
     scalar::BigInt,
-    scope::{AccountScope, Costly},
-    work_scope::Selection,
+    scope::{AccountScope, QuotaKind},
 };
 use crate::{
-    blocking::blocking,
+    blocking_work::run_blocking,
     domain::profile::{self, Frame, Merge},
     store::{AccountStore, StoreError},
 };
 
-/// Windows that are in memory at once, for one profile.
+/// The number of windows in memory at once, for one profile.
 const BATCH: usize = 20;
 
-/// Profiles that are merged at once, for all requests together: the others wait.
-pub(super) static MERGES: Semaphore = Semaphore::const_new(4);
-
-/// Windows that are merged at the most.
+/// The maximum number of merged windows of a cluster.
 const MAX_WINDOWS: usize = 200;
 
-/// The same of the clusters of a scope.
-const MAX_WORK_WINDOWS: usize = 500;
+/// The maximum number of merged windows of a scope, over all of its clusters.
+const MAX_SCOPE_WINDOWS: usize = 500;
 
-/// Nodes of an answer at the most.
+/// The maximum number of nodes in one response.
 pub(super) const MAX_NODES: usize = 20_000;
 
-/// Which profile is wanted.
+/// The arguments of a profile.
 pub(super) struct ProfileArguments {
     pub(super) from: Option<DateTime<Utc>>,
     pub(super) to: Option<DateTime<Utc>>,
     pub(super) min_share: f64,
 }
 
-/// Some windows of a statistical profile, merged.
+/// The merged windows of a statistical profile.
 pub(super) struct Profile {
     from: DateTime<Utc>,
     to: DateTime<Utc>,
@@ -57,29 +55,30 @@ pub(super) struct Profile {
 }
 
 impl Profile {
-    /// The windows of a cluster as one profile; `None` when there is none.
+    /// Returns the windows of a cluster as one profile; `None` if there are none.
     pub(super) async fn find(
         scope: &AccountScope,
         cluster: ClusterId,
         arguments: ProfileArguments,
     ) -> Result<Option<Self>, ApiError> {
         let ProfileArguments { from, to, min_share } = arguments;
-        check_share(min_share)?;
+        validate_min_share(min_share)?;
+        check_range(from, to)?;
         let (from, to) = (from.map(Into::into), to.map(Into::into));
-        let _turn = MERGES.acquire().await.ok();
-        let (mut found, mut after, mut seen) = (Found::default(), None, 0);
+        let _turn = scope.store.acquire_analysis_permit().await?;
+        let (mut found, mut after, mut seen) = (MergedWindows::default(), None, 0);
         loop {
-            // One more than are merged tells whether there are others.
+            // One window more than are merged shows if there are others.
             let limit = BATCH.min(MAX_WINDOWS + 1 - seen);
             let windows = scope.store.profile_windows(cluster, from, to, after, limit as u64).await?;
             let read = windows.len();
             after = windows.last().map(|window| (window.started_at, window.id));
             let merged = windows.len().min(MAX_WINDOWS - seen);
-            scope.take(Costly::ProfileWindows, merged)?;
+            scope.charge(QuotaKind::ProfileWindows, merged)?;
             found.complete &= merged == read;
             seen += merged;
             let (store, sum) = (scope.store.clone(), std::mem::take(&mut found));
-            found = blocking(move || sum.with(&store, &windows[..merged])).await?;
+            found = run_blocking(move || sum.add_windows(&store, &windows[..merged])).await?;
             if read < limit || merged < read {
                 break;
             }
@@ -87,34 +86,44 @@ impl Profile {
         Self::of(found, min_share).await
     }
 
-    /// The windows of some work as one profile; `None` when there is none.
+    /// Returns the windows of a selection of work as one profile; `None` if there are none.
     pub(super) async fn of_work(
         scope: &AccountScope,
         work: &Selection,
         min_share: f64,
     ) -> Result<Option<Self>, ApiError> {
-        check_share(min_share)?;
-        let _turn = MERGES.acquire().await.ok();
-        Self::of(Found::of_work(scope, work).await?, min_share).await
+        validate_min_share(min_share)?;
+        let _turn = scope.store.acquire_analysis_permit().await?;
+        Self::of(MergedWindows::of_work(scope, work).await?, min_share).await
     }
 
-    async fn of(found: Found, min_share: f64) -> Result<Option<Self>, ApiError> {
-        let Found { merge, complete, windows, from, to, workers, samples, unreadable } = found;
+    async fn of(found: MergedWindows, min_share: f64) -> Result<Option<Self>, ApiError> {
+        let MergedWindows {
+            merge,
+            complete,
+            windows,
+            from,
+            to,
+            workers,
+            samples,
+            decryption_error: unreadable,
+        } = found;
         let (Some(from), Some(to)) = (from, to) else {
             return unreadable.map_or(Ok(None), |error| Err(error.into()));
         };
-        let tree = blocking(move || merge.profile().pruned(least(samples, min_share), MAX_NODES)).await;
+        let tree =
+            run_blocking(move || merge.profile().pruned(min_samples(samples, min_share), MAX_NODES)).await;
         Ok(Some(Self { from, to, windows, complete, workers, samples, tree }))
     }
 }
 
-/// The samples a node must be part of that has this share of them.
-#[expect(clippy::cast_precision_loss, reason = "nobody has 2^53 samples")]
-pub(super) fn least(samples: i64, min_share: f64) -> f64 {
+/// Returns the number of samples that make up the share `min_share`.
+#[expect(clippy::cast_precision_loss, reason = "there are fewer than 2^53 samples")]
+pub(super) fn min_samples(samples: i64, min_share: f64) -> f64 {
     samples as f64 * min_share
 }
 
-pub(super) fn check_share(min_share: f64) -> Result<(), ApiError> {
+pub(super) fn validate_min_share(min_share: f64) -> Result<(), ApiError> {
     if (0.0..=1.0).contains(&min_share) {
         return Ok(());
     }
@@ -122,21 +131,21 @@ pub(super) fn check_share(min_share: f64) -> Result<(), ApiError> {
     Err(ApiError::InvalidArgument { argument: "minShare", reason })
 }
 
-/// What was merged of a profile's windows.
-pub(super) struct Found {
+/// The merge of a profile's windows.
+pub(super) struct MergedWindows {
     pub(super) merge: Merge,
-    /// Whether nothing was left out.
+    /// True if no window was left out.
     pub(super) complete: bool,
     pub(super) windows: usize,
     from: Option<DateTime<Utc>>,
     to: Option<DateTime<Utc>>,
     workers: i64,
     pub(super) samples: i64,
-    /// Why a window was left out, if one was.
-    pub(super) unreadable: Option<StoreError>,
+    /// The error of a window that could not be decrypted. `None` if all could.
+    pub(super) decryption_error: Option<StoreError>,
 }
 
-impl Default for Found {
+impl Default for MergedWindows {
     fn default() -> Self {
         let merge = Merge::default();
         Self {
@@ -147,26 +156,26 @@ impl Default for Found {
             to: None,
             workers: 0,
             samples: 0,
-            unreadable: None,
+            decryption_error: None,
         }
     }
 }
 
-impl Found {
-    /// The windows of some work: the newest of each of its clusters, of all equally many, so that none outweighs the
-    /// others by its age.
+impl MergedWindows {
+    /// Merges the windows of a selection of work: the newest windows of each of its clusters, the same
+    /// number for each, so that a long-lived cluster does not outweigh the others.
     pub(super) async fn of_work(scope: &AccountScope, work: &Selection) -> Result<Self, ApiError> {
         if work.is_partial() {
             return Err(ApiError::InvalidArgument {
                 argument: "scope",
-                reason: "profiles are not told by spans or functions: leave 'spanTags' and 'functions' out"
+                reason: "profiles are not available by span or function: omit 'spanTags' and 'functions'"
                     .to_owned(),
             });
         }
         let clusters = work.ids();
-        let each = (MAX_WORK_WINDOWS / clusters.len().max(1)).max(1);
+        let each = (MAX_SCOPE_WINDOWS / clusters.len().max(1)).max(1);
         let range = (work.range.0.map(KeyTime), work.range.1.map(KeyTime));
-        // One more than are merged tells whether there are others.
+        // One window more than are merged shows if there are others.
         let limit = each as u64 + 1;
         let mut windows = scope.store.newest_profile_windows(&clusters, range, limit).await?;
         windows.sort_unstable_by(|a, b| b.cmp(a));
@@ -178,23 +187,23 @@ impl Found {
             *seen <= each
         });
         found.complete = seen.values().all(|seen| *seen <= each);
-        scope.take(Costly::ProfileWindows, windows.len())?;
+        scope.charge(QuotaKind::ProfileWindows, windows.len())?;
         for keys in windows.chunks(BATCH) {
             let windows = scope.store.profiles_by_key(keys).await?;
             let store = scope.store.clone();
-            found = blocking(move || found.with(&store, &windows)).await?;
+            found = run_blocking(move || found.add_windows(&store, &windows)).await?;
         }
         Ok(found)
     }
 
-    /// The same with more windows. Those that cannot be decrypted are left out.
-    fn with(mut self, store: &AccountStore, windows: &[Model]) -> Result<Self, StoreError> {
+    /// Adds windows. Windows that cannot be decrypted are left out.
+    fn add_windows(mut self, store: &AccountStore, windows: &[Model]) -> Result<Self, StoreError> {
         for window in windows {
             match store.profile_of(window) {
                 Ok(tree) => self.merge.add(&tree),
-                Err(error @ StoreError::Sealed(_)) => {
+                Err(error @ StoreError::Decryption(_)) => {
                     self.complete = false;
-                    self.unreadable = Some(error);
+                    self.decryption_error = Some(error);
                     continue;
                 }
                 Err(error) => return Err(error),
@@ -211,37 +220,38 @@ impl Found {
     }
 }
 
-/// A statistical profile: which lines of code the workers' threads were in whenever Dask looked. Windows that
-/// follow each other may share a moment, since Dask's do.
+/// A statistical profile: the lines of code that the workers' threads were in whenever Dask took a
+/// sample. Consecutive windows may share samples, because Dask's windows overlap.
 #[Object]
 impl Profile {
-    /// When the first window begins, by the scheduler's clock.
+    /// The start of the first window, by the scheduler's clock.
     async fn from(&self) -> DateTime<Utc> {
         self.from
     }
 
-    /// When the last window ends, by the scheduler's clock.
+    /// The end of the last window, by the scheduler's clock.
     async fn to(&self) -> DateTime<Utc> {
         self.to
     }
 
-    /// How many windows are merged here.
+    /// The number of merged windows.
     async fn windows(&self) -> BigInt {
-        count(self.windows)
+        count_value(self.windows)
     }
 
-    /// Whether these are all windows of the range. Of a cluster, the newest 200 are merged at the most; of a scope the
-    /// newest 500, of all of its clusters equally many. Those that cannot be decrypted are left out.
+    /// True if all windows of the range are merged. At most the newest 200 windows of a cluster are
+    /// merged; of a scope at most the newest 500, the same number for each of its clusters. Windows that
+    /// cannot be decrypted are left out.
     async fn complete(&self) -> bool {
         self.complete
     }
 
-    /// Workers that were asked in a window, at the most.
+    /// The largest number of workers that were sampled in one window.
     async fn workers(&self) -> BigInt {
         BigInt(self.workers)
     }
 
-    /// Samples in all, also in nodes that are left out here.
+    /// The total number of samples, including those in nodes that are left out.
     async fn samples(&self) -> BigInt {
         BigInt(self.samples)
     }
@@ -251,33 +261,61 @@ impl Profile {
         self.tree.frames.iter().map(Into::into).collect()
     }
 
-    /// The tree, parents before their children and the costliest branch first; at most 20,000 nodes, the costliest.
+    /// The nodes of the call tree, parents before their children and the branch with the most samples
+    /// first. At most 20,000 nodes, those with the most samples.
     async fn nodes(&self) -> Vec<ProfileNode> {
         let nodes = self.tree.nodes.iter().map(|node| ProfileNode {
-            parent: node.parent.map(index),
-            frame: index(node.frame),
+            parent: node.parent.map(to_graphql_int),
+            frame: to_graphql_int(node.frame),
             own: BigInt(node.own),
             total: BigInt(node.total),
         });
         nodes.collect()
     }
+
+    /// The same nodes as lists of numbers, for charts. They take a third of the space.
+    async fn columns(&self) -> Inline<ProfileColumns> {
+        let nodes = &self.tree.nodes;
+        Inline(ProfileColumns {
+            parents: nodes.iter().map(|node| node.parent.map(to_graphql_int)).collect(),
+            frames: nodes.iter().map(|node| to_graphql_int(node.frame)).collect(),
+            own: nodes.iter().map(|node| BigInt(node.own)).collect(),
+            totals: nodes.iter().map(|node| BigInt(node.total)).collect(),
+        })
+    }
 }
 
-/// An index as the schema has it.
-pub(super) fn index(index: usize) -> i32 {
+/// The nodes of a profile as lists of numbers, in the order of `nodes`. All lists have the same length.
+#[derive(SimpleObject)]
+struct ProfileColumns {
+    /// The indices of the calling nodes in these lists. Null for an outermost node.
+    parents: Vec<Option<i32>>,
+    /// The indices of the lines in the profile's `frames`.
+    frames: Vec<i32>,
+    /// The numbers of samples in which the lines were innermost.
+    #[graphql(name = "self")]
+    own: Vec<BigInt>,
+    /// The numbers of samples in which the lines were on the call path.
+    totals: Vec<BigInt>,
+}
+
+inline_members! { ProfileColumns: parents, frames, own as "self", totals }
+
+/// Converts an index to a GraphQL `Int`.
+pub(super) fn to_graphql_int(index: usize) -> i32 {
     i32::try_from(index).unwrap_or(i32::MAX)
 }
 
 /// A line of code in a profile.
 #[derive(SimpleObject)]
 pub(super) struct ProfileFrame {
-    /// The file.
+    /// The path of the source file.
     file: String,
-    /// The function.
+    /// The name of the function.
     function: String,
-    /// The line's number, counted from 1.
+    /// The line number, starting at 1.
     line: BigInt,
-    /// The line; null when code is not sent.
+    /// The source text of the line. Null if source code is not sent.
     text: Option<String>,
 }
 
@@ -288,16 +326,16 @@ impl From<&Frame> for ProfileFrame {
     }
 }
 
-/// A line of code on one path of calls.
+/// A line of code on one call path.
 #[derive(SimpleObject)]
 struct ProfileNode {
-    /// The index of the calling node in `nodes`; null for an outermost one.
+    /// The index of the calling node in `nodes`. Null for an outermost node.
     parent: Option<i32>,
-    /// The index of its line in `frames`.
+    /// The index of the line in `frames`.
     frame: i32,
-    /// Samples in which it was innermost.
+    /// The number of samples in which the line was innermost.
     #[graphql(name = "self")]
     own: BigInt,
-    /// Samples it was part of.
+    /// The number of samples in which the line was on the call path.
     total: BigInt,
 }

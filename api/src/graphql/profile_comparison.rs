@@ -1,63 +1,67 @@
-//! The statistical profiles of two pieces of work beside each other.
+//! The comparison of the statistical profiles of two selections of work.
 
 use async_graphql::{Object, SimpleObject};
 
 use super::{
-    breakdown::count,
+    analysis_scope::Selection,
+    breakdown::count_value,
     error::ApiError,
-    profile::{Found, MAX_NODES, MERGES, ProfileFrame, check_share, index, least},
+    profile::{MAX_NODES, MergedWindows, ProfileFrame, min_samples, to_graphql_int, validate_min_share},
     scalar::BigInt,
     scope::AccountScope,
-    work_scope::Selection,
 };
 use crate::{
-    blocking::blocking,
+    blocking_work::run_blocking,
     domain::profile::{self, Counts},
 };
 
-/// The profiles of two pieces of work, in one tree.
+/// The profiles of two selections of work, merged into one tree.
 pub(super) struct ProfileComparison {
     base: Side,
     head: Side,
     tree: profile::Profile,
 }
 
-/// One of the two.
+/// One side of the comparison.
 struct Side {
     windows: usize,
     complete: bool,
     samples: i64,
-    /// How often each node of the tree occurs in it.
+    /// The counts of each node of the tree on this side.
     counts: Vec<Counts>,
 }
 
 impl ProfileComparison {
-    /// The windows of both; `None` when there is none of either.
+    /// Returns the merged windows of both sides; `None` if neither side has any.
     pub(super) async fn find(
         scope: &AccountScope,
         base: &Selection,
         head: &Selection,
         min_share: f64,
     ) -> Result<Option<Self>, ApiError> {
-        check_share(min_share)?;
+        validate_min_share(min_share)?;
         if base.is_partial() || head.is_partial() {
             return Ok(None);
         }
-        let _turn = MERGES.acquire().await.ok();
-        let base = Found::of_work(scope, base).await?;
-        let head = Found::of_work(scope, head).await?;
+        let _turn = scope.store.acquire_analysis_permit().await?;
+        let base = MergedWindows::of_work(scope, base).await?;
+        let head = MergedWindows::of_work(scope, head).await?;
         if base.windows + head.windows == 0 {
-            return base.unreadable.or(head.unreadable).map_or(Ok(None), |error| Err(error.into()));
+            return base
+                .decryption_error
+                .or(head.decryption_error)
+                .map_or(Ok(None), |error| Err(error.into()));
         }
-        Ok(Some(blocking(move || Self::of(&base, &head, min_share)).await))
+        Ok(Some(run_blocking(move || Self::of(&base, &head, min_share)).await))
     }
 
-    fn of(base: &Found, head: &Found, min_share: f64) -> Self {
+    fn of(base: &MergedWindows, head: &MergedWindows, min_share: f64) -> Self {
         let (of_base, of_head) = (base.merge.profile(), head.merge.profile());
-        // What is rare in both is rare in their sum, too; what is rare in the sum may be common in the smaller one.
-        let samples = least(base.samples.min(head.samples), min_share);
+        // The threshold is that of the smaller side: a node that is rare in the sum may be common on
+        // that side, while a node that is rare on both sides is also rare in the sum.
+        let samples = min_samples(base.samples.min(head.samples), min_share);
         let tree = profile::merge([&of_base, &of_head]).pruned(samples, MAX_NODES);
-        let side = |found: &Found, profile: &profile::Profile| Side {
+        let side = |found: &MergedWindows, profile: &profile::Profile| Side {
             windows: found.windows,
             complete: found.complete,
             samples: found.samples,
@@ -68,31 +72,32 @@ impl ProfileComparison {
     }
 }
 
-/// The profiles of two pieces of work in one tree. They have different numbers of samples, so compare shares of them.
+/// The statistical profiles of two selections of work in one tree. Their numbers of samples differ, so
+/// compare shares of `baseSamples` and `headSamples`, not counts.
 #[Object]
 impl ProfileComparison {
-    /// Samples of the first work in all, also in nodes that are left out here.
+    /// The total number of samples of the base, including those in nodes that are left out.
     async fn base_samples(&self) -> BigInt {
         BigInt(self.base.samples)
     }
 
-    /// Samples of the second work in all, also in nodes that are left out here.
+    /// The total number of samples of the head, including those in nodes that are left out.
     async fn head_samples(&self) -> BigInt {
         BigInt(self.head.samples)
     }
 
-    /// How many windows of the first work are merged here.
+    /// The number of merged windows of the base.
     async fn base_windows(&self) -> BigInt {
-        count(self.base.windows)
+        count_value(self.base.windows)
     }
 
-    /// How many windows of the second work are merged here.
+    /// The number of merged windows of the head.
     async fn head_windows(&self) -> BigInt {
-        count(self.head.windows)
+        count_value(self.head.windows)
     }
 
-    /// Whether these are all windows of both; the newest 500 of each are merged at the most, of all of its clusters
-    /// equally many, without those that cannot be decrypted.
+    /// True if all windows of both sides are merged. At most the newest 500 windows of each side are
+    /// merged, the same number for each of its clusters. Windows that cannot be decrypted are left out.
     async fn complete(&self) -> bool {
         self.base.complete && self.head.complete
     }
@@ -102,13 +107,13 @@ impl ProfileComparison {
         self.tree.frames.iter().map(Into::into).collect()
     }
 
-    /// The tree, parents before their children and the costliest branch of both together first; at most 20,000 nodes, the
-    /// costliest.
+    /// The nodes of the call tree, parents before their children and the branch with the most samples of
+    /// both sides first. At most 20,000 nodes, those with the most samples.
     async fn nodes(&self) -> Vec<ProfileDifference> {
         let counts = self.base.counts.iter().zip(&self.head.counts);
         let nodes = self.tree.nodes.iter().zip(counts).map(|(node, (base, head))| ProfileDifference {
-            parent: node.parent.map(index),
-            frame: index(node.frame),
+            parent: node.parent.map(to_graphql_int),
+            frame: to_graphql_int(node.frame),
             base_self: BigInt(base.own),
             base_total: BigInt(base.total),
             head_self: BigInt(head.own),
@@ -118,19 +123,19 @@ impl ProfileComparison {
     }
 }
 
-/// A line of code on one path of calls, in both profiles.
+/// A line of code on one call path, with its samples on both sides.
 #[derive(SimpleObject)]
 struct ProfileDifference {
-    /// The index of the calling node in `nodes`; null for an outermost one.
+    /// The index of the calling node in `nodes`. Null for an outermost node.
     parent: Option<i32>,
-    /// The index of its line in `frames`.
+    /// The index of the line in `frames`.
     frame: i32,
-    /// Samples of the first work in which it was innermost.
+    /// The number of samples of the base in which the line was innermost.
     base_self: BigInt,
-    /// Samples of the first work it was part of.
+    /// The number of samples of the base in which the line was on the call path.
     base_total: BigInt,
-    /// Samples of the second work in which it was innermost.
+    /// The number of samples of the head in which the line was innermost.
     head_self: BigInt,
-    /// Samples of the second work it was part of.
+    /// The number of samples of the head in which the line was on the call path.
     head_total: BigInt,
 }

@@ -1,4 +1,4 @@
-//! Where every question begins.
+//! The root type of queries.
 
 use async_graphql::{Context, ID, Object};
 
@@ -13,36 +13,36 @@ use super::{
     viewer::Viewer,
 };
 
-/// Where every question begins.
+/// The root type of queries.
 pub(super) struct Query;
 
-/// Where every question begins. All of it is answered within the account the viewer signed in to: what belongs
-/// to another account looks as if it did not exist.
+/// The root of all queries. Everything is resolved within the account the viewer signed in to. Data of
+/// another account looks as if it did not exist.
 #[Object]
 impl Query {
-    /// Who is asking.
+    /// The user of the request, and the permissions of its credentials.
     async fn viewer(&self, context: &Context<'_>) -> Viewer {
-        let RequestContext { viewer, scope, .. } = schema::request(context);
+        let RequestContext { viewer, scope, .. } = schema::request_context(context);
         Viewer { scope: scope.clone(), viewer: viewer.clone() }
     }
 
-    /// The account with this slug; null when there is none or the viewer is no member.
+    /// The account with this short name. Null if it does not exist or the viewer is not signed in to it.
     async fn account(
         &self,
         context: &Context<'_>,
         #[graphql(desc = "The account's short name.")] slug: String,
     ) -> Option<Account> {
-        let RequestContext { scope, .. } = schema::request(context);
+        let RequestContext { scope, .. } = schema::request_context(context);
         (scope.account.slug == slug).then(|| Account(scope.clone()))
     }
 
-    /// One cluster of the viewer's account; null when there is none.
+    /// The cluster of the viewer's account with this identifier. Null if there is none.
     async fn cluster(
         &self,
         context: &Context<'_>,
-        #[graphql(desc = "The global identifier, or the cluster's `number`.")] id: ID,
+        #[graphql(desc = "The cluster's global identifier, or its `number`.")] id: ID,
     ) -> Result<Option<Cluster>, ApiError> {
-        let RequestContext { scope, .. } = schema::request(context);
+        let RequestContext { scope, .. } = schema::request_context(context);
         let number = match GlobalId::parse(&id) {
             Some(GlobalId::Cluster(account, number)) if account == scope.account.id => Some(number),
             Some(_) => None,
@@ -54,18 +54,18 @@ impl Query {
         }
     }
 
-    /// The thing with this global identifier; null when there is none.
+    /// The object with this global identifier. Null if there is none.
     async fn node(
         &self,
         context: &Context<'_>,
-        #[graphql(desc = "A global identifier.")] id: ID,
+        #[graphql(desc = "The global identifier.")] id: ID,
     ) -> Result<Option<Node>, ApiError> {
-        let RequestContext { scope, .. } = schema::request(context);
+        let RequestContext { scope, .. } = schema::request_context(context);
         Node::find(scope, &id).await
     }
 
-    /// What queries with the viewer's token may still cost.
+    /// The rate limit of the viewer's token.
     async fn rate_limit(&self, context: &Context<'_>) -> RateLimit {
-        schema::request(context).rate_limit.clone()
+        schema::request_context(context).rate_limit.clone()
     }
 }

@@ -1,4 +1,4 @@
-//! What a token's queries may still cost.
+//! The rate limit of queries.
 
 use async_graphql::SimpleObject;
 use chrono::{DateTime, TimeDelta, Utc};
@@ -6,22 +6,23 @@ use entity::Timestamp;
 
 use super::scalar::BigInt;
 
-/// What queries with the viewer's token may cost, in points: one is a field of an answer, as `extensions.cost` counts
-/// them.
+/// The rate limit of queries with the viewer's token, in points. One point is one field of a response,
+/// as counted in `extensions.cost`.
 #[derive(Clone, Debug, SimpleObject)]
 pub struct RateLimit {
-    /// Points that queries may cost in a minute. So many can be spent at once after a pause.
+    /// The points that queries may cost in a minute. After a pause, all of them can be spent at once.
     limit: BigInt,
-    /// Points that this query cost.
+    /// The points that this query cost.
     cost: BigInt,
-    /// Points that are left after it.
+    /// The points that remain after this query.
     remaining: BigInt,
-    /// When all points are there again, if none are spent meanwhile; by the server's clock.
+    /// The time at which all points are available again if none are spent, by the server's clock.
     reset_at: DateTime<Utc>,
 }
 
 impl RateLimit {
-    /// What is left after a query, when all would be there again `filled_in_milliseconds` after `now`.
+    /// Returns the rate limit after a query. All points are available again `filled_in_milliseconds`
+    /// after `now`.
     #[must_use]
     pub(crate) fn new(
         limit: i64,

@@ -1,34 +1,53 @@
-//! Scalars the specification does not have.
+//! Custom scalars.
 
-use std::fmt;
+use std::{borrow::Cow, fmt};
 
-use async_graphql::{InputType, InputValueError, InputValueResult, Pos, Scalar, ScalarType, Value};
+use async_graphql::{
+    ContextSelectionSet, InputType, InputValueError, InputValueResult, OutputType, Pos, Positioned, Scalar,
+    ScalarType, ServerResult, Value, parser::types::Field, registry::Registry,
+};
 use chrono::{DateTime, Days, NaiveDate, Utc};
 
-use crate::domain::bounded::MAX_EXACT_INTEGER;
+use crate::domain::{
+    time::{self, TimeError},
+    validated::MAX_EXACT_INTEGER,
+};
 
-/// Whether a scalar of the schema takes a value; if not, why. It is asked before anything runs, and the resolvers'
-/// own parsing stays what decides.
+/// Checks a value of a custom scalar before execution. The resolvers' own parsing remains decisive.
+///
+/// # Errors
+/// Returns the reason if the scalar does not accept the value.
 pub(crate) fn check_scalar(name: &str, value: Value) -> Result<(), String> {
     let checked = match name {
-        "BigInt" => <BigInt as ScalarType>::parse(value).map(drop).map_err(reason),
-        "Date" => <Date as ScalarType>::parse(value).map(drop).map_err(reason),
-        "DateTime" => <DateTime<Utc> as ScalarType>::parse(value).map(drop).map_err(reason),
+        "BigInt" => <BigInt as ScalarType>::parse(value).map(drop).map_err(error_message),
+        "Date" => <Date as ScalarType>::parse(value).map(drop).map_err(error_message),
+        "DateTime" => match &value {
+            // For a text that ends too early, the library only reports that it ends; `time::parse` names
+            // the missing part.
+            Value::String(text) => match time::parse(text) {
+                Err(TimeError::Other) => {
+                    <DateTime<Utc> as ScalarType>::parse(value).map(drop).map_err(error_message)
+                }
+                parsed => parsed.map(drop).map_err(|error| error.to_string()),
+            },
+            _ => <DateTime<Utc> as ScalarType>::parse(value).map(drop).map_err(error_message),
+        },
         _ => Ok(()),
     };
     checked.map_err(|reason| format!("{reason} ({name})"))
 }
 
-fn reason<T: InputType>(error: InputValueError<T>) -> String {
+fn error_message<T: InputType>(error: InputValueError<T>) -> String {
     error.into_server_error(Pos::default()).message
 }
 
-/// A whole number that may need more than 32 bits.
+/// An integer that may need more than 32 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct BigInt(pub(super) i64);
 
-/// A whole number that may need more than 32 bits: a count, or bytes. It is a JSON number, and taken and counted of one
-/// cluster below 2^53, which every client keeps exact. Sums over many clusters may be larger.
+/// An integer that may need more than 32 bits, such as a count or a number of bytes. It is a JSON
+/// number. Input values, and counts of one cluster, are below 2^53, which every client represents
+/// exactly. Sums over many clusters may be larger.
 #[Scalar]
 impl ScalarType for BigInt {
     fn parse(value: Value) -> InputValueResult<Self> {
@@ -48,18 +67,18 @@ impl ScalarType for BigInt {
     }
 }
 
-/// A day of the calendar.
+/// A calendar day.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Date(NaiveDate);
 
 impl Date {
-    /// The day with this number: whole days since 1970-01-01.
+    /// Returns the day with this number: the number of days since 1970-01-01.
     pub(super) fn from_number(day: i64) -> Self {
         let since = Days::new(day.clamp(0, LAST_DAY).unsigned_abs());
         Self(NaiveDate::default().checked_add_days(since).unwrap_or(NaiveDate::MAX))
     }
 
-    /// Whole days since 1970-01-01.
+    /// Returns the number of days since 1970-01-01.
     pub(super) fn number(self) -> i64 {
         (self.0 - NaiveDate::default()).num_days()
     }
@@ -71,10 +90,10 @@ impl fmt::Display for Date {
     }
 }
 
-/// 9999-12-31, after which a date has no four-digit year.
+/// 9999-12-31, the last date with a four-digit year.
 const LAST_DAY: i64 = 2_932_896;
 
-/// A day of the calendar in UTC, as in `2026-11-20`, from 1970-01-01 to 9999-12-31.
+/// A calendar day in UTC, such as `2026-11-20`, from 1970-01-01 to 9999-12-31.
 #[Scalar]
 impl ScalarType for Date {
     fn parse(value: Value) -> InputValueResult<Self> {
@@ -90,6 +109,36 @@ impl ScalarType for Date {
     }
 }
 
+/// 2^53 - 1, up to which floats represent all integers.
+const MAX_EXACT_FLOAT: f64 = 9_007_199_254_740_991.0;
+
+/// A `Float` of a long list. It is written without a fraction of zero, which JSON does not need.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct ShortFloat(pub(super) f64);
+
+impl ShortFloat {
+    /// Returns the value if it is an integer that a float represents exactly.
+    pub(super) fn integer(self) -> Option<i64> {
+        let is_exact = self.0.fract() == 0.0 && self.0.abs() <= MAX_EXACT_FLOAT;
+        #[expect(clippy::cast_possible_truncation, reason = "it is a whole number within the bound")]
+        is_exact.then_some(self.0 as i64)
+    }
+}
+
+impl OutputType for ShortFloat {
+    fn type_name() -> Cow<'static, str> {
+        <f64 as OutputType>::type_name()
+    }
+
+    fn create_type_info(registry: &mut Registry) -> String {
+        <f64 as OutputType>::create_type_info(registry)
+    }
+
+    async fn resolve(&self, _: &ContextSelectionSet<'_>, _: &Positioned<Field>) -> ServerResult<Value> {
+        Ok(self.integer().map_or_else(|| self.0.into(), Into::into))
+    }
+}
+
 /// Any JSON value.
 #[derive(Clone, Debug)]
 pub(super) struct Json(Value);
@@ -99,14 +148,14 @@ impl Json {
         &self.0
     }
 
-    /// The value of a text that was written as JSON; what is none is shown as a text. It is not read as a
-    /// `serde_json::Value`, for which there is an object that means the JSON in a text of it.
-    pub(super) fn of(text: &str) -> Self {
+    /// Parses a JSON text. A text that is not JSON becomes a string value. The text is not parsed as a
+    /// `serde_json::Value`, because that type interprets an object with a private key as raw JSON text.
+    pub(super) fn from_text(text: &str) -> Self {
         Self(serde_json::from_str(text).unwrap_or_else(|_| text.into()))
     }
 }
 
-/// Any JSON value: what somebody else wrote, in whatever shape. It has no fields to select.
+/// Any JSON value, in the form in which its author wrote it. It has no fields to select.
 #[Scalar(name = "JSON")]
 impl ScalarType for Json {
     fn parse(value: Value) -> InputValueResult<Self> {
@@ -130,9 +179,10 @@ mod tests {
             r#"{"not a name":[1,-2.5,18446744073709551615,null,{"":"\u0007"}]}"#,
             r#""text""#,
         ] {
-            let written = serde_json::to_string(&ScalarType::to_value(&Json::of(text))).expect("it is JSON");
+            let written =
+                serde_json::to_string(&ScalarType::to_value(&Json::from_text(text))).expect("it is JSON");
             assert_eq!(written, text);
         }
-        assert_eq!(ScalarType::to_value(&Json::of("no JSON")), Value::from("no JSON"));
+        assert_eq!(ScalarType::to_value(&Json::from_text("no JSON")), Value::from("no JSON"));
     }
 }

@@ -1,4 +1,4 @@
-//! Where the schema is built.
+//! The construction and execution of the schema.
 
 use std::sync::{Arc, LazyLock, Mutex, OnceLock};
 
@@ -9,35 +9,39 @@ use entity::audit_entry::Action;
 use futures::StreamExt;
 
 use super::{
-    audit_entry::Refusals,
-    connection::MAX_LIMIT,
+    audit_entry::RecentRefusals,
+    connection::MAX_ITEMS,
     error::ApiError,
-    in_place::Merged,
     mutation::Mutation,
+    projection::HasOverlappingFields,
     query::Query,
     rate_limit::RateLimit,
     scope::AccountScope,
-    subscription::{Delivery, Planned, Purpose, Subscription},
+    subscription::{PayloadContent, ResolvePurpose, Subscription, SubscriptionPlan},
 };
 use crate::{
     auth::Viewer,
-    domain::audit::{Actor, Origin},
+    domain::{
+        audit::{Actor, Origin},
+        base_path::BasePath,
+    },
     store::{AccountStore, Store, StoreError, UserStore},
 };
 
-/// How deep fields and fragments may nest: resolving and looking for fields are recursive.
+/// The maximum nesting of fields and fragments, because the resolution and the search of fields are
+/// recursive.
 pub(crate) const MAX_NESTING: usize = 30;
 
-/// Why a subscription is refused that would decrypt what is written down when it is read.
-pub(crate) const NOT_WATCHED: &str =
-    "code and profiles are not part of subscriptions: ask for them with a query";
+/// The error message for a subscription that would decrypt data whose reads are audited.
+pub(crate) const AUDITED_READS_REFUSED: &str =
+    "code and profiles are not available in subscriptions: use a query";
 
 type Executable = async_graphql::Schema<Query, Mutation, Subscription>;
 
-// Every server has the same: what they differ in comes with each request.
+// All servers share one executable schema; their differences are passed with each request.
 static EXECUTABLE: LazyLock<Executable> = LazyLock::new(|| {
     async_graphql::Schema::build(Query, Mutation, Subscription::default())
-        // The guard did, and by the whole specification.
+        // The guard has already validated the document against the whole specification.
         .validation_mode(ValidationMode::Fast)
         .limit_recursive_depth(MAX_NESTING + 2)
         .finish()
@@ -50,56 +54,57 @@ static CHECKED: LazyLock<Valid<apollo_compiler::Schema>> = LazyLock::new(|| {
 
 /// The schema with its resolvers.
 #[derive(Clone)]
-pub struct Schema(Executable, Arc<Refusals>);
+pub struct Schema(Executable, Arc<RecentRefusals>, BasePath);
 
-/// What resolvers know of the request they work for.
+/// The context of a request, for its resolvers.
 pub(super) struct RequestContext {
     pub(super) viewer: Viewer,
     pub(super) scope: AccountScope,
-    /// The user's own view of their accounts, if the credentials are theirs.
+    /// The user's view of their own accounts. `None` if the credentials are not the user's own.
     pub(super) user: Option<UserStore>,
-    /// The viewer as what is written down of whoever changes something.
+    /// The viewer as the audit log records it.
     pub(super) actor: Actor,
     pub(super) rate_limit: RateLimit,
 }
 
-/// Who asks, from where and when, and what they have left to ask.
+/// The caller of a request: the viewer, the origin, the time and the remaining rate limit.
 #[derive(Clone)]
 pub struct Caller {
-    /// Who asks.
+    /// The viewer.
     pub viewer: Viewer,
-    /// Where the request comes from.
+    /// The origin of the request.
     pub origin: Origin,
-    /// What is left of the caller's points.
+    /// The remaining points of the caller.
     pub rate_limit: RateLimit,
-    /// When the request came.
+    /// The time of arrival of the request.
     pub now: DateTime<Utc>,
 }
 
 impl Schema {
-    /// The schema for a server that has refused nothing yet.
-    pub(crate) fn new() -> Self {
-        Self(EXECUTABLE.clone(), Arc::default())
+    /// Returns the schema for a server below a path, without any recorded refusals.
+    pub(crate) fn new(base: BasePath) -> Self {
+        Self(EXECUTABLE.clone(), Arc::default(), base)
     }
 
-    /// The schema in GraphQL's own language, as committed in `schema.graphql`.
+    /// Returns the schema in GraphQL's schema definition language, as committed in `schema.graphql`.
     #[must_use]
     pub fn sdl() -> &'static str {
         &SDL
     }
 
-    /// The schema as documents are checked with it.
-    pub(crate) fn checked() -> &'static Valid<apollo_compiler::Schema> {
+    /// Returns the schema that documents are validated against.
+    pub(crate) fn validation_schema() -> &'static Valid<apollo_compiler::Schema> {
         &CHECKED
     }
 
-    /// Answers a request as its viewer may see it. Nothing is validated here: that is the guard's.
+    /// Executes a request with the permissions of its viewer. It does not validate the document; the
+    /// guard does.
     pub async fn execute(&self, request: Request, caller: Caller, store: &Store) -> Response {
-        self.answer(request, caller, store, MAX_LIMIT).await
+        self.execute_request(request, caller, store, MAX_ITEMS).await
     }
 
-    /// Answers a request of the server's own, whose pages may be longer than a client's, `max_page` items, and whose
-    /// values are read.
+    /// Executes a request of the server itself. Its pages may have up to `max_page` items, more than a
+    /// client's, and its result is read as values, so nothing is written as JSON.
     pub(crate) async fn execute_pages(
         &self,
         request: Request,
@@ -107,84 +112,102 @@ impl Schema {
         store: &Store,
         max_page: i32,
     ) -> Response {
-        self.answer(request.data(Merged(true)), caller, store, max_page).await
+        self.execute_request(request.data(HasOverlappingFields(true)), caller, store, max_page).await
     }
 
-    async fn answer(&self, request: Request, caller: Caller, store: &Store, max_page: i32) -> Response {
+    async fn execute_request(
+        &self,
+        request: Request,
+        caller: Caller,
+        store: &Store,
+        max_page: i32,
+    ) -> Response {
         let Caller { viewer, origin, rate_limit, now } = caller;
         let actor = viewer.actor(origin, now.into());
-        let account = store.for_viewer(&viewer).acting(actor.clone());
-        let scope = AccountScope::new(&viewer, account.clone(), self.1.clone(), now).with_pages_of(max_page);
-        let user = store.for_user_of(&viewer);
+        let account = store.for_viewer(&viewer).on_behalf_of(actor.clone());
+        let scope = self.scope(&viewer, &account, now).with_max_page(max_page);
+        let user = store.for_viewer_user(&viewer);
         let context = RequestContext { viewer, scope, user, actor, rate_limit };
         let response = self.0.execute(request.data(context)).await;
-        // Before anybody sees it. What cannot be written down is not told.
-        match account.audit_reads().await {
+        // The response is withheld until the audited reads are recorded. If that fails, an error is
+        // returned instead.
+        match account.record_decryptions().await {
             Ok(()) => response,
-            Err(error) => Response::from_errors(vec![ApiError::from(error).of_the_answer()]),
+            Err(error) => Response::from_errors(vec![ApiError::from(error).into_response_error()]),
         }
     }
 
-    /// Writes down that somebody tried over another way what a mutation refuses, unless the same was written down just now.
+    fn scope(&self, viewer: &Viewer, store: &AccountStore, now: DateTime<Utc>) -> AccountScope {
+        AccountScope::new(viewer, store.clone(), self.1.clone(), now, self.2.clone())
+    }
+
+    /// Records in the audit log that somebody attempted, over another protocol, an action that a
+    /// mutation would refuse. An attempt that was recorded recently is not recorded again.
     ///
     /// # Errors
-    /// When the database does not answer.
-    pub(crate) async fn refused(
+    /// Returns an error if the database does not answer.
+    pub(crate) async fn record_refusal(
         &self,
         viewer: &Viewer,
         store: &AccountStore,
         action: Action,
         now: DateTime<Utc>,
     ) -> Result<(), StoreError> {
-        let scope = AccountScope::new(viewer, store.clone(), self.1.clone(), now);
-        scope.lacks_admin(action).await
+        let scope = self.scope(viewer, store, now);
+        scope.record_missing_admin(action).await
     }
 
-    /// Looks at what a subscription asks for, as its viewer may see it. What does not come to anything is answered.
-    pub(crate) async fn plan(
+    /// Plans a subscription with the permissions of its viewer.
+    ///
+    /// # Errors
+    /// Returns the response with the errors if the subscription cannot be planned.
+    pub(crate) async fn plan_subscription(
         &self,
         request: Request,
         caller: Caller,
         store: &Store,
-    ) -> Result<Planned, Response> {
+    ) -> Result<SubscriptionPlan, Response> {
         let slot = Arc::new(OnceLock::new());
-        let request = request.data(Purpose::Plan(Arc::clone(&slot)));
-        let answer = self.stream(request, caller, store).await;
+        let request = request.data(ResolvePurpose::Plan(Arc::clone(&slot)));
+        let answer = self.first_payload(request, caller, store).await;
         match slot.get() {
             Some(planned) => Ok(planned.clone()),
             None => Err(answer.unwrap_or_default()),
         }
     }
 
-    /// Writes a payload of a subscription, as its viewer may see it.
-    pub(crate) async fn deliver(
+    /// Writes a payload of a subscription with the permissions of its viewer.
+    pub(crate) async fn write_payload(
         &self,
         request: Request,
-        delivery: Delivery,
+        delivery: PayloadContent,
         caller: Caller,
         store: &Store,
     ) -> Response {
-        let request = request.data(Purpose::Deliver(Mutex::new(Some(delivery))));
-        self.stream(request, caller, store).await.unwrap_or_default()
+        let request = request.data(ResolvePurpose::Deliver(Mutex::new(Some(delivery))));
+        self.first_payload(request, caller, store).await.unwrap_or_default()
     }
 
-    /// The first payload of a subscription, if it has any. It is for several readers, so that nobody acts in it: what is
-    /// written down when it is read is not part of it.
-    async fn stream(&self, request: Request, caller: Caller, store: &Store) -> Option<Response> {
+    /// Returns the first payload of a subscription, if there is one. A payload is shared by several
+    /// subscribers, so no single user can be recorded as its reader. It must therefore contain no data
+    /// whose reads are audited.
+    async fn first_payload(&self, request: Request, caller: Caller, store: &Store) -> Option<Response> {
         let Caller { viewer, origin, rate_limit, now } = caller;
         let (actor, account) = (viewer.actor(origin, now.into()), store.for_viewer(&viewer));
-        let scope = AccountScope::new(&viewer, account.clone(), self.1.clone(), now);
-        let user = store.for_user_of(&viewer);
+        let scope = self.scope(&viewer, &account, now);
+        let user = store.for_viewer_user(&viewer);
         let context = RequestContext { viewer, scope, user, actor, rate_limit };
         let response = self.0.execute_stream(request.data(context)).next().await;
-        if !account.read_what_is_audited() {
+        if !account.has_unrecorded_decryptions() {
             return response;
         }
-        // The guard refuses what would come to this, as far as the schema tells it.
-        Some(Response::from_errors(vec![ApiError::Forbidden(NOT_WATCHED.to_owned()).of_the_answer()]))
+        // The guard refuses such subscriptions as far as the schema shows it; this is the second check.
+        Some(Response::from_errors(vec![
+            ApiError::Forbidden(AUDITED_READS_REFUSED.to_owned()).into_response_error(),
+        ]))
     }
 }
 
-pub(super) fn request<'a>(context: &Context<'a>) -> &'a RequestContext {
+pub(super) fn request_context<'a>(context: &Context<'a>) -> &'a RequestContext {
     context.data_unchecked::<RequestContext>()
 }

@@ -1,4 +1,5 @@
-//! One account as a request sees it: the store's view of it and the loaders that share its statements.
+//! The account of a request: the store's view of it, the loaders that share its statements, and the
+//! request's quotas.
 
 use std::{
     ops::Deref,
@@ -12,46 +13,52 @@ use chrono::{DateTime, Utc};
 use entity::account;
 use tokio::sync::OnceCell;
 
-use super::{audit_entry::Refusals, batch::Batches, connection::MAX_LIMIT, error::ApiError, loaders::Reader};
+use super::{
+    audit_entry::RecentRefusals, batch::BatchLoader, connection::MAX_ITEMS, error::ApiError,
+    loaders::StoreReader,
+};
 use crate::{
     auth::{LimitKey, Viewer},
-    domain::cost::RateCard,
+    domain::{base_path::BasePath, cost::RateCard},
     store::AccountStore,
 };
 
-/// What every node holds to find its relatives; nodes are many, so all of them share one. Made per request, so nothing loaded
-/// outlives one or is shared by two viewers.
+/// The context that every node holds to find related nodes. It is shared, because nodes are many. It is
+/// created per request, so no loaded data outlives a request or is shared by two viewers.
 #[derive(Clone)]
-pub(super) struct AccountScope(Arc<Shared>);
+pub(super) struct AccountScope(Arc<ScopeData>);
 
-/// What an [`AccountScope`] has.
+/// The contents of an [`AccountScope`].
 #[derive(Clone)]
-pub(super) struct Shared {
+pub(super) struct ScopeData {
     pub(super) account: Arc<account::Model>,
     pub(super) store: AccountStore,
     pub(super) loader: Arc<Loader>,
-    /// When the request came, by the server's clock.
+    /// The time of arrival of the request, by the server's clock.
     pub(super) now: DateTime<Utc>,
-    /// How many items a page has at most.
+    /// The maximum number of items of a page.
     pub(super) max_page: i32,
+    /// The path prefix of the server's own paths in addresses.
+    pub(super) base: BasePath,
     rates: Arc<OnceCell<RateCard>>,
-    /// How many points of series may still be asked for.
+    /// The number of points of series that may still be requested.
     points: Arc<AtomicI64>,
-    work: Arc<Work>,
-    /// By whom limits are counted.
+    quotas: Arc<RequestQuotas>,
+    /// The key that limits are counted by.
     pub(super) limit_key: LimitKey,
-    /// What was refused lately.
-    pub(super) refusals: Arc<Refusals>,
+    /// The refusals that were recorded recently.
+    pub(super) refusals: Arc<RecentRefusals>,
 }
 
-/// Lists or rows read by one statement at the most: as many as a page has.
+/// The maximum number of lists or rows read by one statement: the size of a page.
 const MAX_BATCH: usize = 100;
 
-/// Points of series in one answer at the most; each takes some hundred bytes until it is sent.
+/// The maximum number of points of series in one response. Each takes some hundred bytes until it is
+/// sent.
 const MAX_POINTS: i64 = 1_000_000;
 
-/// What a request may still ask for that costs the server much, each in its own unit.
-struct Work {
+/// The remaining quotas of a request for expensive operations, each in its own unit.
+struct RequestQuotas {
     profile_windows: AtomicI64,
     searches: AtomicI64,
     fine_metrics: AtomicI64,
@@ -59,7 +66,7 @@ struct Work {
     analyses: AtomicI64,
 }
 
-impl Default for Work {
+impl Default for RequestQuotas {
     fn default() -> Self {
         Self {
             profile_windows: AtomicI64::new(1_000),
@@ -71,107 +78,131 @@ impl Default for Work {
     }
 }
 
-/// What costs the server much.
+/// The expensive operations that have a quota per request.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Costly {
-    /// Windows of profiles to be merged.
+pub(super) enum QuotaKind {
+    /// Windows of profiles that are merged.
     ProfileWindows,
-    /// Pages that look through rows: of lists over all clusters up to 10,000, of logs up to 1,000 that are read.
+    /// Pages that search rows: up to 10,000 rows of lists over all clusters, up to 1,000 lines of logs.
     Searches,
     /// Spans whose fine metrics are summed.
     FineMetrics,
-    /// Spans something is computed of.
+    /// Spans that something is computed from.
     Spans,
-    /// Scopes that are analysed, and clusters that are compared with another run.
+    /// Scopes that are analyzed, and clusters that are compared with another run.
     Analyses,
 }
 
-/// Remembers what it read, so that nothing is read twice for one request.
-pub(super) type Loader = Batches<Reader>;
+/// The batch loader of a request. It caches the rows it read, so that no row is read twice.
+pub(super) type Loader = BatchLoader<StoreReader>;
 
 impl AccountScope {
     pub(super) fn new(
         viewer: &Viewer,
         store: AccountStore,
-        refusals: Arc<Refusals>,
+        refusals: Arc<RecentRefusals>,
         now: DateTime<Utc>,
+        base: BasePath,
     ) -> Self {
-        let (account, loader) = (Arc::new(viewer.account().clone()), loader(&store));
+        let (account, loader) = (Arc::new(viewer.account().clone()), new_loader(&store));
         let points = Arc::new(AtomicI64::new(MAX_POINTS));
         let limit_key = viewer.limit_key();
         let (rates, work) = (Arc::default(), Arc::default());
-        let max_page = MAX_LIMIT;
-        Self::of(Shared { account, store, loader, now, max_page, rates, points, work, limit_key, refusals })
+        let max_page = MAX_ITEMS;
+        Self::of(ScopeData {
+            account,
+            store,
+            loader,
+            now,
+            max_page,
+            base,
+            rates,
+            points,
+            quotas: work,
+            limit_key,
+            refusals,
+        })
     }
 
-    fn of(shared: Shared) -> Self {
+    fn of(shared: ScopeData) -> Self {
         Self(Arc::new(shared))
     }
 
-    /// The same account for a request of the server's own, whose pages have so many items at most.
-    pub(super) fn with_pages_of(self, max_page: i32) -> Self {
-        Self::of(Shared { max_page, ..Arc::unwrap_or_clone(self.0) })
+    /// Returns the same account for a request of the server itself, with pages of up to `max_page`
+    /// items.
+    pub(super) fn with_max_page(self, max_page: i32) -> Self {
+        Self::of(ScopeData { max_page, ..Arc::unwrap_or_clone(self.0) })
     }
 
-    /// The account's rates, read once for a request.
+    /// Returns the account's rates, read once per request.
     pub(super) async fn rates(&self) -> Result<&RateCard, ApiError> {
         let read = async || Ok(RateCard::new(self.store.cost_rates().await?));
         self.rates.get_or_try_init(read).await
     }
 
-    /// Takes so many points from what one answer may hold. Returns whether there were as many left.
-    pub(super) fn take_points(&self, points: i64) -> bool {
+    /// Subtracts `points` from the points that the response may still hold. Returns true if enough were
+    /// left.
+    pub(super) fn charge_points(&self, points: i64) -> bool {
         self.points.fetch_sub(points, Ordering::Relaxed) >= points
     }
 
-    /// Takes `count` of what the request may still ask for.
-    pub(super) fn take(&self, what: Costly, count: usize) -> Result<(), ApiError> {
+    /// Subtracts `count` from the request's quota for an operation.
+    ///
+    /// # Errors
+    /// Returns an error if less than `count` was left.
+    pub(super) fn charge(&self, what: QuotaKind, count: usize) -> Result<(), ApiError> {
         let (left, refusal) = match what {
-            Costly::ProfileWindows => (
-                &self.work.profile_windows,
-                "the profiles of the query merge more than 1000 windows: ask for fewer, or for less time",
+            QuotaKind::ProfileWindows => (
+                &self.quotas.profile_windows,
+                "the profiles of the query merge more than 1000 windows: request fewer profiles, or a \
+                 shorter period",
             ),
-            Costly::Searches => (
-                &self.work.searches,
-                "more than 50 pages are searched, of lists over all clusters or of logs with 'match': ask for fewer",
+            QuotaKind::Searches => (
+                &self.quotas.searches,
+                "the query searches more than 50 pages of lists over all clusters or of logs with 'match': \
+                 request fewer",
             ),
-            Costly::FineMetrics => (
-                &self.work.fine_metrics,
-                "the fine metrics of the query sum those of more than 200000 spans: ask for fewer spans or \
-                 clusters, or with 'inclusive: false'",
+            QuotaKind::FineMetrics => (
+                &self.quotas.fine_metrics,
+                "the fine metrics of the query sum those of more than 200000 spans: request fewer spans or \
+                 clusters, or 'inclusive: false'",
             ),
-            Costly::Spans => (
-                &self.work.spans,
-                "the spans of the query have too many below them: ask for fewer spans or fields, or for totals \
+            QuotaKind::Spans => (
+                &self.quotas.spans,
+                "the spans of the query have too many descendants: request fewer spans or fields, or totals \
                  with 'inclusive: false'",
             ),
-            Costly::Analyses => (
-                &self.work.analyses,
-                "the query analyses more than 20 scopes, or clusters and what they are compared with: ask for fewer",
+            QuotaKind::Analyses => (
+                &self.quotas.analyses,
+                "the query analyses more than 20 scopes, clusters and baselines: request fewer",
             ),
         };
         let count = i64::try_from(count).unwrap_or(i64::MAX);
         if left.fetch_sub(count, Ordering::Relaxed) < count {
-            Err(ApiError::TooMuch(refusal))
+            Err(ApiError::LimitExceeded(refusal))
         } else {
             Ok(())
         }
     }
 
-    /// The same account for what is read after a change.
-    pub(super) fn after_change(&self) -> Self {
-        Self::of(Shared { loader: loader(&self.store), rates: Arc::default(), ..Shared::clone(&self.0) })
+    /// Returns the same account with empty caches, for reads after a change.
+    pub(super) fn with_empty_caches(&self) -> Self {
+        Self::of(ScopeData {
+            loader: new_loader(&self.store),
+            rates: Arc::default(),
+            ..ScopeData::clone(&self.0)
+        })
     }
 }
 
 impl Deref for AccountScope {
-    type Target = Shared;
+    type Target = ScopeData;
 
-    fn deref(&self) -> &Shared {
+    fn deref(&self) -> &ScopeData {
         &self.0
     }
 }
 
-fn loader(store: &AccountStore) -> Arc<Loader> {
-    Arc::new(Batches::new(Reader(store.clone()), MAX_BATCH))
+fn new_loader(store: &AccountStore) -> Arc<Loader> {
+    Arc::new(BatchLoader::new(StoreReader(store.clone()), MAX_BATCH))
 }

@@ -1,4 +1,4 @@
-//! Series: what was measured of a cluster or a worker, over time.
+//! Series: measurements of a cluster or a worker over time.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -11,58 +11,65 @@ use entity::ids::ClusterId;
 
 use super::{
     error::ApiError,
-    in_place::{Items, in_place_members},
-    loaders::Reader,
+    loaders::StoreReader,
+    projection::{Inline, InlineList, inline_members},
+    scalar::ShortFloat,
     scope::AccountScope,
 };
 use crate::{
     domain::{
         metric::{Metric, Unit},
-        series::{Buckets, TooFine, Window},
+        series::{Bucket, Buckets, MAX_POINTS, TooManyPoints, Window, round_mean},
     },
     store::{SeriesParent, StoreError},
 };
 
 const DAY: i64 = 86_400_000;
 
-/// The longest time one answer looks at, in milliseconds.
-fn longest(parent: SeriesParent) -> i64 {
+/// The least number of points that can be requested. One bucket may not cover a short period, because
+/// buckets begin at multiples of their width.
+const MIN_POINTS: i64 = 2;
+
+/// Returns the longest period that one response covers, in milliseconds.
+fn max_period(parent: SeriesParent) -> i64 {
     match parent {
         SeriesParent::Cluster(_) => 31 * DAY,
-        // There are many of them.
+        // Shorter, because a cluster has many workers.
         SeriesParent::Worker(..) => 7 * DAY,
     }
 }
 
-/// The arguments of a field that gives series, as they came.
+/// The arguments of a field that returns series, as received.
 pub(super) struct SeriesArguments {
     pub(super) metrics: Vec<SampleMetric>,
     pub(super) from: Option<DateTime<Utc>>,
     pub(super) to: Option<DateTime<Utc>>,
     pub(super) bucket_seconds: Option<i32>,
+    pub(super) max_points: Option<i32>,
 }
 
 impl SeriesArguments {
-    /// Reads the series of what lived from `life.0` to `life.1`, together with those of others.
+    /// Reads the series of a cluster or worker that lived from `life.0` to `life.1`, batched with those
+    /// of others.
     pub(super) async fn read(
         self,
         scope: &AccountScope,
         parent: SeriesParent,
         life: (DateTime<Utc>, DateTime<Utc>),
     ) -> Result<Vec<Series>, ApiError> {
-        let window = self.window(longest(parent), life)?;
+        let window = self.window(max_period(parent), life)?;
         let asked: Vec<Metric> = self.metrics.into_iter().map(Into::into).collect();
         let metrics: BTreeSet<Metric> = asked.iter().copied().collect();
-        if !scope.take_points(window.cost(asked.len())) {
+        if !scope.charge_points(window.cost(asked.len())) {
             return Err(ApiError::InvalidArgument {
                 argument: "metrics",
-                reason: "this and the other series of the query are too much for one answer".to_owned(),
+                reason: "the series of the query have too many points for one response".to_owned(),
             });
         }
         let buckets = if metrics.is_empty() || window.is_empty() {
             Arc::new(Buckets::new(window, &[]))
         } else {
-            let key = SeriesOf { parent, window, metrics: metrics.into_iter().collect() };
+            let key = SeriesKey { parent, window, metrics: metrics.into_iter().collect() };
             let nothing = || Arc::new(Buckets::new(window, &[]));
             scope.loader.load_one(key).await?.unwrap_or_else(nothing)
         };
@@ -71,7 +78,7 @@ impl SeriesArguments {
 
     fn window(&self, longest: i64, life: (DateTime<Utc>, DateTime<Utc>)) -> Result<Window, ApiError> {
         let refused = |argument, reason: String| ApiError::InvalidArgument { argument, reason };
-        // What was measured at its last moment belongs to it.
+        // The end is exclusive, and a measurement at the last moment belongs to the series.
         let to = self.to.map_or(life.1.timestamp_millis() + 1, |to| to.timestamp_millis());
         let from = match self.from.map(|from| from.timestamp_millis()) {
             Some(from) if self.to.is_some() && from > to => {
@@ -84,40 +91,52 @@ impl SeriesArguments {
             Some(from) => from,
             None => life.0.timestamp_millis().max(to.saturating_sub(longest)),
         };
+        if let Some(points) = self.max_points.map(i64::from) {
+            if self.bucket_seconds.is_some() {
+                return Err(refused("maxPoints", "cannot be used together with 'bucketSeconds'".to_owned()));
+            }
+            if !(MIN_POINTS..=MAX_POINTS).contains(&points) {
+                return Err(refused("maxPoints", format!("must be between {MIN_POINTS} and {MAX_POINTS}")));
+            }
+            return Ok(Window::with_at_most(points, from, to));
+        }
         let bucket = self.bucket_seconds.map(i64::from);
         if bucket.is_some_and(|seconds| seconds < 1) {
             return Err(refused("bucketSeconds", "must be at least 1".to_owned()));
         }
-        Window::new(from, to, bucket).map_err(|TooFine { least_seconds }| {
-            refused("bucketSeconds", format!("must be at least {least_seconds} for this time"))
+        Window::new(from, to, bucket).map_err(|TooManyPoints { least_seconds }| {
+            refused("bucketSeconds", format!("must be at least {least_seconds} for this period"))
         })
     }
 }
 
-/// What was measured of a cluster between two times, read together with that of others.
-pub(super) async fn measured(
+/// Returns a cluster's measurements between two times, batched with those of other clusters.
+pub(super) async fn load_measurements(
     scope: &AccountScope,
     cluster: ClusterId,
     (from, until): (DateTime<Utc>, DateTime<Utc>),
     bucket_seconds: i64,
     metrics: &[Metric],
 ) -> Result<Arc<Buckets>, ApiError> {
-    let too_much =
-        ApiError::TooMuch("the series and answers of the query are too much for one: ask for fewer clusters");
-    // What was measured at the last moment belongs to it.
+    let too_much = ApiError::LimitExceeded(
+        "the series and answers of the query are too much for one response: request fewer clusters",
+    );
+    // The end is exclusive, and a measurement at the last moment belongs to the series.
     let (from, to) = (from.timestamp_millis(), until.timestamp_millis() + 1);
     let window = Window::new(from, to, Some(bucket_seconds)).map_err(|_| too_much.clone())?;
-    if !scope.take_points(window.cost(metrics.len())) {
+    if !scope.charge_points(window.cost(metrics.len())) {
         return Err(too_much);
     }
-    let key = SeriesOf { parent: SeriesParent::Cluster(cluster), window, metrics: metrics.to_vec() };
+    let key = SeriesKey { parent: SeriesParent::Cluster(cluster), window, metrics: metrics.to_vec() };
     let nothing = || Arc::new(Buckets::new(window, &[]));
     Ok(scope.loader.load_one(key).await?.unwrap_or_else(nothing))
 }
 
 fn series(metric: Metric, window: Window, buckets: &Buckets) -> Series {
-    let point = |(at, bucket): (i64, crate::domain::series::Bucket)| SeriesPoint {
-        at: DateTime::from_timestamp_millis(at).unwrap_or_default(),
+    let step_seconds = i32::try_from(window.width_seconds()).unwrap_or(i32::MAX);
+    let time = |at: i64| DateTime::from_timestamp_millis(at).unwrap_or_default();
+    let point = |(at, bucket): (i64, Bucket)| SeriesPoint {
+        at: time(at),
         value: bucket.mean(),
         min: bucket.min,
         max: bucket.max,
@@ -125,51 +144,91 @@ fn series(metric: Metric, window: Window, buckets: &Buckets) -> Series {
     Series {
         metric: metric.into(),
         unit: metric.unit().into(),
-        bucket_seconds: i32::try_from(window.width_seconds()).unwrap_or(i32::MAX),
-        points: Items(buckets.of(metric).map(point).collect()),
+        bucket_seconds: step_seconds,
+        points: InlineList(buckets.of(metric).map(point).collect()),
+        columns: Inline(columns(step_seconds, buckets.dense(metric))),
     }
 }
 
-/// What was measured of one metric, over time.
+fn columns(step_seconds: i32, dense: Option<(i64, Vec<Option<Bucket>>)>) -> SeriesColumns {
+    let (started_at, buckets) = match dense {
+        Some((at, buckets)) => (DateTime::from_timestamp_millis(at), buckets),
+        None => (None, Vec::new()),
+    };
+    let column =
+        |value: fn(Bucket) -> f64| buckets.iter().map(|bucket| bucket.map(value).map(ShortFloat)).collect();
+    SeriesColumns {
+        started_at,
+        step_seconds,
+        values: column(|bucket| round_mean(bucket.mean())),
+        min: column(|bucket| bucket.min),
+        max: column(|bucket| bucket.max),
+    }
+}
+
+/// The measurements of one metric over time.
 #[derive(SimpleObject)]
 pub(super) struct Series {
     /// The metric.
     metric: SampleMetric,
-    /// What its values count.
+    /// The unit of the values.
     unit: SampleUnit,
-    /// Seconds summed up in one point.
+    /// The width of a bucket, in seconds. Each bucket is one point.
     bucket_seconds: i32,
-    /// What was measured, by time. Where nothing was, there is no point. Whole numbers are exact, others have
-    /// seven digits.
-    points: Items<SeriesPoint>,
+    /// The points, in the order of time. A bucket without measurements has no point. Integers are exact,
+    /// other values have seven significant digits.
+    points: InlineList<SeriesPoint>,
+    /// The same measurements as lists of numbers, for charts. They take a third of the space.
+    columns: Inline<SeriesColumns>,
 }
 
-/// What was measured in a short time.
+/// The measurements of a series as lists of numbers, one of each for each bucket, from the first to the
+/// last bucket with measurements. The bucket with the index `i` starts `i * stepSeconds` after
+/// `startedAt`. In all lists, null stands for a bucket without measurements.
+#[derive(SimpleObject)]
+pub(super) struct SeriesColumns {
+    /// The start of the first bucket: a multiple of `stepSeconds` since 1970-01-01 UTC. Null if there are
+    /// no measurements.
+    started_at: Option<DateTime<Utc>>,
+    /// The width of a bucket, in seconds, as in `bucketSeconds`.
+    step_seconds: i32,
+    /// The means of the measurements, in the unit of the series. Means that are no integers are rounded to
+    /// seven significant digits, those above 10,000,000 to integers.
+    values: Vec<Option<ShortFloat>>,
+    /// The minima of the measurements, in the unit of the series.
+    min: Vec<Option<ShortFloat>>,
+    /// The maxima of the measurements, in the unit of the series.
+    max: Vec<Option<ShortFloat>>,
+}
+
+inline_members! { SeriesColumns: started_at, step_seconds, values, min, max }
+
+/// The measurements in one bucket.
 #[derive(SimpleObject)]
 pub(super) struct SeriesPoint {
-    /// Where the time begins, a multiple of `bucketSeconds` since 1970-01-01 UTC.
+    /// The start of the bucket: a multiple of `bucketSeconds` since 1970-01-01 UTC.
     at: DateTime<Utc>,
-    /// The mean of what was measured, in the unit of the series.
+    /// The mean of the measurements, in the unit of the series.
     value: f64,
-    /// The least of it, in the unit of the series.
+    /// The minimum of the measurements, in the unit of the series.
     min: f64,
-    /// The greatest of it, in the unit of the series.
+    /// The maximum of the measurements, in the unit of the series.
     max: f64,
 }
 
-in_place_members! { SeriesPoint: at, value, min, max }
+inline_members! { SeriesPoint: at, value, min, max }
 
-/// What the values of a series count.
+/// The units of series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
 #[graphql(remote = "Unit")]
 pub(super) enum SampleUnit {
-    /// Things.
+    /// A count.
     Count,
     /// Bytes.
     Bytes,
     /// Bytes per second.
     BytesPerSecond,
-    /// CPU cores: 1 for one that is always busy.
+    /// CPU cores. 1 is one core that is always busy.
     Cores,
     /// Seconds.
     Seconds,
@@ -177,100 +236,102 @@ pub(super) enum SampleUnit {
     Share,
 }
 
-/// What is measured again and again. Clusters have all of these but those of workers alone; what Dask does not give
-/// is absent.
+/// The metrics of series. Clusters have all of them except those of single workers. Metrics that the
+/// version of Dask does not provide are absent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
 #[graphql(remote = "Metric")]
 pub(super) enum SampleMetric {
-    /// Connected workers; a count.
+    /// The number of connected workers.
     Workers,
-    /// Their threads; a count.
+    /// The number of their threads.
     Threads,
-    /// Memory of the worker processes; in bytes.
+    /// The memory of the worker processes, in bytes.
     MemoryProcess,
-    /// Of that, results Dask manages; in bytes.
+    /// The part of that memory that holds results managed by Dask, in bytes.
     MemoryManaged,
-    /// Of that, what Dask does not know of; in bytes.
+    /// The part of that memory that Dask does not manage, in bytes.
     MemoryUnmanaged,
-    /// Results moved to disk; in bytes.
+    /// The size of results spilled to disk, in bytes.
     MemorySpilled,
-    /// Sum of the memory limits; in bytes.
+    /// The sum of the workers' memory limits, in bytes.
     MemoryLimit,
-    /// CPU used by the worker processes; in CPU cores, 1 for one that is always busy.
+    /// The CPU usage of the worker processes, in cores. 1 is one core that is always busy.
     Cpu,
-    /// Received by the hosts; in bytes per second.
+    /// The data rate received by the hosts, in bytes per second.
     NetworkRead,
-    /// Sent by the hosts; in bytes per second.
+    /// The data rate sent by the hosts, in bytes per second.
     NetworkWrite,
-    /// Read from the hosts' disks; in bytes per second.
+    /// The data rate read from the hosts' disks, in bytes per second.
     DiskRead,
-    /// Written to the hosts' disks; in bytes per second.
+    /// The data rate written to the hosts' disks, in bytes per second.
     DiskWrite,
-    /// Free on the disk data is spilled to; of a cluster, on the fullest; in bytes.
+    /// The free space of the disk that data is spilled to, in bytes; for a cluster, of the fullest disk.
     DiskFree,
-    /// Size of that disk; in bytes.
+    /// The size of that disk, in bytes.
     DiskTotal,
-    /// The least GIL contention of a worker; a share of time from 0 to 1.
+    /// The minimum GIL contention of the workers, as a share of time from 0 to 1.
     GilContentionMin,
-    /// Share of time threads waited for the GIL; of a cluster, the median of its workers; a share of time from 0 to 1.
+    /// The share of time in which threads waited for the GIL, from 0 to 1; for a cluster, the median of
+    /// its workers.
     GilContention,
-    /// The greatest GIL contention of a worker; a share of time from 0 to 1.
+    /// The maximum GIL contention of the workers, as a share of time from 0 to 1.
     GilContentionMax,
-    /// The least delay of a worker's event loop; in seconds.
+    /// The minimum time between two ticks of a worker's event loop, over the workers, in seconds.
     EventLoopMin,
-    /// Time between two ticks of the event loop; of a cluster, the median of its workers; in seconds.
+    /// The time between two ticks of the event loop, in seconds; for a cluster, the median of its
+    /// workers.
     EventLoop,
-    /// The greatest delay of a worker's event loop; in seconds.
+    /// The maximum time between two ticks of a worker's event loop, over the workers, in seconds.
     EventLoopMax,
-    /// CPU used by the scheduler; in CPU cores, 1 for one that is always busy.
+    /// The CPU usage of the scheduler, in cores. 1 is one core that is always busy.
     SchedulerCpu,
-    /// Memory of the scheduler; in bytes.
+    /// The memory of the scheduler, in bytes.
     SchedulerMemory,
-    /// Time between two ticks of the scheduler's event loop; in seconds.
+    /// The time between two ticks of the scheduler's event loop, in seconds.
     SchedulerEventLoop,
-    /// Tasks assigned to a worker; a count.
+    /// The number of tasks assigned to a worker.
     TasksProcessing,
-    /// Tasks waiting for others; a count.
+    /// The number of tasks that wait for other tasks.
     TasksWaiting,
-    /// Tasks held back until a thread is free; a count.
+    /// The number of tasks queued until a thread is free.
     TasksQueued,
-    /// Tasks no worker may run; a count.
+    /// The number of tasks that no worker may run.
     TasksNoWorker,
-    /// Results held; a count.
+    /// The number of results held in memory.
     TasksMemory,
-    /// Tasks that failed, or depend on one that did; a count.
+    /// The number of tasks that failed, or that depend on a failed task.
     TasksErred,
-    /// Tasks not needed now; a count.
+    /// The number of tasks that are not needed now.
     TasksReleased,
-    /// Tasks a worker runs; a count.
+    /// The number of tasks that a worker executes.
     TasksExecuting,
-    /// Tasks a worker could run at once; a count.
+    /// The number of tasks that a worker could start at once.
     TasksReady,
-    /// Results a worker is fetching; a count.
+    /// The number of results that a worker is fetching.
     TasksInFlight,
 }
 
-/// The key of the series of one parent.
+/// The loader key of the series of one cluster or worker.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct SeriesOf {
+pub(super) struct SeriesKey {
     parent: SeriesParent,
     window: Window,
     metrics: Vec<Metric>,
 }
 
-impl SeriesOf {
+impl SeriesKey {
     pub(super) fn new(parent: SeriesParent, window: Window, metrics: Vec<Metric>) -> Self {
         Self { parent, window, metrics }
     }
 }
 
-impl Loader<SeriesOf> for Reader {
+impl Loader<SeriesKey> for StoreReader {
     type Value = Arc<Buckets>;
     type Error = Arc<StoreError>;
 
-    async fn load(&self, keys: &[SeriesOf]) -> Result<HashMap<SeriesOf, Self::Value>, Self::Error> {
-        // Together what asks for the same metrics, whatever the time.
-        let mut alike: HashMap<&[Metric], Vec<&SeriesOf>> = HashMap::new();
+    async fn load(&self, keys: &[SeriesKey]) -> Result<HashMap<SeriesKey, Self::Value>, Self::Error> {
+        // Requests for the same metrics are read together, whatever their periods.
+        let mut alike: HashMap<&[Metric], Vec<&SeriesKey>> = HashMap::new();
         for key in keys {
             alike.entry(&key.metrics).or_default().push(key);
         }

@@ -1,4 +1,4 @@
-//! What several spans of one request ask for, read in few statements.
+//! Batch loaders for spans: what several spans of one request need is read in few statements.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -12,7 +12,7 @@ use entity::{
     span,
 };
 
-use super::loaders::{ParentList, Reader};
+use super::loaders::{ParentList, StoreReader};
 use crate::{
     domain::{
         fine_metric::Table,
@@ -41,7 +41,7 @@ impl ParentList<SpanParent, SpanSort> for AccountStore {
     }
 }
 
-impl Loader<(ClusterId, SpanId)> for Reader {
+impl Loader<(ClusterId, SpanId)> for StoreReader {
     type Value = span::Model;
     type Error = Arc<StoreError>;
 
@@ -54,40 +54,40 @@ impl Loader<(ClusterId, SpanId)> for Reader {
     }
 }
 
-/// The key of a span with all spans below it.
+/// The loader key of a span and its descendants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct SubtreeOf(pub(super) ClusterId, pub(super) SpanId);
+pub(super) struct SubtreeKey(pub(super) ClusterId, pub(super) SpanId);
 
-impl Loader<SubtreeOf> for Reader {
+impl Loader<SubtreeKey> for StoreReader {
     type Value = Arc<Spans>;
     type Error = Arc<StoreError>;
 
-    async fn load(&self, keys: &[SubtreeOf]) -> Result<HashMap<SubtreeOf, Arc<Spans>>, Self::Error> {
-        let roots: Vec<_> = keys.iter().map(|SubtreeOf(cluster, span)| (*cluster, *span)).collect();
+    async fn load(&self, keys: &[SubtreeKey]) -> Result<HashMap<SubtreeKey, Arc<Spans>>, Self::Error> {
+        let roots: Vec<_> = keys.iter().map(|SubtreeKey(cluster, span)| (*cluster, *span)).collect();
         let found = self.0.span_subtrees(&roots).await?;
         Ok(found
             .into_iter()
-            .map(|((cluster, id), spans)| (SubtreeOf(cluster, id), Arc::new(spans)))
+            .map(|((cluster, id), spans)| (SubtreeKey(cluster, id), Arc::new(spans)))
             .collect())
     }
 }
 
-/// The key of all spans of a cluster.
+/// The loader key of all spans of a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct AllSpansOf(pub(super) ClusterId);
+pub(super) struct AllSpansKey(pub(super) ClusterId);
 
-impl Loader<AllSpansOf> for Reader {
+impl Loader<AllSpansKey> for StoreReader {
     type Value = Arc<Spans>;
     type Error = Arc<StoreError>;
 
-    async fn load(&self, keys: &[AllSpansOf]) -> Result<HashMap<AllSpansOf, Arc<Spans>>, Self::Error> {
+    async fn load(&self, keys: &[AllSpansKey]) -> Result<HashMap<AllSpansKey, Arc<Spans>>, Self::Error> {
         let clusters: Vec<ClusterId> = keys.iter().map(|key| key.0).collect();
         let found = self.0.spans_of_clusters(&clusters).await?;
-        Ok(found.into_iter().map(|(cluster, spans)| (AllSpansOf(cluster), Arc::new(spans))).collect())
+        Ok(found.into_iter().map(|(cluster, spans)| (AllSpansKey(cluster), Arc::new(spans))).collect())
     }
 }
 
-/// Some spans of a cluster that are summed.
+/// A set of spans of a cluster that are summed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct SpanSet {
     pub(super) cluster: ClusterId,
@@ -100,15 +100,15 @@ impl SpanSet {
     }
 }
 
-/// The key of sums over the task groups of some spans.
+/// The loader key of the sums over the task groups of a set of spans.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct TotalsOf(pub(super) SpanSet);
+pub(super) struct SpanTotalsKey(pub(super) SpanSet);
 
-impl Loader<TotalsOf> for Reader {
+impl Loader<SpanTotalsKey> for StoreReader {
     type Value = Totals;
     type Error = Arc<StoreError>;
 
-    async fn load(&self, keys: &[TotalsOf]) -> Result<HashMap<TotalsOf, Totals>, Self::Error> {
+    async fn load(&self, keys: &[SpanTotalsKey]) -> Result<HashMap<SpanTotalsKey, Totals>, Self::Error> {
         let of = |set: &SpanSet| {
             let cluster = set.cluster;
             set.spans.iter().map(move |span| (cluster, *span)).collect::<Vec<_>>()
@@ -120,80 +120,89 @@ impl Loader<TotalsOf> for Reader {
     }
 }
 
-/// The key of the fine metrics of some spans.
+/// The loader key of the fine metrics of a set of spans.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct FineMetricsOf(pub(super) SpanSet);
+pub(super) struct SpanFineMetricsKey(pub(super) SpanSet);
 
-impl Loader<FineMetricsOf> for Reader {
-    type Value = Arc<Table>;
-    type Error = Arc<StoreError>;
-
-    async fn load(&self, keys: &[FineMetricsOf]) -> Result<HashMap<FineMetricsOf, Arc<Table>>, Self::Error> {
-        let sets: Vec<_> = keys.iter().map(|key| (key.0.cluster, &*key.0.spans)).collect();
-        let tables = self.0.fine_metrics_of_spans(&sets).await?;
-        Ok(keys.iter().cloned().zip(tables.into_iter().map(Arc::new)).collect())
-    }
-}
-
-/// The key of all fine metrics of a cluster.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct ClusterFineMetrics(pub(super) ClusterId);
-
-impl Loader<ClusterFineMetrics> for Reader {
+impl Loader<SpanFineMetricsKey> for StoreReader {
     type Value = Arc<Table>;
     type Error = Arc<StoreError>;
 
     async fn load(
         &self,
-        keys: &[ClusterFineMetrics],
-    ) -> Result<HashMap<ClusterFineMetrics, Arc<Table>>, Self::Error> {
-        let clusters: Vec<ClusterId> = keys.iter().map(|key| key.0).collect();
-        let found = self.0.fine_metrics_of_clusters(&clusters).await?;
-        Ok(found.into_iter().map(|(cluster, table)| (ClusterFineMetrics(cluster), Arc::new(table))).collect())
+        keys: &[SpanFineMetricsKey],
+    ) -> Result<HashMap<SpanFineMetricsKey, Arc<Table>>, Self::Error> {
+        let sets: Vec<_> = keys.iter().map(|key| (key.0.cluster, &*key.0.spans)).collect();
+        let tables = self.0.sum_fine_metrics_by_spans(&sets).await?;
+        Ok(keys.iter().cloned().zip(tables.into_iter().map(Arc::new)).collect())
     }
 }
 
-/// The key of how many threads a cluster had since when.
+/// The loader key of all fine metrics of a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct ThreadsOf(pub(super) ClusterId);
+pub(super) struct ClusterFineMetricsKey(pub(super) ClusterId);
 
-impl Loader<ThreadsOf> for Reader {
+impl Loader<ClusterFineMetricsKey> for StoreReader {
+    type Value = Arc<Table>;
+    type Error = Arc<StoreError>;
+
+    async fn load(
+        &self,
+        keys: &[ClusterFineMetricsKey],
+    ) -> Result<HashMap<ClusterFineMetricsKey, Arc<Table>>, Self::Error> {
+        let clusters: Vec<ClusterId> = keys.iter().map(|key| key.0).collect();
+        let found = self.0.sum_fine_metrics_by_cluster(&clusters).await?;
+        Ok(found
+            .into_iter()
+            .map(|(cluster, table)| (ClusterFineMetricsKey(cluster), Arc::new(table)))
+            .collect())
+    }
+}
+
+/// The loader key of a cluster's number of threads over time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct ThreadHistoryKey(pub(super) ClusterId);
+
+impl Loader<ThreadHistoryKey> for StoreReader {
     type Value = Arc<[(i64, i64)]>;
     type Error = Arc<StoreError>;
 
-    async fn load(&self, keys: &[ThreadsOf]) -> Result<HashMap<ThreadsOf, Self::Value>, Self::Error> {
+    async fn load(
+        &self,
+        keys: &[ThreadHistoryKey],
+    ) -> Result<HashMap<ThreadHistoryKey, Self::Value>, Self::Error> {
         let clusters: Vec<ClusterId> = keys.iter().map(|key| key.0).collect();
         let found = self.0.threads_over_time(&clusters).await?;
-        Ok(found.into_iter().map(|(cluster, threads)| (ThreadsOf(cluster), threads.into())).collect())
+        Ok(found.into_iter().map(|(cluster, threads)| (ThreadHistoryKey(cluster), threads.into())).collect())
     }
 }
 
-/// The key of a snippet: the hash of its text.
+/// The loader key of a code snippet: the hash of its text.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct SnippetOf(pub(super) String);
+pub(super) struct SnippetKey(pub(super) String);
 
-impl Loader<SnippetOf> for Reader {
+impl Loader<SnippetKey> for StoreReader {
     type Value = Arc<code_snippet::Model>;
     type Error = Arc<StoreError>;
 
-    async fn load(&self, keys: &[SnippetOf]) -> Result<HashMap<SnippetOf, Self::Value>, Self::Error> {
+    async fn load(&self, keys: &[SnippetKey]) -> Result<HashMap<SnippetKey, Self::Value>, Self::Error> {
         let hashes: Vec<String> = keys.iter().map(|key| key.0.clone()).collect();
         let rows = self.0.snippets_by_hash(&hashes).await?;
-        Ok(rows.into_iter().map(|row| (SnippetOf(row.hash.clone()), Arc::new(row))).collect())
+        Ok(rows.into_iter().map(|row| (SnippetKey(row.hash.clone()), Arc::new(row))).collect())
     }
 }
 
-/// The key of what a client told of a span.
+/// The loader key of a client's report about a span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct ClientSpanOf(pub(super) ClusterId, pub(super) SpanId);
+pub(super) struct ClientSpanKey(pub(super) ClusterId, pub(super) SpanId);
 
-impl Loader<ClientSpanOf> for Reader {
+impl Loader<ClientSpanKey> for StoreReader {
     type Value = client_span::Model;
     type Error = Arc<StoreError>;
 
-    async fn load(&self, keys: &[ClientSpanOf]) -> Result<HashMap<ClientSpanOf, Self::Value>, Self::Error> {
-        let ids: Vec<_> = keys.iter().map(|ClientSpanOf(cluster, span)| (*cluster, *span)).collect();
+    async fn load(&self, keys: &[ClientSpanKey]) -> Result<HashMap<ClientSpanKey, Self::Value>, Self::Error> {
+        let ids: Vec<_> = keys.iter().map(|ClientSpanKey(cluster, span)| (*cluster, *span)).collect();
         let found = self.0.client_spans_by_id(&ids).await?;
-        Ok(found.into_iter().map(|((cluster, span), row)| (ClientSpanOf(cluster, span), row)).collect())
+        Ok(found.into_iter().map(|((cluster, span), row)| (ClientSpanKey(cluster, span), row)).collect())
     }
 }

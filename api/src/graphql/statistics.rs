@@ -1,4 +1,4 @@
-//! An account in figures.
+//! Summary figures of an account.
 
 use async_graphql::Object;
 
@@ -6,34 +6,35 @@ use super::{
     error::ApiError,
     scalar::BigInt,
     scope::AccountScope,
-    usage::{FOREVER, Usage, of_account, start_of},
+    usage::{DAY_LIMIT, Usage, load_account_usage, start_of_day},
 };
 
-/// An account in figures.
+/// Summary figures of an account.
 pub(super) struct Statistics {
     pub(super) scope: AccountScope,
     pub(super) days: (i64, i64),
 }
 
-/// An account in figures, over some days or since it was made.
+/// Summary figures of an account, for a range of days or since the account was created.
 #[Object]
 impl Statistics {
-    /// Clusters that are known to have been there at a time of these days, by their own clocks.
+    /// The number of clusters that are known to have existed on at least one of these days, by their own
+    /// clocks.
     async fn clusters(&self) -> Result<BigInt, ApiError> {
         let (from, to) = self.days;
-        let start = |day: i64| Some(start_of(day)?.timestamp_millis());
-        let range = (start(from).filter(|_| from > 0), start(to).filter(|_| to < FOREVER));
+        let start = |day: i64| Some(start_of_day(day)?.timestamp_millis());
+        let range = (start(from).filter(|_| from > 0), start(to).filter(|_| to < DAY_LIMIT));
         let count = self.scope.store.cluster_count_during(range).await?;
         Ok(BigInt(i64::try_from(count).unwrap_or(i64::MAX)))
     }
 
-    /// Users whose clusters used something in these days. Up to a minute old.
+    /// The number of users whose clusters used anything on these days. Up to a minute old.
     async fn users(&self) -> Result<BigInt, ApiError> {
         Ok(BigInt(self.scope.store.usage_user_count(self.days).await?))
     }
 
-    /// What all clusters used in these days, and what that cost. Up to a minute old.
+    /// The usage of all clusters on these days, and its cost. Up to a minute old.
     async fn usage(&self) -> Result<Usage, ApiError> {
-        of_account(&self.scope, self.days).await
+        load_account_usage(&self.scope, self.days).await
     }
 }

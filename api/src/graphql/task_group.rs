@@ -9,11 +9,11 @@ use entity::{
 
 use super::{
     cluster::Cluster,
-    connection::Listed,
+    connection::SummaryFields,
     error::ApiError,
     id::GlobalId,
-    in_place::{Items, in_place, in_place_members},
-    json::names,
+    json::write_enums_by_name,
+    projection::{InlineList, inline_fields, inline_members},
     scalar::BigInt,
     scope::AccountScope,
     span::Span,
@@ -38,8 +38,8 @@ impl TaskGroup {
     }
 }
 
-/// The tasks of one operation: one of Dask's `TaskGroup` objects. Durations count tasks that succeeded; Dask
-/// keeps no time of failed ones.
+/// The tasks of one operation: one of Dask's `TaskGroup` objects. Durations cover tasks that succeeded;
+/// Dask records no durations of failed tasks.
 #[Object]
 impl TaskGroup {
     /// The global identifier.
@@ -47,39 +47,39 @@ impl TaskGroup {
         GlobalId::TaskGroup(self.row.account_id, self.row.cluster_id, self.row.id).into()
     }
 
-    /// Dask's name of the group. It is no identity: it comes again when the operation does.
+    /// Dask's name of the task group. It is not unique: it occurs again when the operation is repeated.
     async fn name(&self) -> &str {
         &self.row.name
     }
 
-    /// The operation or function: the name without its token.
+    /// The operation or function: Dask's task prefix, the name without its token.
     async fn prefix(&self) -> &str {
         &self.row.prefix
     }
 
-    /// The cluster it ran on.
+    /// The cluster that the task group ran on.
     async fn cluster(&self) -> Result<Cluster, ApiError> {
-        Cluster::of(&self.scope, self.row.cluster_id).await
+        Cluster::load_existing(&self.scope, self.row.cluster_id).await
     }
 
-    /// When the scheduler first knew of it, by the scheduler's clock.
+    /// The time at which the scheduler first knew the task group, by the scheduler's clock.
     async fn first_seen_at(&self) -> DateTime<Utc> {
         self.row.first_seen_at.0
     }
 
-    /// When the first of its finished tasks started; null before one finished.
+    /// The start of its first finished task. Null until a task has finished.
     async fn started_at(&self) -> Option<DateTime<Utc>> {
         self.row.started_at.map(|time| time.0)
     }
 
-    /// When the last of its finished tasks stopped; null before one finished.
+    /// The end of its last finished task. Null until a task has finished.
     async fn ended_at(&self) -> Option<DateTime<Utc>> {
         self.row.stopped_at.map(|time| time.0)
     }
 
-    /// Tasks by state as of the last report, without states that have none. Forgotten tasks may have succeeded
-    /// or failed: `tasksSucceeded` and `tasksErred` remember that.
-    async fn states(&self) -> Items<StateCount> {
+    /// The number of tasks in each state, as of the last report. States without tasks are left out. A
+    /// forgotten task may have succeeded or failed; `tasksSucceeded` and `tasksErred` still count it.
+    async fn states(&self) -> InlineList<StateCount> {
         let row = &self.row;
         StateCount::of([
             (TaskState::Released, row.released),
@@ -93,32 +93,33 @@ impl TaskGroup {
         ])
     }
 
-    /// Tasks it ever had.
+    /// The number of tasks, over the whole life of the task group.
     async fn tasks(&self) -> BigInt {
         BigInt(self.row.tasks)
     }
 
-    /// Times one of them came to be in memory; a task computed again counts again.
+    /// The number of times a task reached the state `memory`. A task that is computed again counts
+    /// again.
     async fn tasks_succeeded(&self) -> BigInt {
         BigInt(self.row.tasks_succeeded)
     }
 
-    /// Tasks that erred themselves.
+    /// The number of tasks that failed themselves.
     async fn tasks_erred(&self) -> BigInt {
         BigInt(self.row.tasks_erred)
     }
 
-    /// Tasks that erred only because one they depend on did.
+    /// The number of tasks that failed only because of a failed dependency.
     async fn tasks_blamed(&self) -> BigInt {
         BigInt(self.row.tasks_blamed)
     }
 
-    /// Attempts that failed and were tried again.
+    /// The number of failed attempts that were retried.
     async fn tasks_retried(&self) -> BigInt {
         BigInt(self.row.tasks_retried)
     }
 
-    /// The span it belongs to: the first it was used in. Null when none was reported.
+    /// The span that the task group was first used in. Null if none was reported.
     async fn span(&self) -> Result<Option<Span>, ApiError> {
         match self.row.span_id {
             Some(id) => Span::find(&self.scope, (self.row.cluster_id, id)).await,
@@ -126,8 +127,9 @@ impl TaskGroup {
         }
     }
 
-    /// Seconds by action, summed over the tasks that succeeded, without actions that took none.
-    async fn durations(&self) -> Items<ActionDuration> {
+    /// The time spent on each action, summed over the tasks that succeeded. Actions without time are
+    /// left out.
+    async fn durations(&self) -> InlineList<ActionDuration> {
         let row = &self.row;
         let actions = [
             (TaskAction::Compute, Some(row.compute_seconds)),
@@ -142,35 +144,35 @@ impl TaskGroup {
             .into_iter()
             .filter_map(|(action, seconds)| Some((action, seconds.filter(|seconds| *seconds > 0.0)?)))
             .map(|(action, seconds)| ActionDuration { action, seconds });
-        Items(durations.collect())
+        InlineList(durations.collect())
     }
 
-    /// Bytes of all results it ever produced, also of those released since.
+    /// The size of all results, in bytes, including released results.
     async fn bytes(&self) -> BigInt {
         BigInt(self.row.bytes)
     }
 
-    /// Type names of its results.
+    /// The type names of the results.
     async fn types(&self) -> &[String] {
         &self.row.types.0
     }
 
-    /// The task groups it depends on, as far as they were reported.
-    async fn dependencies(&self) -> Result<Items<TaskGroup>, ApiError> {
+    /// The task groups that it depends on, as far as they were reported.
+    async fn dependencies(&self) -> Result<InlineList<TaskGroup>, ApiError> {
         let keys = self.row.dependencies.0.iter().map(|id| (self.row.cluster_id, *id));
         let mut found = self.scope.loader.load_many(keys.clone()).await?;
         let rows = keys.filter_map(|key| found.remove(&key));
-        Ok(Items(rows.map(|row| Self::new(&self.scope, row)).collect()))
+        Ok(InlineList(rows.map(|row| Self::new(&self.scope, row)).collect()))
     }
 }
 
-in_place! {
+inline_fields! {
     TaskGroup: id, name, prefix, first_seen_at, started_at, ended_at, tasks, tasks_succeeded, tasks_erred, tasks_blamed,
         tasks_retried, bytes, types;
-        states: Items<StateCount>, durations: Items<ActionDuration>
+        states: InlineList<StateCount>, durations: InlineList<ActionDuration>
 }
 
-impl Listed for TaskGroup {
+impl SummaryFields for TaskGroup {
     const FIELDS: &'static [&'static str] = &[
         "id",
         "name",
@@ -188,60 +190,60 @@ impl Listed for TaskGroup {
     ];
 }
 
-/// Tasks in one state.
+/// The number of tasks in one state.
 #[derive(SimpleObject)]
 pub(super) struct StateCount {
     /// The state.
     state: TaskState,
-    /// How many tasks.
+    /// The number of tasks.
     count: BigInt,
 }
 
-in_place_members! { StateCount: state, count }
+inline_members! { StateCount: state, count }
 
 impl StateCount {
-    /// Those states that some tasks are in.
-    pub(super) fn of(states: [(TaskState, Option<i64>); 8]) -> Items<Self> {
+    /// Returns the states that have tasks.
+    pub(super) fn of(states: [(TaskState, Option<i64>); 8]) -> InlineList<Self> {
         let counts = states.into_iter();
-        Items(counts.filter_map(|(state, count)| Some(Self { state, count: BigInt(count?) })).collect())
+        InlineList(counts.filter_map(|(state, count)| Some(Self { state, count: BigInt(count?) })).collect())
     }
 }
 
-/// A task's state on the scheduler, as Dask names it.
+/// The states of a task on the scheduler, with Dask's names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
 pub(super) enum TaskState {
-    /// Known, not needed now.
+    /// Known to the scheduler, but not needed now.
     Released,
     /// Waiting for dependencies.
     Waiting,
     /// Ready, but no worker may run it.
     NoWorker,
-    /// Ready, held back until a thread is free.
+    /// Ready, and queued until a thread is free.
     Queued,
     /// Assigned to a worker.
     Processing,
-    /// Its result is held by a worker.
+    /// Succeeded. A worker holds the result.
     Memory,
-    /// It failed, or depends on one that did.
+    /// Failed, or dependent on a failed task.
     Erred,
-    /// The scheduler forgot it, whatever became of it.
+    /// Forgotten by the scheduler, whatever its outcome.
     Forgotten,
 }
 
-names!(TaskState);
+write_enums_by_name!(TaskState);
 
-/// Seconds spent on one action.
+/// The time spent on one action.
 #[derive(SimpleObject)]
 pub(super) struct ActionDuration {
     /// The action.
     action: TaskAction,
-    /// Seconds, summed over tasks.
+    /// The time in seconds, summed over tasks.
     seconds: f64,
 }
 
-in_place_members! { ActionDuration: action, seconds }
+inline_members! { ActionDuration: action, seconds }
 
-/// What a worker spends a task's time on, as Dask names it.
+/// The actions of a worker on a task, with Dask's names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
 pub(super) enum TaskAction {
     /// Running the task.
@@ -252,12 +254,12 @@ pub(super) enum TaskAction {
     DiskRead,
     /// Spilling data.
     DiskWrite,
-    /// Turning results into bytes.
+    /// Serializing results.
     Serialize,
-    /// Turning bytes into inputs.
+    /// Deserializing inputs.
     Deserialize,
-    /// Anything else.
+    /// Any other action.
     Other,
 }
 
-names!(TaskAction);
+write_enums_by_name!(TaskAction);

@@ -1,4 +1,4 @@
-//! How many threads a cluster had over time.
+//! The number of threads of a cluster over time.
 
 use std::collections::HashMap;
 
@@ -6,22 +6,22 @@ use async_graphql::SimpleObject;
 use chrono::{DateTime, Utc};
 use entity::{ids::ClusterId, thread_change::Model};
 
-use super::{in_place::in_place_members, loaders::ParentList, scalar::BigInt};
+use super::{loaders::ParentList, projection::inline_members, scalar::BigInt};
 use crate::store::{
     AccountStore, StoreError, ThreadChangeSort,
     page::{Page, PageRequest},
 };
 
-/// A change of a cluster's size.
+/// A change of the number of threads of a cluster.
 #[derive(SimpleObject)]
 pub(super) struct ThreadChange {
-    /// When, by the scheduler's clock.
+    /// The time of the change, by the scheduler's clock.
     at: DateTime<Utc>,
-    /// Threads of all workers from then on.
+    /// The number of threads of all workers after the change.
     threads: BigInt,
 }
 
-in_place_members! { ThreadChange: at, threads }
+inline_members! { ThreadChange: at, threads }
 
 impl From<Model> for ThreadChange {
     fn from(row: Model) -> Self {

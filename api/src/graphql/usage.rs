@@ -1,4 +1,4 @@
-//! What clusters used, over any time.
+//! The usage of clusters, over any period.
 
 use std::collections::BTreeMap;
 
@@ -6,32 +6,33 @@ use async_graphql::{Object, SimpleObject};
 use chrono::{DateTime, Utc};
 
 use super::{
+    argument::check_range,
     cost::Cost,
     error::ApiError,
-    in_place::{Items, Placed, in_place, in_place_members},
-    loaders::ClusterHours,
+    loaders::UsageHoursKey,
+    projection::{Inline, InlineList, inline_fields, inline_members},
     scalar::{BigInt, Date},
     scope::AccountScope,
 };
 use crate::domain::usage;
 
-/// Hours of usage read at once, over all clusters that are asked for.
+/// The maximum number of hours of usage that are read at once, over all requested clusters.
 pub(super) const MAX_HOURS: u64 = 10_000;
 
-/// Days after which there are none, far in the future.
-pub(super) const FOREVER: i64 = 4_000_000;
+/// A day in the far future, after which there is no usage.
+pub(super) const DAY_LIMIT: i64 = 4_000_000;
 
-/// What was used, and what it cost.
+/// Usage, with its cost.
 pub(super) struct Usage {
     scope: AccountScope,
-    /// By day, since rates change from day to day.
+    /// The usage by day, because rates change from day to day.
     days: BTreeMap<i64, usage::Usage>,
     sum: usage::Usage,
 }
 
 impl Usage {
-    /// What was used in some days.
-    pub(super) fn of_days(scope: &AccountScope, days: BTreeMap<i64, usage::Usage>) -> Self {
+    /// Returns the usage of some days.
+    pub(super) fn from_days(scope: &AccountScope, days: BTreeMap<i64, usage::Usage>) -> Self {
         let mut sum = usage::Usage::default();
         for usage in days.values() {
             sum += *usage;
@@ -40,97 +41,120 @@ impl Usage {
     }
 }
 
-/// What was used, and what it cost. Null is what Dask did not tell, as releases before 2023.7 do not.
+/// Usage, with its cost. Values that Dask does not report are null, as with releases before 2023.7.
 #[Object]
 impl Usage {
-    /// Thread-seconds that were there, busy or idle: threads integrated over time.
-    async fn cluster_seconds(&self) -> f64 {
-        seconds(self.sum.thread_us)
+    /// The thread time that the clusters offered, in seconds: the threads integrated over time, whether
+    /// busy, idle or unobserved.
+    async fn thread_seconds(&self) -> f64 {
+        to_seconds(self.sum.thread_us)
     }
 
-    /// Thread-seconds spent computing tasks that succeeded.
+    /// The part of `threadSeconds` before the clusters were registered, in seconds. It is neither idle
+    /// nor busy, because the threads were not observed. 0 for clusters that were registered when they
+    /// started.
+    async fn unobserved_seconds(&self) -> f64 {
+        to_seconds(self.sum.thread_us - self.sum.observed_us())
+    }
+
+    /// The thread time spent computing tasks that succeeded, in seconds.
     async fn compute_seconds(&self) -> f64 {
-        seconds(self.sum.compute_us)
+        to_seconds(self.sum.compute_us)
     }
 
-    /// Seconds spent fetching inputs from other workers.
+    /// The time spent fetching inputs from other workers, in seconds.
     async fn transfer_seconds(&self) -> f64 {
-        seconds(self.sum.transfer_us)
+        to_seconds(self.sum.transfer_us)
     }
 
-    /// Worker-seconds: workers integrated over time.
+    /// The worker time, in seconds: the workers integrated over time.
     async fn worker_seconds(&self) -> f64 {
-        seconds(self.sum.worker_us)
+        to_seconds(self.sum.worker_us)
     }
 
-    /// The workers' memory limits in GiB, integrated over seconds; workers without a limit count nothing.
+    /// The workers' memory limits in GiB, integrated over time in seconds. Workers without a limit count
+    /// as 0.
     async fn memory_gib_seconds(&self) -> f64 {
-        seconds(self.sum.memory_gib_us)
+        to_seconds(self.sum.memory_gib_us)
     }
 
-    /// Thread-seconds without a task; null where Dask does not tell. A task is known when it ends: the hours before count its
-    /// thread as idle, and a sum over them and its own hour takes that off again.
+    /// The thread time without a task, in seconds. The time of a task that still runs, and of a worker
+    /// that ended before it reported, is neither idle nor busy but UNACCOUNTED in `causes`. Null if Dask
+    /// does not report it.
     async fn idle_seconds(&self) -> Option<f64> {
-        self.sum.idle().map(seconds)
+        self.sum.idle_thread_us().map(to_seconds)
     }
 
-    /// Thread-seconds spent moving data between memory and disk; null where Dask does not tell.
+    /// The thread time spent moving data between memory and disk, in seconds. Null if Dask does not
+    /// report it.
     async fn spill_seconds(&self) -> Option<f64> {
-        self.sum.spill_us.map(seconds)
+        self.sum.spill_us.map(to_seconds)
     }
 
-    /// Share of the cluster's seconds that computed something, from 0 to 1; null if there were none. What a task computed
-    /// counts when it ends.
+    /// The share of the observed thread time that computed something, from 0 to 1. The observed thread
+    /// time is `threadSeconds` without `unobservedSeconds`. The compute time of a task counts when it
+    /// ends. Null if no thread time was observed.
     #[expect(clippy::cast_precision_loss, reason = "a share needs no more digits")]
     async fn utilization(&self) -> Option<f64> {
-        let whole = self.sum.thread_us;
+        let whole = self.sum.observed_us();
         (whole > 0).then(|| (self.sum.compute_us as f64 / whole as f64).min(1.0))
     }
 
-    /// The thread-seconds by what the threads were doing; adds up to `clusterSeconds`.
-    async fn causes(&self) -> Items<CauseUsage> {
+    /// The thread time by cause. The parts add up to `threadSeconds`.
+    async fn causes(&self) -> InlineList<CauseUsage> {
         let causes = self.sum.causes().into_iter();
-        Items(
-            causes.map(|(cause, time)| CauseUsage { cause: cause.into(), seconds: seconds(time) }).collect(),
+        InlineList(
+            causes
+                .map(|(cause, time)| CauseUsage { cause: cause.into(), seconds: to_seconds(time) })
+                .collect(),
         )
     }
 
-    /// Times a task came to be in memory.
+    /// The number of times a task reached the state `memory`.
     async fn tasks(&self) -> BigInt {
         BigInt(self.sum.tasks)
     }
 
-    /// Tasks that erred themselves.
+    /// The number of tasks that failed themselves. Tasks that failed because of a dependency are not
+    /// counted.
     async fn tasks_erred(&self) -> BigInt {
         BigInt(self.sum.tasks_erred)
     }
 
-    /// Failed attempts that were tried again.
+    /// The number of failed attempts that were retried.
     async fn retries(&self) -> BigInt {
         BigInt(self.sum.retries)
     }
 
-    /// Errors recorded.
+    /// The number of recorded errors.
     async fn errors(&self) -> BigInt {
         BigInt(self.sum.errors)
     }
 
-    /// Bytes of results.
+    /// The size of results, in bytes.
     async fn bytes(&self) -> BigInt {
         BigInt(self.sum.bytes)
     }
 
-    /// Bytes written to disk for want of memory.
+    /// The data spilled to disk because memory was short, in bytes.
     async fn spilled_bytes(&self) -> BigInt {
         BigInt(self.sum.spilled_bytes)
     }
 
-    /// Workers that joined.
+    /// The number of workers that joined.
     async fn workers(&self) -> BigInt {
         BigInt(self.sum.workers)
     }
 
-    /// What it cost: one amount for each currency and basis, empty if nothing was used.
+    /// True if these are all reported values. False if a scheduler reported impossible values for an
+    /// hour, such as more than 3,600 s for each of its threads, or more threads than `clusterThreads` of
+    /// the quota, which were cut to the maximum; if tasks computed for longer than there were threads
+    /// until then; and if a sum exceeds the largest storable number.
+    async fn is_complete(&self) -> bool {
+        !self.sum.is_cut
+    }
+
+    /// The cost, one amount for each currency and basis. Empty if nothing was used.
     async fn costs(&self) -> Result<Vec<Cost>, ApiError> {
         let rates = self.scope.rates().await?;
         let costs = rates.cost(self.days.iter().map(|(day, usage)| (*day, usage)));
@@ -138,74 +162,83 @@ impl Usage {
     }
 }
 
-in_place! {
-    Usage: cluster_seconds, compute_seconds, transfer_seconds, worker_seconds, memory_gib_seconds, idle_seconds,
-        spill_seconds, utilization, tasks, tasks_erred, retries, errors, bytes, spilled_bytes, workers;
-        causes: Items<CauseUsage>
+inline_fields! {
+    Usage: thread_seconds, unobserved_seconds, compute_seconds, transfer_seconds, worker_seconds, memory_gib_seconds, idle_seconds,
+        spill_seconds, utilization, tasks, tasks_erred, retries, errors, bytes, spilled_bytes, workers, is_complete;
+        causes: InlineList<CauseUsage>
 }
 
-/// Thread-seconds by what the threads were doing.
+/// The thread time of one cause.
 #[derive(SimpleObject)]
 struct CauseUsage {
-    /// What they were doing.
+    /// The cause.
     cause: super::cost::UsageCause,
-    /// Thread-seconds.
+    /// The thread time, in seconds.
     seconds: f64,
 }
 
-in_place_members! { CauseUsage: cause, seconds }
+inline_members! { CauseUsage: cause, seconds }
 
-/// What a cluster used in one hour.
+/// The usage of a cluster in one hour.
 #[derive(SimpleObject)]
 pub(super) struct UsageHour {
-    /// When the hour begins.
+    /// The start of the hour.
     start: DateTime<Utc>,
-    /// What was used.
-    usage: Placed<Usage>,
+    /// The usage.
+    usage: Inline<Usage>,
 }
 
-in_place_members! { UsageHour: start; usage: Placed<Usage> }
+inline_members! { UsageHour: start; usage: Inline<Usage> }
 
-/// The days from `from` to before `to`, either of which may be open.
-pub(super) fn days(from: Option<Date>, to: Option<Date>) -> (i64, i64) {
-    (from.map_or(0, Date::number), to.map_or(FOREVER, Date::number))
+/// Returns the range of days from `from` to before `to`, either of which may be open.
+///
+/// # Errors
+/// Returns an error if `from` lies after `to`.
+pub(super) fn day_range(from: Option<Date>, to: Option<Date>) -> Result<(i64, i64), ApiError> {
+    check_range(from, to)?;
+    Ok((from.map_or(0, Date::number), to.map_or(DAY_LIMIT, Date::number)))
 }
 
-/// What an account used in some days.
-pub(super) async fn of_account(scope: &AccountScope, days: (i64, i64)) -> Result<Usage, ApiError> {
-    Ok(Usage::of_days(scope, scope.store.usage_days(days).await?))
+/// Returns the usage of an account on some days.
+pub(super) async fn load_account_usage(scope: &AccountScope, days: (i64, i64)) -> Result<Usage, ApiError> {
+    Ok(Usage::from_days(scope, scope.store.usage_days(days).await?))
 }
 
-/// When a day begins.
-pub(super) fn start_of(day: i64) -> Option<DateTime<Utc>> {
+/// Returns the start of a day.
+pub(super) fn start_of_day(day: i64) -> Option<DateTime<Utc>> {
     DateTime::from_timestamp(day * 86_400, 0)
 }
 
-/// What a cluster used in the hours that begin from `from` to before `to`.
-pub(super) async fn hours(
+/// Returns the usage of a cluster in the hours that begin from `from` to before `to`.
+///
+/// # Errors
+/// Returns an error if there are more than [`MAX_HOURS`] hours.
+pub(super) async fn load_usage_hours(
     scope: &AccountScope,
     cluster: entity::ids::ClusterId,
     from: Option<DateTime<Utc>>,
     to: Option<DateTime<Utc>>,
 ) -> Result<Vec<UsageHour>, ApiError> {
-    // The first hour that begins at a time or later.
+    check_range(from, to)?;
+    // The first hour that begins at `time` or later.
     let begins =
         |time: DateTime<Utc>| time.timestamp().div_euclid(3600) + i64::from(time.timestamp() % 3600 > 0);
-    let range = (from.map_or(0, begins), to.map_or(FOREVER * 24, begins));
-    let Some(found) = scope.loader.load_one(ClusterHours { cluster, range }).await? else {
-        let reason = format!("there are more than {MAX_HOURS} hours, ask for less time or fewer clusters");
+    let range = (from.map_or(0, begins), to.map_or(DAY_LIMIT * 24, begins));
+    let Some(found) = scope.loader.load_one(UsageHoursKey { cluster, range }).await? else {
+        let reason =
+            format!("there are more than {MAX_HOURS} hours: request a shorter period or fewer clusters");
         return Err(ApiError::InvalidArgument { argument: "to", reason });
     };
     Ok(found
         .into_iter()
         .map(|(hour, usage)| UsageHour {
             start: DateTime::from_timestamp(hour * 3600, 0).unwrap_or_default(),
-            usage: Placed(Usage::of_days(scope, BTreeMap::from([(hour / 24, usage)]))),
+            usage: Inline(Usage::from_days(scope, BTreeMap::from([(hour / 24, usage)]))),
         })
         .collect())
 }
 
 #[expect(clippy::cast_precision_loss, reason = "microseconds of centuries are exact")]
-pub(super) fn seconds(microseconds: i64) -> f64 {
+pub(super) fn to_seconds(microseconds: i64) -> f64 {
     microseconds as f64 / 1e6
 }

@@ -1,4 +1,4 @@
-//! What an account used, as a table.
+//! The usage of an account as a table.
 
 use std::collections::BTreeMap;
 
@@ -10,55 +10,57 @@ use super::{
     cluster_tag::Tag,
     error::ApiError,
     function::FunctionTotals,
-    in_place::{Placed, in_place_members},
+    projection::{Inline, inline_members},
     scalar::{BigInt, Date},
     scope::AccountScope,
-    usage::{Usage, start_of},
+    usage::{Usage, start_of_day},
     user::User,
 };
 use crate::{
     domain::{tag, usage},
-    store::{CellAt, CellsBy, FunctionCell, FunctionUsage, Tags, UsageCell, UsageStep},
+    store::{CellKey, FunctionCell, FunctionUsage, GroupBy, TagGrouping, UsageCell, UsageStep},
 };
 
-/// Rows a table of usage may have.
+/// The maximum number of rows of a table.
 const MAX_ROWS: usize = 10_000;
 
-/// Days, or hours, of users and functions that may be summed up to its rows.
+/// The maximum number of days, or hours, of users and functions that are summed up to the rows.
 const MAX_CELLS: u64 = 100_000;
 
-/// Days of rows by tag or version, for the same reason.
+/// The maximum number of days for rows by tag or version, because they are summed up from the hours of
+/// single clusters.
 const MAX_CLUSTER_DAYS: i64 = 31;
 
-/// Characters of the name of a package, or of a tag's key.
+/// The maximum length of the name of a package or of a tag's key, in characters.
 const MAX_NAME: usize = 200;
 
-/// Days of rows by the hour: hours are not summed up, so each of every cluster is read.
+/// The maximum number of days for rows by hour: hours are not summed up in advance, so those of every
+/// cluster are read.
 const MAX_HOUR_DAYS: i64 = 7;
 
-/// What has a row of its own in a table of usage.
+/// The dimensions of a usage table. Each combination of their values is a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
 pub(super) enum UsageDimension {
-    /// Users: with days, the cells of a heat-map.
+    /// The users. With DAY, the rows are the cells of a heat map.
     User,
-    /// Hours, of 7 days at the most.
+    /// The hours, of at most 7 days.
     Hour,
-    /// Days (UTC).
+    /// The days (UTC).
     Day,
-    /// Weeks, which begin on Mondays.
+    /// The weeks (UTC), which begin on Mondays.
     Week,
-    /// Months of the calendar.
+    /// The calendar months (UTC).
     Month,
-    /// Functions and operations: the prefixes of task groups.
+    /// The functions and operations: the prefixes of task groups.
     Function,
-    /// Tags of clusters, of 31 days at the most: what a cluster used is in the row of each of its tags, so rows add up only
-    /// with `tagKey`.
+    /// The tags of clusters, of at most 31 days. A cluster's usage counts in the row of each of its
+    /// tags, so the rows add up to the whole only with `tagKey`.
     Tag,
-    /// Versions of a package, as the schedulers have it, of 31 days at the most.
+    /// The versions of a package in the schedulers' environments, of at most 31 days.
     Version,
 }
 
-/// What rows a table is to have.
+/// The arguments of a usage table.
 pub(super) struct TableArguments {
     pub(super) days: (i64, i64),
     pub(super) by: Vec<UsageDimension>,
@@ -66,39 +68,41 @@ pub(super) struct TableArguments {
     pub(super) package: String,
 }
 
-/// What was used in some time, by a user, by a function, or all of these. Days before `from` and from `to` on are in
-/// no row, also where a week or month has some of them.
+/// The usage in a period, of a user, a function, or another combination of dimensions. Days before
+/// `from`, and `to` and later days, count in no row, even if a week or month contains them.
 #[derive(SimpleObject)]
 pub(super) struct UsageRow {
-    /// When the hour, day, week or month begins; null when all time is put together.
+    /// The start of the hour, day, week or month. Null if the table has no dimension of time.
     start: Option<DateTime<Utc>>,
-    /// When the next one begins; null when all time is put together.
+    /// The end of the hour, day, week or month. Null if the table has no dimension of time.
     end: Option<DateTime<Utc>>,
-    /// The day, or the one it begins on; null when all time is put together.
+    /// The day on which the hour, day, week or month starts. Null if the table has no dimension of time.
     day: Option<Date>,
-    /// The user; null when users are put together, and for clusters whose user left.
-    user: Option<Placed<User>>,
-    /// The tag; null when tags are put together, and for clusters without one.
-    tag: Option<Placed<Tag>>,
-    /// The version; null when versions are put together, and for clusters of which it is not known.
+    /// The user. Null if the table has no dimension USER, and for the clusters of users who left the
+    /// account.
+    user: Option<Inline<User>>,
+    /// The tag. Null if the table has no dimension TAG, and for clusters without a tag.
+    tag: Option<Inline<Tag>>,
+    /// The version. Null if the table has no dimension VERSION, and for clusters whose version is
+    /// unknown.
     version: Option<String>,
-    /// Clusters that were there in that hour or on that day. Null for longer times, of which a cluster may see several
-    /// days, and for functions.
+    /// The number of clusters in the hour or on the day. Null for longer periods, because a cluster may
+    /// exist on several days, and for functions.
     clusters: Option<BigInt>,
-    /// What was used; null for a function, of which less is known.
-    usage: Option<Placed<Usage>>,
-    /// What the function's tasks used; null when functions are put together.
-    function: Option<Placed<FunctionTotals>>,
+    /// The usage. Null for a function.
+    usage: Option<Inline<Usage>>,
+    /// The usage of the function's tasks. Null if the table has no dimension FUNCTION.
+    function: Option<Inline<FunctionTotals>>,
 }
 
-in_place_members! {
+inline_members! {
     UsageRow: start, end, day, version, clusters;
-        user: Option<Placed<User>>, tag: Option<Placed<Tag>>, usage: Option<Placed<Usage>>,
-        function: Option<Placed<FunctionTotals>>
+        user: Option<Inline<User>>, tag: Option<Inline<Tag>>, usage: Option<Inline<Usage>>,
+        function: Option<Inline<FunctionTotals>>
 }
 
-/// A table of what an account used in some days.
-pub(super) async fn table(
+/// Returns a table of the usage of an account on some days.
+pub(super) async fn load_usage_table(
     scope: &AccountScope,
     arguments: TableArguments,
 ) -> Result<Vec<UsageRow>, ApiError> {
@@ -135,10 +139,10 @@ pub(super) async fn table(
             format!("must be at most {MAX_CLUSTER_DAYS} days after 'from' for rows by tag or version");
         return invalid("to", reason);
     }
-    let cells = CellsBy {
+    let cells = GroupBy {
         user: has(UsageDimension::User),
         step: Period::step(period),
-        tags: has(UsageDimension::Tag).then(|| tag_key.map_or(Tags::All, Tags::OfKey)),
+        tags: has(UsageDimension::Tag).then(|| tag_key.map_or(TagGrouping::All, TagGrouping::OfKey)),
         package: has(UsageDimension::Version).then_some(package),
     };
     let rows = if has(UsageDimension::Function) {
@@ -150,12 +154,14 @@ pub(super) async fn table(
         Some(rows) if rows.len() <= MAX_ROWS => Ok(rows),
         _ => invalid(
             "to",
-            format!("there are more than {MAX_ROWS} rows, or {MAX_CELLS} days in them: ask for less time"),
+            format!(
+                "there are more than {MAX_ROWS} rows, or {MAX_CELLS} days in them: request a shorter period"
+            ),
         ),
     }
 }
 
-/// Times that have rows of their own.
+/// The periods that rows can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Period {
     Hour,
@@ -165,19 +171,19 @@ enum Period {
 }
 
 impl Period {
-    /// The hours since 1970 that the one begins and ends with in which the cell lies.
-    fn around(self, time: i64) -> (i64, i64) {
+    /// Returns the hours since 1970 at which the period that contains a cell begins and ends.
+    fn hours_of_period(self, time: i64) -> (i64, i64) {
         let of_days = |from: i64, to: i64| (24 * from, 24 * to);
         match self {
             Self::Hour => (time, time + 1),
             Self::Day => of_days(time, time + 1),
             Self::Week => {
-                // 1970 began on a Thursday.
+                // 1970-01-01 was a Thursday.
                 let monday = time - (time + 3).rem_euclid(7);
                 of_days(monday, monday + 7)
             }
             Self::Month => {
-                let date = start_of(time).unwrap_or_default().date_naive();
+                let date = start_of_day(time).unwrap_or_default().date_naive();
                 let first = time - i64::from(date.day0());
                 of_days(first, first + i64::from(date.num_days_in_month()))
             }
@@ -186,14 +192,15 @@ impl Period {
 
     fn step(period: Option<Self>) -> UsageStep {
         match period {
-            // Rates are those of a day, so days are told apart even where they become one row.
+            // Rates change from day to day, so days are read separately even if they become one row.
             None | Some(Self::Day | Self::Week | Self::Month) => UsageStep::Day,
             Some(Self::Hour) => UsageStep::Hour,
         }
     }
 }
 
-/// Where a row stands in its table: by time, then by the user's name, the tag and the version.
+/// The key of a row, in the order of the table: by time, then by the user's name, the tag and the
+/// version.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct RowKey {
     hours: Option<(i64, i64)>,
@@ -205,9 +212,9 @@ struct RowKey {
 }
 
 impl RowKey {
-    fn of(at: &CellAt, period: Option<Period>, prefix: Option<&str>) -> Self {
+    fn of(at: &CellKey, period: Option<Period>, prefix: Option<&str>) -> Self {
         Self {
-            hours: at.time.and_then(|time| Some(period?.around(time))),
+            hours: at.time.and_then(|time| Some(period?.hours_of_period(time))),
             user_name: at.user.as_ref().map(|user| user.name.clone()),
             user_id: at.user_id,
             tag: at.tag.clone(),
@@ -222,8 +229,8 @@ impl RowKey {
             start: self.hours.and_then(|(from, _)| start(from)),
             end: self.hours.and_then(|(_, to)| start(to)),
             day: self.hours.map(|(from, _)| Date::from_number(from / 24)),
-            user: user.map(|user| Placed(User::new(scope, user))),
-            tag: self.tag.as_ref().map(|tag| Placed(tag.into())),
+            user: user.map(|user| Inline(User::new(scope, user))),
+            tag: self.tag.as_ref().map(|tag| Inline(tag.into())),
             version: self.version.clone(),
             clusters: None,
             usage: None,
@@ -232,7 +239,7 @@ impl RowKey {
     }
 }
 
-/// What a row is summed up of.
+/// The sums of a row.
 #[derive(Default)]
 struct UsageSum {
     user: Option<user::Model>,
@@ -240,11 +247,11 @@ struct UsageSum {
     days: BTreeMap<i64, usage::Usage>,
 }
 
-/// The rows, unless there are too many cells to make them of.
+/// Returns the rows; `None` if they would be made of too many cells.
 async fn usage_rows(
     scope: &AccountScope,
     days: (i64, i64),
-    by: CellsBy,
+    by: GroupBy,
     period: Option<Period>,
 ) -> Result<Option<Vec<UsageRow>>, ApiError> {
     let cells = scope.store.usage_cells(days, &by, MAX_CELLS + 1).await?;
@@ -264,23 +271,23 @@ async fn usage_rows(
         rows.into_iter()
             .map(|(key, row)| UsageRow {
                 clusters: counted.then_some(BigInt(row.clusters)),
-                usage: Some(Placed(Usage::of_days(scope, row.days))),
+                usage: Some(Inline(Usage::from_days(scope, row.days))),
                 ..key.row(scope, row.user)
             })
             .collect(),
     ))
 }
 
-/// The same by function.
+/// Returns the rows by function; `None` if they would be made of too many cells.
 async fn function_rows(
     scope: &AccountScope,
     days: (i64, i64),
-    by: CellsBy,
+    by: GroupBy,
     period: Option<Period>,
 ) -> Result<Option<Vec<UsageRow>>, ApiError> {
-    // Functions have no costs, for which days would have to be told apart.
+    // Functions have no costs here, so days need not be read separately.
     let step = if period.is_none() { UsageStep::Whole } else { by.step };
-    let cells = scope.store.function_cells(days, &CellsBy { step, ..by }, MAX_CELLS + 1).await?;
+    let cells = scope.store.function_cells(days, &GroupBy { step, ..by }, MAX_CELLS + 1).await?;
     if cells.len() as u64 > MAX_CELLS {
         return Ok(None);
     }
@@ -289,14 +296,14 @@ async fn function_rows(
         let (user, sum) = rows.entry(RowKey::of(&at, period, Some(&usage.prefix))).or_default();
         *sum = Some(match sum.take() {
             None => usage,
-            Some(sum) => sum.plus(&usage),
+            Some(sum) => sum.add_usage(&usage),
         });
         *user = at.user;
     }
     Ok(Some(
         rows.into_iter()
             .map(|(key, (user, usage))| UsageRow {
-                function: usage.map(|usage| Placed(usage.into())),
+                function: usage.map(|usage| Inline(usage.into())),
                 ..key.row(scope, user)
             })
             .collect(),

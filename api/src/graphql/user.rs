@@ -1,9 +1,9 @@
-//! Users, as their fellow members see them.
+//! Users, as the other members of their account see them.
 
 use async_graphql::{ID, Object};
 use entity::{ids::UserId, user};
 
-use super::{error::ApiError, id::GlobalId, in_place::in_place, scope::AccountScope};
+use super::{error::ApiError, id::GlobalId, projection::inline_fields, scope::AccountScope};
 
 /// A member of the account.
 pub(super) struct User {
@@ -16,8 +16,11 @@ impl User {
         Self { scope: scope.clone(), row }
     }
 
-    /// The user whom an argument names by an identifier of this account; those of another account name nobody.
-    pub(super) fn identified(
+    /// Returns the user that an argument names by a global identifier of this account.
+    ///
+    /// # Errors
+    /// Returns an error if the identifier is of another account or does not name a user.
+    pub(super) fn parse_id(
         scope: &AccountScope,
         argument: &'static str,
         id: &ID,
@@ -28,13 +31,13 @@ impl User {
         }
     }
 
-    /// The user, if a member of the account.
+    /// Returns the user; `None` if the user is no member of the account.
     pub(super) async fn find(scope: &AccountScope, id: UserId) -> Result<Option<Self>, ApiError> {
         Ok(scope.loader.load_one(id).await?.map(|row| Self::new(scope, row)))
     }
 }
 
-/// A member of the account.
+/// A user who is a member of the account.
 #[Object]
 impl User {
     /// The global identifier.
@@ -48,4 +51,4 @@ impl User {
     }
 }
 
-in_place! { User: id, name }
+inline_fields! { User: id, name }

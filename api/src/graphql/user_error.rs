@@ -1,4 +1,4 @@
-//! What is wrong with what a user entered, told as data beside what a mutation changes.
+//! Errors in the input of mutations, returned as data beside the result.
 
 use std::fmt::Display;
 
@@ -6,38 +6,38 @@ use async_graphql::{Enum, SimpleObject};
 
 use crate::domain::{alert::AlertError, idle_policy::IdlePolicyError, stop::ReasonError, tag::TagError};
 
-/// Something wrong with what a user entered.
+/// An error in the input of a mutation.
 #[derive(Clone, Debug, SimpleObject)]
 pub(super) struct UserError {
-    /// The field of the input, or the argument, it is about.
+    /// The input field or the argument with the error.
     field: &'static str,
-    /// What is wrong with it, for programs.
+    /// The error code, for programs.
     code: UserErrorCode,
-    /// What is wrong with it, for people.
+    /// The error message, for people.
     message: String,
 }
 
-/// What can be wrong with what a user entered.
+/// The errors in the input of a mutation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
 pub(super) enum UserErrorCode {
-    /// It has not the form that it needs, or is too short or too long a text.
+    /// The value has the wrong format, or the text is too short or too long.
     Invalid,
-    /// It is too small or too large, or a time that has passed.
+    /// The value is too small or too large, or the time lies in the past.
     OutOfRange,
-    /// It is needed, with what else was entered.
+    /// The value is missing, but required together with other values of the input.
     Missing,
-    /// There are more than there can be.
+    /// The limit for the number of items is exceeded.
     TooMany,
-    /// It was given more than once.
+    /// The value occurs more than once.
     Duplicate,
-    /// There is nothing like it.
+    /// The object does not exist.
     NotFound,
-    /// What it is about has ended.
+    /// The object has ended or closed.
     Ended,
 }
 
-/// A rule that what was entered has to keep, where it does not.
-pub(super) trait BrokenRule: Display {
+/// An error of a domain rule that has a code for clients.
+pub(super) trait InputError: Display {
     fn code(&self) -> UserErrorCode;
 }
 
@@ -46,12 +46,12 @@ impl UserError {
         Self { field, code, message: message.into() }
     }
 
-    pub(super) fn of(field: &'static str, broken: &impl BrokenRule) -> Self {
+    pub(super) fn from_rule(field: &'static str, broken: &impl InputError) -> Self {
         Self::new(field, broken.code(), broken.to_string())
     }
 }
 
-impl BrokenRule for TagError {
+impl InputError for TagError {
     fn code(&self) -> UserErrorCode {
         match self {
             Self::Key | Self::Value => UserErrorCode::Invalid,
@@ -61,7 +61,7 @@ impl BrokenRule for TagError {
     }
 }
 
-impl BrokenRule for IdlePolicyError {
+impl InputError for IdlePolicyError {
     fn code(&self) -> UserErrorCode {
         match self {
             Self::Timeout | Self::Warning => UserErrorCode::OutOfRange,
@@ -72,12 +72,12 @@ impl BrokenRule for IdlePolicyError {
     }
 }
 
-impl BrokenRule for AlertError {
+impl InputError for AlertError {
     fn code(&self) -> UserErrorCode {
         match self {
             Self::Name | Self::Currency | Self::Webhook | Self::Email => UserErrorCode::Invalid,
             Self::NoKinds | Self::NoChannel => UserErrorCode::Missing,
-            Self::Count | Self::Time | Self::Amount | Self::Days | Self::CoolDown => {
+            Self::Count | Self::Time | Self::Amount | Self::Days | Self::Percent | Self::CoolDown => {
                 UserErrorCode::OutOfRange
             }
             Self::Users | Self::Tags | Self::TooManyTargets => UserErrorCode::TooMany,
@@ -85,7 +85,7 @@ impl BrokenRule for AlertError {
     }
 }
 
-impl BrokenRule for ReasonError {
+impl InputError for ReasonError {
     fn code(&self) -> UserErrorCode {
         UserErrorCode::Invalid
     }

@@ -1,4 +1,4 @@
-//! Who is asking.
+//! The viewer: the user of the request.
 
 use async_graphql::{Context, Enum, Object};
 use entity::api_token::Scope;
@@ -6,15 +6,15 @@ use entity::api_token::Scope;
 use super::{
     account::Account,
     error::ApiError,
-    in_place::Items,
-    json::names,
+    json::write_enums_by_name,
     membership::{self, Membership},
+    projection::InlineList,
     scope::AccountScope,
     user::User,
 };
 use crate::auth;
 
-/// What credentials may be used for.
+/// The permissions of credentials.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
 #[graphql(remote = "Scope")]
 pub(super) enum TokenScope {
@@ -22,38 +22,40 @@ pub(super) enum TokenScope {
     Ingest,
     /// Read everything in the account.
     Read,
-    /// Change things.
+    /// Make changes.
     Admin,
 }
 
-names!(TokenScope);
+write_enums_by_name!(TokenScope);
 
-/// Who is asking, and what the credentials allow.
+/// The user of the request, and the permissions of its credentials.
 pub(super) struct Viewer {
     pub(super) scope: AccountScope,
     pub(super) viewer: auth::Viewer,
 }
 
-/// Who is asking, and what the credentials allow.
+/// The user of the request, and the permissions of its credentials.
 #[Object]
 impl Viewer {
-    /// The user the credentials stand for.
+    /// The user that the credentials stand for.
     async fn user(&self) -> User {
         User::new(&self.scope, self.viewer.user().clone())
     }
 
-    /// The account the credentials open.
+    /// The account that the credentials open.
     async fn account(&self) -> Account {
         Account(self.scope.clone())
     }
 
-    /// The accounts that the credentials open, the default one first, at most 1,000: of an API token the one that it belongs
-    /// to, and otherwise all of which the user is a member now.
-    async fn memberships(&self, context: &Context<'_>) -> Result<Items<Membership>, ApiError> {
+    /// The accounts that the credentials open, the default one first, at most 1,000. An API token opens
+    /// the account that it belongs to; other credentials open all accounts of which the user is a member
+    /// now.
+    async fn memberships(&self, context: &Context<'_>) -> Result<InlineList<Membership>, ApiError> {
         membership::memberships(context).await
     }
 
-    /// What the credentials may be used for: what the token was made for, as far as the user's role covers it now.
+    /// The permissions of the credentials: the scopes of the token, as far as the user's current role
+    /// covers them.
     async fn scopes(&self) -> Vec<TokenScope> {
         self.viewer.scopes().iter().copied().map(TokenScope::from).collect()
     }

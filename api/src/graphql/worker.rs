@@ -1,4 +1,4 @@
-//! Workers: the processes that compute, and how they ended.
+//! Workers: the processes that run tasks, and how they ended.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -12,10 +12,10 @@ use entity::{
 use super::{
     cluster::Cluster,
     environment::Environment,
-    error::{Alone, ApiError},
+    error::{ApiError, NullOnError},
     id::GlobalId,
-    in_place::in_place,
-    loaders::{ParentList, Reader},
+    loaders::{ParentList, StoreReader},
+    projection::inline_fields,
     scalar::BigInt,
     scope::AccountScope,
     series::{SampleMetric, Series, SeriesArguments},
@@ -25,7 +25,7 @@ use crate::store::{
     page::{Page, PageRequest},
 };
 
-/// One worker process, from when it joined to when it left. A worker that is restarted is another one.
+/// A worker process, from its start to its end. A restarted worker is a new worker.
 pub(super) struct Worker {
     scope: AccountScope,
     row: Model,
@@ -43,8 +43,9 @@ impl Worker {
         Ok(scope.loader.load_one(id).await?.map(|row| Self::new(scope, row)))
     }
 
-    /// The worker that a row tells of, if it does and the worker was reported.
-    pub(super) async fn of(
+    /// Returns the worker that a row refers to; `None` if it refers to none, or if the worker was not
+    /// reported.
+    pub(super) async fn find_optional(
         scope: &AccountScope,
         cluster: ClusterId,
         worker: Option<WorkerId>,
@@ -56,8 +57,8 @@ impl Worker {
     }
 }
 
-/// One worker process, from when it joined to when it left. A worker that is restarted is another one, although
-/// name and address may stay.
+/// A worker process, from the time it joined the cluster to the time it left. A restarted worker is a
+/// new worker, although its name and address may be the same.
 #[Object]
 impl Worker {
     /// The global identifier.
@@ -70,81 +71,89 @@ impl Worker {
         self.row.id.to_string()
     }
 
-    /// The cluster it belongs to.
+    /// The cluster that the worker belongs to.
     async fn cluster(&self) -> Result<Cluster, ApiError> {
-        Cluster::of(&self.scope, self.row.cluster_id).await
+        Cluster::load_existing(&self.scope, self.row.cluster_id).await
     }
 
-    /// Dask's name of it.
+    /// Dask's name of the worker.
     async fn name(&self) -> &str {
         &self.row.name
     }
 
-    /// Where it listens.
+    /// The address that the worker listens on.
     async fn address(&self) -> &str {
         &self.row.address
     }
 
-    /// The host it runs on; null when that is not known.
+    /// The host that the worker runs on. Null if unknown.
     async fn host(&self) -> Option<&str> {
         self.row.host.as_deref()
     }
 
-    /// Its threads.
+    /// The number of threads.
     async fn threads(&self) -> BigInt {
         BigInt(self.row.threads)
     }
 
-    /// Its memory limit in bytes; null when it has none.
+    /// The memory limit, in bytes. Null if there is none.
     async fn memory_limit(&self) -> Option<BigInt> {
         self.row.memory_limit_bytes.map(BigInt)
     }
 
-    /// When it joined, by the scheduler's clock.
+    /// The time at which the worker joined, by the scheduler's clock.
     async fn started_at(&self) -> DateTime<Utc> {
         self.row.started_at.0
     }
 
-    /// When it left, by the scheduler's clock; null while it is there, and when the scheduler was killed before it
-    /// could tell.
+    /// The time at which the worker left, by the scheduler's clock. Null while it is connected, and if
+    /// the scheduler was killed before it reported the end.
     async fn ended_at(&self) -> Option<DateTime<Utc>> {
         self.row.ended_at.map(|time| time.0)
     }
 
-    /// The software it runs on; null when it did not tell.
+    /// The software environment of the worker. Null if it did not report one.
     async fn environment(&self) -> Result<Option<Environment>, ApiError> {
         Environment::find(&self.scope, self.row.cluster_id, self.row.environment_id).await
     }
 
-    /// How it ended; null while it is there, as of the last report.
+    /// The end of the worker. Null while it is connected, as of the last report.
     async fn end(&self) -> Option<WorkerDeath<'_>> {
         Some(WorkerDeath { at: self.row.ended_at?.0, row: &self.row })
     }
 
-    /// What was measured of it, over time; null, with an error, where it would be too much for one answer.
+    /// The measurements of the worker over time. Null, with the error code `BAD_USER_INPUT`, if they
+    /// exceed the limit of one response.
     async fn series(
         &self,
-        #[graphql(desc = "What was measured; the answer has one series for each, in this order.")]
+        #[graphql(desc = "The metrics to return. The response has one series for each, in this order.")]
         metrics: Vec<SampleMetric>,
         #[graphql(
-            desc = "From when on, by the scheduler's clock; from the start if not given, but at most 7 days."
+            desc = "The start of the period, by the scheduler's clock. If absent, the start of the worker, \
+                    but at most 7 days before the end."
         )]
         from: Option<DateTime<Utc>>,
         #[graphql(
-            desc = "Until before when, by the scheduler's clock; until the end, or the last report, if not given."
+            desc = "The exclusive end of the period, by the scheduler's clock. If absent, the end of the \
+                    worker, or its cluster's last report."
         )]
         to: Option<DateTime<Utc>>,
         #[graphql(
-            desc = "Seconds summed up in one point, at least 1; as few as make at most 2,000 points if not given."
+            desc = "The width of a bucket, in seconds, at least 1. If absent, the smallest width with at \
+                    most 2,000 points."
         )]
         bucket_seconds: Option<i32>,
-    ) -> Alone<Vec<Series>> {
+        #[graphql(
+            desc = "The maximum number of points, from 2 to 2,000. If absent, 2,000. Cannot be used together                     with `bucketSeconds`."
+        )]
+        max_points: Option<i32>,
+    ) -> NullOnError<Vec<Series>> {
         let series = async {
-            let arguments = SeriesArguments { metrics, from, to, bucket_seconds };
+            let arguments = SeriesArguments { metrics, from, to, bucket_seconds, max_points };
             let end = match self.row.ended_at {
                 Some(end) => end.0,
                 None => match self.scope.loader.load_one(self.row.cluster_id).await? {
-                    Some(cluster) => Cluster::last_known(&cluster),
+                    Some(cluster) => Cluster::last_reported_at(&cluster),
                     None => self.row.started_at.0,
                 },
             };
@@ -155,48 +164,48 @@ impl Worker {
     }
 }
 
-in_place! { Worker: id, dask_id, name, address, host, threads, memory_limit, started_at, ended_at }
+inline_fields! { Worker: id, dask_id, name, address, host, threads, memory_limit, started_at, ended_at }
 
-/// How a worker ended, and what was lost with it.
+/// The end of a worker, and the data lost with it.
 pub(super) struct WorkerDeath<'a> {
     at: DateTime<Utc>,
     row: &'a Model,
 }
 
-/// How a worker ended, and what was lost with it.
+/// The end of a worker, and the data lost with it.
 #[Object]
 impl WorkerDeath<'_> {
-    /// When, by the scheduler's clock.
+    /// The time of the end, by the scheduler's clock.
     async fn at(&self) -> DateTime<Utc> {
         self.at
     }
 
-    /// How.
+    /// The kind of end.
     async fn kind(&self) -> WorkerEndKind {
         self.row.end_kind.map_or(WorkerEndKind::Unknown, Into::into)
     }
 
-    /// Keys of tasks it was processing; not all of them when there were more than 100.
+    /// The keys of the tasks that the worker was processing, at most 100.
     async fn processing_keys(&self) -> &[String] {
         &self.row.processing_keys.0
     }
 
-    /// How many tasks it was processing.
+    /// The number of tasks that the worker was processing.
     async fn processing(&self) -> BigInt {
         BigInt(self.row.processing)
     }
 
-    /// Results that existed only there, and are lost.
+    /// The number of results that existed only on the worker and are lost.
     async fn lost_results(&self) -> BigInt {
         BigInt(self.row.lost_results)
     }
 
-    /// Memory of its process in bytes, as it last told; null when it never did.
+    /// The last reported memory of the process, in bytes. Null if none was reported.
     async fn last_memory(&self) -> Option<BigInt> {
         self.row.last_memory_bytes.map(BigInt)
     }
 
-    /// That memory as a share of its limit, 1 at the limit; null when either is not known.
+    /// That memory as a share of the memory limit, where 1 is the limit. Null if either is unknown.
     async fn last_memory_share(&self) -> Option<f64> {
         let limit = self.row.memory_limit_bytes.filter(|limit| *limit > 0)?;
         #[expect(clippy::cast_precision_loss, reason = "bytes below 2^53")]
@@ -204,29 +213,30 @@ impl WorkerDeath<'_> {
         Some(share)
     }
 
-    /// When the scheduler last heard of it, by its clock; null when it never did.
+    /// The time of the last message from the worker to the scheduler, by the scheduler's clock. Null if
+    /// there was none.
     async fn last_seen_at(&self) -> Option<DateTime<Utc>> {
         self.row.last_seen_at.map(|time| time.0)
     }
 }
 
-/// How a worker ended.
+/// The kinds of ends of a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
 #[graphql(remote = "End")]
 pub(super) enum WorkerEndKind {
-    /// The cluster had no more need of it, and its results were moved away first.
+    /// Retired because the cluster no longer needed it. Its results were moved to other workers first.
     Retired,
-    /// It closed in good order.
+    /// Closed normally.
     Closed,
-    /// Its nanny killed it because it used too much memory.
+    /// Killed by its nanny because it used too much memory.
     Memory,
-    /// It vanished without a word.
+    /// Disappeared without notice.
     Lost,
-    /// It left, and nothing tells how.
+    /// Left the cluster in an unknown way.
     Unknown,
 }
 
-impl Loader<(ClusterId, WorkerId)> for Reader {
+impl Loader<(ClusterId, WorkerId)> for StoreReader {
     type Value = Model;
     type Error = Arc<StoreError>;
 

@@ -1,20 +1,20 @@
-//! Documents that were checked, so that a query that is asked again is not read again.
+//! A cache of checked documents, so that a repeated query is not checked again.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use lru::LruCache;
 use sha2::{Digest, Sha256};
 
-/// Documents that are kept.
+/// The limit of cached documents.
 const MAX_DOCUMENTS: usize = 500;
 
-/// Bytes of their texts. What is made of a text takes some fifty times as much.
+/// The limit of the size of their texts, in bytes. A checked document needs about fifty times its text.
 const MAX_BYTES: usize = 512 << 10;
 
-/// Names a document and the operation of it that is meant.
+/// The identity of a document and its selected operation.
 pub(super) type Key = [u8; 32];
 
-/// The documents used last.
+/// A cache of the most recently used documents.
 pub(super) struct Cache<T>(Mutex<Kept<T>>);
 
 struct Kept<T> {
@@ -22,10 +22,10 @@ struct Kept<T> {
     bytes: usize,
 }
 
-/// The key of a document and the operation of it that is meant.
+/// Returns the key of a document and its selected operation.
 pub(super) fn key(document: &str, operation: Option<&str>) -> Key {
     let mut hash = Sha256::new();
-    // Its length keeps what belongs to the name apart from what belongs to the text.
+    // The length separates the document from the operation's name.
     hash.update(document.len().to_le_bytes());
     hash.update(document);
     hash.update([u8::from(operation.is_some())]);
@@ -45,7 +45,8 @@ impl<T> Cache<T> {
         kept.documents.get(key).map(|(document, _)| Arc::clone(document))
     }
 
-    /// Keeps a document whose text has so many bytes, and forgets those that were not used for longest.
+    /// Adds a document whose text has this many bytes, and drops the least recently used ones beyond the
+    /// limits.
     pub(super) fn put(&self, key: Key, document: Arc<T>, bytes: usize) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let before = kept.documents.put(key, (document, bytes));

@@ -1,5 +1,5 @@
-//! From the library's documents, which were checked, to the executor's. The executor reads no text: what two
-//! parsers understand differently would be executed as it was not checked.
+//! Converts checked documents of the library to documents of the executor. The executor parses no text:
+//! if two parsers disagreed, it would execute a document that was not checked.
 
 use std::collections::HashMap;
 
@@ -15,14 +15,14 @@ use async_graphql::{
 };
 use async_graphql_value::{ConstValue, Number, Value as ExecutableValue};
 
-use super::place::Places;
+use super::line_index::LineIndex;
 
-/// Makes one operation and the fragments of its document executable. An argument whose variable is `absent` is left
-/// out, so that it has its default; the executor would take it for null.
+/// Converts one operation and the fragments of its document. An argument whose variable is `absent` is
+/// left out, so that its default applies; the executor would read it as null.
 pub(super) fn document(
     document: &ExecutableDocument,
     operation: &Operation,
-    places: &Places,
+    places: &LineIndex,
     absent: &[&str],
 ) -> types::ExecutableDocument {
     let convert = Convert { places, absent };
@@ -43,12 +43,12 @@ pub(super) fn document(
     }
 }
 
-/// A value without variables; none if it has some.
+/// Converts a value without variables. Returns None if it has some.
 pub(super) fn constant(value: &Value) -> Option<ConstValue> {
     executable(value, &|_| true)?.into_const()
 }
 
-/// A value of a variable.
+/// Converts the value of a variable.
 pub(super) fn json(value: &JsonValue) -> ConstValue {
     match value {
         JsonValue::Null => ConstValue::Null,
@@ -64,17 +64,17 @@ pub(super) fn json(value: &JsonValue) -> ConstValue {
 }
 
 struct Convert<'a> {
-    places: &'a Places,
+    places: &'a LineIndex,
     absent: &'a [&'a str],
 }
 
 impl Convert<'_> {
     fn positioned<T, U>(&self, from: &Node<T>, node: U) -> Positioned<U> {
-        Positioned::new(node, self.places.of(from.location()).unwrap_or_default())
+        Positioned::new(node, self.places.position_of(from.location()).unwrap_or_default())
     }
 
     fn name(&self, name: &CheckedName) -> Positioned<Name> {
-        Positioned::new(Name::new(&**name), self.places.of(name.location()).unwrap_or_default())
+        Positioned::new(Name::new(&**name), self.places.position_of(name.location()).unwrap_or_default())
     }
 
     fn operation(&self, operation: &Operation) -> Positioned<types::OperationDefinition> {
@@ -164,7 +164,7 @@ impl Convert<'_> {
     }
 }
 
-/// The value as the executor has it; none if it is a variable that is not given.
+/// Converts a value. Returns None for a variable that is not given.
 fn executable(value: &Value, is_given: &dyn Fn(&str) -> bool) -> Option<ExecutableValue> {
     Some(match value {
         Value::Null => ExecutableValue::Null,
@@ -188,7 +188,7 @@ fn executable(value: &Value, is_given: &dyn Fn(&str) -> bool) -> Option<Executab
     })
 }
 
-/// Validation took the number for one that can be represented.
+/// Converts a number. Validation has already refused a number that cannot be represented.
 fn number_of(text: &str) -> ExecutableValue {
     text.parse::<Number>().map_or(ExecutableValue::Null, ExecutableValue::Number)
 }

@@ -1,7 +1,9 @@
-//! What an operation could cost at the most, in fields of its answer, before any of them is looked for.
+//! The cost limit: an upper bound of the fields in a result and of the scans of the account's clusters,
+//! computed before execution.
 //!
-//! A field costs 1, and what is selected in a list counts once for every item the list may have. Fields under
-//! `@skip` and `@include` count, whatever their condition. `docs/graphql.md` explains the figures to clients.
+//! A field costs 1. The selections of a list count once for each item that the list may have. Fields
+//! under `@skip` and `@include` count, whatever their condition. `docs/graphql.md` explains the figures
+//! to clients.
 
 use std::collections::HashMap;
 
@@ -12,17 +14,18 @@ use apollo_compiler::{
     schema::FieldDefinition,
 };
 
-use crate::graphql::{DEFAULT_PAGE, MAX_PAGE};
+use super::scan;
+use crate::graphql::{DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE};
 
-/// What an answer about the schema costs, however much of it is asked: it is made without the store, and the size
-/// of the schema bounds it.
+/// The cost of an introspection field, whatever it selects: its result needs no store, and the size of
+/// the schema bounds it.
 const INTROSPECTION: u64 = 100;
 
-/// Items of a list that neither is paged nor stands in [`ASSUMED`].
-const FEW: u64 = 10;
+/// The assumed length of a list that is neither paged nor in [`ASSUMED`].
+const DEFAULT_LIST_LENGTH: u64 = 10;
 
-/// Lists that are not paged, and how many items they usually have. Where one may have many more, the resolver
-/// bounds them by what is there.
+/// Lists without paging, and their usual length. If a list may be much longer, its resolver bounds it by
+/// the stored data.
 const ASSUMED: [(&str, &str, u64); 21] = [
     ("Account", "usageTable", 100),
     ("Account", "flagRules", 11),
@@ -47,7 +50,7 @@ const ASSUMED: [(&str, &str, u64); 21] = [
     ("SnapshotBatch", "clusters", 100),
 ];
 
-/// Fields whose `first` has other bounds than a page: how many items there are without it, and at the most.
+/// Fields whose `first` has other bounds than a page: the default and the maximum number of items.
 const OTHER_PAGES: [(&str, u64, u64); 4] = [
     ("compare", 100, 5_000),
     ("fineMetrics", 1_000, 5_000),
@@ -55,33 +58,43 @@ const OTHER_PAGES: [(&str, u64, u64); 4] = [
     ("spanTags", 100, 1_000),
 ];
 
-/// Lists that have an item for each item of an argument.
-const AS_LONG_AS: [(&str, &str); 1] = [("series", "metrics")];
+/// Lists with one item for each item of an argument.
+const SIZED_BY_ARGUMENT: [(&str, &str); 1] = [("series", "metrics")];
 
-/// Lists that are as long as `first` or `last` of the field above them say, besides those of connections.
-const SIZED_ABOVE: [(&str, &str); 3] =
+/// Lists whose length is set by `first` or `last` of the field above them, in addition to those of
+/// connections.
+const SIZED_BY_PARENT: [(&str, &str); 3] =
     [("Comparison", "rows"), ("FineMetricTable", "rows"), ("FineMetrics", "rows")];
 
-/// What a list of selections costs: `fixed`, and `sized` for each item of the page it lies in.
+/// The cost of a selection set: `fixed`, and `sized` for each item of the enclosing page.
 #[derive(Clone, Copy, Default)]
 struct Cost {
-    fixed: u64,
-    sized: u64,
+    fixed: Price,
+    sized: Price,
 }
 
-struct Walk<'request> {
+/// The cost of a part of an operation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Price {
+    /// The number of fields in the result.
+    pub(super) fields: u64,
+    /// The number of possible scans of all clusters of the account.
+    pub(super) scans: u64,
+}
+
+struct CostVisitor<'request> {
     document: &'request ExecutableDocument,
     variables: &'request JsonMap,
     fragments: HashMap<&'request Name, Cost>,
 }
 
-/// What `operation` costs with these variables.
-pub(super) fn of(document: &ExecutableDocument, operation: &Operation, variables: &JsonMap) -> u64 {
-    let mut walk = Walk { document, variables, fragments: HashMap::new() };
-    walk.selections(&operation.selection_set).of_page(MAX_PAGE)
+/// Returns the cost of `operation` with these variables.
+pub(super) fn price_of(document: &ExecutableDocument, operation: &Operation, variables: &JsonMap) -> Price {
+    let mut walk = CostVisitor { document, variables, fragments: HashMap::new() };
+    walk.selections(&operation.selection_set).of_page(MAX_PAGE_SIZE)
 }
 
-impl<'request> Walk<'request> {
+impl<'request> CostVisitor<'request> {
     fn selections(&mut self, set: &'request SelectionSet) -> Cost {
         set.selections.iter().fold(Cost::default(), |sum, selection| {
             let part = match selection {
@@ -89,7 +102,7 @@ impl<'request> Walk<'request> {
                 Selection::InlineFragment(fragment) => self.selections(&fragment.selection_set),
                 Selection::FragmentSpread(spread) => self.fragment(&spread.fragment_name),
             };
-            Cost { fixed: sum.fixed.saturating_add(part.fixed), sized: sum.sized.saturating_add(part.sized) }
+            Cost { fixed: sum.fixed.and(part.fixed), sized: sum.sized.and(part.sized) }
         })
     }
 
@@ -105,48 +118,42 @@ impl<'request> Walk<'request> {
 
     fn field(&mut self, parent: &Name, field: &'request Field) -> Cost {
         if matches!(field.name.as_str(), "__schema" | "__type") {
-            return Cost { fixed: INTROSPECTION, sized: 0 };
+            return Cost { fixed: Price { fields: INTROSPECTION, scans: 0 }, ..Cost::default() };
         }
         let below = self.selections(&field.selection_set);
+        let itself = Price { fields: 1, scans: scan::of(parent, field, self.variables) };
         let is_list = field.definition.ty.is_list();
         if let Some(size) = self.page_size(field) {
-            // The field is the list itself, or what holds it.
-            let items = if is_list { size.saturating_mul(below.of_page(size)) } else { below.of_page(size) };
-            Cost { fixed: items.saturating_add(1), sized: 0 }
+            // The field is the list itself, or the object that contains it.
+            let items = if is_list { below.of_page(size).times(size) } else { below.of_page(size) };
+            Cost { fixed: items.and(itself), ..Cost::default() }
         } else if !is_list {
-            Cost { fixed: below.fixed.saturating_add(1), sized: below.sized }
+            Cost { fixed: below.fixed.and(itself), sized: below.sized }
         } else if is_sized_above(parent, &field.name) {
-            Cost { fixed: 1, sized: below.of_page(1) }
+            Cost { fixed: itself, sized: below.of_page(1) }
         } else {
             let size = self.length(field).unwrap_or_else(|| assumed(parent, &field.name));
-            let items = size.saturating_mul(below.of_page(1));
-            Cost { fixed: items.saturating_add(1), sized: 0 }
+            Cost { fixed: below.of_page(1).times(size).and(itself), ..Cost::default() }
         }
     }
 
-    /// How many items the field's page has at the most; none if it is not paged. A number that is out of bounds is
-    /// for the resolver to refuse.
+    /// Returns the maximum length of the field's page. Returns None if it is not paged. The resolver
+    /// refuses a number out of bounds.
     fn page_size(&self, field: &Field) -> Option<u64> {
-        let paging = |definition: &FieldDefinition, name: &str| {
-            definition.arguments.iter().any(|argument| argument.name == name)
-        };
-        if !paging(&field.definition, "first") && !paging(&field.definition, "last") {
-            return None;
-        }
-        let other = OTHER_PAGES.iter().find(|(name, ..)| field.name == *name);
-        let (default, most) = other.map_or((DEFAULT_PAGE, MAX_PAGE), |(_, default, most)| (*default, *most));
+        let (default, most) = page_bounds(field)?;
         let asked = ["first", "last"].into_iter().filter_map(|name| self.number(field, name)).max();
         Some(asked.unwrap_or(default).clamp(1, most))
     }
 
-    /// How many items the list has for those of its argument, if it is such a list.
+    /// Returns the length of a list that has an item for each item of an argument. Returns None for
+    /// other lists.
     fn length(&self, field: &Field) -> Option<u64> {
-        let (_, argument) = AS_LONG_AS.iter().find(|(name, _)| field.name == *name)?;
+        let (_, argument) = SIZED_BY_ARGUMENT.iter().find(|(name, _)| field.name == *name)?;
         let argument = field.arguments.iter().find(|given| given.name == *argument)?;
         let length = match &*argument.value {
             Value::List(items) => items.len(),
             Value::Variable(name) => self.variables.get(name.as_str())?.as_array()?.len(),
-            // One value stands for a list of it.
+            // A single value is coerced to a list.
             _ => 1,
         };
         u64::try_from(length).ok()
@@ -163,19 +170,44 @@ impl<'request> Walk<'request> {
     }
 }
 
+/// Returns the default and the maximum length of the field's page. Returns None if it is not paged.
+pub(super) fn page_bounds(field: &Field) -> Option<(u64, u64)> {
+    let paging = |definition: &FieldDefinition, name: &str| {
+        definition.arguments.iter().any(|argument| argument.name == name)
+    };
+    if !paging(&field.definition, "first") && !paging(&field.definition, "last") {
+        return None;
+    }
+    let other = OTHER_PAGES.iter().find(|(name, ..)| field.name == *name);
+    Some(other.map_or((DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE), |(_, default, most)| (*default, *most)))
+}
+
 impl Cost {
-    fn of_page(self, size: u64) -> u64 {
-        self.fixed.saturating_add(self.sized.saturating_mul(size))
+    fn of_page(self, size: u64) -> Price {
+        self.fixed.and(self.sized.times(size))
+    }
+}
+
+impl Price {
+    fn and(self, other: Self) -> Self {
+        Self {
+            fields: self.fields.saturating_add(other.fields),
+            scans: self.scans.saturating_add(other.scans),
+        }
+    }
+
+    fn times(self, count: u64) -> Self {
+        Self { fields: self.fields.saturating_mul(count), scans: self.scans.saturating_mul(count) }
     }
 }
 
 fn is_sized_above(parent: &Name, field: &Name) -> bool {
-    parent.ends_with("Connection") || SIZED_ABOVE.iter().any(|(of, list)| parent == of && field == list)
+    parent.ends_with("Connection") || SIZED_BY_PARENT.iter().any(|(of, list)| parent == of && field == list)
 }
 
 fn assumed(parent: &Name, field: &Name) -> u64 {
     let found = ASSUMED.iter().find(|(of, list, _)| parent == of && field == list);
-    found.map_or(FEW, |(.., size)| *size)
+    found.map_or(DEFAULT_LIST_LENGTH, |(.., size)| *size)
 }
 
 #[cfg(test)]
@@ -183,18 +215,18 @@ mod tests {
     use super::*;
     use crate::graphql::Schema;
 
-    /// A list that was renamed would silently be taken for a short one.
+    /// A renamed list would silently count as a short one.
     #[test]
     fn the_tables_name_fields_of_the_schema() {
-        let schema = Schema::checked();
+        let schema = Schema::validation_schema();
         let field = |parent: &str, name: &str| schema.type_field(parent, name).is_ok();
         for (parent, name, _) in ASSUMED {
             assert!(field(parent, name), "{parent}.{name}");
         }
-        for (parent, name) in SIZED_ABOVE {
+        for (parent, name) in SIZED_BY_PARENT {
             assert!(field(parent, name), "{parent}.{name}");
         }
-        for (name, argument) in AS_LONG_AS {
+        for (name, argument) in SIZED_BY_ARGUMENT {
             let found = schema.type_field("Cluster", name).expect(name);
             assert!(found.arguments.iter().any(|known| known.name == argument), "{name}({argument})");
         }

@@ -1,18 +1,18 @@
-//! What the library finds wrong in a document, as it is told to clients.
+//! Converts the library's diagnostics to errors for clients.
 
 use apollo_compiler::{diagnostic::ToCliReport, validation::DiagnosticList};
 use async_graphql::ServerError;
 
 use super::{
-    place::Places,
+    line_index::LineIndex,
     refusal::{self, Code},
 };
 
-/// How many errors of a document are told.
+/// The maximum number of errors that are reported for a document.
 pub(crate) const MAX_ERRORS: usize = 5;
 
-/// What the library says besides when something else is wrong: it goes on without what it did not understand, and misses
-/// it then. Where there is anything else to tell, these would mislead.
+/// Messages about the consequences of another error: the library continues without the part that it did
+/// not understand, and then reports that part as missing. Beside other errors, they would mislead.
 const CONSEQUENCES: [&str; 5] = [
     "must have a subselection set",
     "cannot find fragment",
@@ -21,18 +21,19 @@ const CONSEQUENCES: [&str; 5] = [
     "cannot be used for argument",
 ];
 
-/// The text is no GraphQL. After the first error the parser guesses.
-pub(super) fn of_text(errors: &DiagnosticList, places: &Places) -> Vec<ServerError> {
-    told(Code::Parse, errors, places).take(1).collect()
+/// Returns the error of a text that is not GraphQL. Only the first one counts: after it the parser
+/// guesses.
+pub(super) fn parse_errors(errors: &DiagnosticList, places: &LineIndex) -> Vec<ServerError> {
+    to_errors(Code::Parse, errors, places).take(1).collect()
 }
 
-/// The document is not of this schema.
-pub(super) fn of_document(errors: &DiagnosticList, places: &Places) -> Vec<ServerError> {
+/// Returns the errors of a document that does not match the schema.
+pub(super) fn validation_errors(errors: &DiagnosticList, places: &LineIndex) -> Vec<ServerError> {
     let is_consequence =
         |error: &ServerError| CONSEQUENCES.iter().any(|consequence| error.message.contains(consequence));
-    // Very many are one mistake, or no mistake.
+    // Only the first errors are examined: a very large number comes from one mistake, or was provoked.
     let (mut others, mut causes): (Vec<_>, Vec<_>) =
-        told(Code::Validation, errors, places).take(20 * MAX_ERRORS).partition(is_consequence);
+        to_errors(Code::Validation, errors, places).take(20 * MAX_ERRORS).partition(is_consequence);
     if causes.is_empty() {
         causes.append(&mut others);
     }
@@ -40,9 +41,9 @@ pub(super) fn of_document(errors: &DiagnosticList, places: &Places) -> Vec<Serve
     causes
 }
 
-fn told(code: Code, errors: &DiagnosticList, places: &Places) -> impl Iterator<Item = ServerError> {
+fn to_errors(code: Code, errors: &DiagnosticList, places: &LineIndex) -> impl Iterator<Item = ServerError> {
     // The library's own lines also end where GraphQL's do not, such as at form feeds.
     errors.iter().map(move |diagnostic| {
-        refusal::at(code, diagnostic.error.to_string(), places.of(diagnostic.error.location()))
+        refusal::at(code, diagnostic.error.to_string(), places.position_of(diagnostic.error.location()))
     })
 }

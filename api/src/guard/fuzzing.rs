@@ -1,4 +1,4 @@
-//! What holds of documents whatever is asked.
+//! Properties that hold for every document.
 
 use std::sync::LazyLock;
 
@@ -8,14 +8,15 @@ use serde_json::{Map, Value};
 use super::{Guard, MAX_ERRORS, PersistedDocuments};
 use crate::{
     fuzzing::{lines, wait},
-    graphql::finish,
+    graphql::finalize_response,
 };
 
 const MAX_COST: u64 = 500_000;
 
 static GUARD: LazyLock<Guard> = LazyLock::new(|| Guard::new(MAX_COST, PersistedDocuments::default()));
 
-/// The first line is the name of the operation, if it says anything, the second its variables, and the others are the document.
+/// Checks one input. Its first line is the operation's name, the second the variables, the rest the
+/// document.
 pub(crate) fn document(bytes: &[u8]) {
     let Ok(text) = str::from_utf8(bytes) else { return };
     let [operation, variables, document] =
@@ -25,10 +26,10 @@ pub(crate) fn document(bytes: &[u8]) {
     let check = || wait(GUARD.check(document.to_owned(), operation.clone(), variables.clone()));
     match check() {
         Ok(guarded) => {
-            assert!(guarded.cost <= MAX_COST);
-            // What was read is kept, and checked again with the variables alone.
+            assert!(guarded.price.points(0) <= MAX_COST);
+            // The second check reads the document from the cache, and checks only the variables again.
             let again = check().unwrap_or_else(|errors| panic!("{errors:?}"));
-            assert_eq!(again.cost, guarded.cost, "the same costs the same");
+            assert_eq!(again.price, guarded.price, "the same costs the same");
             assert_eq!(again.kind, guarded.kind, "the same is the same");
             let request = guarded.template.into_request();
             assert!(request.query.is_empty(), "the executor reads no text");
@@ -38,7 +39,7 @@ pub(crate) fn document(bytes: &[u8]) {
         Err(errors) => {
             assert!((1..=MAX_ERRORS).contains(&errors.len()), "{errors:?}");
             let mut response = Response::from_errors(errors);
-            assert!(finish(&mut response), "nothing has run");
+            assert!(finalize_response(&mut response), "nothing has run");
             response.errors.iter().for_each(|error| has_a_reason(error, document));
         }
     }

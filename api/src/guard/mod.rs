@@ -1,26 +1,29 @@
-//! What stands before the executor: whether a document may be executed at all, decided before any of it is.
+//! Admission: decides whether a document may be executed, before any of it is.
 //!
-//! It knows the schema and no request: neither who asks nor how it was sent. Each step bounds the next one: the
-//! text is counted before it is parsed, the parsed shape before it is validated, and what it could cost before it
-//! is executed. apollo-compiler validates and coerces, since the executor's own validation lets a sixth of the
-//! specification's cases pass; the executor then reads no text and validates nothing again.
+//! The module knows the schema but neither the caller nor the transport. Each step bounds the next one:
+//! the text is counted before it is parsed, its shape is limited before it is validated, and its cost is
+//! limited before it is executed. apollo-compiler validates and coerces, because the executor's own
+//! validation wrongly accepts a sixth of the specification's cases; the executor then parses no text and
+//! validates nothing again.
 
+mod arguments;
 mod cache;
 mod convert;
 mod cost;
 mod diagnostics;
+mod field_overlap;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
-mod lexical;
-mod merging;
+mod line_index;
 mod nested_variables;
 mod persisted;
-mod place;
 mod refusal;
-mod sharing;
-mod structure;
+mod scan;
+mod shape_limits;
+mod subscription_key;
+mod subscription_rules;
+mod token_limits;
 mod values;
-mod watching;
 
 use std::sync::Arc;
 
@@ -37,17 +40,22 @@ use async_graphql::{Name, Request, ServerError, Variables, parser::types};
 use serde_json::{Map, Value};
 
 pub use self::persisted::PersistedDocuments;
-use self::{cache::Cache, place::Places, refusal::Code};
-pub(crate) use self::{diagnostics::MAX_ERRORS, persisted::Asked, sharing::Digest};
+use self::{cache::Cache, line_index::LineIndex, refusal::Code};
+pub(crate) use self::{
+    diagnostics::MAX_ERRORS,
+    persisted::{DocumentSelector, KnownDocuments},
+    subscription_key::Digest,
+};
 use crate::{
-    blocking::blocking,
-    graphql::{Merged, Schema},
+    blocking_work::run_blocking,
+    graphql::{HasOverlappingFields, Schema},
 };
 
-/// Bytes of a document that is read where requests are answered. Larger ones take milliseconds.
+/// The size in bytes up to which a document is read on the thread that serves requests. Larger ones take
+/// milliseconds.
 const SMALL: usize = 4 << 10;
 
-/// Decides what may be executed.
+/// Checks requests before they are executed.
 #[derive(Clone)]
 pub(crate) struct Guard(Arc<Inner>);
 
@@ -58,49 +66,66 @@ struct Inner {
     cache: Cache<Checked>,
 }
 
-/// A document that is valid, whatever its variables are.
+/// A document that is valid for any variables.
 struct Checked {
     key: cache::Key,
     document: Valid<ExecutableDocument>,
     operation: Node<Operation>,
-    places: Places,
+    places: LineIndex,
     executable: types::ExecutableDocument,
-    merged: Merged,
-    /// The variable of a subscription that says from where it is resumed, and nothing else.
+    merged: HasOverlappingFields,
+    /// The variable of a subscription that holds only its cursor.
     cursor: Option<String>,
 }
 
-/// What may be executed.
-pub(crate) struct Guarded {
-    /// What is executed.
+/// A checked request, ready for execution.
+pub(crate) struct CheckedRequest {
+    /// The operation and its variables.
     pub(crate) template: Template,
-    /// What kind of operation it is.
+    /// The kind of the operation.
     pub(crate) kind: Kind,
-    /// What it could cost, in fields of its answer.
-    pub(crate) cost: u64,
+    /// The upper bound of its cost.
+    pub(crate) price: Price,
 }
 
-/// The operation that is meant with the document's fragments, and the variables as the schema has them.
+/// The cost of an operation, known before any of it runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Price(cost::Price);
+
+impl Price {
+    /// Returns true if the cost grows with the number of the account's clusters.
+    pub(crate) fn depends_on_clusters(self) -> bool {
+        self.0.scans > 0
+    }
+
+    /// Returns the cost in points, in an account with this many clusters.
+    pub(crate) fn points(self, clusters: u64) -> u64 {
+        self.0.fields.saturating_add(scan::points(self.0.scans, clusters))
+    }
+}
+
+/// The selected operation with the document's fragments, and the coerced variables.
 #[derive(Clone)]
 pub(crate) struct Template {
     executable: types::ExecutableDocument,
     variables: Variables,
-    merged: Merged,
+    merged: HasOverlappingFields,
 }
 
 /// The kinds of operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// It reads once.
+    /// An operation that reads once.
     Query,
-    /// It changes something.
+    /// An operation that changes data.
     Mutation,
-    /// It reads again and again, as all do that have this digest: they differ in where they begin.
+    /// An operation that delivers payloads until it ends. Subscriptions with an equal digest differ only
+    /// in their starting point.
     Subscription(Digest),
 }
 
 impl Template {
-    /// What the executor takes.
+    /// Returns the request for the executor.
     pub(crate) fn into_request(self) -> Request {
         let Self { executable, variables, merged } = self;
         let mut request = Request::new("").variables(variables).data(merged);
@@ -110,110 +135,129 @@ impl Template {
 }
 
 impl Guard {
-    /// A guard of the schema, which lets pass what costs no more than `max_cost` and, if the operator wants it so,
-    /// `persisted` documents only.
+    /// Creates a guard of the schema. It accepts operations that cost at most `max_cost` points and, if
+    /// the operator configured it, only `persisted` documents.
     pub(crate) fn new(max_cost: u64, persisted: PersistedDocuments) -> Self {
-        Self(Arc::new(Inner { schema: Schema::checked(), max_cost, persisted, cache: Cache::default() }))
+        Self(Arc::new(Inner {
+            schema: Schema::validation_schema(),
+            max_cost,
+            persisted,
+            cache: Cache::default(),
+        }))
     }
 
-    /// What one request may cost.
+    /// Returns the limit of the cost of one request, in points.
     pub(crate) fn max_cost(&self) -> u64 {
         self.0.max_cost
     }
 
-    /// The document a request means, or none if it says nothing of one.
-    pub(crate) fn find(&self, asked: Asked) -> Result<Option<String>, ServerError> {
+    /// Returns the document that a request selects. Returns None if the request selects none.
+    pub(crate) fn find(&self, asked: DocumentSelector) -> Result<Option<String>, ServerError> {
         self.0.persisted.find(asked)
     }
 
-    /// Checks a request. Its errors have a code each and no path.
+    /// Checks a request. Each of its errors has a code and no path.
     pub(crate) async fn check(
         &self,
         document: String,
         operation: Option<String>,
         variables: Map<String, Value>,
-    ) -> Result<Guarded, Vec<ServerError>> {
+    ) -> Result<CheckedRequest, Vec<ServerError>> {
         let checked = self.checked(document, operation).await?;
-        let guarded = self.0.admit(&checked, variables).map_err(|error| vec![error])?;
-        self.0.affordable(guarded.cost).map_err(|error| vec![error])?;
+        let (guarded, variables) =
+            self.0.prepare_request(&checked, variables).map_err(|error| vec![error])?;
+        let Checked { document, operation, places, .. } = &*checked;
+        arguments::check(self.0.schema, document, operation, &variables, places)
+            .map_err(|error| vec![error])?;
+        self.check_cost(guarded.price.points(0))?;
         Ok(guarded)
     }
 
-    /// Checks a document of the server's own with variables that a client gave. What it costs is for the server to bound,
-    /// which knows how long its pages are.
+    /// Returns an error if an operation costs more than one request may.
+    pub(crate) fn check_cost(&self, points: u64) -> Result<(), Vec<ServerError>> {
+        self.0.affordable(points).map_err(|error| vec![error])
+    }
+
+    /// Checks a document of the server itself with variables from a client. The cost limit does not
+    /// apply: the server bounds the cost by the length of its pages.
     pub(crate) async fn check_own(
         &self,
         document: &str,
         variables: Map<String, Value>,
-    ) -> Result<Guarded, Vec<ServerError>> {
+    ) -> Result<CheckedRequest, Vec<ServerError>> {
         let checked = self.checked(document.to_owned(), None).await?;
-        self.0.admit(&checked, variables).map_err(|error| vec![error])
+        self.0.prepare_request(&checked, variables).map(|(guarded, _)| guarded).map_err(|error| vec![error])
     }
 
-    /// The document, read now or before.
+    /// Returns the checked document, from the cache if possible.
     async fn checked(
         &self,
         document: String,
         operation: Option<String>,
     ) -> Result<Arc<Checked>, Vec<ServerError>> {
-        lexical::check(&document).map_err(|error| vec![error])?;
+        token_limits::check(&document).map_err(|error| vec![error])?;
         let key = cache::key(&document, operation.as_deref());
         if let Some(checked) = self.0.cache.get(&key) {
             return Ok(checked);
         }
         let (inner, bytes) = (Arc::clone(&self.0), document.len());
         let read = move || inner.read(key, document, operation.as_deref());
-        let checked = Arc::new(if bytes > SMALL { blocking(read).await } else { read() }?);
+        let checked = Arc::new(if bytes > SMALL { run_blocking(read).await } else { read() }?);
         self.0.cache.put(key, Arc::clone(&checked), bytes);
         Ok(checked)
     }
 }
 
 impl Inner {
-    /// Checks what depends on the document alone.
+    /// Runs the checks that depend on the document alone.
     fn read(
         &self,
         key: cache::Key,
         document: String,
         operation: Option<&str>,
     ) -> Result<Checked, Vec<ServerError>> {
-        let (places, mentions) = (Places::new(&document), sharing::mentions(&document));
-        // What is nested deeper was refused by its brackets.
+        let (places, mentions) = (LineIndex::new(&document), subscription_key::mentions(&document));
+        // Deeper nesting was refused when the brackets were counted.
         let parsed = Parser::new().parse_ast(document, "document");
-        let parsed = parsed.map_err(|wrong| diagnostics::of_text(&wrong.errors, &places))?;
-        structure::check(&parsed).map_err(|error| vec![error])?;
+        let parsed = parsed.map_err(|wrong| diagnostics::parse_errors(&wrong.errors, &places))?;
+        shape_limits::check(&parsed).map_err(|error| vec![error])?;
         let document = parsed
             .to_executable_validate(self.schema)
-            .map_err(|wrong| diagnostics::of_document(&wrong.errors, &places))?;
+            .map_err(|wrong| diagnostics::validation_errors(&wrong.errors, &places))?;
         values::check_document(self.schema, &document, &places)
             .and_then(|()| nested_variables::check(self.schema, &document, &places))
             .map_err(|error| vec![error])?;
         let operation = operation_of(&document, operation).map_err(|error| vec![error])?;
-        watching::check(self.schema, &document, &operation, &places).map_err(|error| vec![error])?;
+        subscription_rules::check(self.schema, &document, &operation, &places)
+            .map_err(|error| vec![error])?;
         let executable = convert::document(&document, &operation, &places, &[]);
-        let merged = Merged(merging::merges(&document, &operation));
-        let cursor = sharing::cursor_variable(&operation, &mentions);
+        let merged = HasOverlappingFields(field_overlap::has_overlapping_fields(&document, &operation));
+        let cursor = subscription_key::cursor_variable(&operation, &mentions);
         Ok(Checked { key, document, operation, places, executable, merged, cursor })
     }
 
-    /// Checks what depends on the variables.
-    fn admit(&self, checked: &Checked, variables: Map<String, Value>) -> Result<Guarded, ServerError> {
+    /// Runs the checks that depend on the variables. Also returns the coerced variables.
+    fn prepare_request(
+        &self,
+        checked: &Checked,
+        variables: Map<String, Value>,
+    ) -> Result<(CheckedRequest, Valid<JsonMap>), ServerError> {
         let Checked { key, document, operation, places, executable, merged, cursor } = checked;
         let kind = match operation.operation_type {
             OperationType::Query => Kind::Query,
             OperationType::Mutation => Kind::Mutation,
             OperationType::Subscription => {
-                Kind::Subscription(sharing::digest(key, cursor.as_deref(), variables.clone()))
+                Kind::Subscription(subscription_key::digest(key, cursor.as_deref(), variables.clone()))
             }
         };
         let variables: JsonMap =
             variables.into_iter().map(|(name, value)| (name.into(), JsonValue::from(value))).collect();
         let coerced = coerce_variable_values(self.schema, operation, &variables).map_err(|wrong| {
             let message = without_value(wrong.message().to_string());
-            refusal::at(Code::Input, message, places.of(wrong.location()))
+            refusal::at(Code::Input, message, places.position_of(wrong.location()))
         })?;
         values::check_variables(self.schema, operation, &coerced)?;
-        let cost = cost::of(document, operation, &coerced);
+        let price = Price(cost::price_of(document, operation, &coerced));
         let names = operation.variables.iter().map(|variable| variable.name.as_str());
         let absent: Vec<&str> = names.filter(|name| !coerced.contains_key(*name)).collect();
         let executable = if absent.is_empty() {
@@ -225,16 +269,16 @@ impl Inner {
         variables
             .extend(coerced.iter().map(|(name, value)| (Name::new(name.as_str()), convert::json(value))));
         let template = Template { executable, variables, merged: *merged };
-        Ok(Guarded { template, kind, cost })
+        Ok((CheckedRequest { template, kind, price }, coerced))
     }
 
-    /// Refuses what costs more than one request may.
+    /// Returns an error if the cost exceeds the limit of one request.
     fn affordable(&self, cost: u64) -> Result<(), ServerError> {
         if cost <= self.max_cost {
             return Ok(());
         }
         let message = format!(
-            "the query could cost {cost}, more than the limit of {}: ask for smaller pages or fewer fields",
+            "the query could cost {cost}, more than the limit of {}: request smaller pages or fewer fields",
             self.max_cost
         );
         let mut error = refusal::new(Code::CostLimit, message);
@@ -245,14 +289,14 @@ impl Inner {
     }
 }
 
-/// The operation that is meant.
+/// Returns the operation with this name, or the only one.
 fn operation_of(
     document: &Valid<ExecutableDocument>,
     name: Option<&str>,
 ) -> Result<Node<Operation>, ServerError> {
     let operation = document.operations.get(name).map_err(|_| {
         let message = match name {
-            Some(_) => "the document has no operation of the name in 'operationName'",
+            Some(_) => "the document has no operation with the name in 'operationName'",
             None if document.operations.is_empty() => "the document has no operation",
             None => "the document has several operations: name one in 'operationName'",
         };
@@ -263,7 +307,7 @@ fn operation_of(
     Ok(operation.clone())
 }
 
-/// The library repeats a value that does not fit, which may be all that was sent.
+/// Removes the value from a coercion error: the library repeats it, and it may be the whole request.
 fn without_value(message: String) -> String {
     match (message.starts_with("could not coerce"), message.find(": "), message.rfind(" to type ")) {
         (true, Some(value), Some(ty)) if value < ty => format!("{}{}", &message[..value], &message[ty..]),

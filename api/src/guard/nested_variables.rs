@@ -1,5 +1,5 @@
-//! Variables inside lists and input objects. The library checks that a variable fits where it is a whole argument, and
-//! takes any where it is a part of one: null would then arrive where the schema has none.
+//! Variables within lists and input objects. The library checks the type of a variable that is a whole
+//! argument, but accepts any variable within one, so that null could reach a non-null position.
 
 use std::collections::{HashMap, HashSet};
 
@@ -12,41 +12,41 @@ use apollo_compiler::{
 use async_graphql::ServerError;
 
 use super::{
-    place::Places,
+    line_index::LineIndex,
     refusal::{self, Code},
 };
 
-/// A variable inside a value, and what is expected there.
-struct Use<'a> {
+/// A variable within a value, and the type expected there.
+struct VariableUse<'a> {
     variable: &'a Name,
     expected: &'a Type,
-    /// Whether the place has a default, which stands in where the variable is not given.
+    /// True if the position has a default, which applies when the variable is absent.
     has_default: bool,
-    /// Whether null is no value here, whatever the type says.
+    /// True if null is invalid here, whatever the type is.
     one_of: bool,
     value: &'a Node<Value>,
 }
 
-/// What an operation or a fragment has of them by itself.
+/// The nested variables and the fragment spreads of one operation or fragment.
 #[derive(Default)]
-struct Uses<'a> {
-    nested: Vec<Use<'a>>,
+struct VariableUses<'a> {
+    nested: Vec<VariableUse<'a>>,
     spreads: Vec<&'a Name>,
 }
 
-/// Checks them for every operation, with the fragments it uses.
+/// Checks the nested variables of every operation, including those in its fragments.
 pub(super) fn check(
     schema: &Schema,
     document: &ExecutableDocument,
-    places: &Places,
+    places: &LineIndex,
 ) -> Result<(), ServerError> {
-    let fragments: HashMap<&Name, Uses<'_>> = document
+    let fragments: HashMap<&Name, VariableUses<'_>> = document
         .fragments
         .iter()
-        .map(|(name, fragment)| (name, Uses::of(schema, &fragment.selection_set)))
+        .map(|(name, fragment)| (name, VariableUses::of(schema, &fragment.selection_set)))
         .collect();
     for operation in document.operations.iter() {
-        let own = Uses::of(schema, &operation.selection_set);
+        let own = VariableUses::of(schema, &operation.selection_set);
         let defined: HashMap<&Name, &VariableDefinition> =
             operation.variables.iter().map(|variable| (&variable.name, &**variable)).collect();
         let (mut seen, mut open) = (HashSet::new(), vec![&own]);
@@ -59,7 +59,7 @@ pub(super) fn check(
     Ok(())
 }
 
-impl<'a> Uses<'a> {
+impl<'a> VariableUses<'a> {
     fn of(schema: &'a Schema, set: &'a SelectionSet) -> Self {
         let mut uses = Self::default();
         uses.selections(schema, set);
@@ -84,7 +84,7 @@ impl<'a> Uses<'a> {
         }
     }
 
-    /// What lies inside a value of a type.
+    /// Collects the variables within a value of this type.
     fn inside(&mut self, schema: &'a Schema, ty: &'a Type, value: &'a Node<Value>) {
         match (&**value, ty) {
             (Value::List(items), Type::List(item) | Type::NonNullList(item)) => {
@@ -93,7 +93,7 @@ impl<'a> Uses<'a> {
                 }
             }
             (Value::Object(fields), _) => {
-                // One object stands for a list of it.
+                // A single object is coerced to a list.
                 let Some(ExtendedType::InputObject(object)) = schema.types.get(ty.inner_named_type()) else {
                     return;
                 };
@@ -118,20 +118,22 @@ impl<'a> Uses<'a> {
         value: &'a Node<Value>,
     ) {
         match value.as_variable() {
-            Some(variable) => self.nested.push(Use { variable, expected, has_default, one_of, value }),
+            Some(variable) => {
+                self.nested.push(VariableUse { variable, expected, has_default, one_of, value });
+            }
             None => self.inside(schema, expected, value),
         }
     }
 }
 
-impl Use<'_> {
-    /// The specification's `IsVariableUsageAllowed`.
+impl VariableUse<'_> {
+    /// Applies the specification's `IsVariableUsageAllowed`.
     fn check(
         &self,
         defined: &HashMap<&Name, &VariableDefinition>,
-        places: &Places,
+        places: &LineIndex,
     ) -> Result<(), ServerError> {
-        // The library names a variable that is not defined.
+        // The library reports an undefined variable.
         let Some(defined) = defined.get(self.variable) else { return Ok(()) };
         let never_null = defined.default_value.as_ref().is_some_and(|value| !value.is_null());
         let fits = if self.one_of && !defined.ty.is_non_null() {
@@ -148,6 +150,6 @@ impl Use<'_> {
             "variable `${}` of type `{}` cannot be used where `{}` is expected",
             self.variable, defined.ty, self.expected
         );
-        Err(refusal::at(Code::Validation, message, places.of(self.value.location())))
+        Err(refusal::at(Code::Validation, message, places.position_of(self.value.location())))
     }
 }

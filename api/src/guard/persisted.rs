@@ -1,5 +1,5 @@
-//! Documents the operator keeps beside the server, which a request names by their hash instead of sending them.
-//! Nothing a client sends is ever kept here.
+//! Documents that the operator stores beside the server, and those of the dashboard. A request selects one
+//! by its hash instead of sending it. Documents from clients are never stored here.
 
 use std::{collections::HashMap, io, path::Path};
 
@@ -8,53 +8,74 @@ use sha2::{Digest, Sha256};
 
 use super::refusal::{self, Code};
 
-/// The documents, by the SHA-256 of their bytes.
+/// The start of an identifier, before the digits of the hash.
+const PREFIX: &str = "sha256:";
+
+/// The documents that requests can select.
 #[derive(Default)]
 pub struct PersistedDocuments {
-    documents: Option<HashMap<[u8; 32], String>>,
+    /// The operator's documents. None without a directory.
+    documents: Option<KnownDocuments>,
+    /// The documents of the dashboard.
+    of_dashboard: KnownDocuments,
     only: bool,
 }
 
-/// What a request says of the document it means.
+/// Documents by the SHA-256 of their bytes.
+#[derive(Clone, Default)]
+pub(crate) struct KnownDocuments(HashMap<[u8; 32], String>);
+
+/// The part of a request that selects its document.
 #[derive(Default)]
-pub(crate) struct Asked {
+pub(crate) struct DocumentSelector {
     /// The document itself.
     pub(crate) document: Option<String>,
-    /// Its identifier: `sha256:` and 64 hexadecimal digits.
+    /// The document's identifier: `sha256:` and 64 hexadecimal digits.
     pub(crate) id: Option<String>,
     /// The 64 digits alone, as some clients send them.
     pub(crate) hash: Option<String>,
 }
 
 impl PersistedDocuments {
-    /// Reads all files of a directory whose names end in `.graphql`; with `only`, no other document is executed.
+    /// Reads all files in a directory with the extension `.graphql`. With `only`, no other document is
+    /// executed.
     ///
     /// # Errors
-    /// When the directory or a file cannot be read.
+    /// Returns an error if the directory or a file cannot be read.
     pub fn read(directory: &Path, only: bool) -> io::Result<Self> {
-        let mut documents = HashMap::new();
+        let mut documents = KnownDocuments::default();
         for entry in std::fs::read_dir(directory)? {
             let path = entry?.path();
             if path.extension().is_some_and(|extension| extension == "graphql") {
                 let document = std::fs::read_to_string(&path)
                     .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))?;
-                documents.insert(hash(&document), document);
+                documents.0.insert(hash(&document), document);
             }
         }
-        Ok(Self { documents: Some(documents), only })
+        Ok(Self { documents: Some(documents), of_dashboard: KnownDocuments::default(), only })
     }
 
-    /// How many documents there are.
+    /// Adds the documents of the dashboard. They count as the operator's own.
+    pub(crate) fn with_dashboard(self, documents: &KnownDocuments) -> Self {
+        Self { of_dashboard: documents.clone(), ..self }
+    }
+
+    /// Returns the number of documents.
     #[must_use]
     pub fn count(&self) -> usize {
-        self.documents.as_ref().map_or(0, HashMap::len)
+        self.documents.as_ref().map_or(0, |documents| documents.0.len())
     }
 
-    /// The document a request means, or none if it says nothing of one.
-    pub(super) fn find(&self, asked: Asked) -> Result<Option<String>, ServerError> {
-        let Asked { document, id, hash: digits } = asked;
+    fn get(&self, hash: &[u8; 32]) -> Option<&String> {
+        let own = self.documents.as_ref().and_then(|documents| documents.0.get(hash));
+        own.or_else(|| self.of_dashboard.0.get(hash))
+    }
+
+    /// Returns the document that a request selects. Returns None if the request selects none.
+    pub(super) fn find(&self, asked: DocumentSelector) -> Result<Option<String>, ServerError> {
+        let DocumentSelector { document, id, hash: digits } = asked;
         let id = match (id, digits) {
-            (Some(id), _) => Some(id.strip_prefix("sha256:").and_then(parse).ok_or_else(not_found)),
+            (Some(id), _) => Some(id.strip_prefix(PREFIX).and_then(parse).ok_or_else(not_found)),
             (None, Some(digits)) => Some(parse(&digits).ok_or_else(not_found)),
             (None, None) => None,
         };
@@ -62,27 +83,45 @@ impl PersistedDocuments {
             if let Some(Ok(claimed)) = id
                 && claimed != hash(&document)
             {
-                let message = "the document is not the one of the hash that was sent with it";
+                let message = "the document does not match the hash that was sent with it";
                 return Err(refusal::new(Code::Input, message));
             }
-            let known = || self.documents.as_ref().is_some_and(|kept| kept.contains_key(&hash(&document)));
-            if self.only && !known() {
-                let message = "this server executes only documents that its operator knows";
+            if self.only && self.get(&hash(&document)).is_none() {
+                let message = "this server executes only registered documents";
                 return Err(refusal::new(Code::NotPersisted, message));
             }
             return Ok(Some(document));
         }
         let Some(id) = id else { return Ok(None) };
-        let Some(documents) = &self.documents else {
-            let message = "this server keeps no documents: send the document itself";
+        if let Ok(id) = &id
+            && let Some(document) = self.get(id)
+        {
+            return Ok(Some(document.clone()));
+        }
+        if self.documents.is_none() {
+            let message = "this server does not store documents: send the document itself";
             return Err(refusal::new(Code::PersistedUnsupported, message));
+        }
+        Err(not_found())
+    }
+}
+
+impl KnownDocuments {
+    /// Parses an object of documents by their identifiers, or by the digits of these alone. Returns None for
+    /// anything else, and if a hash is not that of its document: a client would ask for it in vain.
+    pub(crate) fn parse(json: &[u8]) -> Option<Self> {
+        let texts: HashMap<String, String> = serde_json::from_slice(json).ok()?;
+        let document = |(digits, text): (String, String)| {
+            let hash = hash(&text);
+            let digits = digits.strip_prefix(PREFIX).unwrap_or(&digits);
+            (parse(digits) == Some(hash)).then_some((hash, text))
         };
-        documents.get(&id?).cloned().map(Some).ok_or_else(not_found)
+        texts.into_iter().map(document).collect::<Option<_>>().map(Self)
     }
 }
 
 fn not_found() -> ServerError {
-    refusal::new(Code::PersistedNotFound, "the server does not know this document: send the document itself")
+    refusal::new(Code::PersistedNotFound, "the document is not registered: send the document itself")
 }
 
 fn hash(document: &str) -> [u8; 32] {

@@ -1,31 +1,31 @@
-//! How a request is refused before anything of it runs.
+//! Errors of requests that are refused before execution.
 
 use async_graphql::{Pos, ServerError};
 
-/// Why, for programs. `docs/graphql.md` lists them.
+/// The machine-readable reason of an error. `docs/graphql.md` lists the codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Code {
-    /// The text is no GraphQL.
+    /// The text is not GraphQL.
     Parse,
-    /// It is GraphQL, and not of this schema.
+    /// The document does not match the schema.
     Validation,
-    /// Documents cannot be named by their hash here.
+    /// The server has no persisted documents.
     PersistedUnsupported,
     /// No document has this hash.
     PersistedNotFound,
-    /// Only documents that the operator knows are executed, and this one is none of them.
+    /// The server executes only persisted documents, and this is not one of them.
     NotPersisted,
-    /// The document does not say which of its operations to run.
+    /// The request does not select one operation of the document.
     Operation,
-    /// The operation may not have what the document selects.
+    /// The operation may not select one of the document's fields.
     Forbidden,
-    /// A variable has a value it cannot have.
+    /// A variable or an argument has an invalid value.
     Input,
-    /// The document is too large in itself.
+    /// The document exceeds a limit of its size.
     DocumentLimit,
-    /// Its fields nest too deep.
+    /// The fields nest too deeply.
     DepthLimit,
-    /// The answer could become too large.
+    /// The result could be too large.
     CostLimit,
 }
 
@@ -47,14 +47,14 @@ impl Code {
     }
 }
 
-/// An error with a code, and no path: nothing ran.
+/// Creates an error with a code. It has no path, because nothing was executed.
 pub(super) fn new(code: Code, message: impl Into<String>) -> ServerError {
     let mut error = ServerError::new(message, None);
     error.extensions.get_or_insert_default().set("code", code.name());
     error
 }
 
-/// The same, at a place of the document.
+/// Creates an error with a code at a position of the document.
 pub(super) fn at(code: Code, message: impl Into<String>, place: Option<Pos>) -> ServerError {
     let mut error = new(code, message);
     error.locations.extend(place);

@@ -1,5 +1,6 @@
-//! Values of the schema's own kinds: what its scalars take, and input objects of which one field is given. What the
-//! specification says of values is checked by the library; this is what it leaves to the server, or forgets.
+//! Values of the schema's custom scalars and of `oneOf` input objects. The library checks the other
+//! rules of the specification about values; these checks are left to the server, or missing in the
+//! library.
 
 use std::collections::HashSet;
 
@@ -15,12 +16,12 @@ use async_graphql::ServerError;
 
 use super::{
     convert,
-    place::Places,
+    line_index::LineIndex,
     refusal::{self, Code},
 };
 use crate::graphql::check_scalar;
 
-/// Checks what the variables of an operation are, after the library coerced them.
+/// Checks the coerced variables of an operation.
 pub(super) fn check_variables(
     schema: &Schema,
     operation: &Operation,
@@ -36,11 +37,11 @@ pub(super) fn check_variables(
     Ok(())
 }
 
-/// Checks the values that a document writes out.
+/// Checks the literal values of a document.
 pub(super) fn check_document(
     schema: &Schema,
     document: &ExecutableDocument,
-    places: &Places,
+    places: &LineIndex,
 ) -> Result<(), ServerError> {
     for operation in document.operations.iter() {
         for variable in &operation.variables {
@@ -57,7 +58,7 @@ pub(super) fn check_document(
         .try_for_each(|fragment| check_selections(schema, &fragment.selection_set, places))
 }
 
-fn check_selections(schema: &Schema, set: &SelectionSet, places: &Places) -> Result<(), ServerError> {
+fn check_selections(schema: &Schema, set: &SelectionSet, places: &LineIndex) -> Result<(), ServerError> {
     for selection in &set.selections {
         match selection {
             Selection::Field(field) => {
@@ -72,26 +73,26 @@ fn check_selections(schema: &Schema, set: &SelectionSet, places: &Places) -> Res
             Selection::InlineFragment(fragment) => {
                 check_selections(schema, &fragment.selection_set, places)?;
             }
-            // Each fragment is checked where it is defined.
+            // Each fragment is checked at its definition.
             Selection::FragmentSpread(_) => {}
         }
     }
     Ok(())
 }
 
-/// What is wrong with a value of the document, or with one inside it.
-struct Wrong {
+/// The error of a value of the document, or of a value within it.
+struct ValueError {
     reason: String,
     place: Option<SourceSpan>,
 }
 
-impl Wrong {
+impl ValueError {
     fn new(reason: impl Into<String>, value: &Node<Value>) -> Self {
         Self { reason: reason.into(), place: value.location() }
     }
 
-    fn refusal(self, of: &str, places: &Places) -> ServerError {
-        refusal::at(Code::Validation, format!("{of}: {}", self.reason), places.of(self.place))
+    fn refusal(self, of: &str, places: &LineIndex) -> ServerError {
+        refusal::at(Code::Validation, format!("{of}: {}", self.reason), places.position_of(self.place))
     }
 }
 
@@ -100,7 +101,7 @@ fn check(schema: &Schema, ty: &Type, value: &JsonValue) -> Result<(), String> {
         return Ok(());
     }
     if let Type::List(item) | Type::NonNullList(item) = ty {
-        // One value stands for a list of it.
+        // A single value is coerced to a list.
         let items = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
         return items.iter().try_for_each(|value| check(schema, item, value));
     }
@@ -119,8 +120,8 @@ fn check(schema: &Schema, ty: &Type, value: &JsonValue) -> Result<(), String> {
     }
 }
 
-/// The same for a value of the document. Variables in it are checked by themselves.
-fn check_literal(schema: &Schema, ty: &Type, value: &Node<Value>) -> Result<(), Wrong> {
+/// Checks a literal value. Its variables are checked separately.
+fn check_literal(schema: &Schema, ty: &Type, value: &Node<Value>) -> Result<(), ValueError> {
     if value.is_null() || value.as_variable().is_some() {
         return Ok(());
     }
@@ -130,20 +131,21 @@ fn check_literal(schema: &Schema, ty: &Type, value: &Node<Value>) -> Result<(), 
     }
     match schema.types.get(ty.inner_named_type()) {
         Some(ExtendedType::Scalar(scalar)) => convert::constant(value).map_or(Ok(()), |constant| {
-            check_scalar(&scalar.name, constant).map_err(|reason| Wrong::new(reason, value))
+            check_scalar(&scalar.name, constant).map_err(|reason| ValueError::new(reason, value))
         }),
         Some(ExtendedType::InputObject(object)) => {
             let Some(fields) = value.as_object() else { return Ok(()) };
             let mut seen = HashSet::new();
             if let Some((name, _)) = fields.iter().find(|(name, _)| !seen.insert(name)) {
                 let reason = format!("field '{name}' is given more than once");
-                return Err(Wrong { reason, place: name.location() });
+                return Err(ValueError { reason, place: name.location() });
             }
             one_of(object, fields.len(), fields.iter().any(|(_, value)| value.is_null()))
-                .map_err(|reason| Wrong::new(reason, value))?;
+                .map_err(|reason| ValueError::new(reason, value))?;
             fields.iter().try_for_each(|(field, value)| match object.fields.get(field) {
-                Some(definition) => check_literal(schema, &definition.ty, value)
-                    .map_err(|wrong| Wrong { reason: format!("field '{field}': {}", wrong.reason), ..wrong }),
+                Some(definition) => check_literal(schema, &definition.ty, value).map_err(|wrong| {
+                    ValueError { reason: format!("field '{field}': {}", wrong.reason), ..wrong }
+                }),
                 None => Ok(()),
             })
         }
@@ -151,7 +153,7 @@ fn check_literal(schema: &Schema, ty: &Type, value: &Node<Value>) -> Result<(), 
     }
 }
 
-/// Of some input objects exactly one field must be given, and not as null.
+/// Checks that a `oneOf` input object has exactly one field, and that the field is not null.
 fn one_of(object: &InputObjectType, fields: usize, null: bool) -> Result<(), String> {
     if object.directives.has("oneOf") && (fields != 1 || null) {
         return Err(format!("exactly one field of '{}' must be given", object.name));

@@ -1,12 +1,13 @@
-//! The routes by which the `coiled` client comes to a token, and lists, makes and ends those of its user.
+//! The routes by which the `coiled` client obtains a token, and lists, creates and revokes the tokens of
+//! its user.
 //!
-//! They are of one's own tokens alone: the client's "revoke all" goes through the list, and whoever manages an account
-//! does not mean everybody's.
+//! They cover only the user's own tokens: the client's "revoke all" iterates over the list, and an
+//! account's manager does not intend to revoke the tokens of all members.
 
 use axum::{
     Json,
     body::Body,
-    extract::{RawQuery, State},
+    extract::{Extension, RawQuery, State},
     http::{HeaderMap, StatusCode},
 };
 use chrono::{DateTime, SecondsFormat, Utc};
@@ -18,10 +19,10 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::{
-    address::Source,
     body::{self, Limits},
     form::{Form, parameter},
-    named::Named,
+    origin::{RequestOrigin, UntrustedForwardedFor},
+    path::PathParams,
     problem::{ErrorBody, Problem},
     state::AppState,
 };
@@ -29,89 +30,93 @@ use crate::{
     app::{
         api_token,
         member::Refusal,
-        token_request::{self, AskRefusal},
+        token_request::{self, RequestRefusal},
     },
     auth::Viewer,
     clock::stored,
     domain::{
-        access::{AccessError, TokenWish},
+        access::{AccessError, NewToken, NoScope},
+        time,
         token::ApiToken,
     },
 };
 
-/// How large a body may be that asks for a token.
+/// The size limits of a body that creates a token.
 const LIMITS: Limits = Limits { sent: 16 << 10, inflated: 16 << 10 };
 
-/// Tokens on a page of the list.
+/// The page size of the list.
 const PAGE: u64 = 100;
 
-/// The last page there can be. Nobody has so many tokens.
+/// The number of the last possible page. No user has that many tokens.
 const LAST_PAGE: u64 = 10_000;
 
-/// Seconds after which who asked for too many tokens is told to come back.
+/// The retry delay after too many token requests, in seconds.
 const RETRY_AFTER_SECONDS: u64 = 60;
 
-/// What a program asks for a token with, before anybody is signed in.
+/// The request of a program for a token, before a user has signed in.
 #[derive(ToSchema)]
 #[expect(dead_code, reason = "it describes a form, which is read field by field")]
 pub(super) struct TokenRequestForm {
-    /// What the token is to be called, at most 200 characters: where the program runs, mostly.
+    /// The label of the token, at most 200 characters. It usually names the machine of the program.
     label: Option<String>,
+    /// The scopes of the token, separated by spaces: `ingest`, `read` and `admin`. Default: all scopes
+    /// of the user who activates the token.
+    scope: Option<String>,
 }
 
-/// A token that waits for somebody to make it theirs.
+/// A token that awaits activation by a user.
 #[derive(Serialize, ToSchema)]
 pub(super) struct TokenRequestBody {
-    /// Its public half, for the page `/activate-token?id=…`.
+    /// The token's public identifier, for the page `/activate-token?id=…`.
     identifier: String,
-    /// The whole token. Until it is activated it is answered 401.
+    /// The whole token. Requests with it fail with status 401 until it is activated.
     token: String,
 }
 
-/// A token to be made.
+/// A token to be created.
 #[derive(Deserialize, ToSchema)]
 pub(super) struct NewTokenBody {
-    /// What it is called, at most 200 characters.
+    /// The label of the token, at most 200 characters.
     #[serde(default)]
     label: Option<String>,
-    /// When it ends, RFC 3339; with the one that asks if not given.
+    /// The expiry, in RFC 3339. Default: the expiry of the token that sends the request.
     #[schema(value_type = Option<String>, format = DateTime)]
-    #[serde(default)]
+    #[serde(default, deserialize_with = "time::deserialize_optional")]
     expiry: Option<DateTime<Utc>>,
 }
 
 /// A token without its secret.
 #[derive(Serialize, ToSchema)]
 pub(super) struct TokenBody {
-    /// Its public half.
+    /// The token's public identifier.
     identifier: String,
-    /// What it is called.
+    /// The label of the token.
     label: String,
-    /// Whether somebody ended it.
+    /// True if the token was revoked.
     revoked: bool,
-    /// Whether its time is over.
+    /// True if the token has expired.
     expired: bool,
-    /// When it was made: RFC 3339, in UTC.
+    /// The time of creation, in RFC 3339 and UTC.
     created: String,
-    /// When it ends; null for never.
+    /// The expiry. Null for a token without one.
     expiry: Option<String>,
 }
 
-/// A token that was just made.
+/// A new token.
 #[derive(Serialize, ToSchema)]
 pub(super) struct MadeTokenBody {
     #[serde(flatten)]
     made: TokenBody,
-    /// The whole token. It is shown here and never again.
+    /// The whole token. Only this response contains it.
     token: String,
 }
 
 /// A page of a user's tokens.
 #[derive(Serialize, ToSchema)]
 pub(super) struct TokensBody {
-    /// The tokens, the newest first, with those that were revoked or have expired.
+    /// The tokens, newest first, including revoked and expired ones.
     results: Vec<TokenBody>,
-    /// The address of the next page; null on the last one.
+    /// The URL of the next page. Null on the last page.
     next: Option<String>,
 }
 
@@ -129,42 +134,46 @@ impl TokenBody {
     }
 }
 
-/// Ask for a token that somebody activates in a browser
+/// Request a token that a user activates in a browser
 ///
-/// What is answered is good for nothing until somebody who is signed in activates it on the page
-/// `/activate-token?id=<identifier>`, within 10 minutes and once.
+/// The token is invalid until a user who is signed in activates it on the page
+/// `/activate-token?id=<identifier>`. It can be activated once, within 10 minutes.
 #[utoipa::path(
     post,
     path = "/api/v1/api-tokens-no-user/",
     tag = "coiled",
     request_body(content = TokenRequestForm, content_type = "application/x-www-form-urlencoded"),
     responses(
-        (status = 201, description = "A token that waits.", body = TokenRequestBody),
-        (status = 400, description = "The label is too long.", body = ErrorBody),
+        (status = 201, description = "The token, which awaits activation.", body = TokenRequestBody),
+        (status = 400, description = "The label is too long, or a scope does not exist.", body = ErrorBody),
         (status = 408, description = "The body did not arrive in time.", body = ErrorBody),
         (status = 413, description = "The body is too large.", body = ErrorBody),
-        (status = 415, description = "Not a form.", body = ErrorBody),
-        (status = 429, description = "Too many tokens wait, of this address or in all; see Retry-After.", body = ErrorBody),
-        (status = 500, description = "A defect of the server; `reference` stands in its log.", body = ErrorBody),
-        (status = 503, description = "The store is away; see Retry-After.", body = ErrorBody),
+        (status = 415, description = "The body is not a form.", body = ErrorBody),
+        (status = 429, description = "Too many tokens await activation, from this address or in total. See `Retry-After`.", body = ErrorBody),
+        (status = 500, description = "An internal error. `reference` identifies it in the server's log.", body = ErrorBody),
+        (status = 503, description = "The database is unavailable. See `Retry-After`.", body = ErrorBody),
     )
 )]
 pub(super) async fn ask(
     State(state): State<AppState>,
-    Source(origin): Source,
+    RequestOrigin(origin): RequestOrigin,
+    told: Option<Extension<UntrustedForwardedFor>>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<(StatusCode, Json<TokenRequestBody>), Problem> {
-    let mut form = Form::receive(&headers, body, state.patience.body).await?;
-    let asked =
-        token_request::ask(&state.system, form.take("label"), origin.address, state.clock.timestamp())
-            .await?;
+    let mut form = Form::receive(&headers, body, state.timeouts.body).await?;
+    let (label, scopes, now) = (form.take("label"), form.take("scope"), state.clock.timestamp());
+    let from = token_request::Requester {
+        address: origin.address,
+        forwarded_address: told.map(|Extension(UntrustedForwardedFor(told))| told),
+    };
+    let asked = token_request::request_token(&state.system, label, &scopes, from, now).await?;
     let token = asked.map_err(|refusal| match refusal {
-        AskRefusal::Label => Problem::invalid("/label".to_owned(), AccessError::Label.to_string()),
-        AskRefusal::TooMany => Problem::rate_limited(
-            RETRY_AFTER_SECONDS,
-            "too many tokens wait to be activated, try again later",
-        ),
+        RequestRefusal::Label => Problem::invalid("/label".to_owned(), AccessError::Label.to_string()),
+        RequestRefusal::Scope => Problem::invalid("/scope".to_owned(), NoScope.to_string()),
+        RequestRefusal::TooMany => {
+            Problem::rate_limited(RETRY_AFTER_SECONDS, "too many tokens await activation: try again later")
+        }
     })?;
     let body = TokenRequestBody { identifier: token.identifier().to_owned(), token: token.reveal() };
     Ok((StatusCode::CREATED, Json(body)))
@@ -176,14 +185,14 @@ pub(super) async fn ask(
     path = "/api/v1/api-tokens/",
     tag = "coiled",
     security(("token" = ["read"])),
-    params(("page" = Option<u64>, Query, description = "Which page, from 1 on.")),
+    params(("page" = Option<u64>, Query, description = "The number of the page, from 1 to 10,000. Default: 1.")),
     responses(
         (status = 200, description = "A page of tokens.", body = TokensBody),
-        (status = 400, description = "There is no such page.", body = ErrorBody),
-        (status = 401, description = "No valid token.", body = ErrorBody),
+        (status = 400, description = "The page number is invalid.", body = ErrorBody),
+        (status = 401, description = "The token is missing or invalid.", body = ErrorBody),
         (status = 403, description = "The token lacks the scope `read`.", body = ErrorBody),
-        (status = 500, description = "A defect of the server; `reference` stands in its log.", body = ErrorBody),
-        (status = 503, description = "The store is away; see Retry-After.", body = ErrorBody),
+        (status = 500, description = "An internal error. `reference` identifies it in the server's log.", body = ErrorBody),
+        (status = 503, description = "The database is unavailable. See `Retry-After`.", body = ErrorBody),
     )
 )]
 pub(super) async fn list(
@@ -200,19 +209,20 @@ pub(super) async fn list(
         Problem::invalid("/page".to_owned(), format!("must be a whole number between 1 and {LAST_PAGE}"))
     })?;
     let store = state.store.for_viewer(&viewer);
-    let mut tokens = store.api_tokens_of(viewer.user_id(), (page - 1) * PAGE, PAGE + 1).await?;
+    let mut tokens = store.list_user_api_tokens(viewer.user_id(), (page - 1) * PAGE, PAGE + 1).await?;
     let has_next = tokens.len() as u64 > PAGE;
     tokens.truncate(usize::try_from(PAGE).unwrap_or(usize::MAX));
     let now = state.clock.timestamp();
     Ok(Json(TokensBody {
         results: tokens.into_iter().map(|token| TokenBody::of(token, now)).collect(),
-        next: has_next.then(|| format!("/api/v1/api-tokens/?page={}", page + 1)),
+        next: has_next.then(|| state.base.address(&format!("/api/v1/api-tokens/?page={}", page + 1))),
     }))
 }
 
-/// Make another token of the same user
+/// Create another token for the same user
 ///
-/// It is good for what the one that asks is good for, which has to be all that its user may do.
+/// The new token has the scopes of the token that sends the request, which must include all scopes of
+/// its user.
 #[utoipa::path(
     post,
     path = "/api/v1/api-tokens/",
@@ -220,33 +230,33 @@ pub(super) async fn list(
     security(("token" = ["ingest", "read", "admin"])),
     request_body = NewTokenBody,
     responses(
-        (status = 201, description = "The token, with its secret.", body = MadeTokenBody),
-        (status = 400, description = "A value is wrong; `pointer` names it.", body = ErrorBody),
-        (status = 401, description = "No valid token.", body = ErrorBody),
-        (status = 403, description = "The token is not good for all that its user may do.", body = ErrorBody),
+        (status = 201, description = "The token, including its secret.", body = MadeTokenBody),
+        (status = 400, description = "A value of the body is invalid. `pointer` locates it.", body = ErrorBody),
+        (status = 401, description = "The token is missing or invalid.", body = ErrorBody),
+        (status = 403, description = "The token has fewer scopes than its user.", body = ErrorBody),
         (status = 408, description = "The body did not arrive in time.", body = ErrorBody),
-        (status = 409, description = "The account has as many tokens as it may have.", body = ErrorBody),
+        (status = 409, description = "The account has reached its limit of tokens.", body = ErrorBody),
         (status = 413, description = "The body is too large.", body = ErrorBody),
-        (status = 415, description = "Not JSON, or a content encoding other than gzip.", body = ErrorBody),
-        (status = 500, description = "A defect of the server; `reference` stands in its log.", body = ErrorBody),
-        (status = 503, description = "The store is away; see Retry-After.", body = ErrorBody),
+        (status = 415, description = "The body is not JSON, or has a content encoding other than gzip.", body = ErrorBody),
+        (status = 500, description = "An internal error. `reference` identifies it in the server's log.", body = ErrorBody),
+        (status = 503, description = "The database is unavailable. See `Retry-After`.", body = ErrorBody),
     )
 )]
 pub(super) async fn create(
     State(state): State<AppState>,
-    Source(origin): Source,
+    RequestOrigin(origin): RequestOrigin,
     headers: HeaderMap,
     body: Body,
 ) -> Result<(StatusCode, Json<MadeTokenBody>), Problem> {
-    let viewer = whole(state.signed_in(&headers).await?)?;
-    let received = body::announced(&headers, LIMITS)?.receive(body, state.patience.body).await?;
+    let viewer = require_every_scope(state.signed_in(&headers).await?)?;
+    let received = body::check_headers(&headers, LIMITS)?.receive(body, state.timeouts.body).await?;
     let wanted: NewTokenBody = received.parse().await?;
-    let wish = TokenWish {
+    let wish = NewToken {
         label: wanted.label.unwrap_or_default(),
         scopes: viewer.scopes().to_vec(),
         expires_at: wanted.expiry.map(stored).or(viewer.grants_until()),
     };
-    let (store, now) = (state.acting(&viewer, origin), state.clock.timestamp());
+    let (store, now) = (state.audited_store(&viewer, origin), state.clock.timestamp());
     match api_token::create(&store, &viewer, viewer.user_id(), wish, now).await? {
         Ok((token, row)) => {
             let body = MadeTokenBody { made: TokenBody::of(row, now), token: token.reveal() };
@@ -256,45 +266,45 @@ pub(super) async fn create(
     }
 }
 
-/// End a token of the user's own
+/// Revoke one of the user's own tokens
 ///
-/// One that has ended already stays as it is.
+/// A token that is already revoked remains unchanged.
 #[utoipa::path(
     delete,
     path = "/api/v1/api-tokens/{identifier}/revoke",
     tag = "coiled",
     security(("token" = ["ingest", "read", "admin"])),
-    params(("identifier" = String, Path, description = "The public half of the token.")),
+    params(("identifier" = String, Path, description = "The token's public identifier.")),
     responses(
-        (status = 200, description = "The token as it is now.", body = TokenBody),
-        (status = 401, description = "No valid token.", body = ErrorBody),
-        (status = 403, description = "The token is not good for all that its user may do.", body = ErrorBody),
-        (status = 404, description = "The user has no such token.", body = ErrorBody),
-        (status = 500, description = "A defect of the server; `reference` stands in its log.", body = ErrorBody),
-        (status = 503, description = "The store is away; see Retry-After.", body = ErrorBody),
+        (status = 200, description = "The revoked token.", body = TokenBody),
+        (status = 401, description = "The token is missing or invalid.", body = ErrorBody),
+        (status = 403, description = "The token has fewer scopes than its user.", body = ErrorBody),
+        (status = 404, description = "The user has no token with this identifier.", body = ErrorBody),
+        (status = 500, description = "An internal error. `reference` identifies it in the server's log.", body = ErrorBody),
+        (status = 503, description = "The database is unavailable. See `Retry-After`.", body = ErrorBody),
     )
 )]
 pub(super) async fn revoke(
     State(state): State<AppState>,
-    Source(origin): Source,
-    Named(identifier): Named<String>,
+    RequestOrigin(origin): RequestOrigin,
+    PathParams(identifier): PathParams<String>,
     headers: HeaderMap,
 ) -> Result<Json<TokenBody>, Problem> {
-    let viewer = whole(state.signed_in(&headers).await?)?;
+    let viewer = require_every_scope(state.signed_in(&headers).await?)?;
     if !ApiToken::is_identifier(&identifier) {
         return Err(Problem::not_found());
     }
-    let (store, now) = (state.acting(&viewer, origin), state.clock.timestamp());
+    let (store, now) = (state.audited_store(&viewer, origin), state.clock.timestamp());
     let revoked = api_token::revoke_own(&store, viewer.user_id(), identifier, now).await?;
     revoked.map(|token| Json(TokenBody::of(token, now))).map_err(refused)
 }
 
-/// Refuses whose credentials are good for less than their user may do.
-fn whole(viewer: Viewer) -> Result<Viewer, Problem> {
+/// Returns an error if the credentials have fewer scopes than their user.
+fn require_every_scope(viewer: Viewer) -> Result<Viewer, Problem> {
     if viewer.has_every_scope() {
         Ok(viewer)
     } else {
-        Err(Problem::forbidden("MISSING_SCOPE", "the token is not good for all that its user may do"))
+        Err(Problem::forbidden("MISSING_SCOPE", "the token has fewer scopes than its user"))
     }
 }
 
@@ -307,7 +317,7 @@ fn refused(refusal: Refusal) -> Problem {
     let Some(error) = errors.first() else { return Problem::not_found() };
     match error {
         AccessError::Label => Problem::invalid("/label".to_owned(), error.to_string()),
-        AccessError::Past | AccessError::OutlivesOwn => {
+        AccessError::ExpiryPast | AccessError::OutlivesOwn => {
             Problem::invalid("/expiry".to_owned(), error.to_string())
         }
         AccessError::TooMany => Problem::conflict(error.to_string()),

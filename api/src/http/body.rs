@@ -1,33 +1,35 @@
-//! Reading a JSON body, bounded at every step: before it is read, while it is read, and while it is inflated.
+//! Reads JSON bodies. The size is limited before the body is read, while it is read, and while it is
+//! decompressed.
 
-use std::{borrow::Cow, io::Read, time::Duration};
+use std::{borrow::Cow, error::Error, io::Read, time::Duration};
 
 use axum::{
     body::Body,
     http::{HeaderMap, header},
 };
 use flate2::read::GzDecoder;
-use futures::TryStreamExt;
+use futures::{StreamExt, TryStreamExt, stream};
 use serde::de::{DeserializeOwned, IgnoredAny};
+use tokio::time::{Instant, timeout};
 
-use super::{problem::Problem, surrogate::replace_lone_surrogates};
-use crate::{blocking::blocking, domain::bounded::Misplaced};
+use super::{lone_surrogates::replace_lone_surrogates, problem::Problem};
+use crate::{blocking_work::run_blocking, domain::validated::LocatedError};
 
-/// Bytes of JSON that are read where requests are answered: that takes a fraction of a millisecond, and most reports
-/// are no larger.
+/// The size of JSON that is parsed on the thread of the request, in bytes. It takes a fraction of a
+/// millisecond, and most reports are no larger.
 const SMALL: usize = 64 << 10;
 
-/// How large a body may be.
+/// The size limits of a body.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
-    /// Bytes as sent.
+    /// The limit of the bytes as sent.
     pub(super) sent: usize,
-    /// Bytes after decompression.
+    /// The limit of the bytes after decompression.
     pub(super) inflated: usize,
 }
 
-/// A body that was announced, and is not read.
-pub(super) struct Announced {
+/// A body whose headers were checked and that was not read yet.
+pub(super) struct AcceptedHeaders {
     gzip: bool,
     limits: Limits,
 }
@@ -39,8 +41,8 @@ pub(super) struct Received {
     limits: Limits,
 }
 
-/// Looks whether the headers announce a body of JSON.
-pub(super) fn announced(headers: &HeaderMap, limits: Limits) -> Result<Announced, Problem> {
+/// Checks that the headers describe a JSON body within the limits.
+pub(super) fn check_headers(headers: &HeaderMap, limits: Limits) -> Result<AcceptedHeaders, Problem> {
     check_content_type(headers)?;
     let gzip = is_gzip(headers)?;
     let length =
@@ -48,51 +50,60 @@ pub(super) fn announced(headers: &HeaderMap, limits: Limits) -> Result<Announced
     if length.is_some_and(|length| length > limits.sent as u64) {
         return Err(Problem::too_large(limits.sent));
     }
-    Ok(Announced { gzip, limits })
+    Ok(AcceptedHeaders { gzip, limits })
 }
 
-impl Announced {
-    /// Waits for the body.
+impl AcceptedHeaders {
+    /// Reads the body. Returns an error if it does not arrive in time.
     pub(super) async fn receive(self, body: Body, patience: Duration) -> Result<Received, Problem> {
         let Self { gzip, limits } = self;
-        let collected = tokio::time::timeout(patience, collect(body, limits.sent)).await;
+        let collected = timeout(patience, collect(body, limits.sent)).await;
         Ok(Received { bytes: collected.map_err(|_| Problem::timeout())??, gzip, limits })
     }
 }
 
 impl Received {
-    /// How large it was, in bytes as sent.
+    /// Returns the size of the body as sent, in bytes.
     pub(super) fn size(&self) -> u64 {
         self.bytes.len() as u64
     }
 
-    /// The JSON that was sent, whatever its encoding.
+    /// Returns the decompressed JSON.
     pub(super) fn json(self) -> Result<Vec<u8>, Problem> {
         if self.gzip { inflate(&self.bytes, self.limits.inflated) } else { Ok(self.bytes) }
     }
 
-    /// What the JSON says, read on a thread where it may take its time if there is much of it.
+    /// Parses the JSON. A large body is parsed on a thread for long work.
     pub(super) async fn parse<T: DeserializeOwned + Send + 'static>(self) -> Result<T, Problem> {
         self.parse_checked(|_| Ok(())).await
     }
 
-    /// The same, where values have to fit each other, too.
+    /// Parses the JSON, and checks the values against each other.
     pub(super) async fn parse_checked<T: DeserializeOwned + Send + 'static>(
         self,
-        check: impl Fn(&T) -> Result<(), Misplaced> + Send + 'static,
+        check: impl Fn(&T) -> Result<(), LocatedError> + Send + 'static,
     ) -> Result<T, Problem> {
+        Ok(self.parse_measured(check, |_| ()).await?.0)
+    }
+
+    /// Parses and checks the JSON, and also returns the result of `measure` on a valid body.
+    pub(super) async fn parse_measured<T: DeserializeOwned + Send + 'static, M: Send + 'static>(
+        self,
+        check: impl Fn(&T) -> Result<(), LocatedError> + Send + 'static,
+        measure: impl Fn(&[u8]) -> M + Send + 'static,
+    ) -> Result<(T, M), Problem> {
         let checked = move |json: &[u8]| {
             let parsed = parse(json)?;
             check(&parsed).map_err(|wrong| Problem::invalid(wrong.pointer, wrong.message))?;
-            Ok(parsed)
+            Ok((parsed, measure(json)))
         };
         match self.small_json() {
             Some(json) => checked(&json),
-            None => blocking(move || checked(&self.json()?)).await,
+            None => run_blocking(move || checked(&self.json()?)).await,
         }
     }
 
-    /// The JSON, if there is little of it.
+    /// Returns the JSON of a small body.
     fn small_json(&self) -> Option<Cow<'_, [u8]>> {
         if self.bytes.len() > SMALL {
             None
@@ -104,7 +115,7 @@ impl Received {
     }
 }
 
-/// Parses a body, naming the place of the first wrong value.
+/// Parses a body. The error locates the first invalid value.
 pub(super) fn parse<T: DeserializeOwned>(json: &[u8]) -> Result<T, Problem> {
     let json = replace_lone_surrogates(json);
     let mut deserializer = serde_json::Deserializer::from_slice(&json);
@@ -114,8 +125,8 @@ pub(super) fn parse<T: DeserializeOwned>(json: &[u8]) -> Result<T, Problem> {
             let message = without_position(&cause.to_string());
             Problem::invalid(pointer(error.path(), &message), message)
         } else if is_json(&json) {
-            // The parser calls malformed what only does not fit: a number where one of some words is wanted, a
-            // number too large for any type, nesting too deep.
+            // The parser reports some invalid values as syntax errors: a number in the place of an enum
+            // value, a number beyond every type, or nesting beyond its limit.
             let message = match without_position(&cause.to_string()) {
                 message if message == "expected value" => "not one of the values this can have".to_owned(),
                 message => message,
@@ -173,9 +184,44 @@ pub(super) async fn collect(body: Body, limit: usize) -> Result<Vec<u8>, Problem
     Ok(collected)
 }
 
+/// The error of a body that arrives too slowly.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error("the body came too slowly")]
+pub(super) struct TooSlow;
+
+impl TooSlow {
+    /// Returns true if an error is this one, or was caused by it.
+    pub(super) fn caused(error: &(dyn Error + 'static)) -> bool {
+        error.is::<Self>() || error.source().is_some_and(Self::caused)
+    }
+}
+
+/// Wraps a body so that it fails with [`TooSlow`] if less than `least` bytes arrive within `time` of
+/// waiting. The last part of the body may be smaller.
+pub(super) fn with_progress_timeout(body: Body, least: usize, time: Duration) -> Body {
+    let state = (body.into_data_stream(), time, 0);
+    Body::from_stream(stream::unfold(Some(state), move |state| async move {
+        let (mut chunks, mut left, mut came) = state?;
+        let asked = Instant::now();
+        let chunk = match timeout(left, chunks.next()).await {
+            Err(_) => return Some((Err(axum::Error::new(TooSlow)), None)),
+            Ok(None) => return None,
+            Ok(Some(Err(error))) => return Some((Err(error), None)),
+            Ok(Some(Ok(chunk))) => chunk,
+        };
+        // Only the waiting time counts against the sender, not the processing between two chunks.
+        left = left.saturating_sub(asked.elapsed());
+        came += chunk.len();
+        if came >= least {
+            (left, came) = (time, 0);
+        }
+        Some((Ok(chunk), Some((chunks, left, came))))
+    }))
+}
+
 fn inflate(sent: &[u8], limit: usize) -> Result<Vec<u8>, Problem> {
     let mut inflated = Vec::new();
-    // One byte more than allowed tells a body that is too large from one that just fits.
+    // One byte beyond the limit distinguishes a body that is too large from one that just fits.
     GzDecoder::new(sent)
         .take(limit as u64 + 1)
         .read_to_end(&mut inflated)
@@ -183,7 +229,8 @@ fn inflate(sent: &[u8], limit: usize) -> Result<Vec<u8>, Problem> {
     if inflated.len() > limit { Err(Problem::too_large(limit)) } else { Ok(inflated) }
 }
 
-/// The place as a JSON pointer. A missing field is named itself, not the object that lacks it.
+/// Returns the location as a JSON pointer. For a missing field, it names that field, not the object
+/// without it.
 fn pointer(path: &serde_path_to_error::Path, message: &str) -> String {
     use serde_path_to_error::Segment;
 
@@ -205,7 +252,7 @@ fn pointer(path: &serde_path_to_error::Path, message: &str) -> String {
     pointer
 }
 
-/// The parser ends its messages with a line and column, which a pointer says better.
+/// Removes the line and column from the end of a parser's message, because the pointer is more precise.
 fn without_position(message: &str) -> String {
     message.rfind(" at line ").map_or(message, |end| &message[..end]).to_owned()
 }
@@ -220,13 +267,13 @@ mod tests {
     use super::*;
 
     #[derive(Debug, Deserialize)]
-    #[expect(dead_code, reason = "only read to see whether it can be")]
+    #[expect(dead_code, reason = "only deserialized to test whether that succeeds")]
     struct Outer {
         list: Vec<Inner>,
     }
 
     #[derive(Debug, Deserialize)]
-    #[expect(dead_code, reason = "only read to see whether it can be")]
+    #[expect(dead_code, reason = "only deserialized to test whether that succeeds")]
     struct Inner {
         #[serde(rename = "a/b")]
         number: u8,

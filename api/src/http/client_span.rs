@@ -1,28 +1,28 @@
-//! `POST /api/v2/analytics/{workspace}/cluster/{id}/span/{identifier}`: where the `coiled` client tells how long
-//! a span's block took.
+//! `POST /api/v2/analytics/{workspace}/cluster/{id}/span/{identifier}`: the route to which the `coiled`
+//! client reports the duration of a span's block.
 
 use axum::{Json, body::Body, extract::State, http::HeaderMap};
 use entity::ids::{ClusterId, SpanId};
-use governor::clock::{Clock, DefaultClock};
 use serde_json::{Map, Value};
 
 use super::{
-    address::Source,
     body::{self, Limits},
-    budget::Taker,
-    named::Named,
+    origin::RequestOrigin,
+    path::PathParams,
     problem::{ErrorBody, Problem},
+    rate_limit::LimitKeys,
     state::AppState,
 };
-use crate::domain::client_span::ClientSpanReport;
+use crate::domain::{client_span::ClientSpanReport, quota::SectionBytes};
 
-/// How large such a body may be: callers may add keywords of their own.
+/// The size limits of such a body. Callers may add keys of their own.
 const LIMITS: Limits = Limits { sent: 2 << 20, inflated: 8 << 20 };
 
-/// Take what a client tells of a span
+/// Store a client's record of a span
 ///
-/// The span is named by Dask's identifier and may be reported later. What was told first is kept. Keys that are
-/// not known are ignored, since a refusal raises an exception in the client's program.
+/// The span is identified by Dask's identifier, and the scheduler may report it later. The first record
+/// is kept. Unknown keys are ignored, because an error would raise an exception in the client's program.
+/// For the same reason, a span beyond the account's quota gets the same response, and is not stored.
 #[utoipa::path(
     post,
     path = "/api/v2/analytics/{workspace}/cluster/{id}/span/{identifier}",
@@ -35,45 +35,43 @@ const LIMITS: Limits = Limits { sent: 2 << 20, inflated: 8 << 20 };
     ),
     request_body = ClientSpanReport,
     responses(
-        (status = 200, description = "Stored, or known already.", body = Object),
-        (status = 400, description = "A value is wrong; `pointer` names it.", body = ErrorBody),
-        (status = 401, description = "No valid token.", body = ErrorBody),
+        (status = 200, description = "The span is stored, was stored before, or is not stored because the account does not accept data of tasks or has used up a quota.", body = Object),
+        (status = 400, description = "A value of the body is invalid. `pointer` locates it.", body = ErrorBody),
+        (status = 401, description = "The token is missing or invalid.", body = ErrorBody),
         (status = 403, description = "The token lacks the scope `ingest`.", body = ErrorBody),
-        (status = 404, description = "No such account, cluster or identifier, or not for this token.", body = ErrorBody),
+        (status = 404, description = "The account, the cluster or the identifier does not exist, or the token gives no access to it.", body = ErrorBody),
         (status = 408, description = "The body did not arrive in time.", body = ErrorBody),
-        (status = 413, description = "The body is too large, as sent or decompressed.", body = ErrorBody),
-        (status = 415, description = "Not JSON, or a content encoding other than gzip.", body = ErrorBody),
-        (status = 429, description = "Too many requests with this token; see Retry-After.", body = ErrorBody),
-        (status = 500, description = "A defect of the server; `reference` stands in its log.", body = ErrorBody),
-        (status = 503, description = "The store or the server is busy or away; see Retry-After.", body = ErrorBody),
+        (status = 409, description = "The cluster belongs to another user of the account.", body = ErrorBody),
+        (status = 413, description = "The body is too large, either compressed or decompressed.", body = ErrorBody),
+        (status = 415, description = "The body is not JSON, or has a content encoding other than gzip.", body = ErrorBody),
+        (status = 429, description = "Too many requests with this token. See `Retry-After`.", body = ErrorBody),
+        (status = 500, description = "An internal error. `reference` identifies it in the server's log.", body = ErrorBody),
+        (status = 503, description = "The server or its database is overloaded or unavailable. See `Retry-After`.", body = ErrorBody),
     )
 )]
 pub(super) async fn post(
     State(state): State<AppState>,
-    Named((workspace, cluster, span)): Named<(String, String, String)>,
-    Source(origin): Source,
+    PathParams((workspace, cluster, span)): PathParams<(String, String, String)>,
+    RequestOrigin(origin): RequestOrigin,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Json<Map<String, Value>>, Problem> {
-    // The program that opens a span registered the plugin with the same token, which reports.
-    let viewer = state.reporter(&headers).await?;
-    state.report_quota.check_key(&viewer.limit_key()).map_err(|busy| {
-        let wait = busy.wait_time_from(DefaultClock::default().now());
-        Problem::rate_limited(wait.as_secs() + 1, "too many requests with this token")
-    })?;
+    // The program that opens a span has registered the plugin with the same token, so a reporter's
+    // credentials apply.
+    let viewer = state.authenticate_reporter(&headers, origin).await?;
+    state.count_report(&viewer, "requests")?;
     let (Ok(cluster), Ok(span), true) =
         (cluster.parse::<ClusterId>(), span.parse::<SpanId>(), workspace == viewer.account().slug)
     else {
         return Err(Problem::not_found());
     };
-    let taker = Taker::new(viewer.limit_key(), origin.address);
+    let taker = LimitKeys::new(viewer.limit_key(), origin.address);
     state.report_budget.check(taker)?;
-    let received = body::announced(&headers, LIMITS)?.receive(body, state.patience.body).await?;
+    let received = body::check_headers(&headers, LIMITS)?.receive(body, state.timeouts.body).await?;
     state.report_budget.overdraw(taker, received.size());
-    let _place = state.reports_under_way.try_acquire().map_err(|_| Problem::too_many_reports())?;
-    let report: ClientSpanReport = received.parse().await?;
-    if !state.client_spans.record(&viewer, cluster, span, report).await? {
-        return Err(Problem::not_found());
-    }
+    let _place = state.report_place(&viewer)?;
+    let measure = SectionBytes::count_client_span;
+    let (report, bytes) = received.parse_measured(|_: &ClientSpanReport| Ok(()), measure).await?;
+    state.client_spans.record(&viewer, cluster, span, report, bytes).await?;
     Ok(Json(Map::new()))
 }

@@ -1,56 +1,76 @@
-//! Cookies: what browsers send and are told to keep.
+//! Cookies: parses those of a request and creates those of a response.
 
 use std::fmt::Write;
 
 use axum::http::{HeaderMap, HeaderValue, header};
 use chrono::TimeDelta;
 
-use crate::domain::session::SessionSecret;
+use crate::domain::{base_path::BasePath, session::SessionSecret};
 
-/// How cookies are called and kept here. Behind TLS their names begin with `__Host-`, which browsers take from this very
-/// server alone, by TLS, and not from one beside it.
-#[derive(Clone, Copy, Debug)]
+/// The names and attributes of the server's cookies. With TLS, their names begin with `__Host-`:
+/// browsers accept such a cookie only from this very host by TLS, not from a neighboring host. Such a
+/// cookie applies to the whole host. Below a base path, the name begins with `__Secure-` instead, so
+/// that other applications on the host do not receive the cookie.
+#[derive(Clone, Debug)]
 pub(super) struct Cookies {
     pub(super) secure: bool,
+    pub(super) base: BasePath,
 }
 
 impl Cookies {
-    /// The cookie that holds the secret of a session.
-    pub(super) fn session_name(self) -> &'static str {
-        if self.secure { "__Host-galvo" } else { "galvo_session" }
+    /// Returns the name of the cookie with the secret of a session.
+    pub(super) fn session_name(&self) -> &'static str {
+        match (self.secure, self.base.is_empty()) {
+            (true, true) => "__Host-galvo",
+            (true, false) => "__Secure-galvo",
+            (false, _) => "galvo_session",
+        }
     }
 
-    /// The cookie that holds an attempt to sign in with a provider elsewhere.
-    pub(super) fn attempt_name(self) -> &'static str {
-        if self.secure { "__Host-galvo-attempt" } else { "galvo_attempt" }
+    /// Returns the name of the cookie with a login attempt at an OpenID provider.
+    pub(super) fn attempt_name(&self) -> &'static str {
+        match (self.secure, self.base.is_empty()) {
+            (true, true) => "__Host-galvo-attempt",
+            (true, false) => "__Secure-galvo-attempt",
+            (false, _) => "galvo_attempt",
+        }
     }
 
-    /// The secret a browser sends along, if it can be one.
-    pub(super) fn session(self, headers: &HeaderMap) -> Option<SessionSecret> {
+    /// Returns the name of the cookie of a browser with an earlier login.
+    pub(super) fn device_name(&self) -> &'static str {
+        match (self.secure, self.base.is_empty()) {
+            (true, true) => "__Host-galvo-device",
+            (true, false) => "__Secure-galvo-device",
+            (false, _) => "galvo_device",
+        }
+    }
+
+    /// Returns the secret of a request's session cookie. Returns None without a well-formed one.
+    pub(super) fn session(&self, headers: &HeaderMap) -> Option<SessionSecret> {
         value(headers, self.session_name()).and_then(SessionSecret::parse)
     }
 
-    /// Tells a browser to keep a cookie for so long, or for none at all to forget it. Scripts cannot read it, and pages of
-    /// others cannot send it along but by a link.
-    pub(super) fn keep(self, name: &str, value: &str, life: TimeDelta) -> HeaderValue {
-        let mut cookie =
-            format!("{name}={value}; Path=/; Max-Age={}; HttpOnly; SameSite=Lax", life.num_seconds());
+    /// Returns a cookie with this lifetime. A lifetime of zero deletes it. Scripts cannot read the
+    /// cookie, and pages of other sites can send it only by a link.
+    pub(super) fn keep(&self, name: &str, value: &str, life: TimeDelta) -> HeaderValue {
+        let (path, seconds) = (self.base.cookie_path(), life.num_seconds());
+        let mut cookie = format!("{name}={value}; Path={path}; Max-Age={seconds}; HttpOnly; SameSite=Lax");
         if self.secure {
             write!(cookie, "; Secure").expect("a text takes all");
         }
-        let mut cookie =
-            HeaderValue::try_from(cookie).expect("names and values are letters, digits and dashes");
+        let mut cookie = HeaderValue::try_from(cookie).expect("names, values and paths are signs of ASCII");
         cookie.set_sensitive(true);
         cookie
     }
 
-    /// Tells a browser to forget a cookie.
-    pub(super) fn forget(self, name: &str) -> HeaderValue {
+    /// Returns a cookie that deletes the cookie with this name.
+    pub(super) fn forget(&self, name: &str) -> HeaderValue {
         self.keep(name, "", TimeDelta::zero())
     }
 }
 
-/// The value of a cookie. Of one that is sent twice nobody knows which is ours, so it counts as none.
+/// Returns the value of a cookie. Returns None for a cookie that is sent twice, because its origin is
+/// ambiguous.
 pub(super) fn value<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     let lines = headers.get_all(header::COOKIE).iter().filter_map(|line| line.to_str().ok());
     let cookies = lines.flat_map(|line| line.split(';')).filter_map(|cookie| cookie.trim().split_once('='));
@@ -86,13 +106,22 @@ mod tests {
 
     #[test]
     fn a_cookie_is_for_this_server_alone() {
-        let keep = |secure| Cookies { secure }.keep("x", "y", TimeDelta::days(1));
-        assert_eq!(keep(false), "x=y; Path=/; Max-Age=86400; HttpOnly; SameSite=Lax");
-        assert_eq!(keep(true), "x=y; Path=/; Max-Age=86400; HttpOnly; SameSite=Lax; Secure");
-        assert_eq!(
-            Cookies { secure: true }.forget("x"),
-            "x=; Path=/; Max-Age=0; HttpOnly; SameSite=Lax; Secure"
-        );
-        assert!(keep(true).is_sensitive());
+        let cookies = |secure, base: &str| Cookies { secure, base: base.parse().expect(base) };
+        let keep = |secure, base| cookies(secure, base).keep("x", "y", TimeDelta::days(1));
+        assert_eq!(keep(false, ""), "x=y; Path=/; Max-Age=86400; HttpOnly; SameSite=Lax");
+        assert_eq!(keep(true, ""), "x=y; Path=/; Max-Age=86400; HttpOnly; SameSite=Lax; Secure");
+        assert_eq!(keep(true, "/a/b"), "x=y; Path=/a/b; Max-Age=86400; HttpOnly; SameSite=Lax; Secure");
+        assert_eq!(cookies(true, "").forget("x"), "x=; Path=/; Max-Age=0; HttpOnly; SameSite=Lax; Secure");
+        assert!(keep(true, "").is_sensitive());
+        // RFC 6265bis: a name that begins with `__Host-` is for the path `/` alone.
+        for (secure, base, session, attempt) in [
+            (false, "", "galvo_session", "galvo_attempt"),
+            (false, "/a", "galvo_session", "galvo_attempt"),
+            (true, "", "__Host-galvo", "__Host-galvo-attempt"),
+            (true, "/a", "__Secure-galvo", "__Secure-galvo-attempt"),
+        ] {
+            let cookies = cookies(secure, base);
+            assert_eq!((cookies.session_name(), cookies.attempt_name()), (session, attempt));
+        }
     }
 }

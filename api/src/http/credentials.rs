@@ -1,4 +1,4 @@
-//! What somebody shows of who they are, kept for as long as what they asked for lasts.
+//! The unverified credentials of a request, kept as long as its subscription or connection lasts.
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use serde_json::{Map, Value};
@@ -7,23 +7,23 @@ use sha2::{Digest, Sha256};
 use super::{cookie::Cookies, problem::Problem};
 use crate::domain::session::SessionSecret;
 
-/// Names the account a request asks for, by its short name. Whoever is a member of one only has no need of it.
+/// The header that selects an account by its short name. A member of a single account does not need it.
 pub(super) const ACCOUNT: HeaderName = HeaderName::from_static("galvo-account");
 
-/// Credentials that were shown, and not verified. They have no `Debug`.
+/// Unverified credentials. They have no `Debug`.
 #[derive(Clone, Default)]
 pub(super) struct Credentials {
     /// The value of `Authorization`.
     pub(super) authorization: Option<Box<[u8]>>,
     /// The value of `Galvo-Account`.
     pub(super) account: Option<Box<[u8]>>,
-    /// What the cookie of a session holds. It counts where there is no `Authorization`.
+    /// The secret from the session cookie. It is ignored beside `Authorization`.
     pub(super) session: Option<SessionSecret>,
 }
 
 impl Credentials {
-    /// Those of a request.
-    pub(super) fn of(cookies: Cookies, headers: &HeaderMap) -> Result<Self, Problem> {
+    /// Extracts the credentials of a request.
+    pub(super) fn of(cookies: &Cookies, headers: &HeaderMap) -> Result<Self, Problem> {
         let authorization = only(headers, &header::AUTHORIZATION).map_err(|Several| Self::several())?;
         let several = |_| Problem::malformed("only one Galvo-Account header can be sent");
         let account = only(headers, &ACCOUNT).map_err(several)?;
@@ -34,8 +34,8 @@ impl Credentials {
         })
     }
 
-    /// The same with those that a payload brings under the names of the headers, as browsers cannot set headers for a
-    /// socket. What is shown twice has to be the same.
+    /// Adds the credentials of a payload, under the names of the headers: browsers cannot set headers
+    /// for a socket. Returns an error if they differ from those of the headers.
     pub(super) fn with(mut self, payload: &Map<String, Value>) -> Result<Self, Problem> {
         for (name, value) in payload {
             let (shown, several) = if name.eq_ignore_ascii_case(header::AUTHORIZATION.as_str()) {
@@ -56,13 +56,13 @@ impl Credentials {
         Ok(self)
     }
 
-    /// Tells them apart from others.
+    /// Returns the identity of the credentials.
     pub(super) fn digest(&self) -> [u8; 32] {
         let Self { authorization, account, session } = self;
         let session = session.as_ref().map(SessionSecret::id);
         let mut digest = Sha256::new();
         for part in [authorization.as_deref(), account.as_deref(), session.as_deref()] {
-            // What is absent is not what is empty, and where one part ends the next begins.
+            // The length separates the parts, and distinguishes an absent part from an empty one.
             digest.update(part.map_or(u64::MAX, |part| part.len() as u64).to_be_bytes());
             digest.update(part.unwrap_or_default());
         }
@@ -74,7 +74,8 @@ impl Credentials {
     }
 }
 
-/// There are several headers of one name. Which of them would count is a matter of taste, and proxies have others.
+/// A header occurs several times. Implementations disagree on the one that counts, and proxies may
+/// differ from this server.
 struct Several;
 
 fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a [u8]>, Several> {
@@ -88,11 +89,13 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::domain::base_path::BasePath;
 
     /// The `Authorization` and the account that count, or the status.
     fn shown(header: Option<&'static str>, payload: &Value) -> Result<(Option<String>, Option<String>), u16> {
         let headers = header.map(|value| (header::AUTHORIZATION, HeaderValue::from_static(value)));
-        let credentials = Credentials::of(Cookies { secure: false }, &headers.into_iter().collect())
+        let cookies = Cookies { secure: false, base: BasePath::default() };
+        let credentials = Credentials::of(&cookies, &headers.into_iter().collect())
             .and_then(|credentials| credentials.with(payload.as_object().expect("an object")))
             .map_err(|problem| problem.status().as_u16())?;
         let text = |bytes: Option<Box<[u8]>>| bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());

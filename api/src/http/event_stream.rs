@@ -1,7 +1,7 @@
-//! GraphQL over server-sent events, in the mode in which each operation has a connection of its own.
+//! GraphQL over server-sent events, in the mode with one connection per operation.
 //!
-//! What is wrong with a document is told by an event, since browsers show their scripts no more of another status than that it
-//! is one. A stream that ends without saying so is to be begun again.
+//! Errors of a document are sent as an event, because browsers hide the body of a response with an error
+//! status from their scripts. After a stream without a final event, the client reconnects.
 
 use std::{convert::Infallible, time::Duration};
 
@@ -15,15 +15,15 @@ use futures::{Stream, stream};
 use tokio::time::timeout;
 
 use super::operation::{Rendered, errors};
-use crate::live::{Delivered, End, Subscription};
+use crate::live::{EndReason, Subscription, SubscriptionItem};
 
-/// A comment. The first one makes browsers believe that there is a stream, others that there still is.
+/// A comment. The first one makes browsers report an open stream, and later ones show that it still is.
 const COMMENT: Bytes = Bytes::from_static(b":\n\n");
 
-/// The last event. Browsers pass over events without data.
+/// The final event. Browsers ignore events without data.
 const COMPLETE: &[u8] = b"event: complete\ndata:\n\n";
 
-/// One result, or what is wrong.
+/// Returns a stream with a single result, or with errors.
 pub(super) fn once(rendered: Rendered) -> Response {
     answer(Body::from(match rendered {
         Rendered::Executed(json) => [&next(json.as_bytes()), COMPLETE].concat(),
@@ -31,7 +31,7 @@ pub(super) fn once(rendered: Rendered) -> Response {
     }))
 }
 
-/// Results as they come, and a comment when none has come for so long.
+/// Returns a stream of results. A comment is sent after each heartbeat interval without a result.
 pub(super) fn lasting(subscription: Subscription, heartbeat: Duration) -> Response {
     answer(Body::from_stream(events(subscription, heartbeat)))
 }
@@ -44,8 +44,8 @@ fn events(
     let results = stream::unfold(Some(subscription), move |subscription: Option<Subscription>| async move {
         let mut subscription = subscription?;
         let event = match timeout(heartbeat, subscription.next()).await {
-            Ok(Delivered::Payload(json)) => next(&json).into(),
-            Ok(Delivered::Ended(end)) => return Some((Ok(refusal(&[reason(end)?]).into()), None)),
+            Ok(SubscriptionItem::Payload(json)) => next(&json).into(),
+            Ok(SubscriptionItem::Ended(end)) => return Some((Ok(refusal(&[reason(end)?]).into()), None)),
             Err(_) => COMMENT,
         };
         Some((Ok(event), Some(subscription)))
@@ -53,7 +53,8 @@ fn events(
     stream::StreamExt::chain(begun, results)
 }
 
-/// A result. Nothing of it is a line break: in texts they are escaped, and there are none beside them.
+/// Encodes a result as an event. JSON contains no line breaks: strings escape them, and the encoder adds
+/// none.
 fn next(json: &[u8]) -> Vec<u8> {
     [b"event: next\ndata: ", json, b"\n\n"].concat()
 }
@@ -62,12 +63,12 @@ fn refusal(wrong: &[ServerError]) -> Vec<u8> {
     [&next(errors(wrong).to_string().as_bytes()), COMPLETE].concat()
 }
 
-/// Why there are no more results: none if there may be, and the stream is to be begun again.
-fn reason(end: End) -> Option<ServerError> {
+/// Returns the error for the end of a stream. Returns None if the client should reconnect.
+fn reason(end: EndReason) -> Option<ServerError> {
     let (message, code) = match end {
-        End::Unauthenticated => ("the token is no longer valid", "UNAUTHENTICATED"),
-        End::Forbidden => ("the token may no longer be used for this", "FORBIDDEN"),
-        End::GoingAway => return None,
+        EndReason::Unauthenticated => ("the token is no longer valid", "UNAUTHENTICATED"),
+        EndReason::Forbidden => ("the token may no longer be used for this", "FORBIDDEN"),
+        EndReason::GoingAway => return None,
     };
     let mut error = ServerError::new(message, None);
     error.extensions.get_or_insert_default().set("code", code);
@@ -78,7 +79,7 @@ fn answer(body: Body) -> Response {
     let headers = [
         (header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream; charset=utf-8")),
         (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
-        // Some proxies wait for more otherwise.
+        // Without this header, some proxies buffer the stream.
         (HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no")),
     ];
     (headers, body).into_response()

@@ -1,8 +1,8 @@
 //! `GET /api/v1/export/…`: lists as files, streamed page by page.
 //!
-//! A page is read when the client has taken what came before it, and nothing is held meanwhile: no connection to the
-//! database, no rows but those of the next piece. What goes wrong after the first piece ends the connection, so that no
-//! client takes a part for the whole.
+//! A page is read after the client has taken the previous one. In between, the server holds neither a
+//! database connection nor rows beyond the next piece. An error after the first piece closes the
+//! connection, so that no client mistakes a part for the whole file.
 
 use std::{sync::Arc, time::Instant};
 
@@ -20,22 +20,22 @@ use tokio::time::sleep;
 use utoipa_axum::router::OpenApiRouter;
 
 use super::{
-    address::Source, budget::Taker, export_api, media_type::ranges, named::Named, problem::Problem,
-    state::AppState,
+    export_api, media_type::Accepted, origin::RequestOrigin, path::PathParams, problem::Problem,
+    rate_limit::LimitKeys, state::AppState,
 };
 use crate::{
     auth::Viewer,
-    export::{Export, File, Format, Of, Page, Reading},
+    export::{Export, ExportReader, File, Format, ListParent, Page, exports},
 };
 
-/// Points that a page costs besides its rows: it is read by a statement or a few.
+/// The cost in points of a page without its rows: it takes one statement or a few.
 const PAGE: u64 = 1_000;
 
-/// Seconds for which it is believed that the credentials are still good. The first page is read right after they were
-/// verified.
+/// The time in seconds after which the credentials are verified again. The first page is read right
+/// after their verification.
 const BELIEF_SECONDS: u64 = 1;
 
-/// The routes of all exports, described.
+/// Returns the routes of all exports with their descriptions.
 pub(super) fn routes(exports: &[Arc<Export>]) -> OpenApiRouter<AppState> {
     let mut router = OpenApiRouter::new();
     for export in exports {
@@ -44,25 +44,45 @@ pub(super) fn routes(exports: &[Arc<Export>]) -> OpenApiRouter<AppState> {
         paths.add_path_operation(&export.path, vec![utoipa::openapi::HttpMethod::Get], operation);
         let path = &export.path;
         let export = Arc::clone(export);
-        let method = if export.of == Of::Account {
-            get(async move |State(state): State<AppState>, asked: Asked| {
-                answer(state, export, None, asked).await
+        let method = if export.of == ListParent::Account {
+            get(async move |State(state): State<AppState>, asked: ExportRequest| {
+                Box::pin(answer(state, export, None, asked)).await
             })
         } else {
-            get(async move |State(state): State<AppState>, Named(id): Named<String>, asked: Asked| {
-                answer(state, export, Some(id), asked).await
-            })
+            get(
+                async move |State(state): State<AppState>,
+                            PathParams(id): PathParams<String>,
+                            asked: ExportRequest| {
+                    Box::pin(answer(state, export, Some(id), asked)).await
+                },
+            )
         };
         router = router.route(path, method);
     }
     router
 }
 
-/// What is looked at of a request.
+/// Returns the names of the exports related to a path: of the account, unless the path names another
+/// kind.
+pub(super) fn names_like(path: &str) -> String {
+    let kind = path.split_once('/').map(|(kind, _)| format!("/{kind}/{{id}}/"));
+    let exports = exports();
+    let of_kind = |kind: &str| exports.iter().filter(|export| export.path.contains(kind)).collect::<Vec<_>>();
+    let mut alike = kind.as_deref().map(of_kind).unwrap_or_default();
+    if alike.is_empty() {
+        alike = exports.iter().filter(|export| export.of == ListParent::Account).collect();
+    }
+    let mut names: Vec<&str> = alike.iter().map(|export| export.name.as_str()).collect();
+    names.sort_unstable();
+    let of = alike.first().map_or("an account", |export| export.of.noun());
+    format!("the exports of {of} are {}", names.join(", "))
+}
+
+/// The inspected parts of a request.
 #[derive(axum::extract::FromRequestParts)]
-struct Asked {
+struct ExportRequest {
     version: Version,
-    source: Source,
+    source: RequestOrigin,
     headers: HeaderMap,
     query: RawQuery,
 }
@@ -71,7 +91,7 @@ async fn answer(
     state: AppState,
     export: Arc<Export>,
     id: Option<String>,
-    Asked { version, source: Source(origin), headers, query: RawQuery(query) }: Asked,
+    ExportRequest { version, source: RequestOrigin(origin), headers, query: RawQuery(query) }: ExportRequest,
 ) -> Result<Response, Problem> {
     if version < Version::HTTP_11 {
         return Err(Problem::http_version());
@@ -79,12 +99,12 @@ async fn answer(
     let query = query.unwrap_or_default();
     let format = format(&headers, &query)?;
     let viewer = state.viewer(&headers, Scope::Read).await?;
-    let taker = Taker::new(viewer.limit_key(), origin.address);
+    let taker = LimitKeys::new(viewer.limit_key(), origin.address);
     state.query_budget.check(taker)?;
-    let being_read = state.query_budget.reading(taker);
+    let being_read = state.query_budget.begin_reading(taker);
     let parameters = parameters(&export, &query)?;
     let of = id.unwrap_or_else(|| viewer.account().slug.clone());
-    let reading = Reading::new(Arc::clone(&export), of, parameters, origin);
+    let reading = ExportReader::new(Arc::clone(&export), of, parameters, origin);
     let file = File::new(Arc::clone(&export), format)?;
     let mut download = Download {
         state: state.clone(),
@@ -97,7 +117,7 @@ async fn answer(
         file,
         first: None,
     };
-    // What is wrong with the parameters shows here, and can be told.
+    // An invalid parameter fails the first page, while the response can still be an error.
     download.first = download.page().await?;
     being_read.accepted();
     let name = format!("attachment; filename=\"{}.{}\"", export.name, format.extension());
@@ -107,33 +127,33 @@ async fn answer(
         (header::VARY, HeaderValue::from_static("Accept, Authorization")),
     ];
     let response = (headers, Body::from_stream(download.pieces())).into_response();
-    Ok(state.query_budget.tell(taker, response))
+    Ok(state.query_budget.set_headers(taker, response))
 }
 
-/// An export on its way to a client.
+/// A running export.
 struct Download {
     state: AppState,
-    /// The request's, which hold the credentials.
+    /// The request's headers, which contain the credentials.
     headers: HeaderMap,
     viewer: Viewer,
-    /// Who pays for it.
-    taker: Taker,
-    /// When the credentials were last good.
+    /// The keys of the rate limiter that is charged.
+    taker: LimitKeys,
+    /// The time of the last verification of the credentials.
     verified: Instant,
     export: Arc<Export>,
-    reading: Reading,
+    reading: ExportReader,
     file: File,
-    /// The page that was read before anything was answered.
+    /// The page that was read before the response began.
     first: Option<Page>,
 }
 
 impl Download {
-    /// The file in pieces, each made when it is asked for.
+    /// Returns the file in pieces, each produced on demand.
     fn pieces(self) -> impl Stream<Item = Result<Vec<u8>, Problem>> {
         stream::try_unfold(Some(self), async |download| {
             let Some(mut download) = download else { return Ok(None) };
             let piece = download.piece().await.inspect_err(|problem| {
-                tracing::warn!(code = problem.code(), reason = problem.message(), "an export was cut off");
+                tracing::warn!(code = problem.code(), reason = problem.message(), "export truncated");
             })?;
             Ok(match piece {
                 Some(piece) => Some((piece, Some(download))),
@@ -142,7 +162,7 @@ impl Download {
         })
     }
 
-    /// The next piece of the file; none when only its end is missing.
+    /// Returns the next piece of the file. Returns None if only its end is missing.
     async fn piece(&mut self) -> Result<Option<Vec<u8>>, Problem> {
         loop {
             let page = match self.first.take() {
@@ -156,10 +176,10 @@ impl Download {
         }
     }
 
-    /// The page after another one, when the token may have it.
+    /// Returns the next page, after waiting for the rate limiter and verifying the credentials.
     async fn next_page(&mut self) -> Result<Option<Page>, Problem> {
         loop {
-            let pause = self.state.query_budget.pause(self.taker);
+            let pause = self.state.query_budget.export_delay(self.taker);
             if pause.is_zero() {
                 break;
             }
@@ -175,7 +195,10 @@ impl Download {
     async fn page(&mut self) -> Result<Option<Page>, Problem> {
         let (budget, taker) = (&self.state.query_budget, self.taker);
         let left = budget.charge(taker, PAGE, self.state.clock.timestamp());
-        let page = self.reading.next(&self.state.exports, &self.viewer, left).await?;
+        let running = budget.begin_operation(taker, PAGE);
+        let next = self.reading.next(&self.state.exports, &self.viewer, left);
+        let page = running.time().count(next).await?;
+        running.ended();
         if let Some(page) = &page {
             budget.charge(taker, page.cost(&self.export), self.state.clock.timestamp());
         }
@@ -183,30 +206,25 @@ impl Download {
     }
 }
 
-/// The format that `format` names, or else the first of ours that the client accepts; CSV when anything goes.
+/// Returns the format from the parameter `format`, or the client's most preferred one. The default is
+/// CSV.
 fn format(headers: &HeaderMap, query: &str) -> Result<Format, Problem> {
     let named = form_urlencoded::parse(query.as_bytes()).find(|(name, _)| name == FORMAT);
     if let Some((_, named)) = named {
         let format = Format::ALL.into_iter().find(|format| format.name() == named);
         return format.ok_or_else(|| Problem::parameter(FORMAT, "must be 'arrow' or 'csv'"));
     }
-    let accept = match headers.get(header::ACCEPT) {
-        None => "*/*",
-        Some(accept) => accept.to_str().unwrap_or_default(),
-    };
-    let found = ranges(accept).find_map(|range| match range.as_str() {
-        "*/*" | "text/*" => Some(Format::Csv),
-        "application/*" => Some(Format::Arrow),
-        range => Format::ALL.into_iter().find(|format| format.media_type() == range),
-    });
+    let accepted = Accepted::of(headers);
+    let found = accepted
+        .best(&[(Format::Csv.media_type(), Format::Csv), (Format::Arrow.media_type(), Format::Arrow)]);
     let [arrow, csv] = Format::ALL.map(Format::media_type);
-    found.ok_or_else(|| Problem::not_acceptable(format!("exports are {arrow} or {csv}")))
+    found.ok_or_else(|| Problem::not_acceptable(format!("exports are available as {arrow} or {csv}")))
 }
 
-/// The parameter that names the format.
+/// The parameter that selects the format.
 pub(super) const FORMAT: &str = "format";
 
-/// The arguments of the export's field.
+/// Parses the arguments of the export's field.
 fn parameters(export: &Export, query: &str) -> Result<Map<String, Value>, Problem> {
     let mut parameters = Map::new();
     let mut formats = 0;
@@ -214,14 +232,17 @@ fn parameters(export: &Export, query: &str) -> Result<Map<String, Value>, Proble
         if name == FORMAT {
             formats += 1;
             if formats > 1 {
-                return Err(Problem::parameter(FORMAT, "can be given once"));
+                return Err(Problem::parameter(FORMAT, "can be given only once"));
             }
             continue;
         }
         let Some(known) = export.parameters.iter().find(|known| known.name == name) else {
             let known: Vec<_> = export.parameters.iter().map(|known| known.name.as_str()).collect();
             let known = [&[FORMAT], known.as_slice()].concat().join(", ");
-            return Err(Problem::parameter(&name, &format!("is none of this list, which has: {known}")));
+            return Err(Problem::parameter(
+                &name,
+                &format!("is not a parameter of this list; its parameters are {known}"),
+            ));
         };
         let value = if known.is_json {
             serde_json::from_str(&text)
@@ -230,7 +251,7 @@ fn parameters(export: &Export, query: &str) -> Result<Map<String, Value>, Proble
             Value::String(text.into_owned())
         };
         if parameters.insert(name.to_string(), value).is_some() {
-            return Err(Problem::parameter(&name, "can be given once"));
+            return Err(Problem::parameter(&name, "can be given only once"));
         }
     }
     Ok(parameters)
@@ -254,6 +275,9 @@ mod tests {
             (Some("*/*"), "", Ok(Format::Csv)),
             (Some("application/vnd.apache.arrow.stream"), "", Ok(Format::Arrow)),
             (Some("text/html, text/csv;q=0.9, */*;q=0.1"), "", Ok(Format::Csv)),
+            (Some("text/csv;q=0.1, application/*"), "", Ok(Format::Arrow)),
+            (Some("text/csv;q=0, */*"), "", Ok(Format::Arrow)),
+            (Some("application/vnd.apache.arrow.stream;q=0, text/*;q=0, */*"), "", Err("NOT_ACCEPTABLE")),
             (Some("application/json"), "", Err("NOT_ACCEPTABLE")),
             (Some("application/json"), "format=arrow", Ok(Format::Arrow)),
             (Some("text/csv"), "match=x&format=arrow", Ok(Format::Arrow)),

@@ -1,4 +1,4 @@
-//! The description of exports as REST routes, made of what the schema says of their fields.
+//! The descriptions of exports as REST routes, generated from the schema's descriptions of their fields.
 
 use serde_json::json;
 use utoipa::openapi::{
@@ -9,22 +9,22 @@ use utoipa::openapi::{
 };
 
 use super::export::FORMAT;
-use crate::export::{self, Export, Format, Of};
+use crate::export::{self, Export, Format, ListParent};
 
-/// Answers that are not the file.
+/// The error responses.
 const PROBLEMS: [(&str, &str); 9] = [
-    ("400", "A parameter is wrong; the message names it."),
-    ("401", "No valid token."),
-    ("403", "The token lacks the scope `read`, or `admin` where the list is for those who have it."),
-    ("406", "The client accepts neither of the media types."),
-    ("429", "The token has no points left; see Retry-After."),
-    ("500", "A defect of the server; `reference` stands in its log."),
-    ("503", "The store is busy or away; see Retry-After."),
-    ("504", "The first page took too long: ask for less."),
-    ("505", "HTTP/1.0, in which a file that was cut off looks whole."),
+    ("400", "A parameter is invalid. The message names it."),
+    ("401", "The token is missing or invalid."),
+    ("403", "The token lacks the scope `read`, or `admin` for a list that requires it."),
+    ("406", "The client accepts none of the available media types."),
+    ("429", "The quota of points is used up. See `Retry-After`."),
+    ("500", "An internal error. `reference` identifies it in the server's log."),
+    ("503", "The server or its database is overloaded or unavailable. See `Retry-After`."),
+    ("504", "The first page took too long. Request less data."),
+    ("505", "The request uses HTTP/1.0, with which a truncated file looks complete."),
 ];
 
-/// The description of an export's route.
+/// Returns the description of an export's route.
 pub(super) fn operation(export: &Export) -> Operation {
     let summary = format!("Export {}", export.name.replace('-', " "));
     let of = export.of.noun();
@@ -43,13 +43,13 @@ pub(super) fn operation(export: &Export) -> Operation {
         .description(Some(&export.description))
         .security(SecurityRequirement::new("token", ["read"]))
         .extensions(Some(ExtensionsBuilder::new().add("x-columns", columns).build()));
-    if export.of != Of::Account {
-        let number = if export.of == Of::Cluster { ", or its number" } else { "" };
+    if export.of != ListParent::Account {
+        let number = if export.of == ListParent::Cluster { ", or its number" } else { "" };
         let id = text("id", ParameterIn::Path, &format!("The {of}'s global identifier{number}."));
         operation = operation.parameter(id.required(Required::True));
     }
     let format =
-        text(FORMAT, ParameterIn::Query, "`arrow` or `csv`; what the header Accept asks for if absent.");
+        text(FORMAT, ParameterIn::Query, "`arrow` or `csv`. Default: the format in the header `Accept`.");
     operation = operation.parameter(format.required(Required::False));
     for parameter in &export.parameters {
         operation = operation.parameter(argument(parameter));
@@ -58,9 +58,9 @@ pub(super) fn operation(export: &Export) -> Operation {
         let schema = ObjectBuilder::new().schema_type(Type::String);
         response.content(format.media_type(), ContentBuilder::new().schema(Some(schema)).build())
     });
-    operation = operation.response("200", file.description("The list, to its end.").build());
-    let missing = format!("No such {of}, or not for this token.");
-    let missing = (export.of != Of::Account).then_some(("404", missing.as_str()));
+    operation = operation.response("200", file.description("The complete list.").build());
+    let missing = format!("The {of} does not exist, or the token gives no access to it.");
+    let missing = (export.of != ListParent::Account).then_some(("404", missing.as_str()));
     for (status, description) in PROBLEMS.into_iter().chain(missing) {
         let body = ContentBuilder::new().schema(Some(Ref::from_schema_name("ErrorBody"))).build();
         let response = ResponseBuilder::new().description(description).content("application/json", body);
@@ -72,7 +72,7 @@ pub(super) fn operation(export: &Export) -> Operation {
 fn argument(parameter: &export::Parameter) -> Parameter {
     let export::Parameter { name, ty, required, description, is_json, default } = parameter;
     let written = if *is_json { "JSON of the type" } else { "The type" };
-    let default = default.as_ref().map(|default| format!(" `{default}` if absent.")).unwrap_or_default();
+    let default = default.as_ref().map(|default| format!(" Default: `{default}`.")).unwrap_or_default();
     let description = format!("{description} {written} `{ty}`.{default}");
     let required = if *required { Required::True } else { Required::False };
     text(name, ParameterIn::Query, &description).required(required).build()

@@ -1,4 +1,4 @@
-//! What a form of a page holds, or a client that speaks like one.
+//! Forms from the server's pages, and from clients that send the same format.
 
 use std::time::Duration;
 
@@ -9,14 +9,14 @@ use axum::{
 
 use super::{body, problem::Problem};
 
-/// How large a form may be.
+/// The size limit of a form, in bytes.
 const MAX_BYTES: usize = 16 << 10;
 
-/// The fields of a form. It has no `Debug`: passwords are among them.
+/// The fields of a form. It has no `Debug`, because it may contain passwords.
 pub(super) struct Form(Vec<(String, String)>);
 
 impl Form {
-    /// Waits for a form.
+    /// Reads a form. Returns an error if it does not arrive in time.
     pub(super) async fn receive(
         headers: &HeaderMap,
         body: Body,
@@ -35,19 +35,19 @@ impl Form {
         Ok(Self(fields.map(|(name, value)| (name.into_owned(), value.into_owned())).collect()))
     }
 
-    /// The value of a field; empty if there is none.
+    /// Returns the value of a field. Returns an empty string without the field.
     pub(super) fn text(&self, name: &str) -> &str {
         self.0.iter().find(|(known, _)| known == name).map_or("", |(_, value)| value)
     }
 
-    /// The same, to keep.
+    /// Takes the value of a field out of the form. Returns an empty string without the field.
     pub(super) fn take(&mut self, name: &str) -> String {
         let field = self.0.iter_mut().find(|(known, _)| known == name);
         field.map(|(_, value)| std::mem::take(value)).unwrap_or_default()
     }
 }
 
-/// The value of a parameter in a query string; empty if there is none.
+/// Returns the value of a parameter in a query string. Returns an empty string without the parameter.
 pub(super) fn parameter(query: Option<&str>, name: &str) -> String {
     let mut parameters = form_urlencoded::parse(query.unwrap_or_default().as_bytes());
     parameters.find(|(known, _)| known == name).map(|(_, value)| value.into_owned()).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! What holds of bodies whatever they are.
+//! Properties that hold for every body.
 
 use std::{fmt, io::Write, time::Duration};
 
@@ -12,31 +12,36 @@ use serde::{
     de::{DeserializeOwned, MapAccess, SeqAccess, Visitor},
 };
 
-use super::{body::announced, problem::Problem, report::LIMITS, surrogate::replace_lone_surrogates};
+use super::{
+    body::check_headers, lone_surrogates::replace_lone_surrogates, problem::Problem, report::LIMITS,
+};
 pub(crate) use super::{coiled::fuzzing::performance_report, socket::fuzzing::socket};
 use crate::{
     domain::{
-        bounded::{Digest, Misplaced},
         client_span::ClientSpanReport,
         report::Report,
+        validated::{Digest, LocatedError},
     },
     fuzzing::wait,
 };
 
-/// What gzip begins with.
+/// The first bytes of gzip.
 const GZIP: &[u8] = &[0x1f, 0x8b];
 
-/// The bytes are a body, compressed if they look like it.
+/// Checks the bytes as the body of a report, compressed if they begin like gzip.
 pub(crate) fn report(bytes: &[u8]) {
     let read = read::<Report>(bytes, Report::check);
     if let Ok(report) = &read {
         assert!(report.code_hashes().all(|hash| hash.as_str().len() == 64));
-        assert!(report.oldest().is_none_or(|at| (0..=253_402_300_799_999).contains(&at)));
-        assert!(report.links() <= bytes.len().max(LIMITS.inflated), "each takes a byte at least");
+        assert!(report.oldest_item_ms().is_none_or(|at| (0..=253_402_300_799_999).contains(&at)));
+        assert!(
+            report.count_task_group_refs() <= bytes.len().max(LIMITS.inflated),
+            "each takes a byte at least"
+        );
     }
 }
 
-/// The same of what a client tells of a span.
+/// Checks the bytes as the body of a client's span.
 pub(crate) fn client_span(bytes: &[u8]) {
     let Ok(span) = read::<ClientSpanReport>(bytes, |_| Ok(())) else { return };
     assert!(span.callstack.len() <= 20);
@@ -44,11 +49,11 @@ pub(crate) fn client_span(bytes: &[u8]) {
     assert!(span.stacks().0.concat().len() == span.callstack.len());
 }
 
-/// Reads a body as the routes do, and looks whether what is refused is there, and whether it makes a difference how the body is
-/// encoded.
+/// Reads a body as the routes do. Checks that a reported location exists in the body, and that the
+/// encoding makes no difference.
 fn read<T: DeserializeOwned + fmt::Debug + Send + 'static>(
     bytes: &[u8],
-    check: fn(&T) -> Result<(), Misplaced>,
+    check: fn(&T) -> Result<(), LocatedError>,
 ) -> Result<T, Problem> {
     let read = |bytes: Vec<u8>, gzip| {
         wait(async move {
@@ -57,7 +62,7 @@ fn read<T: DeserializeOwned + fmt::Debug + Send + 'static>(
             if gzip {
                 headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
             }
-            let announced = announced(&headers, LIMITS)?;
+            let announced = check_headers(&headers, LIMITS)?;
             announced
                 .receive(Body::from(bytes), Duration::from_mins(1))
                 .await?
@@ -95,7 +100,7 @@ fn packed(bytes: &[u8]) -> Vec<u8> {
     encoder.write_all(bytes).and_then(|()| encoder.finish()).expect("memory does not fail")
 }
 
-/// The client is told what to do about it, and not all that it sent.
+/// Checks that the error has a bounded message and repeats only a part of the body.
 fn is_told(problem: &Problem) {
     assert!(matches!(problem.status().as_u16(), 400 | 413), "{problem:?}");
     assert!((1..=301).contains(&problem.message().chars().count()), "{problem:?}");
@@ -103,13 +108,13 @@ fn is_told(problem: &Problem) {
     assert_eq!(problem.pointer().is_some(), problem.code() == "INVALID_BODY", "{problem:?}");
 }
 
-/// What the pointer names is in the body, or is missing in an object that is.
+/// Checks that the error's pointer exists in the body, or is missing in an existing object.
 fn is_there(problem: &Problem, bytes: &[u8]) {
     let json = replace_lone_surrogates(bytes);
     let (Some(pointer), Ok(tree)) = (problem.pointer(), serde_json::from_slice::<Tree>(&json)) else {
         return;
     };
-    // What is longer was cut.
+    // A longer pointer is truncated.
     if pointer.ends_with('…') {
         return;
     }
@@ -128,7 +133,7 @@ fn is_there(problem: &Problem, bytes: &[u8]) {
     assert!(found, "{pointer} is not in the body: {problem:?}");
 }
 
-/// JSON with the fields that stand in it, also those that do twice.
+/// JSON with all fields, including duplicate ones.
 enum Tree {
     Object(Vec<(String, Tree)>),
     Array(Vec<Tree>),
@@ -136,7 +141,7 @@ enum Tree {
 }
 
 impl Tree {
-    /// Whether something at a place is as `fits` has it.
+    /// Returns true if a value at the path satisfies `fits`.
     fn has(&self, steps: &[String], fits: impl Fn(&Tree) -> bool + Copy) -> bool {
         let Some((step, rest)) = steps.split_first() else { return fits(self) };
         match self {

@@ -1,4 +1,4 @@
-//! Whether the process lives, and whether it can serve.
+//! The liveness and the readiness of the process.
 
 use axum::{Json, extract::State};
 use serde::Serialize;
@@ -9,41 +9,47 @@ use super::{
     state::AppState,
 };
 
-/// How a check came out.
+/// The result of a health check.
 #[derive(Serialize, ToSchema)]
 pub(super) struct Health {
-    /// Always `ok`: anything else is an error status.
+    /// Always `ok`: a failed check has an error status.
     status: &'static str,
 }
 
-/// Whether requests can be served, and how.
+/// The result of the readiness check.
 #[derive(Serialize, ToSchema)]
 pub(super) struct Readiness {
-    /// Always `ok`: anything else is an error status.
+    /// Always `ok`: a failed check has an error status.
     status: &'static str,
-    /// `whole` if all servers of the store hear of one another; `alone` while Redis is away, when subscriptions are sent
-    /// what reaches this server, and the rest once Redis is back.
+    /// The state of live updates: `whole` if all servers of the store receive one another's notices,
+    /// `alone` while Redis is unavailable. Subscriptions then receive the changes that reach this
+    /// server, and the others once Redis is back.
     live: &'static str,
 }
 
-/// Tell whether the process lives
-#[utoipa::path(get, path = "/healthz", tag = "operations", responses((status = 200, description = "It lives.", body = Health)))]
+/// Check that the process is alive
+#[utoipa::path(
+    get,
+    path = "/healthz",
+    tag = "operations",
+    responses((status = 200, description = "The process is alive.", body = Health))
+)]
 pub(super) async fn live() -> Json<Health> {
     Json(Health { status: "ok" })
 }
 
-/// Tell whether requests can be served
+/// Check that requests can be served
 #[utoipa::path(
     get,
     path = "/readyz",
     tag = "operations",
     responses(
-        (status = 200, description = "The store answers.", body = Readiness),
-        (status = 503, description = "It does not.", body = ErrorBody),
+        (status = 200, description = "The database responds.", body = Readiness),
+        (status = 503, description = "The database does not respond.", body = ErrorBody),
     )
 )]
 pub(super) async fn ready(State(state): State<AppState>) -> Result<Json<Readiness>, Problem> {
     state.system.ping().await?;
-    let live = if state.store.bus().is_whole() { "whole" } else { "alone" };
+    let live = if state.store.bus().is_connected() { "whole" } else { "alone" };
     Ok(Json(Readiness { status: "ok", live }))
 }

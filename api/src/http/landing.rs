@@ -1,4 +1,4 @@
-//! `/`: what this address is, for a person who opens it in a browser.
+//! `/`: the dashboard, or without one the front page, for users who open the server's URL in a browser.
 
 use axum::{
     extract::State,
@@ -7,28 +7,38 @@ use axum::{
 };
 
 use super::{
-    page::{Page, Refused, csrf_field, escape},
+    dashboard,
+    page::{ErrorPage, Page, csrf_field, escape},
     state::AppState,
 };
 
-const LINKS: &str = "<p>The open analytics server for Dask runs here.</p><ul>\
-     <li><a href=\"/graphql\">GraphiQL</a>: ask questions, signed in or with \
-     <code>{\"Authorization\": \"Bearer &lt;token&gt;\"}</code> in its headers</li>\
-     <li><a href=\"/api/v1/openapi.json\">OpenAPI</a>: the REST routes</li>\
-     <li><a href=\"/api/v2/analytics/preload\">The scheduler plugin</a></li></ul>";
-
-pub(super) async fn get(State(state): State<AppState>, headers: HeaderMap) -> Result<Response, Refused> {
+pub(super) async fn get(State(state): State<AppState>, headers: HeaderMap) -> Result<Response, ErrorPage> {
+    if let Some(dashboard) = dashboard::index(&state, &headers) {
+        return Ok(dashboard);
+    }
+    let (address, absence) = (|path| state.base.address(path), dashboard::absence(&state));
+    let links = format!(
+        "<p>The open analytics server for Dask runs here.</p><ul>\
+         <li><a href=\"{}\">GraphiQL</a>: run queries, signed in or with <code>{{\"Authorization\": \
+         \"Bearer &lt;token&gt;\"}}</code> in its headers</li>\
+         <li><a href=\"{}\">OpenAPI</a>: the REST routes</li>\
+         <li><a href=\"{}\">The scheduler plugin</a></li></ul>",
+        address("/graphql"),
+        address("/api/v1/openapi.json"),
+        address("/api/v2/analytics/preload"),
+    );
     let who = match state.session(&headers).await? {
         Some(session) => {
             let (csrf, name) = (csrf_field(&session), escape(&session.user().name));
+            let (password, sign_out) = (address("/password"), address("/sign-out"));
             format!(
-                "<p>You are signed in as <strong>{name}</strong>. <a href=\"/password\">Change your password</a></p>\
-                 <form method=\"post\" action=\"/sign-out\">{csrf}<button>Sign out</button>\
+                "<p>You are signed in as <strong>{name}</strong>. <a href=\"{password}\">Change your password</a></p>\
+                 <form method=\"post\" action=\"{sign_out}\">{csrf}<button>Sign out</button>\
                  <button name=\"everywhere\" value=\"1\">Sign out everywhere</button></form>"
             )
         }
-        None => "<p><a href=\"/sign-in\">Sign in</a></p>".to_owned(),
+        None => format!("<p><a href=\"{}\">Sign in</a></p>", address("/sign-in")),
     };
-    let page = Page::new(concat!("Galvo ", env!("CARGO_PKG_VERSION")), format!("{LINKS}{who}"));
+    let page = Page::new(concat!("Galvo ", env!("CARGO_PKG_VERSION")), format!("{links}{absence}{who}"));
     Ok(page.into_response())
 }

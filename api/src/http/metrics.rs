@@ -1,8 +1,8 @@
-//! `GET /metrics`: what operators watch, as Prometheus reads it.
+//! `GET /metrics`: the metrics for Prometheus.
 //!
-//! Nothing in it is of any account, but it tells how much the server does and of what. So there are no credentials for it, and on the
-//! address that everybody reaches it is there for this machine alone; where it is to be read from elsewhere it has an address of
-//! its own, and is not on that one.
+//! The metrics carry no tenant data, but show how much the server does and of which kind. They require
+//! no credentials, so the public address serves them only to the local machine. For remote collectors,
+//! an address of their own serves them instead of the public one.
 
 use axum::{
     extract::{MatchedPath, Request, State},
@@ -12,54 +12,62 @@ use axum::{
 };
 
 use super::{
-    address::Source,
-    media_type::ranges,
+    media_type::Accepted,
+    origin::RequestOrigin,
     problem::{ErrorBody, Problem},
     state::AppState,
 };
 
-/// The format that Prometheus asks for.
+/// The format of older collectors.
+const TEXT: &str = "text/plain";
+
+/// The format that Prometheus requests.
 const OPEN_METRICS: &str = "application/openmetrics-text";
 
-/// What proxies add. Whoever comes over one is not on this machine, however near the proxy is.
-const OF_PROXIES: [HeaderName; 4] = [
+/// The headers that proxies add. A request with one of them does not come from the local machine,
+/// however near the proxy is.
+const PROXY_HEADERS: [HeaderName; 4] = [
     header::FORWARDED,
     header::VIA,
     HeaderName::from_static("x-forwarded-for"),
     HeaderName::from_static("x-real-ip"),
 ];
 
-/// Tell how much the server does
+/// Get the server's metrics
 ///
-/// All metrics, in the text format of Prometheus, or in that of OpenMetrics 1.0 for who accepts it. On the address that everybody
-/// reaches it answers this machine alone, and 404 to everybody else; with `GALVO_METRICS_LISTEN` it is on that address and not here.
+/// Returns all metrics in the text format of Prometheus, or in OpenMetrics 1.0 if the client accepts it.
+/// The public address responds only to the local machine, and with status 404 to others. With
+/// `GALVO_METRICS_LISTEN`, the metrics are on that address and not here.
 #[utoipa::path(
     get,
     path = "/metrics",
     tag = "operations",
     responses(
         (status = 200, description = "The metrics.", body = String, content_type = "text/plain"),
-        (status = 404, description = "Asked from elsewhere, or it is on another address.", body = ErrorBody),
+        (status = 404, description = "The request comes from another machine, or the metrics have an address of their own.", body = ErrorBody),
+        (status = 421, description = "The request's `Host` is not a name of this server.", body = ErrorBody),
     )
 )]
 pub(super) async fn get(
     State(state): State<AppState>,
-    Source(origin): Source,
+    RequestOrigin(origin): RequestOrigin,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let is_here = origin.address.to_canonical().is_loopback();
-    if state.metrics_are_elsewhere || !is_here || OF_PROXIES.iter().any(|name| headers.contains_key(name)) {
+    if state.metrics_are_elsewhere || !is_here || PROXY_HEADERS.iter().any(|name| headers.contains_key(name))
+    {
         return Err(Problem::not_found());
     }
-    Ok(told(&state, &headers))
+    state.hosts.check(&headers)?;
+    Ok(render_metrics(&state, &headers))
 }
 
-/// The same for all who reach an address of its own.
-pub(super) async fn get_of_everybody(State(state): State<AppState>, headers: HeaderMap) -> Response {
-    told(&state, &headers)
+/// Serves the metrics on an address of their own, to every client that reaches it.
+pub(super) async fn get_unrestricted(State(state): State<AppState>, headers: HeaderMap) -> Response {
+    render_metrics(&state, &headers)
 }
 
-/// Counts a request by the route that takes it.
+/// Counts a request by its route.
 pub(super) async fn count(State(state): State<AppState>, request: Request, next: Next) -> Response {
     let route = request.extensions().get::<MatchedPath>();
     let counted = state.metrics.http.request(request.method(), route.map(MatchedPath::as_str));
@@ -68,12 +76,13 @@ pub(super) async fn count(State(state): State<AppState>, request: Request, next:
     response
 }
 
-fn told(state: &AppState, headers: &HeaderMap) -> Response {
+fn render_metrics(state: &AppState, headers: &HeaderMap) -> Response {
     let metrics = &state.metrics;
-    metrics.store.take_down(&state.system.connections());
-    metrics.bus.take_down(state.store.bus().is_whole());
-    let accepts = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or_default();
-    let (content_type, text) = if ranges(accepts).any(|range| range == OPEN_METRICS) {
+    metrics.store.set_pools(&state.system.connections());
+    metrics.bus.set_connected(state.store.bus().is_connected());
+    // A collector that accepts neither format gets text, because a rejection would not help it.
+    let is_open = Accepted::of(headers).best(&[(TEXT, false), (OPEN_METRICS, true)]).unwrap_or_default();
+    let (content_type, text) = if is_open {
         ("application/openmetrics-text; version=1.0.0; charset=utf-8", metrics.open_metrics())
     } else {
         ("text/plain; version=0.0.4; charset=utf-8", metrics.text())

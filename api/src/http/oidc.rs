@@ -1,4 +1,4 @@
-//! `/sign-in/oidc`: to an OpenID provider, and back.
+//! `/sign-in/oidc`: the login with an OpenID provider.
 
 use axum::{
     extract::{RawQuery, State},
@@ -7,37 +7,37 @@ use axum::{
 };
 
 use super::{
-    address::Source,
     cookie,
     form::parameter,
-    page::{Page, Refused, escape},
+    origin::RequestOrigin,
+    page::{ErrorPage, Page, escape},
     problem::Problem,
-    sign_in::begin,
+    sign_in::begin_session,
     state::AppState,
 };
 use crate::{
-    auth::{AuthError, OidcError, Proof, Returned},
+    auth::{AuthError, OidcError, Proof, RedirectParameters},
     domain::{
         return_path::ReturnPath,
-        sign_in_attempt::{GOOD_FOR, SignInAttempt},
+        sign_in_attempt::{ATTEMPT_LIFETIME, SignInAttempt},
     },
     error::Chain,
 };
 
-/// Sends a browser to the provider.
+/// Redirects a browser to the provider.
 pub(super) async fn get(
     State(state): State<AppState>,
     RawQuery(query): RawQuery,
-) -> Result<Response, Refused> {
+) -> Result<Response, ErrorPage> {
     let provider = state.oidc.as_ref().ok_or_else(Problem::not_found)?;
-    let to = ReturnPath::of(&parameter(query.as_deref(), "return_to"));
+    let to = ReturnPath::sanitize_address(&parameter(query.as_deref(), "return_to"), &state.base);
     let attempt = SignInAttempt::begin(&mut rand::rng(), to, state.clock.now());
     let address = match provider.address(&attempt).await {
         Ok(address) => address,
-        Err(error) => return Ok(failed(&error)),
+        Err(error) => return Ok(failed(&state, &error)),
     };
     let location = HeaderValue::try_from(address.as_str()).expect("addresses are signs of ASCII");
-    let cookie = state.cookies.keep(state.cookies.attempt_name(), &attempt.reveal(), GOOD_FOR);
+    let cookie = state.cookies.keep(state.cookies.attempt_name(), &attempt.reveal(), ATTEMPT_LIFETIME);
     let headers = [
         (header::LOCATION, location),
         (header::SET_COOKIE, cookie),
@@ -46,56 +46,63 @@ pub(super) async fn get(
     Ok((StatusCode::SEE_OTHER, headers).into_response())
 }
 
-/// Signs a browser in that the provider sends back.
+/// Signs in a browser that the provider redirected back.
 pub(super) async fn callback(
     State(state): State<AppState>,
-    Source(origin): Source,
+    RequestOrigin(origin): RequestOrigin,
     headers: HeaderMap,
     RawQuery(query): RawQuery,
-) -> Result<Response, Refused> {
+) -> Result<Response, ErrorPage> {
     let provider = state.oidc.as_ref().ok_or_else(Problem::not_found)?;
     let name = state.cookies.attempt_name();
     let attempt =
         cookie::value(&headers, name).and_then(|cookie| SignInAttempt::parse(cookie, state.clock.now()));
     let given = |name: &str| parameter(query.as_deref(), name);
-    let returned = Returned { code: given("code"), state: given("state"), issuer: given("iss") };
+    let returned = RedirectParameters { code: given("code"), state: given("state"), issuer: given("iss") };
     let mut response = match attempt {
         Some(attempt) => match state.authenticator.user_of_provider(provider, &attempt, returned).await {
-            Ok(Ok(user)) => begin(&state, &user, Proof::Oidc, origin, attempt.return_path()).await?,
-            Ok(Err(error)) => failed(&error),
-            Err(AuthError::NoAccount) => unknown(),
+            Ok(Ok(user)) => begin_session(&state, &user, Proof::Oidc, origin, attempt.return_path()).await?,
+            Ok(Err(error)) => failed(&state, &error),
+            Err(AuthError::NoAccount) => unknown(&state),
             Err(error) => return Err(Problem::from(error).into()),
         },
-        None => failed(&OidcError::State),
+        None => failed(&state, &OidcError::State),
     };
-    // Whatever came of it, nobody comes back with it again.
+    // The attempt is used up, whatever its result.
     response.headers_mut().append(header::SET_COOKIE, state.cookies.forget(name));
     Ok(response)
 }
 
-/// A page that says what did not work, and how one may sign in all the same.
-fn failed(error: &OidcError) -> Response {
+/// Returns a page with the error and a link to the other ways to sign in.
+fn failed(state: &AppState, error: &OidcError) -> Response {
     let status = match error {
-        OidcError::Away(_) => {
-            tracing::warn!(error = %Chain(error), "nobody can sign in with the OpenID provider");
+        OidcError::ProviderUnavailable(_) => {
+            tracing::warn!(
+                error = %Chain(error),
+                "the OpenID provider is unavailable, so nobody can sign in with it"
+            );
             StatusCode::SERVICE_UNAVAILABLE
         }
         OidcError::State | OidcError::Denied => StatusCode::FORBIDDEN,
-        OidcError::Unbelievable(_) | OidcError::Claims(_) => {
-            tracing::warn!(error = %Chain(error), "what the OpenID provider says is not believed");
+        OidcError::InvalidIdToken(_) | OidcError::Claims(_) => {
+            tracing::warn!(error = %Chain(error), "the OpenID provider's response was rejected");
             StatusCode::FORBIDDEN
         }
     };
     let body = format!(
-        "<p role=\"alert\">Not done: {}.</p><p><a href=\"/sign-in\">Sign in</a> again, or with a password.</p>",
-        escape(&error.to_string())
+        "<p role=\"alert\">Error: {}.</p><p><a href=\"{}\">Sign in</a> again, or with a password.</p>",
+        escape(&error.to_string()),
+        state.base.address("/sign-in"),
     );
-    Page::new("That did not work", body).status(status).into_response()
+    Page::new("Sign-in failed", body).status(status).into_response()
 }
 
-/// What somebody is told whom the provider knows and nobody here does.
-fn unknown() -> Response {
-    let body = "<p role=\"alert\">The provider knows you, but you are no member of any account here.</p>\
-                <p>Whoever manages an account can make you one. <a href=\"/sign-in\">Sign in</a> with a password.</p>";
-    Page::new("You are not known here", body).status(StatusCode::FORBIDDEN).into_response()
+/// Returns the page for a user who is known to the provider but not to this server.
+fn unknown(state: &AppState) -> Response {
+    let body = format!(
+        "<p role=\"alert\">You signed in at the provider, but you are not a member of any account here.</p>\
+         <p>An admin of an account can add you. <a href=\"{}\">Sign in</a> with a password.</p>",
+        state.base.address("/sign-in"),
+    );
+    Page::new("No account", body).status(StatusCode::FORBIDDEN).into_response()
 }

@@ -1,5 +1,5 @@
-//! One GraphQL operation, however it came: from its parameters, through the guard and what its sender may spend, to what
-//! becomes of it.
+//! A GraphQL operation over any transport: reads its parameters, applies the guard and the rate limiter,
+//! and executes it.
 
 use std::{panic::AssertUnwindSafe, sync::OnceLock};
 
@@ -12,17 +12,18 @@ use serde_json::{Map, Value, json};
 use tokio_tungstenite::tungstenite::Utf8Bytes;
 use tracing::Instrument;
 
-use super::{budget::Taker, credentials::Credentials, problem::Problem, state::AppState};
+use super::{credentials::Credentials, problem::Problem, rate_limit::LimitKeys, state::AppState};
 use crate::{
     auth::Viewer,
     domain::audit::Origin,
-    graphql::{Caller, finish, written},
-    guard::{Asked, Guarded, Kind},
+    error::INTERNAL,
+    graphql::{Caller, finalize_response, serialize_response},
+    guard::{CheckedRequest, DocumentSelector, Kind},
     live::Subscription,
     metrics::{Operation, OperationKind, OperationOutcome},
 };
 
-/// A request's parameters, as the specification names them.
+/// The parameters of a request, with the names of the specification.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Parameters {
@@ -38,7 +39,7 @@ pub(super) struct Parameters {
     extensions: Option<Extensions>,
 }
 
-/// What is looked at of what the specification reserves for extensions.
+/// The supported fields of `extensions`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Extensions {
@@ -46,13 +47,13 @@ struct Extensions {
     persisted_query: Option<PersistedQuery>,
 }
 
-/// Reads an object as one, since a list would be taken for the values of its fields in their order.
+/// Deserializes an object. A list would be accepted as the values of its fields in order.
 fn object<'de, D: Deserializer<'de>>(json: D) -> Result<Option<Extensions>, D::Error> {
     let fields = Option::<Map<String, Value>>::deserialize(json)?;
     fields.map(|fields| serde_json::from_value(fields.into()).map_err(D::Error::custom)).transpose()
 }
 
-/// A document by its hash, as Apollo's clients name it.
+/// A document by its hash, as Apollo's clients send it.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct PersistedQuery {
@@ -60,80 +61,80 @@ struct PersistedQuery {
 }
 
 impl Parameters {
-    /// Whether they say which document is meant, in one of the ways there are.
-    pub(super) fn name_a_document(&self) -> bool {
+    /// Returns true if the parameters select a document in one of the possible ways.
+    pub(super) fn has_document(&self) -> bool {
         let persisted = self.extensions.as_ref().is_some_and(|known| known.persisted_query.is_some());
         self.query.is_some() || self.document_id.is_some() || persisted
     }
 }
 
-/// How a request came, which says what it may ask for.
+/// The transport of a request, which determines the permitted kinds of operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
-    /// As a body, to be answered at once.
+pub(super) enum Transport {
+    /// A request body, with an immediate response.
     Post,
-    /// In an address, to be answered at once. A link could do that in a browser.
+    /// A query string, with an immediate response. A link in a browser could send it.
     Get,
-    /// As a body, to be answered by events.
+    /// A request body, with an event stream as the response.
     PostForEvents,
-    /// In an address, to be answered by events.
+    /// A query string, with an event stream as the response.
     GetForEvents,
-    /// As a message on a socket.
+    /// A message on a WebSocket.
     Socket,
 }
 
-impl Way {
-    fn takes(self, kind: Kind) -> Result<(), Problem> {
+impl Transport {
+    fn check_kind(self, kind: Kind) -> Result<(), Problem> {
         match (kind, self) {
             (Kind::Mutation, Self::Get | Self::GetForEvents) => Err(Problem::no_mutations_by_get()),
             (Kind::Subscription(_), Self::Get | Self::Post) => Err(Problem::not_acceptable(
-                "subscriptions are answered over a WebSocket, or as text/event-stream if that is accepted",
+                "subscriptions need a WebSocket, or a request with 'Accept: text/event-stream'",
             )),
             _ => Ok(()),
         }
     }
 }
 
-/// Who asks.
-pub(super) struct Asker<'a> {
+/// The caller of an operation.
+pub(super) struct AuthenticatedCaller<'a> {
     viewer: Viewer,
-    /// From where.
+    /// The origin of the request.
     origin: Origin,
-    /// By whom what it costs is counted.
-    taker: Taker,
-    /// What they showed.
+    /// The keys of the rate limiter.
+    taker: LimitKeys,
+    /// The credentials of the request.
     shown: &'a Credentials,
 }
 
-impl<'a> Asker<'a> {
-    /// Whoever showed these credentials, if they may ask and have not asked too much.
-    /// Who takes from the budget is told in any case.
+impl<'a> AuthenticatedCaller<'a> {
+    /// Authenticates the credentials. Returns an error if the quota of points is used up. `known` receives
+    /// the keys of the rate limiter even then.
     pub(super) async fn signed_in(
         state: &AppState,
         shown: &'a Credentials,
         origin: Origin,
-        known: &OnceLock<Taker>,
+        known: &OnceLock<LimitKeys>,
     ) -> Result<Self, Problem> {
         let viewer = state.viewer_with(shown, Scope::Read).await?;
-        let taker = *known.get_or_init(|| Taker::new(viewer.limit_key(), origin.address));
+        let taker = *known.get_or_init(|| LimitKeys::new(viewer.limit_key(), origin.address));
         state.query_budget.check(taker)?;
         Ok(Self { viewer, origin, taker, shown })
     }
 }
 
-/// What becomes of a request.
+/// The result of an accepted operation.
 pub(super) enum Outcome {
-    /// It was answered.
-    Answer(Box<GraphQlResponse>),
-    /// It is answered again and again.
+    /// A single response, of a query or a mutation.
+    Answer(Box<GraphQlResponse>, Kind),
+    /// A stream of payloads.
     Subscription(Box<Subscription>),
 }
 
-/// Why nothing of a request runs.
+/// The reason for rejecting a request before execution.
 pub(super) enum Refusal {
-    /// It is no request, came in the wrong way, or may not be made now.
+    /// The request is malformed, uses the wrong transport, or exceeds a limit.
     Request(Problem),
-    /// Its document or variables are wrong.
+    /// The document or its variables are invalid.
     Document(Vec<ServerError>),
 }
 
@@ -143,40 +144,42 @@ impl From<Problem> for Refusal {
     }
 }
 
-/// An answer, as clients read it.
+/// A result in the form that clients receive.
 pub(super) enum Rendered {
-    /// Nothing ran, for these reasons.
+    /// Nothing was executed, because of these errors.
     Refused(Vec<ServerError>),
-    /// What came of it, as JSON.
+    /// The result of the execution, as JSON.
     Executed(Utf8Bytes),
 }
 
-/// Carries an operation out, and counts what becomes of it.
+/// Executes an operation and records its outcome in the metrics.
 pub(super) async fn execute(
     state: &AppState,
-    asker: Asker<'_>,
+    asker: AuthenticatedCaller<'_>,
     parameters: impl Future<Output = Result<Parameters, Problem>>,
-    way: Way,
+    way: Transport,
 ) -> Result<Outcome, Refusal> {
     let mut counted = state.metrics.graphql.begin();
-    let outcome = carry_out(state, asker, parameters, way, &mut counted).await;
-    counted.ended(ended(&outcome));
+    // Boxed, because the panic handler would otherwise enlarge every request by the execution's future.
+    let run = catch_panic(Box::pin(execute_checked(state, asker, parameters, way, &mut counted)));
+    let outcome = run.await.unwrap_or_else(|problem| Err(problem.into()));
+    counted.ended(outcome_of(&outcome));
     outcome
 }
 
-/// What became of an operation, as operators see it.
-fn ended(outcome: &Result<Outcome, Refusal>) -> OperationOutcome {
+/// Returns the outcome of an operation for the metrics.
+fn outcome_of(outcome: &Result<Outcome, Refusal>) -> OperationOutcome {
     let code = |error: &ServerError| match error.extensions.as_ref().and_then(|known| known.get("code")) {
         Some(async_graphql::Value::String(code)) => code.clone(),
         _ => String::new(),
     };
     match outcome {
         Ok(Outcome::Subscription(_)) => OperationOutcome::Ok,
-        Ok(Outcome::Answer(response)) => {
+        Ok(Outcome::Answer(response, _)) => {
             let codes: Vec<String> = response.errors.iter().map(code).collect();
             if codes.is_empty() {
                 OperationOutcome::Ok
-            } else if codes.iter().any(|code| code == "INTERNAL_SERVER_ERROR") {
+            } else if codes.iter().any(|code| code == INTERNAL) {
                 OperationOutcome::Failed
             } else if codes.iter().any(|code| code == "UNAVAILABLE") {
                 OperationOutcome::Unavailable
@@ -200,25 +203,26 @@ fn ended(outcome: &Result<Outcome, Refusal>) -> OperationOutcome {
     skip_all,
     fields(operation = tracing::field::Empty, account = asker.viewer.account().slug)
 )]
-async fn carry_out(
+async fn execute_checked(
     state: &AppState,
-    asker: Asker<'_>,
+    asker: AuthenticatedCaller<'_>,
     parameters: impl Future<Output = Result<Parameters, Problem>>,
-    way: Way,
+    way: Transport,
     counted: &mut Operation,
 ) -> Result<Outcome, Refusal> {
-    let Asker { viewer, origin, taker, shown } = asker;
-    let reading = state.query_budget.reading(taker);
-    let guarded = guarded(state, parameters, way).await?;
-    reading.accepted();
+    let AuthenticatedCaller { viewer, origin, taker, shown } = asker;
+    let reading = state.query_budget.begin_reading(taker);
+    let guarded = check_request(state, parameters, way).await?;
     let kind = match guarded.kind {
         Kind::Query => OperationKind::Query,
         Kind::Mutation => OperationKind::Mutation,
         Kind::Subscription(_) => OperationKind::Subscription,
     };
     counted.is(kind);
-    let left = state.query_budget.take(taker, guarded.cost, state.clock.timestamp())?;
-    counted.costs(guarded.cost);
+    let price = price(state, &viewer, &guarded).await?;
+    reading.accepted();
+    let left = state.query_budget.take(taker, price, state.clock.timestamp())?;
+    counted.costs(price);
     if let Kind::Subscription(_) = guarded.kind {
         let pass = state.admit(viewer, shown);
         let begun =
@@ -229,57 +233,89 @@ async fn carry_out(
             .map(|subscription| Outcome::Subscription(Box::new(subscription)))
             .map_err(Refusal::Document);
     }
-    let cost = value!({ "requested": guarded.cost, "limit": state.guard.max_cost() });
     let is_query = guarded.kind == Kind::Query;
     let request = guarded.template.into_request();
     let (schema, store) = (state.schema.clone(), state.store.clone());
     let caller = Caller { viewer, origin, rate_limit: left, now: state.clock.now() };
-    let run = Box::pin(async move { schema.execute(request, caller, &store).await });
+    // The slot is reserved only now, because a request that waits for its body, and a subscription, need
+    // none.
+    let turn = state.operations_under_way.take(caller.viewer.holder(), state.query_timeout).await;
+    let _turn = turn.map_err(|_| {
+        state.query_budget.charge_refusal(taker);
+        Problem::unavailable("too many concurrent queries with these credentials: wait until some finish")
+    })?;
+    let running = state.query_budget.begin_operation(taker, price);
+    let time = running.time().clone();
+    let run = Box::pin(async move { time.count(schema.execute(request, caller, &store)).await });
     let response = if is_query {
-        let answered = state.store.within(state.query_timeout, unharmed(run)).await;
+        let answered = state.store.with_timeout(state.query_timeout, catch_panic(run)).await;
         answered.ok_or_else(|| Problem::deadline(state.query_timeout))?
     } else {
-        // A client that hangs up must not leave a change half made.
-        let run = tokio::spawn(unharmed(run.in_current_span()));
+        // A mutation runs in its own task: a client that disconnects must not interrupt it.
+        let run = tokio::spawn(catch_panic(run.in_current_span()));
         tokio::time::timeout(state.query_timeout, run)
             .await
             .map_err(|_| Problem::deadline_of_change(state.query_timeout))?
             .unwrap_or_else(|gone| Err(Problem::panicked(&gone)))
     };
-    Ok(Outcome::Answer(Box::new(response?.extension("cost", cost))))
+    let added = running.ended();
+    let (requested, limit) = (price, state.guard.max_cost());
+    let cost = if added == 0 {
+        value!({ "requested": requested, "limit": limit })
+    } else {
+        value!({ "requested": requested, "limit": limit, "added": added })
+    };
+    let kind = if is_query { Kind::Query } else { Kind::Mutation };
+    Ok(Outcome::Answer(Box::new(response?.extension("cost", cost)), kind))
 }
 
-/// What may be executed of a request.
-async fn guarded(
+/// Returns the cost of an operation in its account, in points. Returns an error if it exceeds the limit
+/// of one request.
+async fn price(state: &AppState, viewer: &Viewer, guarded: &CheckedRequest) -> Result<u64, Refusal> {
+    if !guarded.price.depends_on_clusters() {
+        return Ok(guarded.price.points(0));
+    }
+    let account = state.store.for_viewer(viewer);
+    let counted = state.account_sizes.clusters(&account);
+    let clusters = state.store.with_timeout(state.query_timeout, counted).await;
+    let clusters = clusters.ok_or_else(|| Problem::deadline(state.query_timeout))?.map_err(Problem::from)?;
+    let points = guarded.price.points(clusters);
+    state.guard.check_cost(points).map_err(Refusal::Document)?;
+    Ok(points)
+}
+
+/// Reads and checks the operation of a request.
+async fn check_request(
     state: &AppState,
     parameters: impl Future<Output = Result<Parameters, Problem>>,
-    way: Way,
-) -> Result<Guarded, Refusal> {
+    way: Transport,
+) -> Result<CheckedRequest, Refusal> {
     let Parameters { query, document_id, operation_name, variables, extensions } = parameters.await?;
     tracing::Span::current().record("operation", operation_name.as_deref());
     let hash = extensions.unwrap_or_default().persisted_query.map(|query| query.sha256_hash);
-    let query = state.guard.find(Asked { document: query, id: document_id, hash });
+    let query = state.guard.find(DocumentSelector { document: query, id: document_id, hash });
     let query = query.map_err(|error| Refusal::Document(vec![error]))?;
     let query = query.ok_or_else(|| Problem::invalid("/query".to_owned(), "missing field `query`"))?;
     let guarded = state.guard.check(query, operation_name, variables.unwrap_or_default()).await;
     let guarded = guarded.map_err(Refusal::Document)?;
-    way.takes(guarded.kind)?;
+    way.check_kind(guarded.kind)?;
     Ok(guarded)
 }
 
-/// What `run` answers, or the answer to a defect of it.
-async fn unharmed<T>(run: impl Future<Output = T>) -> Result<T, Problem> {
-    // What it shares with other requests is made to be left at any point: each of them may be cancelled.
+/// Runs a future, and converts a panic to an error.
+async fn catch_panic<T>(run: impl Future<Output = T>) -> Result<T, Problem> {
+    // The state shared with other requests stays consistent at any interruption, because each request
+    // may be cancelled.
     let run = AssertUnwindSafe(run).catch_unwind();
     run.await.map_err(|panic| Problem::panicked(panic.as_ref()))
 }
 
 impl From<GraphQlResponse> for Rendered {
     fn from(mut response: GraphQlResponse) -> Self {
-        if finish(&mut response) {
+        if finalize_response(&mut response) {
             return Self::Refused(response.errors);
         }
-        let json = String::from_utf8(written(&response)).expect("JSON consists of texts");
+        let json = String::from_utf8(serialize_response(&response)).expect("JSON consists of texts");
         Self::Executed(json.into())
     }
 }
@@ -290,7 +326,7 @@ impl From<Refusal> for Rendered {
             Refusal::Request(problem) => Self::Refused(vec![(&problem).into()]),
             Refusal::Document(errors) => {
                 let mut response = GraphQlResponse::from_errors(errors);
-                finish(&mut response);
+                finalize_response(&mut response);
                 Self::Refused(response.errors)
             }
         }
@@ -309,7 +345,7 @@ impl From<&Problem> for ServerError {
     }
 }
 
-/// The body of an answer to what was refused.
+/// Returns the response body of a rejected request.
 pub(super) fn errors(errors: &[ServerError]) -> Value {
     json!({ "errors": errors })
 }
@@ -320,11 +356,11 @@ mod tests {
 
     #[tokio::test]
     async fn a_panic_is_answered_with_a_reference_and_not_with_its_message() {
-        let problem = unharmed(async { panic!("geheim") }).await.map(|(): ()| ()).expect_err("it panics");
+        let problem = catch_panic(async { panic!("geheim") }).await.map(|(): ()| ()).expect_err("it panics");
         assert_eq!(problem.status(), StatusCode::INTERNAL_SERVER_ERROR);
         let answer = errors(&[(&problem).into()]);
         let error = &answer["errors"][0];
-        assert_eq!(error["extensions"]["code"], "INTERNAL", "{answer}");
+        assert_eq!(error["extensions"]["code"], "INTERNAL_SERVER_ERROR", "{answer}");
         assert!(error["extensions"]["reference"].is_string(), "{answer}");
         assert!(!answer.to_string().contains("geheim"), "{answer}");
     }

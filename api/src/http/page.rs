@@ -1,121 +1,191 @@
-//! Pages for people: small, without scripts, and nothing in them that another server could serve.
+//! HTML pages for users: small, without scripts, and without content from other servers.
 
 use std::{fmt::Write, sync::LazyLock};
 
 use axum::{
+    body::Body,
+    extract::{Request, State},
     http::{HeaderName, HeaderValue, StatusCode, header},
+    middleware::Next,
     response::{IntoResponse, Response},
 };
 use base64::{Engine, engine::general_purpose::STANDARD};
 use sha2::{Digest, Sha256};
 
-use super::problem::Problem;
-use crate::auth::Session;
+use super::{problem::Problem, state::AppState};
+use crate::{
+    auth::Session,
+    domain::{base_path::BasePath, visible_text::visible},
+};
 
-const STYLE: &str = "\
-:root{color-scheme:light dark;font-family:system-ui,sans-serif;line-height:1.5}\
-body{max-width:34rem;margin:3rem auto;padding:0 1rem}\
-label{display:block;margin:1rem 0}\
-input,select{display:block;width:100%;box-sizing:border-box;font:inherit;padding:.4rem}\
-button{font:inherit;padding:.4rem 1rem;margin:.5rem .5rem .5rem 0}\
-dt{font-weight:600}dd{margin:0 0 .5rem}code{overflow-wrap:anywhere}\
-[role=alert]{border-left:.3rem solid #c00;padding-left:.7rem}";
+/// The style sheet of pages, with the colours and sizes of the dashboard.
+const STYLE: &str = include_str!("page.css");
 
-/// What pages may do: show our style, which is told by its hash, and send forms to this server.
-static POLICY: LazyLock<HeaderValue> = LazyLock::new(|| {
-    let style = STANDARD.encode(Sha256::digest(STYLE));
-    let policy = format!(
-        "default-src 'none'; style-src 'sha256-{style}'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
-    );
-    HeaderValue::try_from(policy).expect("letters and signs")
+const MARK: &str = "<svg width=\"36\" height=\"36\" viewBox=\"0 0 22 22\" fill=\"none\" stroke-width=\"2\" \
+    stroke-linecap=\"round\" aria-hidden=\"true\"><path d=\"M3 16.5a8 8 0 1 1 16 0\"/>\
+    <path class=\"needle\" d=\"M11 16.5 15.6 8\"/><circle cx=\"11\" cy=\"16.5\" r=\"2\"/></svg>";
+
+/// The policy of pages: they may use the server's style sheet, identified by its hash, and send forms to
+/// this server.
+static POLICY: LazyLock<String> = LazyLock::new(|| {
+    format!(
+        "default-src 'none'; style-src {}; form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
+        hash_source(STYLE)
+    )
 });
 
-/// A page.
+/// Returns the hash source of a style or script, which allows exactly this text in a policy.
+pub(super) fn hash_source(text: &str) -> String {
+    format!("'sha256-{}'", STANDARD.encode(Sha256::digest(text)))
+}
+
+/// A page. A handler returns it beside an empty body. [`write`] renders it to HTML, because only the
+/// middleware knows the server's base path.
+#[derive(Clone)]
 pub(super) struct Page {
     status: StatusCode,
     title: String,
     body: String,
+    leads_home: bool,
+    frame: Option<String>,
+    script: Option<&'static str>,
     headers: Vec<(HeaderName, HeaderValue)>,
 }
 
 impl Page {
-    /// A page with a heading; `body` is HTML.
+    /// Creates a page with a heading. `body` is HTML.
     pub(super) fn new(title: impl Into<String>, body: impl Into<String>) -> Self {
-        Self { status: StatusCode::OK, title: title.into(), body: body.into(), headers: Vec::new() }
+        let (title, body) = (title.into(), body.into());
+        let (status, headers) = (StatusCode::OK, Vec::new());
+        Self { status, title, body, leads_home: false, frame: None, script: None, headers }
     }
 
-    /// The same page as an answer of another status.
+    /// Sets the status of the response.
     pub(super) fn status(self, status: StatusCode) -> Self {
         Self { status, ..self }
     }
 
-    /// The same page with another header.
+    /// Adds a link to the front page at the end.
+    pub(super) fn leading_home(self) -> Self {
+        Self { leads_home: true, ..self }
+    }
+
+    /// Allows a frame in the body whose content comes from `source` only: an origin, or one URL of it.
+    pub(super) fn framing(self, source: String) -> Self {
+        Self { frame: Some(source), ..self }
+    }
+
+    /// Adds a script at the end. The page works without it.
+    pub(super) fn with_script(self, script: &'static str) -> Self {
+        Self { script: Some(script), ..self }
+    }
+
+    /// Adds a header to the response.
     pub(super) fn header(mut self, name: HeaderName, value: impl Into<HeaderValue>) -> Self {
         self.headers.push((name, value.into()));
         self
     }
+
+    fn policy(&self) -> HeaderValue {
+        let mut policy = POLICY.clone();
+        if let Some(source) = &self.frame {
+            write!(policy, "; frame-src {source}").expect("a text takes all");
+        }
+        if let Some(script) = self.script {
+            write!(policy, "; script-src {}", hash_source(script)).expect("a text takes all");
+        }
+        HeaderValue::try_from(policy).expect("letters and signs")
+    }
+
+    fn html(&self, base: &BasePath) -> String {
+        let (title, body) = (escape(&self.title), &self.body);
+        let home = if self.leads_home {
+            format!("<p><a href=\"{}\">To the front page</a></p>", base.address("/"))
+        } else {
+            String::new()
+        };
+        let script = self.script.map(|script| format!("<script>{script}</script>")).unwrap_or_default();
+        format!(
+            "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>{title} · Galvo</title>\
+             <meta name=\"viewport\" content=\"width=device-width\"><style>{STYLE}</style>\
+             <main><header>{MARK}<h1>{title}</h1></header><div>{body}{home}</div></main>{script}</html>"
+        )
+    }
+
+    /// Returns the response of a handler outside [`write`].
+    pub(super) fn render(self, base: &BasePath) -> Response {
+        render(self.into_response(), base)
+    }
+}
+
+/// Renders the page that a handler returned. Errors are created without the state of the server, see
+/// [`Refused`].
+pub(super) async fn write(State(state): State<AppState>, request: Request, next: Next) -> Response {
+    render(next.run(request).await, &state.base)
+}
+
+fn render(mut response: Response, base: &BasePath) -> Response {
+    if let Some(page) = response.extensions_mut().remove::<Page>() {
+        *response.body_mut() = Body::from(page.html(base));
+    }
+    response
 }
 
 impl IntoResponse for Page {
-    fn into_response(self) -> Response {
-        let title = escape(&self.title);
-        let html = format!(
-            "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>{title} · Galvo</title>\
-             <meta name=\"viewport\" content=\"width=device-width\"><style>{STYLE}</style>\
-             <main><h1>{title}</h1>{}</main></html>",
-            self.body
-        );
-        let mut response = (self.status, html).into_response();
+    fn into_response(mut self) -> Response {
+        let mut response = self.status.into_response();
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
-        headers.insert(header::CONTENT_SECURITY_POLICY, POLICY.clone());
+        headers.insert(header::CONTENT_SECURITY_POLICY, self.policy());
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-        // Browsers that send no referrer at all send no origin with forms either, which is looked at.
+        // Browsers that send no referrer also send no origin with forms, and the CSRF check needs the
+        // origin.
         headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("same-origin"));
         headers.insert(header::X_FRAME_OPTIONS, HeaderValue::from_static("DENY"));
-        for (name, value) in self.headers {
+        for (name, value) in self.headers.drain(..) {
             headers.append(name, value);
         }
+        response.extensions_mut().insert(self);
         response
     }
 }
 
-/// What is refused, as a page.
-pub(super) struct Refused(pub(super) Problem);
+/// An error as a page.
+pub(super) struct ErrorPage(pub(super) Problem);
 
-impl<P: Into<Problem>> From<P> for Refused {
+impl<P: Into<Problem>> From<P> for ErrorPage {
     fn from(problem: P) -> Self {
         Self(problem.into())
     }
 }
 
-impl IntoResponse for Refused {
+impl IntoResponse for ErrorPage {
     fn into_response(self) -> Response {
         let Self(problem) = self;
         let mut body = format!("<p role=\"alert\">{}</p>", escape(problem.message()));
         if let Some(reference) = problem.reference() {
             write!(body, "<p>Reference: <code>{reference}</code></p>").expect("a text takes all");
         }
-        body += "<p><a href=\"/\">To the front page</a></p>";
-        let page = Page::new("That did not work", body).into_response();
-        let (parts, body) = page.into_parts();
+        let (parts, body) = Page::new("Request failed", body).leading_home().into_response().into_parts();
         let mut response = problem.with_body(body);
         response.headers_mut().extend(parts.headers);
+        response.extensions_mut().extend(parts.extensions);
         response
     }
 }
 
-/// A hidden field of a form that shows it to be of a page of ours.
+/// Returns the hidden field with the CSRF token, which shows that a form comes from the server's own
+/// page.
 pub(super) fn csrf_field(session: &Session) -> String {
     hidden("csrf", &session.csrf_token())
 }
 
-/// A hidden field of a form.
+/// Returns a hidden field of a form.
 pub(super) fn hidden(name: &str, value: &str) -> String {
     format!("<input type=\"hidden\" name=\"{name}\" value=\"{}\">", escape(value))
 }
 
-/// A list to choose from: what is sent, and what is read.
+/// Returns a selection list. Each option consists of its value and its text.
 pub(super) fn select<'a>(name: &str, options: impl Iterator<Item = (&'a str, &'a str)>) -> String {
     let mut list = format!("<select name=\"{name}\">");
     for (value, text) in options {
@@ -125,10 +195,11 @@ pub(super) fn select<'a>(name: &str, options: impl Iterator<Item = (&'a str, &'a
     list + "</select>"
 }
 
-/// Any text as HTML, inside an element or a quoted attribute.
+/// Escapes a text for an HTML element or a quoted attribute. Invisible characters become their code
+/// points.
 pub(super) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
-    for character in text.chars() {
+    for character in visible(text).chars() {
         match character {
             '&' => escaped.push_str("&amp;"),
             '<' => escaped.push_str("&lt;"),
@@ -149,5 +220,6 @@ mod tests {
     fn what_people_wrote_makes_no_elements() {
         let wrote = r#"<script>alert("x")</script>&'ä"#;
         assert_eq!(escape(wrote), "&lt;script&gt;alert(&quot;x&quot;)&lt;/script&gt;&amp;&#39;ä");
+        assert_eq!(escape("a\u{202e}<\u{1b}"), "a\\u{202e}&lt;\\u{1b}");
     }
 }

@@ -1,4 +1,4 @@
-//! The scheduler plugin, as `dask scheduler --preload` and `coiled.analytics` fetch it.
+//! The scheduler plugin, as `dask scheduler --preload` and `coiled.analytics` download it.
 
 use std::{collections::BTreeMap, sync::LazyLock};
 
@@ -10,7 +10,8 @@ macro_rules! modules {
     };
 }
 
-/// The sources of the plugin's modules. A test of the Python package compares the list with its directory.
+/// The sources of the plugin's modules. A test of the Python package compares the list with its
+/// directory.
 const MODULES: &[(&str, &str)] = &modules![
     "__init__",
     "bundle",
@@ -19,18 +20,29 @@ const MODULES: &[(&str, &str)] = &modules![
     "courier",
     "errors",
     "events",
+    "exception_texts",
+    "exchange",
+    "identity",
     "idleness",
     "inheritance",
+    "inputs",
+    "last_metrics",
     "ledger",
     "logs",
     "profiles",
+    "proxy",
+    "records",
+    "registry",
     "resolver",
     "samples",
     "scrub",
     "sections",
     "settings",
+    "shares",
     "spans",
+    "spool",
     "telemetry",
+    "unsent_metrics",
     "usage",
     "values",
     "work",
@@ -39,25 +51,25 @@ const MODULES: &[(&str, &str)] = &modules![
     "workforce",
 ];
 
-/// All modules as strings, followed by the one that makes a package of them. The plugin travels on to the
-/// scheduler in the same way: a module made from downloaded text has no file to read its own source from, and
-/// byte code does not survive a change of Python version.
+/// All modules as strings, followed by the one that turns them into a package. The plugin is sent to the
+/// scheduler in the same form: a module from downloaded text has no file from which to read its own
+/// source, and bytecode does not survive a change of the Python version.
 static MODULE: LazyLock<String> = LazyLock::new(|| {
     let sources: BTreeMap<_, _> = MODULES.iter().copied().collect();
-    // A JSON object of strings is a Python literal as long as it is all ASCII or plain UTF-8, which it is.
+    // A JSON object of strings is a Python literal if it is ASCII or plain UTF-8, which it is.
     let literal = serde_json::to_string(&sources).expect("text is JSON");
     format!("SOURCES = {literal}\n{}", sources["bundle"])
 });
 
-/// Serve the Dask scheduler plugin
+/// Get the Dask scheduler plugin
 ///
-/// Python source that leaves a class `CoiledTelemetry` and, for `dask scheduler --preload`, a `dask_setup`. It
-/// holds no secret and needs no token.
+/// Returns Python source that defines a class `CoiledTelemetry` and, for `dask scheduler --preload`, a
+/// `dask_setup`. It contains no secret and requires no token.
 #[utoipa::path(
     get,
     path = "/api/v2/analytics/preload",
     tag = "plugin",
-    responses((status = 200, description = "Python source.", body = String, content_type = "text/x-python"))
+    responses((status = 200, description = "The Python source.", body = String, content_type = "text/x-python"))
 )]
 pub(super) async fn get() -> impl IntoResponse {
     (

@@ -1,4 +1,4 @@
-//! How REST routes say no: one body for every status, with a stable code.
+//! Errors of REST routes: one body for every status, with a stable code.
 
 use std::time::Duration;
 
@@ -13,15 +13,18 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 
 use crate::{
-    app::ReportError,
+    app::{ClientSpanError, ClusterRefusal, ReportError},
     auth::AuthError,
-    error::{Chain, cut},
+    error::{Chain, INTERNAL, INTERNAL_MESSAGE, panic_message, truncate_text},
     export::{EncodeError, ReadError},
     store::StoreError,
 };
 
-/// Seconds after which a client is told to come back when the server cannot know better.
+/// The retry delay in seconds for an error whose duration the server does not know.
 const RETRY_AFTER_SECONDS: u64 = 5;
+
+/// The code for a scheduler token that is used for anything else.
+const TOKEN_BOUND: &str = "TOKEN_BOUND";
 
 /// An error of a REST route.
 #[derive(Debug, thiserror::Error)]
@@ -32,55 +35,58 @@ pub(super) struct Problem {
     header: Option<(HeaderName, HeaderValue)>,
 }
 
-/// The body of every answer with a status of 400 or more.
+/// The body of every response with a status of 400 or more.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct ErrorBody {
-    /// What is wrong, for people.
+    /// The message for people.
     message: String,
-    /// The same: some clients read this key.
+    /// The same message, for clients that read this key.
     detail: String,
-    /// What is wrong, for programs; stable.
+    /// The code for programs. It is stable.
     code: &'static str,
-    /// JSON pointer (RFC 6901) to the wrong value of the body, if it is one value.
+    /// The JSON pointer (RFC 6901) to the invalid value of the body. Absent if the error concerns no
+    /// single value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pointer: Option<String>,
-    /// What to quote when the operator is asked; stands in the log beside the cause.
+    /// The reference for the operator, who finds the cause beside it in the server's log.
     #[serde(skip_serializing_if = "Option::is_none")]
     reference: Option<Uuid>,
 }
 
 impl Problem {
     fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
-        let message = cut(message.into());
+        let message = truncate_text(message.into());
         let body = ErrorBody { detail: message.clone(), message, code, pointer: None, reference: None };
         Self { status, body: Box::new(body), header: None }
     }
 
-    /// The body's value at `pointer` is wrong.
+    /// Creates the error of an invalid value of the body at `pointer`.
     pub(super) fn invalid(pointer: String, message: impl Into<String>) -> Self {
         let mut problem = Self::new(StatusCode::BAD_REQUEST, "INVALID_BODY", message);
-        problem.body.pointer = Some(cut(pointer));
+        problem.body.pointer = Some(truncate_text(pointer));
         problem
     }
 
-    /// The body as a whole is wrong.
+    /// Creates the error of a body that is invalid as a whole.
     pub(super) fn malformed(message: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "MALFORMED_BODY", message)
     }
 
-    /// A parameter of the address is wrong.
+    /// Creates the error of an invalid parameter of the URL.
     pub(super) fn parameter(name: &str, reason: &str) -> Self {
-        Self::parameters(format!("parameter '{}' {reason}", cut(name.to_owned())))
+        Self::parameters(format!("parameter '{}' {reason}", truncate_text(name.to_owned())))
     }
 
-    /// The parameters of the address are wrong; the message names the one.
+    /// Creates the error of invalid parameters of the URL. The message names the parameter.
     pub(super) fn parameters(message: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "INVALID_PARAMETER", message)
     }
 
-    /// An answer of unknown length, which HTTP/1.0 cannot tell from a part of it.
+    /// Creates the error of a response of unknown length over HTTP/1.0, in which a partial response
+    /// looks complete.
     pub(super) fn http_version() -> Self {
-        let message = "exports need HTTP/1.1, in which an answer that was cut off does not look whole";
+        let message = "exports need HTTP/1.1 or newer, because a truncated response looks complete with \
+                       HTTP/1.0";
         Self::new(StatusCode::HTTP_VERSION_NOT_SUPPORTED, "HTTP_VERSION", message)
     }
 
@@ -93,21 +99,42 @@ impl Problem {
         Self::new(StatusCode::FORBIDDEN, code, message)
     }
 
-    /// What somebody else's page made a browser send.
+    /// Creates the error of a scheduler whose token has more scopes than `ingest`, in an account that
+    /// refuses such tokens.
+    pub(super) fn broad_token() -> Self {
+        let message = "the account refuses tokens from schedulers that have more scopes than 'ingest': use \
+                       a token with only that scope, or galvo.register(), which exchanges the token first";
+        Self::forbidden("BROAD_TOKEN", message)
+    }
+
+    /// Creates the error of a request that a page of another origin made a browser send.
     pub(super) fn forgery(message: impl Into<String>) -> Self {
         Self::forbidden("CSRF", message)
     }
 
-    /// What is there already stands in the way.
+    /// Creates the error of a request whose host is not a name of this server.
+    pub(super) fn unknown_host(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::MISDIRECTED_REQUEST, "UNKNOWN_HOST", message)
+    }
+
+    /// Creates the error of a request that conflicts with existing data.
     pub(super) fn conflict(message: impl Into<String>) -> Self {
         Self::new(StatusCode::CONFLICT, "CONFLICT", message)
+    }
+
+    /// Creates the error of a report whose sequence is so high that no other could follow. Its status is
+    /// not that of an invalid body, because reporters do not retry those.
+    pub(super) fn sequence_too_far(message: impl Into<String>) -> Self {
+        let mut problem = Self::new(StatusCode::CONFLICT, "SEQUENCE_TOO_FAR", message);
+        problem.body.pointer = Some("/sequence".to_owned());
+        problem
     }
 
     pub(super) fn not_found() -> Self {
         Self::missing("there is nothing at this address")
     }
 
-    /// What an address or a parameter names is not there.
+    /// Creates the error of a URL or parameter that names a nonexistent object.
     pub(super) fn missing(message: impl Into<String>) -> Self {
         Self::new(StatusCode::NOT_FOUND, "NOT_FOUND", message)
     }
@@ -116,11 +143,11 @@ impl Problem {
         Self::new(
             StatusCode::METHOD_NOT_ALLOWED,
             "METHOD_NOT_ALLOWED",
-            "this address does not take this method",
+            "this address does not support this method",
         )
     }
 
-    /// A mutation by GET, which a link could start in a browser.
+    /// Creates the error of a mutation by GET, which a link in a browser could trigger.
     pub(super) fn no_mutations_by_get() -> Self {
         let header = (header::ALLOW, HeaderValue::from_static("POST"));
         let message = "mutations cannot be sent by GET";
@@ -130,7 +157,7 @@ impl Problem {
         }
     }
 
-    /// What asks for another protocol than HTTP, and not for one of ours or not as it is asked for.
+    /// Creates the error of a protocol upgrade that is unsupported or malformed.
     pub(super) fn upgrade(message: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "UPGRADE", message)
     }
@@ -160,16 +187,23 @@ impl Problem {
         Self { header: Some((header::RETRY_AFTER, retry_after_seconds.into())), ..problem }
     }
 
-    /// A query took too long.
+    /// Creates the error of an account whose storage quota is used up.
+    pub(super) fn quota_exceeded(retry_after_seconds: u64, message: impl Into<String>) -> Self {
+        let problem = Self::new(StatusCode::INSUFFICIENT_STORAGE, "QUOTA_EXCEEDED", message);
+        Self { header: Some((header::RETRY_AFTER, retry_after_seconds.into())), ..problem }
+    }
+
+    /// Creates the error of a query that exceeded its timeout.
     pub(super) fn deadline(limit: Duration) -> Self {
-        let message = format!("the query took longer than {} s: ask for less", limit.as_secs_f64());
+        let message = format!("the query took longer than {} s: request less data", limit.as_secs_f64());
         Self::new(StatusCode::GATEWAY_TIMEOUT, "DEADLINE_EXCEEDED", message)
     }
 
-    /// A mutation took too long for its answer to be waited for.
+    /// Creates the error of a mutation that exceeded the time for its response. The mutation continues.
     pub(super) fn deadline_of_change(limit: Duration) -> Self {
         let message = format!(
-            "the mutation took longer than {} s and goes on: look whether it changed what it should",
+            "the mutation took longer than {} s and continues in the background: check later whether it \
+             took effect",
             limit.as_secs_f64()
         );
         Self::new(StatusCode::GATEWAY_TIMEOUT, "DEADLINE_EXCEEDED", message)
@@ -180,28 +214,28 @@ impl Problem {
         Self { header: Some((header::RETRY_AFTER, RETRY_AFTER_SECONDS.into())), ..problem }
     }
 
-    /// The store has as many reports to store as it takes at once.
+    /// Creates the error of a report beyond the limit of concurrent reports.
     pub(super) fn too_many_reports() -> Self {
-        Self::unavailable("too many reports are being stored, try again later")
+        Self::unavailable("too many reports are being stored: try again later")
     }
 
-    /// A handler panicked. The panic's own message may hold anything, so it goes to the log only.
+    /// Creates the error of a handler that panicked. The panic's message may contain any data, so only
+    /// the log receives it.
     pub(super) fn panicked(panic: &(dyn std::any::Any + Send)) -> Self {
-        let message =
-            panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
         let reference = Uuid::now_v7();
-        tracing::error!(%reference, message = message.unwrap_or_default(), "a request panicked");
-        Self::internal(Some(reference))
+        tracing::error!(%reference, message = panic_message(panic), "request handler panicked");
+        Self::internal(reference)
     }
 
-    /// A defect of ours, which stands in the log beside the reference.
-    fn internal(reference: Option<Uuid>) -> Self {
-        let mut problem = Self::new(StatusCode::INTERNAL_SERVER_ERROR, "INTERNAL", "internal error");
-        problem.body.reference = reference;
+    /// Creates an internal error, which the log describes beside the reference. It has the same code as
+    /// in GraphQL responses.
+    fn internal(reference: Uuid) -> Self {
+        let mut problem = Self::new(StatusCode::INTERNAL_SERVER_ERROR, INTERNAL, INTERNAL_MESSAGE);
+        problem.body.reference = Some(reference);
         problem
     }
 
-    /// Whether it is that nobody showed who they are, or not well enough.
+    /// Returns true if the credentials are missing or invalid.
     pub(super) fn is_unauthenticated(&self) -> bool {
         self.status == StatusCode::UNAUTHORIZED
     }
@@ -227,7 +261,7 @@ impl Problem {
         self.body.pointer.as_deref()
     }
 
-    /// The same answer with another body.
+    /// Returns the same response with another body.
     pub(super) fn with_body(&self, body: impl IntoResponse) -> Response {
         let mut response = (self.status, body).into_response();
         if let Some((name, value)) = &self.header {
@@ -247,16 +281,16 @@ impl From<StoreError> for Problem {
     fn from(error: StoreError) -> Self {
         match error {
             StoreError::Unavailable(_) | StoreError::Contention(_) => {
-                tracing::warn!(error = %Chain(&error), "the store is unavailable");
-                Self::unavailable("the store is unavailable, try again later")
+                tracing::warn!(error = %Chain(&error), "database unavailable");
+                Self::unavailable("the database is unavailable: try again later")
             }
             StoreError::Conflict(_)
             | StoreError::Unexpected(_)
-            | StoreError::Sealed(_)
-            | StoreError::TooMuch(_) => {
+            | StoreError::Decryption(_)
+            | StoreError::TooLarge(_) => {
                 let reference = Uuid::now_v7();
-                tracing::error!(%reference, error = %Chain(&error), "a request failed");
-                Self::internal(Some(reference))
+                tracing::error!(%reference, error = %Chain(&error), "request failed");
+                Self::internal(reference)
             }
         }
     }
@@ -265,8 +299,8 @@ impl From<StoreError> for Problem {
 impl From<EncodeError> for Problem {
     fn from(error: EncodeError) -> Self {
         let reference = Uuid::now_v7();
-        tracing::error!(%reference, error = %Chain(&error), "an export cannot be written");
-        Self::internal(Some(reference))
+        tracing::error!(%reference, error = %Chain(&error), "failed to write an export");
+        Self::internal(reference)
     }
 }
 
@@ -274,15 +308,15 @@ impl From<ReadError> for Problem {
     fn from(error: ReadError) -> Self {
         match error {
             ReadError::NotFound => Self::not_found(),
-            ReadError::Refused(errors) => errors.first().map_or_else(|| Self::internal(None), refused),
-            ReadError::Store(StoreError::TooMuch(what)) => Self::parameters(what),
+            ReadError::Refused(errors) => errors.first().map_or_else(unexplained_error, refused),
+            ReadError::Store(StoreError::TooLarge(what)) => Self::parameters(what),
             ReadError::Store(error) => error.into(),
             ReadError::Timeout(limit) => Self::deadline(limit),
         }
     }
 }
 
-/// What GraphQL answers to a query, as an answer of a REST route.
+/// Converts an error of a GraphQL query to the error of a REST route.
 fn refused(error: &ServerError) -> Problem {
     let extension = |name| match error.extensions.as_ref().and_then(|extensions| extensions.get(name)) {
         Some(Value::String(text)) => Some(text.as_str()),
@@ -291,11 +325,18 @@ fn refused(error: &ServerError) -> Problem {
     match extension("code") {
         Some("UNAVAILABLE") => Problem::unavailable(&error.message),
         Some("FORBIDDEN") => Problem::forbidden("FORBIDDEN", &error.message),
-        Some("INTERNAL_SERVER_ERROR") => {
-            Problem::internal(extension("reference").and_then(|text| text.parse().ok()))
-        }
+        Some(INTERNAL) => extension("reference")
+            .and_then(|text| text.parse().ok())
+            .map_or_else(unexplained_error, Problem::internal),
         _ => Problem::parameters(&error.message),
     }
+}
+
+/// Reports a query of an export that failed without an error.
+fn unexplained_error() -> Problem {
+    let reference = Uuid::now_v7();
+    tracing::error!(%reference, "a page of an export failed without an error");
+    Problem::internal(reference)
 }
 
 impl From<AuthError> for Problem {
@@ -305,8 +346,30 @@ impl From<AuthError> for Problem {
                 Self::unauthenticated(error.to_string())
             }
             AuthError::NoAccount => Self::forbidden("ACCOUNT_MISMATCH", error.to_string()),
+            AuthError::SchedulerToken => Self::forbidden(TOKEN_BOUND, error.to_string()),
             AuthError::MissingScope(_) => Self::forbidden("MISSING_SCOPE", error.to_string()),
             AuthError::Store(error) => error.into(),
+        }
+    }
+}
+
+impl From<ClusterRefusal> for Problem {
+    fn from(refusal: ClusterRefusal) -> Self {
+        let code = match refusal {
+            ClusterRefusal::NotOwner => "NOT_CLUSTER_OWNER",
+            ClusterRefusal::Quarantined => "CLUSTER_QUARANTINED",
+            ClusterRefusal::Deleted => "CLUSTER_DELETED",
+        };
+        Self::new(StatusCode::CONFLICT, code, refusal.to_string())
+    }
+}
+
+impl From<ClientSpanError> for Problem {
+    fn from(error: ClientSpanError) -> Self {
+        match error {
+            ClientSpanError::NoCluster => Self::not_found(),
+            ClientSpanError::Cluster(refusal) => refusal.into(),
+            ClientSpanError::Store(error) => error.into(),
         }
     }
 }
@@ -314,7 +377,11 @@ impl From<AuthError> for Problem {
 impl From<ReportError> for Problem {
     fn from(error: ReportError) -> Self {
         match error {
+            ReportError::Cluster(refusal) => refusal.into(),
             ReportError::AccountMismatch(_) => Self::forbidden("ACCOUNT_MISMATCH", error.to_string()),
+            ReportError::SequenceTooFar(_) => Self::sequence_too_far(error.to_string()),
+            ReportError::TokenBound => Self::forbidden(TOKEN_BOUND, error.to_string()),
+            ReportError::Quota(exceeded) => Self::quota_exceeded(RETRY_AFTER_SECONDS, exceeded.refusal()),
             ReportError::Store(error) => error.into(),
         }
     }

@@ -1,4 +1,4 @@
-//! `POST /api/v1/reports`: where the plugin reports.
+//! `POST /api/v1/reports`: the route to which the plugin reports.
 
 use std::time::{Duration, Instant};
 
@@ -6,35 +6,44 @@ use axum::{
     Json,
     body::Body,
     extract::State,
-    http::HeaderMap,
+    http::{HeaderMap, HeaderName, HeaderValue},
     response::{IntoResponse, Response},
 };
-use governor::clock::{Clock, DefaultClock};
+
+use entity::{ids::AccountId, quota::UNLIMITED};
 
 use super::{
-    address::Source,
     body::{self, Limits},
-    budget::Taker,
+    origin::RequestOrigin,
     problem::{ErrorBody, Problem},
+    rate_limit::LimitKeys,
     state::AppState,
 };
 use crate::{
+    app::ReportError,
     auth::Viewer,
-    domain::report::{Acknowledgement, Report},
+    domain::{
+        quota::{Quota, QuotaUse, SectionBytes},
+        report::{Acknowledgement, Report},
+    },
 };
 
-/// How large a report may be.
+/// The header with the remaining storage quota of the account.
+const QUOTA: HeaderName = HeaderName::from_static("galvo-quota");
+
+/// The size limits of a report.
 pub(super) const LIMITS: Limits = Limits { sent: 8 << 20, inflated: 32 << 20 };
 
-/// How many task groups the computations of a report may name together. A reporter that is told so sends fewer
-/// computations at once.
+/// The limit of the task groups that the computations of a report reference together. A reporter that
+/// exceeds it sends fewer computations at once.
 const MAX_LINKS: usize = 50_000;
 
-/// Take a report of a scheduler
+/// Store a report of a scheduler
 ///
-/// The answer comes after the report is stored whole. A report that was not answered may be sent again, and so
-/// may any other: values are cumulative, and a row keeps those of the highest `sequence`.
-/// The body may be compressed (`Content-Encoding: gzip`); at most 8 MiB as sent and 32 MiB decompressed.
+/// The response follows after the whole report is stored. A report without a response may be sent again,
+/// and so may any other report: values are cumulative, and a row keeps the values of the highest
+/// `sequence`. The body may be compressed with `Content-Encoding: gzip`. Its size limit is 8 MiB as sent
+/// and 32 MiB decompressed.
 #[utoipa::path(
     post,
     path = "/api/v1/reports",
@@ -42,66 +51,108 @@ const MAX_LINKS: usize = 50_000;
     security(("token" = ["ingest"])),
     request_body = Report,
     responses(
-        (status = 200, description = "Stored.", body = Acknowledgement),
-        (status = 400, description = "A value is wrong; `pointer` names it. Nothing was stored.", body = ErrorBody),
-        (status = 401, description = "No valid token.", body = ErrorBody),
-        (status = 403, description = "The token lacks the scope `ingest` or opens another account.", body = ErrorBody),
+        (status = 200, description = "The report is stored.", body = Acknowledgement),
+        (status = 400, description = "A value of the body is invalid. `pointer` locates it. Nothing was stored.", body = ErrorBody),
+        (status = 401, description = "The token is missing or invalid.", body = ErrorBody),
+        (status = 403, description = "The token lacks the scope `ingest`, belongs to another account, is bound to another scheduler (`TOKEN_BOUND`), or has more scopes than `ingest` and the account refuses such tokens (`BROAD_TOKEN`).", body = ErrorBody),
         (status = 408, description = "The body did not arrive in time.", body = ErrorBody),
-        (status = 413, description = "The body is too large, as sent or decompressed.", body = ErrorBody),
-        (status = 415, description = "Not JSON, or a content encoding other than gzip.", body = ErrorBody),
-        (status = 429, description = "Too many reports with this token; see Retry-After.", body = ErrorBody),
-        (status = 500, description = "A defect of the server; `reference` stands in its log.", body = ErrorBody),
-        (status = 503, description = "The store or the server is busy or away; see Retry-After.", body = ErrorBody),
+        (status = 409, description = "The cluster accepts no reports: it belongs to another user of the account \
+         (`NOT_CLUSTER_OWNER`), is quarantined (`CLUSTER_QUARANTINED`) or was deleted (`CLUSTER_DELETED`). Or `sequence` is \
+         implausibly high (`SEQUENCE_TOO_FAR`). Nothing was stored.", body = ErrorBody),
+        (status = 413, description = "The body is too large, either compressed or decompressed.", body = ErrorBody),
+        (status = 415, description = "The body is not JSON, or has a content encoding other than gzip.", body = ErrorBody),
+        (status = 429, description = "Too many reports with this token. See `Retry-After`.", body = ErrorBody),
+        (status = 500, description = "An internal error. `reference` identifies it in the server's log.", body = ErrorBody),
+        (status = 503, description = "The server or its database is overloaded or unavailable. See `Retry-After`.", body = ErrorBody),
+        (status = 507, description = "The account's storage quota is used up. See `Retry-After`.", body = ErrorBody),
     )
 )]
 pub(super) async fn post(
     State(state): State<AppState>,
-    Source(origin): Source,
+    RequestOrigin(origin): RequestOrigin,
     headers: HeaderMap,
     body: Body,
 ) -> Response {
-    let arrival = state.metrics.reports.arrive();
-    let (taker, outcome) = match state.reporter(&headers).await {
+    let arrival = state.metrics.reports.start_report();
+    let (taker, outcome) = match state.authenticate_reporter(&headers, origin).await {
         Ok(viewer) => {
-            let taker = Taker::new(viewer.limit_key(), origin.address);
-            (Some(taker), take(&state, &viewer, taker, &headers, body).await)
+            let taker = LimitKeys::new(viewer.limit_key(), origin.address);
+            let outcome = take(&state, &viewer, taker, &headers, body).await;
+            (Some((taker, viewer.account_id())), outcome)
         }
         Err(problem) => (None, Err(problem)),
     };
     arrival.answered(outcome.as_ref().map(|_| ()).map_err(Problem::code));
     let response = outcome.map(Json).into_response();
     match taker {
-        Some(taker) => state.report_budget.tell(taker, response),
+        Some((taker, account)) => {
+            with_quota_header(&state, account, state.report_budget.set_headers(taker, response))
+        }
         None => response,
+    }
+}
+
+/// Adds the remaining storage quota of the account to the response, in the notation of `RateLimit`.
+/// Without a known quota, the response stays unchanged.
+fn with_quota_header(state: &AppState, account: AccountId, mut response: Response) -> Response {
+    let Some(standing) = state.reports.quotas().cached_usage_of(account) else { return response };
+    let of = Quota::ALL.map(|quota| standing.usage_of(quota)).into_iter().filter(|of| of.limit != UNLIMITED);
+    let item = |of: QuotaUse| {
+        format!("\"{}\";q={};r={}", of.quota.name(), of.limit, of.limit.saturating_sub(of.used).max(0))
+    };
+    let items: Vec<String> = of.map(item).collect();
+    if let Ok(value) = HeaderValue::from_str(&items.join(", "))
+        && !items.is_empty()
+    {
+        response.headers_mut().insert(QUOTA, value);
+    }
+    response
+}
+
+/// Converts the error of a rejected report. For an exceeded quota, it includes the retry delay.
+fn refusal(state: &AppState, error: ReportError) -> Problem {
+    match error {
+        ReportError::Quota(exceeded) => {
+            Problem::quota_exceeded(state.reports.quotas().retry_after(&exceeded), exceeded.refusal())
+        }
+        other => other.into(),
     }
 }
 
 async fn take(
     state: &AppState,
     viewer: &Viewer,
-    taker: Taker,
+    taker: LimitKeys,
     headers: &HeaderMap,
     body: Body,
 ) -> Result<Acknowledgement, Problem> {
-    state.report_quota.check_key(&viewer.limit_key()).map_err(|busy| {
-        let wait = busy.wait_time_from(DefaultClock::default().now());
-        Problem::rate_limited(wait.as_secs() + 1, "too many reports with this token")
-    })?;
+    state.count_report(viewer, "reports")?;
+    state.check_token_scopes(viewer).await?;
     state.report_budget.check(taker)?;
-    let received = body::announced(headers, LIMITS)?.receive(body, state.patience.body).await?;
+    let quotas = state.reports.quotas();
+    if let Some(exceeded) =
+        quotas.cached_usage_of(viewer.account_id()).and_then(|standing| standing.exceeded())
+    {
+        return Err(refusal(state, ReportError::Quota(exceeded)));
+    }
+    let received = body::check_headers(headers, LIMITS)?.receive(body, state.timeouts.body).await?;
     let (came, came_at) = (Instant::now(), state.clock.timestamp());
     state.report_budget.overdraw(taker, received.size());
     state.metrics.reports.received(received.size());
-    // Taken when all is there, or those who send slowly would keep the places.
-    let _place = state.reports_under_way.try_acquire().map_err(|_| Problem::too_many_reports())?;
-    let report: Report = received.parse_checked(Report::check).await?;
-    if report.links() > MAX_LINKS {
+    // The slot is reserved after the body has arrived, because slow senders would otherwise occupy the
+    // slots.
+    let _place = state.report_place(viewer)?;
+    let (report, bytes) = received.parse_measured(Report::check, SectionBytes::count_sections).await?;
+    if report.count_task_group_refs() > MAX_LINKS {
         return Err(Problem::too_much(format!(
             "more than {MAX_LINKS} task groups of computations in one report"
         )));
     }
     let underway = came_at.timestamp_millis() - report.sent_at.timestamp().timestamp_millis();
-    let acknowledgement = state.reports.record(viewer, report).await?;
+    let acknowledgement =
+        state.reports.record(viewer, report, bytes).await.map_err(|error| refusal(state, error))?;
+    let page = |public| format!("{public}/clusters/{}", acknowledgement.cluster_id);
+    let url = state.public_url.as_ref().map(page);
     state.metrics.reports.stored(came, Duration::from_millis(underway.try_into().unwrap_or_default()));
-    Ok(acknowledgement)
+    Ok(Acknowledgement { url, ..acknowledgement })
 }

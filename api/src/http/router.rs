@@ -1,6 +1,6 @@
-//! Every address, and what all of them have in common.
+//! All routes, and the middleware that they share.
 
-use std::sync::Arc;
+use std::sync::{Arc, atomic::AtomicBool};
 
 use axum::{
     Json, Router,
@@ -17,37 +17,42 @@ use tower_http::{
 use tracing::{Span, field::Empty};
 use utoipa::{
     OpenApi,
-    openapi::security::{ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityScheme},
+    openapi::{
+        Server,
+        security::{ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityScheme},
+    },
 };
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::{
-    activate_token,
-    address::{self, request_id},
-    api_token, client_span, cluster_page, coiled, export, forgery, graphql, health, landing, metrics, oidc,
-    policy, preload,
+    activate_token, api_token, client_span, cluster_page, coiled, csrf, dashboard, export, graphql, health,
+    host, landing, metrics, oidc,
+    origin::{self, ProxySettings, request_id},
+    page, preload,
     problem::Problem,
-    report, session, shown_report, sign_in,
+    report, report_page, request_slot,
+    response_compression::compress,
+    scheduler_token, security_headers, session, sign_in, sign_in_link,
     state::AppState,
 };
-use crate::{auth::CALLBACK, export::exports, telemetry};
+use crate::{auth::CALLBACK, domain::base_path::BasePath, export::exports, telemetry};
 
-/// The REST routes' description, without the routes.
+/// The description of the REST routes, without the routes.
 #[derive(OpenApi)]
 #[openapi(
     info(
         title = "Galvo",
-        description = "REST routes of the Galvo analytics server for Dask. Questions are asked at /graphql.",
+        description = "The REST routes of the Galvo analytics server for Dask. The GraphQL API is at /graphql.",
         license(name = "Apache-2.0", identifier = "Apache-2.0"),
     ),
     modifiers(&Token),
     tags(
-        (name = "ingest", description = "What schedulers report."),
+        (name = "ingest", description = "Reports from schedulers."),
         (name = "export", description = "Lists as files."),
-        (name = "sign-in", description = "What pages of the server itself ask."),
-        (name = "plugin", description = "What runs on schedulers."),
-        (name = "coiled", description = "What the published `coiled` client calls."),
-        (name = "operations", description = "What operators watch."),
+        (name = "sign-in", description = "Requests of the server's own pages."),
+        (name = "plugin", description = "The plugin that runs on schedulers."),
+        (name = "coiled", description = "The routes that the published `coiled` client calls."),
+        (name = "operations", description = "Monitoring for operators."),
     )
 )]
 struct Description;
@@ -59,51 +64,64 @@ impl utoipa::Modify for Token {
         let scheme = HttpBuilder::new()
             .scheme(HttpAuthScheme::Bearer)
             .bearer_format("<identifier>-<secret>")
-            .description(Some("An API token. The words Token and ApiToken may stand for Bearer."))
+            .description(Some("An API token. `Token` and `ApiToken` are accepted instead of `Bearer`."))
             .build();
         let components = openapi.components.get_or_insert_default();
         components.add_security_scheme("token", SecurityScheme::Http(scheme));
         let cookie = ApiKeyValue::with_description(
             "galvo_session",
-            "What /sign-in gives a browser, called __Host-galvo behind TLS. It is taken wherever a token is; with requests \
-             other than GET the header Galvo-CSRF has to carry what /api/v1/session tells.",
+            "The session cookie that /sign-in sets, named __Host-galvo with TLS, or __Secure-galvo below a \
+             path. It is accepted wherever a token is. Requests other than GET need the header Galvo-CSRF \
+             with the token from /api/v1/session.",
         );
         components.add_security_scheme("session", SecurityScheme::ApiKey(ApiKey::Cookie(cookie)));
     }
 }
 
-/// All routes with their handlers.
+/// Returns all routes with their handlers.
 pub fn router(state: AppState) -> Router {
-    let origins = (Arc::clone(&state.proxies), state.cookies.secure);
-    let (cors, counting) = (policy::cors(&state.cors_origins), state.clone());
-    let (described, openapi) = described().split_for_parts();
+    // HSTS covers the whole host. On a shared host, other applications may not use TLS, so the host's
+    // owner decides.
+    let tls_alone = state.cookies.secure && state.base.is_empty();
+    let origins = proxy_settings(&state, tls_alone);
+    let (cors, counting, placing) =
+        (security_headers::cors(&state.cors_origins), state.clone(), state.clone());
+    let (described, mut openapi) = described().split_for_parts();
+    openapi.servers = state.public_url.as_ref().map(|public| vec![Server::new(public.to_string())]);
+    let (base, pages_state, apart) = (state.base.clone(), state.clone(), state.clone());
+    let description = get(async move || Json(openapi)).layer(middleware::from_fn(compress));
     let api = described
-        .route("/graphql", get(graphql::get).post(graphql::post))
+        .route("/graphql", get(graphql::get).post(graphql::post).layer(middleware::from_fn(compress)))
         .route("/graphql/assets/{name}", get(graphql::asset))
-        .route("/api/v1/openapi.json", get(async move || Json(openapi)))
-        .layer(axum::middleware::from_fn_with_state(state.clone(), forgery::guard));
-    // Forms carry the token of a session in a field, and what takes them looks for it there.
+        .route("/api/v1/openapi.json", description)
+        .layer(axum::middleware::from_fn_with_state(state.clone(), csrf::check_csrf));
+    // Forms carry the CSRF token in a field, and their handlers check it there.
     let pages = Router::new()
         .route("/", get(landing::get))
         .route("/sign-in", get(sign_in::get).post(sign_in::post))
+        .route("/sign-in/link", get(sign_in_link::get).post(sign_in_link::post))
         .route("/sign-in/oidc", get(oidc::get))
         .route(CALLBACK, get(oidc::callback))
         .route("/sign-out", axum::routing::post(sign_in::sign_out))
         .route("/password", get(sign_in::password).post(sign_in::change_password))
         .route("/clusters/{id}", get(cluster_page::get))
-        .route("/reports/{id}", get(shown_report::get))
-        .route("/activate-token", get(activate_token::get).post(activate_token::post));
+        .route("/reports/{id}", get(report_page::get))
+        .route("/reports/{id}/content", get(report_page::content))
+        .route("/activate-token", get(activate_token::get).post(activate_token::post))
+        .layer(middleware::from_fn_with_state(state.clone(), host::check_page_host))
+        .layer(middleware::from_fn_with_state(pages_state, page::write));
     let routes = api
         .merge(pages)
-        .fallback(async || Problem::not_found())
+        .route("/assets/{*name}", get(dashboard::asset))
+        .fallback(dashboard::respond)
         .method_not_allowed_fallback(async || Problem::method_not_allowed())
         .with_state(state)
         .layer(
             ServiceBuilder::new()
-                .layer(middleware::from_fn_with_state(origins, address::mark))
+                .layer(middleware::from_fn_with_state(origins, origin::set_origin))
                 .layer(
                     TraceLayer::new_for_http()
-                        // The query string holds queries and their variables.
+                        // The query string contains queries and their variables, so it is not logged.
                         .make_span_with(|request: &Request| {
                             let (method, path) = (request.method(), request.uri().path());
                             let id = request_id(request).map(tracing::field::display);
@@ -115,29 +133,38 @@ pub fn router(state: AppState) -> Router {
                                 otel.name = Empty,
                                 otel.kind = Empty
                             );
-                            telemetry::follow(&span, request);
+                            telemetry::join_trace(&span, request);
                             span
                         })
                         .on_response(|answer: &Response, latency, span: &Span| {
-                            telemetry::answer(span, answer);
+                            telemetry::record_status(span, answer);
                             DefaultOnResponse::new().on_response(answer, latency, span);
                         })
-                        // Whoever made the answer has said what failed, and why.
+                        // The layer that creates an error response also logs its cause.
                         .on_failure(()),
                 )
                 .layer(middleware::from_fn_with_state(counting, metrics::count))
+                .layer(middleware::from_fn_with_state(apart, host::restrict_report_host))
                 .layer(option_layer(cors))
-                .layer(CatchPanicLayer::custom(panicked)),
+                .layer(CatchPanicLayer::custom(panicked))
+                .layer(middleware::from_fn_with_state(placing, request_slot::reserve_slot)),
         );
-    // In front of all routes, which are found before their layers are.
-    Router::new().fallback_service(ServiceBuilder::new().map_request(with_one_slash).service(routes))
+    // The base path is stripped before routing: layers of a router run only after its routes are
+    // matched.
+    let own_path = move |request| strip_base_path(&base, request);
+    Router::new().fallback_service(ServiceBuilder::new().map_request(own_path).service(routes))
 }
 
-/// What operators watch, on an address of its own. Nothing of it is for those who use the server.
+fn proxy_settings(state: &AppState, tls_alone: bool) -> Arc<ProxySettings> {
+    let (proxies, metrics) = (Arc::clone(&state.proxies), state.metrics.http.clone());
+    Arc::new(ProxySettings { proxies, tls_alone, metrics, has_warned: AtomicBool::new(false) })
+}
+
+/// Returns the routes for operators, for an address of their own that is closed to the server's users.
 pub fn operations(state: AppState) -> Router {
-    let origins = (Arc::clone(&state.proxies), false);
+    let origins = proxy_settings(&state, false);
     Router::new()
-        .route("/metrics", get(metrics::get_of_everybody))
+        .route("/metrics", get(metrics::get_unrestricted))
         .route("/healthz", get(health::live))
         .route("/readyz", get(health::ready))
         .fallback(async || Problem::not_found())
@@ -145,34 +172,55 @@ pub fn operations(state: AppState) -> Router {
         .with_state(state)
         .layer(
             ServiceBuilder::new()
-                .layer(middleware::from_fn_with_state(origins, address::mark))
+                .layer(middleware::from_fn_with_state(origins, origin::set_origin))
                 .layer(CatchPanicLayer::custom(panicked)),
         )
 }
 
-/// The same request for a path that begins with one slash. A server setting that ends in a slash makes the `coiled` client ask
-/// for paths that begin with two.
-fn with_one_slash(mut request: Request) -> Request {
-    let (path, query) = (request.uri().path(), request.uri().query());
-    if path.starts_with("//api/") {
-        let query = query.map(|query| format!("?{query}")).unwrap_or_default();
-        if let Ok(uri) = format!("{}{query}", &path[1..]).parse() {
+/// Maps a request to the server's own path. Proxies strip the base path or keep it, and a server setting
+/// with a trailing slash makes the `coiled` client send paths that begin with two slashes.
+fn strip_base_path(base: &BasePath, mut request: Request) -> Request {
+    let path = request.uri().path();
+    let own = base.strip(path).unwrap_or(path);
+    let own = if own.starts_with("//api/") { &own[1..] } else { own };
+    if own.len() < path.len() {
+        let query = request.uri().query().map(|query| format!("?{query}")).unwrap_or_default();
+        let slash = if own.is_empty() { "/" } else { "" };
+        if let Ok(uri) = format!("{slash}{own}{query}").parse() {
             *request.uri_mut() = uri;
         }
     }
     request
 }
 
-/// The REST routes' description, made of the routes themselves.
+/// Returns the response to an unknown path, with a hint at the likely intention.
+pub(super) fn respond_not_found(path: &str) -> Problem {
+    if let Some(export) = path.strip_prefix("/api/v1/export/") {
+        return Problem::missing(format!("there is no such export: {}", export::names_like(export)));
+    }
+    if path.starts_with("/graphql/") {
+        let message = "there is nothing at this address: the server's URL does not end in /graphql";
+        return Problem::missing(message);
+    }
+    Problem::not_found()
+}
+
+/// Returns the description of the REST routes, generated from the routes.
 #[must_use]
 pub fn openapi() -> utoipa::openapi::OpenApi {
     described().split_for_parts().1
 }
 
 fn described() -> OpenApiRouter<AppState> {
+    let compressed = OpenApiRouter::new()
+        .routes(routes!(preload::get))
+        .routes(routes!(metrics::get))
+        .merge(coiled::routes())
+        .layer(middleware::from_fn(compress));
+    // The other responses contain secrets, are short, or are streams.
     OpenApiRouter::with_openapi(Description::openapi())
         .routes(routes!(report::post))
-        .routes(routes!(preload::get))
+        .routes(routes!(scheduler_token::post))
         .routes(routes!(api_token::ask))
         .routes(routes!(api_token::list, api_token::create))
         .routes(routes!(api_token::revoke))
@@ -180,13 +228,12 @@ fn described() -> OpenApiRouter<AppState> {
         .routes(routes!(client_span::post))
         .routes(routes!(health::live))
         .routes(routes!(health::ready))
-        .routes(routes!(metrics::get))
-        .merge(coiled::routes())
+        .merge(compressed)
         .merge(export::routes(&exports()))
 }
 
-/// A handler that panicked has a defect; the connection does not have to suffer for it.
-#[expect(clippy::needless_pass_by_value, reason = "the layer hands the panic over")]
+/// Responds after a panic in a handler, so that the connection stays open.
+#[expect(clippy::needless_pass_by_value, reason = "the layer passes the panic by value")]
 fn panicked(panic: Box<dyn std::any::Any + Send>) -> Response {
     Problem::panicked(panic.as_ref()).into_response()
 }

@@ -1,4 +1,4 @@
-//! `GET /api/v1/session`: what scripts of our own pages need of the session their browser has.
+//! `GET /api/v1/session`: the session of the browser, for the scripts of the server's own pages.
 
 use axum::{Json, extract::State, http::HeaderMap};
 use chrono::SecondsFormat;
@@ -13,15 +13,15 @@ use super::{
 /// The session of a browser.
 #[derive(Serialize, ToSchema)]
 pub(super) struct SessionBody {
-    /// Who is signed in.
+    /// The name of the user who is signed in.
     username: String,
-    /// What the header `Galvo-CSRF` has to carry with requests other than GET.
+    /// The value of the header `Galvo-CSRF`, which requests other than GET require.
     csrf_token: String,
-    /// When the session ends, however much it is used: RFC 3339, in UTC.
+    /// The absolute end of the session, which use does not extend, in RFC 3339 and UTC.
     expires_at: String,
 }
 
-/// Tell who is signed in with this browser
+/// Get the session of this browser
 #[utoipa::path(
     get,
     path = "/api/v1/session",
@@ -29,15 +29,15 @@ pub(super) struct SessionBody {
     security(("session" = [])),
     responses(
         (status = 200, description = "The session.", body = SessionBody),
-        (status = 401, description = "Nobody is signed in.", body = ErrorBody),
-        (status = 403, description = "Sent by a page of another server.", body = ErrorBody),
+        (status = 401, description = "The browser has no session.", body = ErrorBody),
+        (status = 403, description = "The request comes from a page of another origin.", body = ErrorBody),
     )
 )]
 pub(super) async fn get(
     State(state): State<AppState>,
     headers: HeaderMap,
 ) -> Result<Json<SessionBody>, Problem> {
-    let nobody = || Problem::unauthenticated("nobody is signed in with this browser");
+    let nobody = || Problem::unauthenticated("this browser is not signed in");
     let session = state.session(&headers).await?.ok_or_else(nobody)?;
     Ok(Json(SessionBody {
         username: session.user().name.clone(),

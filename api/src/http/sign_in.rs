@@ -1,4 +1,5 @@
-//! `/sign-in`, `/sign-out` and `/password`: how people come to a session in a browser, and end it.
+//! `/sign-in`, `/sign-out` and `/password`: the pages by which users start and end a session in a
+//! browser.
 
 use axum::{
     body::Body,
@@ -6,101 +7,112 @@ use axum::{
     http::{HeaderMap, HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
+use uuid::Uuid;
 
 use super::{
-    address::Source,
-    forgery,
+    cookie, csrf,
+    encrypted_text::{self, Purpose},
     form::{Form, parameter},
-    page::{Page, Refused, csrf_field, escape, hidden},
+    origin::RequestOrigin,
+    page::{ErrorPage, Page, csrf_field, escape, hidden},
     problem::Problem,
     state::AppState,
 };
 use crate::{
     app::SignInError,
     auth::{Proof, Session},
-    domain::{audit::Origin, return_path::ReturnPath},
+    domain::{
+        audit::Origin,
+        device::{Device, KNOWN_DEVICE_LIFETIME},
+        return_path::ReturnPath,
+    },
 };
 
-/// The form to sign in with.
+/// Shows the login form.
 pub(super) async fn get(
     State(state): State<AppState>,
     headers: HeaderMap,
     RawQuery(query): RawQuery,
-) -> Result<Response, Refused> {
-    let to = ReturnPath::of(&parameter(query.as_deref(), "return_to"));
+) -> Result<Response, ErrorPage> {
+    let to = ReturnPath::sanitize_address(&parameter(query.as_deref(), "return_to"), &state.base);
     if state.session(&headers).await?.is_some() {
-        return Ok(see_other(to.as_str()));
+        return Ok(see_other(&state, to.as_str()));
     }
     Ok(form(&state, &to, "", None).into_response())
 }
 
-/// Signs in with a name and a password, and goes back to where the browser came from.
+/// Signs in with a name and a password, and redirects to the page from which the browser came.
 pub(super) async fn post(
     State(state): State<AppState>,
-    Source(origin): Source,
+    RequestOrigin(origin): RequestOrigin,
     headers: HeaderMap,
     body: Body,
-) -> Result<Response, Refused> {
-    // Without this a page of somebody else could sign a browser in as them.
-    forgery::from_here(&state, &headers)?;
-    let mut form_sent = Form::receive(&headers, body, state.patience.body).await?;
-    let to = ReturnPath::of(form_sent.text("return_to"));
+) -> Result<Response, ErrorPage> {
+    // Without this check, a page of another origin could sign a browser in under another user (login
+    // CSRF).
+    csrf::check_same_origin(&state, &headers)?;
+    let mut form_sent = Form::receive(&headers, body, state.timeouts.body).await?;
+    let to = ReturnPath::sanitize_address(form_sent.text("return_to"), &state.base);
     let (name, password) = (form_sent.take("username"), form_sent.take("password"));
-    match state.sign_ins.user(&name, password, origin.address).await {
-        Ok(user) => Ok(begin(&state, &user, Proof::Password, origin, &to).await?),
+    let device = known_device(&state, &headers);
+    match state.sign_ins.authenticate_user(&name, password, origin.address, device).await {
+        Ok(user) => Ok(begin_session(&state, &user, Proof::Password, origin, &to).await?),
         Err(error) => refusal(error, |alert| form(&state, &to, &name, Some(alert))),
     }
 }
 
-/// Ends the session of this browser, or all of its user's.
+/// Ends the session of this browser, or all sessions of its user.
 pub(super) async fn sign_out(
     State(state): State<AppState>,
-    Source(origin): Source,
+    RequestOrigin(origin): RequestOrigin,
     headers: HeaderMap,
     body: Body,
-) -> Result<Response, Refused> {
-    if let Some((session, form)) = of_our_page(&state, &headers, body).await? {
+) -> Result<Response, ErrorPage> {
+    if let Some((session, form)) = receive_own_form(&state, &headers, body).await? {
         match form.text("everywhere") {
             "" => state.sessions.end(&session).await?,
             _ => state.sessions.end_all(&session, origin).await?,
         }
     }
-    let mut response = see_other("/sign-in");
+    let mut response = see_other(&state, "/sign-in");
     response.headers_mut().append(header::SET_COOKIE, state.cookies.forget(state.cookies.session_name()));
     Ok(response)
 }
 
-/// The form to change one's password with.
-pub(super) async fn password(State(state): State<AppState>, headers: HeaderMap) -> Result<Response, Refused> {
+/// Shows the form for changing the password.
+pub(super) async fn password(
+    State(state): State<AppState>,
+    headers: HeaderMap,
+) -> Result<Response, ErrorPage> {
     match state.session(&headers).await? {
-        Some(session) => Ok(password_form(&session, None).into_response()),
-        None => Ok(to_sign_in("/password")),
+        Some(session) => Ok(password_form(&state, &session, None).into_response()),
+        None => Ok(to_sign_in(&state, "/password")),
     }
 }
 
-/// Changes one's password, and ends one's other sessions.
+/// Changes the user's password, and ends the user's other sessions.
 pub(super) async fn change_password(
     State(state): State<AppState>,
-    Source(origin): Source,
+    RequestOrigin(origin): RequestOrigin,
     headers: HeaderMap,
     body: Body,
-) -> Result<Response, Refused> {
-    let Some((session, mut form)) = of_our_page(&state, &headers, body).await? else {
-        return Ok(to_sign_in("/password"));
+) -> Result<Response, ErrorPage> {
+    let Some((session, mut form)) = receive_own_form(&state, &headers, body).await? else {
+        return Ok(to_sign_in(&state, "/password"));
     };
     let (old, new) = (form.take("old"), form.take("new"));
     match state.sign_ins.change_password(&session, old, new, origin).await {
         Ok(()) => {
-            let done = "<p role=\"status\">The password is changed. All other browsers were signed out.</p>\
-                        <p><a href=\"/\">To the front page</a></p>";
-            Ok(Page::new("Password changed", done).into_response())
+            let done = "<p role=\"status\">Your password was changed. All other browsers were signed \
+                        out.</p>";
+            Ok(Page::new("Password changed", done).leading_home().into_response())
         }
-        Err(error) => refusal(error, |alert| password_form(&session, Some(alert))),
+        Err(error) => refusal(error, |alert| password_form(&state, &session, Some(alert))),
     }
 }
 
-/// Signs a browser in whose user proved who they are, and sends it where it wanted to go.
-pub(super) async fn begin(
+/// Starts the session of an authenticated user, and redirects the browser to its destination.
+pub(super) async fn begin_session(
     state: &AppState,
     user: &entity::user::Model,
     proof: Proof,
@@ -109,44 +121,63 @@ pub(super) async fn begin(
 ) -> Result<Response, Problem> {
     let secret = state.sessions.begin(user, proof, origin).await?;
     let cookie =
-        state.cookies.keep(state.cookies.session_name(), &secret.reveal(), state.session_life.absolute);
-    let mut response = see_other(to.as_str());
+        state.cookies.keep(state.cookies.session_name(), &secret.cookie_value(), state.session_life.absolute);
+    let device =
+        Device { id: Uuid::new_v4(), user: user.name.clone(), since: state.clock.now().timestamp_millis() };
+    let device = encrypted_text::encrypt_text(state.store.keys(), Purpose::Device, &device.encode());
+    let device = state.cookies.keep(state.cookies.device_name(), &device, KNOWN_DEVICE_LIFETIME);
+    let mut response = see_other(state, to.as_str());
     response.headers_mut().append(header::SET_COOKIE, cookie);
+    response.headers_mut().append(header::SET_COOKIE, device);
     Ok(response)
 }
 
-/// The session and the fields of a form that a page of ours has sent; none if nobody is signed in.
-pub(super) async fn of_our_page(
+/// Returns the device of a browser with an earlier login.
+fn known_device(state: &AppState, headers: &HeaderMap) -> Option<Device> {
+    let sealed = cookie::value(headers, state.cookies.device_name())?;
+    let text = encrypted_text::open(state.store.keys(), Purpose::Device, sealed)?;
+    Device::decode(&text, state.clock.timestamp())
+}
+
+/// Returns the session and the fields of a form that a page of this server sent. Returns None without a
+/// session.
+pub(super) async fn receive_own_form(
     state: &AppState,
     headers: &HeaderMap,
     body: Body,
 ) -> Result<Option<(Session, Form)>, Problem> {
-    forgery::from_here(state, headers)?;
+    csrf::check_same_origin(state, headers)?;
     let Some(session) = state.session(headers).await? else { return Ok(None) };
-    let form = Form::receive(headers, body, state.patience.body).await?;
+    let form = Form::receive(headers, body, state.timeouts.body).await?;
     if session.csrf_matches(form.text("csrf")) {
         Ok(Some((session, form)))
     } else {
-        Err(Problem::forgery("the form is not one of this session: open its page again"))
+        Err(Problem::forgery("the form does not belong to this session: reload its page"))
     }
 }
 
-/// Sends a browser to sign in, and back to a path of ours.
-pub(super) fn to_sign_in(back: &str) -> Response {
-    let back: String = form_urlencoded::byte_serialize(back.as_bytes()).collect();
-    see_other(&format!("/sign-in?return_to={back}"))
+/// Redirects a browser to the login page, and from there back to a path of this server.
+pub(super) fn to_sign_in(state: &AppState, back: &str) -> Response {
+    see_other(state, &with_return_to("/sign-in", state, back))
 }
 
-/// Sends a browser to a path of ours with a GET.
-pub(super) fn see_other(path: &str) -> Response {
-    let location = HeaderValue::try_from(path).expect("paths of ours are signs of ASCII");
+/// Returns a path with the parameter `return_to`, from which browsers return to another path.
+fn with_return_to(path: &str, state: &AppState, back: &str) -> String {
+    let back = state.base.address(back);
+    let back: String = form_urlencoded::byte_serialize(back.as_bytes()).collect();
+    format!("{path}?return_to={back}")
+}
+
+/// Redirects a browser to a path of this server with a GET.
+pub(super) fn see_other(state: &AppState, path: &str) -> Response {
+    let location = HeaderValue::try_from(state.base.address(path)).expect("paths of ours are signs of ASCII");
     let headers =
         [(header::LOCATION, location), (header::CACHE_CONTROL, HeaderValue::from_static("no-store"))];
     (StatusCode::SEE_OTHER, headers).into_response()
 }
 
-/// The page again with what is wrong, or a page of its own when it is not what was typed.
-fn refusal(error: SignInError, page: impl FnOnce(&str) -> Page) -> Result<Response, Refused> {
+/// Shows the form again with the error of an input, or an error page for other failures.
+fn refusal(error: SignInError, page: impl FnOnce(&str) -> Page) -> Result<Response, ErrorPage> {
     let text = error.to_string();
     let page = match error {
         SignInError::Store(error) => return Err(error.into()),
@@ -162,21 +193,24 @@ fn refusal(error: SignInError, page: impl FnOnce(&str) -> Page) -> Result<Respon
 }
 
 fn alert(text: Option<&str>) -> String {
-    text.map(|text| format!("<p role=\"alert\">Not done: {}.</p>", escape(text))).unwrap_or_default()
+    text.map(|text| format!("<p role=\"alert\">Error: {}.</p>", escape(text))).unwrap_or_default()
 }
 
 fn form(state: &AppState, to: &ReturnPath, name: &str, wrong: Option<&str>) -> Page {
     let elsewhere = state.oidc.as_ref().map(|provider| {
-        let back: String = form_urlencoded::byte_serialize(to.as_str().as_bytes()).collect();
-        let name = escape(provider.name());
-        format!("<p><a href=\"/sign-in/oidc?return_to={back}\">Sign in with {name}</a></p>")
+        let (address, name) = (
+            state.base.address(&with_return_to("/sign-in/oidc", state, to.as_str())),
+            escape(provider.name()),
+        );
+        format!("<p><a href=\"{address}\">Sign in with {name}</a></p>")
     });
-    let (elsewhere, to) = (elsewhere.unwrap_or_default(), hidden("return_to", to.as_str()));
+    let to = hidden("return_to", &state.base.address(to.as_str()));
+    let (elsewhere, action) = (elsewhere.unwrap_or_default(), state.base.address("/sign-in"));
     let (name, alert) = (escape(name), alert(wrong));
     Page::new(
         "Sign in",
         format!(
-            "{alert}<form method=\"post\" action=\"/sign-in\">{to}\
+            "{alert}<form method=\"post\" action=\"{action}\">{to}\
              <label>User name<input name=\"username\" autocomplete=\"username\" autocapitalize=\"none\" \
              spellcheck=\"false\" required value=\"{name}\"></label>\
              <label>Password<input name=\"password\" type=\"password\" autocomplete=\"current-password\" required>\
@@ -185,18 +219,19 @@ fn form(state: &AppState, to: &ReturnPath, name: &str, wrong: Option<&str>) -> P
     )
 }
 
-fn password_form(session: &Session, wrong: Option<&str>) -> Page {
+fn password_form(state: &AppState, session: &Session, wrong: Option<&str>) -> Page {
     let (csrf, name, alert) = (csrf_field(session), escape(&session.user().name), alert(wrong));
+    let action = state.base.address("/password");
     Page::new(
         "Change your password",
         format!(
-            "{alert}<form method=\"post\" action=\"/password\">{csrf}\
+            "{alert}<form method=\"post\" action=\"{action}\">{csrf}\
              <input type=\"hidden\" name=\"username\" autocomplete=\"username\" value=\"{name}\">\
-             <label>The password until now<input name=\"old\" type=\"password\" autocomplete=\"current-password\" \
+             <label>Current password<input name=\"old\" type=\"password\" autocomplete=\"current-password\" \
              required></label>\
-             <label>The new one, of 12 characters or more<input name=\"new\" type=\"password\" \
+             <label>New password, at least 12 characters<input name=\"new\" type=\"password\" \
              autocomplete=\"new-password\" minlength=\"12\" required></label>\
-             <button>Change it</button></form>\
+             <button>Change password</button></form>\
              <p>You stay signed in here. All other browsers are signed out.</p>"
         ),
     )

@@ -1,85 +1,138 @@
-//! What handlers share.
+//! The state that handlers share.
 
-use std::{num::NonZeroU32, ops::Deref, sync::Arc, time::Duration};
+use std::{net::IpAddr, ops::Deref, sync::Arc, time::Duration};
 
 use axum::http::{HeaderMap, HeaderValue};
 use entity::api_token::Scope;
 use futures::FutureExt;
-use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
-use tokio::sync::Semaphore;
 
-use super::{budget::Budget, coiled::Ahead, cookie::Cookies, credentials::Credentials, problem::Problem};
+use super::{
+    coiled::PagePrefetcher,
+    cookie::Cookies,
+    credentials::Credentials,
+    dashboard::Dashboard,
+    host::Hosts,
+    known_credentials::KnownCredentials,
+    problem::Problem,
+    rate_limit::RateLimiter,
+    request_slot::{OccupiedSlot, RequestSlots},
+    token_bucket::TokenBuckets,
+};
 use crate::{
-    app::{ClientSpans, Reports, SignIns},
-    auth::{AuthError, Authenticator, LimitKey, OidcProvider, Session, Sessions, Shown, Viewer},
+    app::{AccountSizes, ClientSpans, Reports, SignInLinks, SignIns},
+    auth::{
+        AuthError, Authenticator, Credential, LimitKey, OidcProvider, PresentedCredentials, Session,
+        Sessions, Viewer,
+    },
+    blocking_work::cores,
     clock::Clock,
-    config::{Patience, ServeConfig},
-    domain::{address::Proxies, audit::Origin, public_url::PublicUrl, session::SessionLife},
-    draining::Draining,
+    config::{ServeConfig, Timeouts},
+    domain::{
+        audit::Origin,
+        base_path::BasePath,
+        client_ip::{TrustedProxies, rate_limit_address},
+        public_url::PublicUrl,
+        session::SessionLifetimes,
+    },
     export::Source,
     graphql::Schema,
     guard::{Guard, PersistedDocuments},
-    live::{Live, Pass},
+    live::{SessionHandle, SubscriptionHub},
     metrics::Metrics,
+    shares::{HeldSlot, Holder, Slots},
+    shutdown_signal::ShutdownSignal,
     store::{AccountStore, Store, StoreError, SystemStore},
 };
 
-/// A token may send reports of this many seconds at once, since clusters started together report together.
-const BURST_SECONDS: u32 = 10;
+/// The burst of reports per token, in seconds of its rate: clusters that start together report together.
+const BURST_SECONDS: u64 = 10;
 
-/// How long finding out who asks may take. It is a statement or two, and before them, now and then, the keys of an issuer.
+/// The timeout for authenticating a request: one or two statements and, rarely, a request for an
+/// issuer's keys.
 const SIGN_IN_TIMEOUT: Duration = Duration::from_secs(8);
 
-/// The same for reporters.
+/// The timeout for authenticating a report.
 const REPORTER_SIGN_IN_TIMEOUT: Duration = Duration::from_secs(4);
 
-/// Reports that are read and stored at one time, at the most; more are told to come back. What waits for the
-/// store is held in memory, and waits for as long as those before it take: these are as many as the store is busy with.
-const MAX_REPORTS_UNDER_WAY: usize = 32;
+/// The limit of reports that are read and stored at the same time. Further reports are rejected with a
+/// retry delay. Reports that wait for the store are held in memory until those before them are stored.
+/// One token gets half of these slots, which is as many as the store processes at once.
+const MAX_REPORTS_UNDER_WAY: usize = 64;
 
-/// Senders of reports that are looked up at one time, at the most.
-const MAX_REPORTERS_SIGNING_IN: usize = 32;
+/// The number of queries and mutations that run at the same time: per core, and the minimum.
+const OPERATIONS_OF_CORE: usize = 4;
+const FEWEST_OPERATIONS: usize = 8;
 
-/// Performance reports that are taken in at one time, at the most. Of each up to 50 MiB are held until they are stored.
-const MAX_PERFORMANCE_REPORTS_UNDER_WAY: usize = 2;
+/// The limit of report senders that are authenticated at the same time.
+const MAX_REPORTERS_SIGNING_IN: usize = 64;
 
-/// What handlers share. Each request and each socket has one, which is why it is only a pointer.
+/// The longest wait of a report's sender for authentication. It takes one statement, so a slot is free
+/// soon.
+const REPORTER_SIGN_IN_WAIT: Duration = Duration::from_secs(1);
+
+/// The charge for a rejected report, in reports: the sender has to wait before it sends again.
+const REFUSED_REPORTS: u64 = 4;
+
+/// The limit of performance reports that are received at the same time. Each holds up to 50 MiB until it
+/// is stored.
+const MAX_PERFORMANCE_REPORTS_UNDER_WAY: usize = 6;
+
+/// The state that handlers share. Each request and each socket has a copy, so it is only a pointer.
 #[derive(Clone)]
 pub struct AppState(Arc<Parts>);
 
-/// What there is to share.
+/// The fields of the shared state.
 pub struct Parts {
     pub(super) store: Store,
     pub(super) system: SystemStore,
     pub(super) authenticator: Authenticator,
     pub(super) schema: Schema,
     pub(super) exports: Source,
-    pub(super) live: Live,
+    pub(super) live: SubscriptionHub,
     pub(super) guard: Guard,
-    pub(super) query_budget: Budget,
-    pub(super) report_budget: Budget,
+    pub(super) account_sizes: AccountSizes,
+    pub(super) query_budget: RateLimiter,
+    pub(super) report_budget: RateLimiter,
     pub(super) query_timeout: Duration,
-    pub(super) patience: Patience,
+    pub(super) timeouts: Timeouts,
     pub(super) clock: Arc<dyn Clock>,
-    pub(super) draining: Draining,
+    pub(super) draining: ShutdownSignal,
     pub(super) reports: Reports,
     pub(super) client_spans: ClientSpans,
-    pub(super) clusters_ahead: Ahead,
-    pub(super) report_quota: DefaultKeyedRateLimiter<LimitKey>,
-    pub(super) reports_under_way: Semaphore,
-    pub(super) reporters_signing_in: Semaphore,
-    pub(super) performance_reports_under_way: Semaphore,
-    pub(super) proxies: Arc<Proxies>,
+    pub(super) clusters_ahead: PagePrefetcher,
+    pub(super) report_quota: TokenBuckets<LimitKey>,
+    pub(super) request_slots: RequestSlots,
+    pub(super) known_credentials: KnownCredentials,
+    pub(super) operations_under_way: Slots,
+    pub(super) reports_under_way: Slots,
+    pub(super) reporters_signing_in: Slots,
+    pub(super) performance_reports_under_way: Slots,
+    pub(super) proxies: Arc<TrustedProxies>,
     pub(super) cors_origins: Arc<[HeaderValue]>,
     pub(super) public_url: Option<PublicUrl>,
+    /// The origin of the contents of performance reports. None if they have no origin of their own.
+    pub(super) reports_url: Option<PublicUrl>,
+    pub(super) hosts: Hosts,
+    /// The prefix of the server's own paths in every URL that it emits.
+    pub(super) base: BasePath,
     pub(super) cookies: Cookies,
     pub(super) sessions: Sessions,
-    pub(super) session_life: SessionLife,
+    pub(super) session_life: SessionLifetimes,
     pub(super) sign_ins: SignIns,
+    pub(super) sign_in_links: SignInLinks,
+    /// None if the server has no dashboard.
+    pub(super) dashboard: Option<Dashboard>,
     pub(super) oidc: Option<OidcProvider>,
     pub(super) metrics: Arc<Metrics>,
-    /// Whether they are read on an address of their own.
+    /// True if the metrics have an address of their own.
     pub(super) metrics_are_elsewhere: bool,
+}
+
+/// The files that the server reads once, at its start.
+#[derive(Default)]
+pub(crate) struct LoadedFiles {
+    pub(crate) persisted: PersistedDocuments,
+    pub(crate) dashboard: Option<Dashboard>,
 }
 
 impl Deref for AppState {
@@ -91,20 +144,25 @@ impl Deref for AppState {
 }
 
 impl AppState {
-    /// Puts the handlers' parts together.
+    /// Assembles the state from its parts.
     #[must_use]
     pub(crate) fn new(
         store: Store,
         authenticator: Authenticator,
-        persisted: PersistedDocuments,
+        files: LoadedFiles,
         clock: Arc<dyn Clock>,
         config: &ServeConfig,
-        draining: Draining,
+        draining: ShutdownSignal,
         metrics: Arc<Metrics>,
     ) -> Self {
-        let per_second = NonZeroU32::new(config.reports_per_second).unwrap_or(NonZeroU32::MIN);
-        let burst = per_second.saturating_mul(NonZeroU32::new(BURST_SECONDS).unwrap_or(NonZeroU32::MIN));
-        let schema = Schema::new();
+        let shares = store.shares().clone();
+        let burst = u64::from(config.reports_per_second) * BURST_SECONDS;
+        let base = config.public_url.as_ref().map(PublicUrl::base).cloned().unwrap_or_default();
+        let schema = Schema::new(base.clone());
+        let LoadedFiles { mut persisted, dashboard } = files;
+        if let Some(dashboard) = &dashboard {
+            persisted = persisted.with_dashboard(dashboard.documents());
+        }
         let guard = Guard::new(config.max_query_cost.into(), persisted);
         let exports = Source {
             schema: schema.clone(),
@@ -114,7 +172,9 @@ impl AppState {
             timeout: config.query_timeout,
         };
         let (timeout, counted) = (config.query_timeout, metrics.live.clone());
-        let live = Live::new(schema.clone(), store.clone(), Arc::clone(&clock), timeout, counted);
+        let live = SubscriptionHub::new(schema.clone(), store.clone(), Arc::clone(&clock), timeout, counted);
+        let interval = config.min_report_interval.as_secs_f64();
+        let reports = Reports::new(store.clone(), Arc::clone(&clock), interval);
         Self(Arc::new(Parts {
             system: store.system(),
             live,
@@ -122,37 +182,43 @@ impl AppState {
             guard,
             schema,
             exports,
-            clusters_ahead: Ahead::new(config.query_timeout),
-            client_spans: ClientSpans::new(store.clone(), Arc::clone(&clock)),
-            query_budget: Budget::of_queries(
+            clusters_ahead: PagePrefetcher::new(config.query_timeout),
+            client_spans: ClientSpans::new(store.clone(), Arc::clone(&clock), reports.quotas().clone()),
+            account_sizes: AccountSizes::default(),
+            query_budget: RateLimiter::of_queries(
                 config.query_cost_per_minute,
                 config.perimeter.query_cost_per_minute_of_address,
             ),
-            report_budget: Budget::of_reports(
+            report_budget: RateLimiter::of_reports(
                 config.perimeter.report_bytes_per_minute,
                 config.perimeter.report_bytes_per_minute_of_address,
             ),
             query_timeout: config.query_timeout,
-            patience: config.patience,
-            reports: Reports::new(
-                store.clone(),
-                Arc::clone(&clock),
-                config.min_report_interval.as_secs_f64(),
-            ),
-            report_quota: RateLimiter::keyed(Quota::per_second(per_second).allow_burst(burst)),
-            cookies: Cookies { secure: config.is_behind_tls() },
+            timeouts: config.timeouts,
+            reports,
+            report_quota: TokenBuckets::filling(burst, Duration::from_secs(BURST_SECONDS)),
+            cookies: Cookies { secure: config.is_behind_tls(), base: base.clone() },
+            base,
             public_url: config.public_url.clone(),
+            reports_url: config.reports_url.clone(),
+            hosts: Hosts::new(config),
             sessions: Sessions::new(store.system(), Arc::clone(&clock), config.session_life),
             session_life: config.session_life,
             sign_ins: SignIns::new(store.system(), Arc::clone(&clock)),
+            sign_in_links: SignInLinks::new(store.system(), Arc::clone(&clock)),
+            dashboard,
             oidc: config
                 .oidc
                 .as_ref()
                 .zip(config.public_url.as_ref())
                 .map(|(oidc, public)| OidcProvider::new(oidc, public)),
-            reports_under_way: Semaphore::new(MAX_REPORTS_UNDER_WAY),
-            reporters_signing_in: Semaphore::new(MAX_REPORTERS_SIGNING_IN),
-            performance_reports_under_way: Semaphore::new(MAX_PERFORMANCE_REPORTS_UNDER_WAY),
+            request_slots: RequestSlots::new(&shares, config.max_connections),
+            known_credentials: KnownCredentials::default(),
+            operations_under_way: shares.places("operations", operations()),
+            reports_under_way: shares.places("reports", MAX_REPORTS_UNDER_WAY),
+            reporters_signing_in: shares.places("reporters_signing_in", MAX_REPORTERS_SIGNING_IN),
+            performance_reports_under_way: shares
+                .places("performance_reports", MAX_PERFORMANCE_REPORTS_UNDER_WAY),
             cors_origins: config.perimeter.cors_origins.clone().into(),
             proxies: Arc::new(config.perimeter.proxies.clone()),
             metrics,
@@ -163,30 +229,95 @@ impl AppState {
         }))
     }
 
-    /// What makes subscriptions.
+    /// Returns the source of subscriptions.
     #[must_use]
-    pub fn live(&self) -> &Live {
+    pub fn live(&self) -> &SubscriptionHub {
         &self.live
     }
 
-    /// The viewer behind a report. One that could not be stored now is refused before anything is asked of the store, which has enough
-    /// to do then: what is refused must cost next to nothing, or refusing would be the load.
-    pub(super) async fn reporter(&self, headers: &HeaderMap) -> Result<Viewer, Problem> {
-        if self.reports_under_way.available_permits() == 0 {
+    /// Authenticates the sender of a report. If the report could not be stored now, the sender is
+    /// rejected before any query: the store is busy then, and rejections must cost next to nothing so
+    /// that they are not a load themselves.
+    pub(super) async fn authenticate_reporter(
+        &self,
+        headers: &HeaderMap,
+        origin: Origin,
+    ) -> Result<Viewer, Problem> {
+        if self.reports_under_way.is_full() {
             return Err(Problem::too_many_reports());
         }
-        let _place = self.reporters_signing_in.try_acquire().map_err(|_| Problem::too_many_reports())?;
-        // A reporter does not wait for longer.
-        let found = self.store.within(REPORTER_SIGN_IN_TIMEOUT, self.viewer(headers, Scope::Ingest)).await;
-        found.unwrap_or_else(|| Err(StoreError::silent().into()))
+        let shown = Credentials::of(&self.cookies, headers)?;
+        let known = self.known_credentials.find(&shown);
+        if let Some((holder, key)) = known
+            && !self.reports_under_way.would_take(holder)
+        {
+            return Err(self.refused_report(key));
+        }
+        let holder = known.map_or_else(|| self.stranger(origin.address, &shown), |(holder, _)| holder);
+        let place = self.reporters_signing_in.take(holder, REPORTER_SIGN_IN_WAIT).await;
+        let _place = place.map_err(|_| Problem::too_many_reports())?;
+        // The sender does not wait any longer.
+        let found = self.store.with_timeout(REPORTER_SIGN_IN_TIMEOUT, self.authenticate(&shown)).await;
+        let viewer = found.unwrap_or_else(|| Err(StoreError::timed_out().into()))?;
+        viewer.require(Scope::Ingest)?;
+        OccupiedSlot::hand_to(&viewer).map_err(|_| self.refused_report(viewer.limit_key()))?;
+        Ok(viewer)
     }
 
-    /// The viewer behind a request, if the credentials are for `scope`.
+    /// Returns the holder for a client at an address whose credentials are not verified.
+    pub(super) fn stranger(&self, address: IpAddr, shown: &Credentials) -> Holder {
+        Holder::for_unauthenticated(rate_limit_address(address), self.known_credentials.hash(shown))
+    }
+
+    /// Charges a viewer's request to the report rate limiter. Returns an error with the name `what`
+    /// beyond the limit.
+    pub(super) fn count_report(&self, viewer: &Viewer, what: &str) -> Result<(), Problem> {
+        let taken = self.report_quota.take(&viewer.limit_key(), 1);
+        taken.map(drop).map_err(|level| {
+            let wait = self.report_quota.wait(level, 1);
+            Problem::rate_limited(wait.as_secs() + 1, format!("too many {what} with this token"))
+        })
+    }
+
+    /// Reserves a slot for a viewer's report. A rejection counts as several reports, so that immediate
+    /// retries wait.
+    pub(super) fn report_place(&self, viewer: &Viewer) -> Result<HeldSlot, Problem> {
+        let place = self.reports_under_way.try_take(viewer.holder());
+        place.map_err(|_| self.refused_report(viewer.limit_key()))
+    }
+
+    fn refused_report(&self, key: LimitKey) -> Problem {
+        let level = self.report_quota.level(&key);
+        if level.remaining() == 0 {
+            let wait = self.report_quota.wait(level, 1);
+            return Problem::rate_limited(wait.as_secs() + 1, "too many reports with this token");
+        }
+        self.report_quota.overdraw(&key, REFUSED_REPORTS);
+        Problem::too_many_reports()
+    }
+
+    /// Rejects a scheduler whose token has more scopes than `ingest` if the account refuses such tokens.
+    /// Otherwise records that such a token was used.
+    pub(super) async fn check_token_scopes(&self, viewer: &Viewer) -> Result<(), Problem> {
+        if !viewer.has_broad_scopes() {
+            return Ok(());
+        }
+        let is_refused = match viewer.refuses_broad_tokens() {
+            Some(known) => known,
+            None => self.store.for_viewer(viewer).refuses_broad_tokens().await?,
+        };
+        if let Credential::ApiToken(token) = viewer.credential() {
+            self.authenticator.token_uses().record_broad_use(token, self.clock.timestamp());
+        }
+        if is_refused { Err(Problem::broad_token()) } else { Ok(()) }
+    }
+
+    /// Authenticates a request whose credentials must include `scope`.
     pub(super) async fn viewer(&self, headers: &HeaderMap, scope: Scope) -> Result<Viewer, Problem> {
-        self.viewer_with(&Credentials::of(self.cookies, headers)?, scope).await
+        self.viewer_with(&Credentials::of(&self.cookies, headers)?, scope).await
     }
 
-    /// The viewer behind credentials, if they are for `scope`.
+    /// Authenticates credentials that must include `scope`.
     pub(super) async fn viewer_with(
         &self,
         credentials: &Credentials,
@@ -194,25 +325,26 @@ impl AppState {
     ) -> Result<Viewer, Problem> {
         let viewer = self.signed_in_with(credentials).await?;
         viewer.require(scope)?;
+        OccupiedSlot::transfer_to(self, &viewer)?;
         Ok(viewer)
     }
 
-    /// Lets a viewer in for longer than a request, for as long as what was shown is good.
-    pub(super) fn admit(&self, viewer: Viewer, shown: &Credentials) -> Pass {
+    /// Creates the session state of a viewer, which is valid as long as the credentials are.
+    pub(super) fn admit(&self, viewer: Viewer, shown: &Credentials) -> SessionHandle {
         let (state, credentials) = (self.clone(), shown.clone());
         let again = move || {
             let (state, credentials) = (state.clone(), credentials.clone());
             async move { state.signed_in_with(&credentials).await }.boxed()
         };
-        self.live.admit(viewer, shown.digest(), Arc::new(again))
+        self.live.open_session(viewer, shown.digest(), Arc::new(again))
     }
 
-    /// The view of somebody's account in which what they change is written down.
-    pub(super) fn acting(&self, viewer: &Viewer, origin: Origin) -> AccountStore {
-        self.store.for_viewer(viewer).acting(viewer.actor(origin, self.clock.timestamp()))
+    /// Returns the account's store on behalf of the viewer, whose changes are audited.
+    pub(super) fn audited_store(&self, viewer: &Viewer, origin: Origin) -> AccountStore {
+        self.store.for_viewer(viewer).on_behalf_of(viewer.actor(origin, self.clock.timestamp()))
     }
 
-    /// The session of the browser behind a request, if it has one that is not over.
+    /// Returns the valid session of the browser that sent a request.
     pub(super) async fn session(&self, headers: &HeaderMap) -> Result<Option<Session>, Problem> {
         match self.cookies.session(headers) {
             Some(secret) => Ok(self.sessions.find(secret).await?),
@@ -220,28 +352,54 @@ impl AppState {
         }
     }
 
-    /// The viewer behind a request, whatever the credentials are for.
+    /// Authenticates a request with any scope.
     pub(super) async fn signed_in(&self, headers: &HeaderMap) -> Result<Viewer, Problem> {
-        Ok(self.signed_in_with(&Credentials::of(self.cookies, headers)?).await?)
+        let viewer = self.signed_in_with(&Credentials::of(&self.cookies, headers)?).await?;
+        OccupiedSlot::transfer_to(self, &viewer)?;
+        Ok(viewer)
     }
 
-    /// The viewer behind credentials, whatever they are for.
+    /// Authenticates credentials with any scope, unless they belong to a scheduler.
     pub(super) async fn signed_in_with(&self, credentials: &Credentials) -> Result<Viewer, AuthError> {
-        // In a box, or each of those who ask would be larger by what signing in may take.
-        let signed_in = self.store.within(SIGN_IN_TIMEOUT, Box::pin(self.look_up(credentials))).await;
-        signed_in.unwrap_or_else(|| Err(AuthError::Store(StoreError::silent())))
+        let viewer = self.authenticate(credentials).await?;
+        if viewer.binding().is_some() { Err(AuthError::SchedulerToken) } else { Ok(viewer) }
+    }
+
+    async fn authenticate(&self, credentials: &Credentials) -> Result<Viewer, AuthError> {
+        // Boxed, because the future of the authentication would enlarge every caller.
+        let signed_in = self.store.with_timeout(SIGN_IN_TIMEOUT, Box::pin(self.look_up(credentials))).await;
+        let signed_in = signed_in.unwrap_or_else(|| Err(AuthError::Store(StoreError::timed_out())));
+        match &signed_in {
+            Ok(viewer) => self.known_credentials.remember(credentials, viewer),
+            Err(AuthError::Invalid | AuthError::NoSession) => self.known_credentials.forget(credentials),
+            Err(_) => {}
+        }
+        signed_in
     }
 
     async fn look_up(&self, credentials: &Credentials) -> Result<Viewer, AuthError> {
         let Credentials { authorization, account, session } = credentials;
         let (authorization, account) = (authorization.as_deref(), account.as_deref());
-        // Where there are credentials the cookie does not count: not even when they are wrong.
+        // A cookie is ignored beside other credentials, even if those are invalid.
         if authorization.is_none()
             && let Some(secret) = session
         {
             let session = self.sessions.find(secret.clone()).await?.ok_or(AuthError::NoSession)?;
             return self.authenticator.viewer_of(&session, account).await;
         }
-        self.authenticator.viewer(Shown { authorization, account }).await
+        self.authenticator.viewer(PresentedCredentials { authorization, account }).await
     }
+}
+
+/// Returns the number of threads that serve requests. There are more threads than concurrent operations,
+/// each of which occupies one while it produces its response. The system therefore shares the cores
+/// among all requests, and a probe does not wait for a query.
+#[must_use]
+pub fn threads() -> usize {
+    operations() + 2 * cores()
+}
+
+/// Returns the number of queries and mutations that run at the same time.
+fn operations() -> usize {
+    (OPERATIONS_OF_CORE * cores()).max(FEWEST_OPERATIONS)
 }

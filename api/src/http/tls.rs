@@ -1,4 +1,4 @@
-//! TLS on the server's own connections, with a certificate that may be replaced while it runs.
+//! TLS for the server's own connections. The certificate can be replaced while the server runs.
 
 use std::{
     fmt, io,
@@ -18,45 +18,45 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::{config::TlsConfig, error::Chain};
 
-/// What is spoken inside of TLS.
+/// The protocols within TLS.
 const PROTOCOLS: [&[u8]; 1] = [b"http/1.1"];
 
-/// Why a certificate cannot be shown.
+/// The reason why a certificate cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// A file cannot be read.
     #[error("cannot read {}", .0.display())]
     File(PathBuf, #[source] io::Error),
-    /// A file is no PEM, or has nothing of what belongs there.
-    #[error("{} is not PEM with what belongs there", .0.display())]
+    /// A file is not PEM, or does not contain the expected items.
+    #[error("{} does not contain the expected PEM data", .0.display())]
     Pem(PathBuf, #[source] pem::Error),
-    /// The key is of a kind that is not known, or of another certificate.
+    /// The key is of an unknown kind, or belongs to another certificate.
     #[error("the certificate cannot be used with its key")]
     Pair(#[source] rustls::Error),
-    /// There is nothing that TLS could be spoken with.
+    /// TLS could not be configured.
     #[error("TLS cannot be set up")]
     Setup(#[source] rustls::Error),
 }
 
-/// The certificate that is shown: the newest that was good.
+/// The certificate in use: the latest valid one.
 pub(crate) struct Certificate {
     files: TlsConfig,
     shown: RwLock<Arc<CertifiedKey>>,
 }
 
-/// What the files say, and how it is told from what they said before.
+/// The contents of the files, and their digest for detecting a change.
 struct Found {
     digest: [u8; 32],
     pair: Result<CertifiedKey, TlsError>,
 }
 
 impl Certificate {
-    /// Reads the files for the first time, and watches them from then on for as long as the certificate is in use.
+    /// Reads the files, and watches them for changes as long as the certificate is in use.
     ///
     /// # Errors
-    /// [`TlsError`] when they cannot be read, or do not fit each other.
+    /// Returns a [`TlsError`] if the files cannot be read or do not match each other.
     pub(crate) async fn open(files: TlsConfig) -> Result<Arc<Self>, TlsError> {
-        let (Found { digest, pair }, pause) = (read(&files).await?, files.look_every);
+        let (Found { digest, pair }, pause) = (read(&files).await?, files.check_interval);
         let certificate = Arc::new(Self { files, shown: RwLock::new(Arc::new(pair?)) });
         let watched = Arc::downgrade(&certificate);
         tokio::spawn(async move {
@@ -64,24 +64,24 @@ impl Certificate {
             loop {
                 tokio::time::sleep(pause).await;
                 let Some(certificate) = watched.upgrade() else { break };
-                known = certificate.look(known).await;
+                known = certificate.reload_if_changed(known).await;
             }
         });
         Ok(certificate)
     }
 
-    /// The certificate in the files, and those that lead to its authority, if it can be shown.
+    /// Reads the certificate chain from the files, and checks that it can be used.
     ///
     /// # Errors
-    /// [`TlsError`] when they cannot be read, or do not fit each other.
+    /// Returns a [`TlsError`] if the files cannot be read or do not match each other.
     pub(crate) async fn chain(files: &TlsConfig) -> Result<Vec<CertificateDer<'static>>, TlsError> {
         Ok(read(files).await?.pair?.cert)
     }
 
-    /// What accepts connections with it.
+    /// Returns an acceptor for connections with this certificate.
     ///
     /// # Errors
-    /// [`TlsError::Setup`].
+    /// Returns [`TlsError::Setup`] if TLS cannot be configured.
     pub(crate) fn acceptor(self: &Arc<Self>) -> Result<TlsAcceptor, TlsError> {
         let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()
@@ -92,20 +92,24 @@ impl Certificate {
         Ok(TlsAcceptor::from(Arc::new(config)))
     }
 
-    /// Shows what the files hold if they changed and it is good. Returns the digest of what was seen.
-    async fn look(&self, known: [u8; 32]) -> [u8; 32] {
+    /// Replaces the certificate if the files have changed and are valid. Returns the digest of the
+    /// files.
+    async fn reload_if_changed(&self, known: [u8; 32]) -> [u8; 32] {
         let (seen, error) = match read(&self.files).await {
-            // They may be replaced one after the other, so that for a moment they do not fit.
+            // The files may be replaced one after the other, so they may not match for a moment.
             Err(error) => (known, error),
             Ok(Found { digest, .. }) if digest == known => return known,
             Ok(Found { digest, pair: Ok(pair) }) => {
                 *self.shown.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(pair);
-                tracing::info!("another certificate is shown from now on");
+                tracing::info!("TLS certificate reloaded");
                 return digest;
             }
             Ok(Found { digest, pair: Err(error) }) => (digest, error),
         };
-        tracing::warn!(error = %Chain(&error), "the certificate stays as it was");
+        tracing::warn!(
+            error = %Chain(&error),
+            "failed to reload the TLS certificate; the current one stays in use"
+        );
         seen
     }
 }
@@ -127,7 +131,7 @@ async fn read(files: &TlsConfig) -> Result<Found, TlsError> {
         tokio::fs::read(path).await.map_err(|error| TlsError::File(path.to_owned(), error))
     };
     let (certificate, key) = (of(&files.certificate).await?, of(&files.key).await?);
-    // With the length, so that no byte can move from one file to the other unseen.
+    // The digest includes the length, so that moving bytes from one file to the other changes it.
     let digest = Sha256::new().chain_update(certificate.len().to_le_bytes());
     let digest = digest.chain_update(&certificate).chain_update(&key).finalize().into();
     Ok(Found { digest, pair: pair(files, &certificate, &key) })

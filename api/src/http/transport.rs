@@ -1,8 +1,9 @@
-//! Connections: how many there are at a time, and how long a client may take over what is expected of it.
+//! Connections: their number, and the timeouts of their clients.
 //!
-//! HTTP/1.1 only. Each connection is then one request at a time, so that their number bounds what is under way; a proxy
-//! in front may speak what it likes to its clients. How long a body may take is for whoever reads it. A connection that was
-//! upgraded is still one, and keeps its place until it ends.
+//! The server speaks only HTTP/1.1. Each connection then has one request at a time, so the number of
+//! connections bounds the number of concurrent requests. A proxy in front may use other protocols with
+//! its clients. The reader of a body sets its timeout. An upgraded connection keeps its slot until it
+//! ends.
 
 use std::{
     convert::Infallible,
@@ -22,7 +23,6 @@ use axum::{
     extract::{ConnectInfo, Request},
     http::{HeaderValue, StatusCode, header},
     response::Response,
-    serve::Listener,
 };
 use hyper::{
     body::{Frame, Incoming, SizeHint},
@@ -33,118 +33,144 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     net::TcpListener,
-    sync::{OwnedSemaphorePermit, Semaphore},
     time::{Sleep, sleep, timeout},
 };
 use tokio_rustls::TlsAcceptor;
 use tower::ServiceExt;
 
+use super::accept::Acceptor;
 use crate::{
-    config::Patience,
-    draining::Draining,
-    metrics::{Counted, HttpMetrics},
+    config::Timeouts,
+    domain::client_ip::{TrustedProxies, rate_limit_address},
+    metrics::{GaugeGuard, HttpMetrics},
+    shares::{BusyGuard, Connection, Connections},
+    shutdown_signal::ShutdownSignal,
 };
 
-/// Bytes of a connection that are read ahead; a request's head must fit. Addresses end at 64 KiB.
+/// The read buffer of a connection, in bytes. The head of a request must fit. URLs are limited to 64
+/// KiB.
 const BUFFER: usize = 128 << 10;
 
-/// Bytes that are still taken of a request that was answered before it was read.
+/// The number of bytes that are read and discarded of a request that was answered before it was read.
 const UNREAD: usize = 64 << 20;
 
-/// How connections are taken.
+/// The settings of a listener.
 pub(crate) struct Service {
-    /// At a time.
-    pub(crate) max_connections: usize,
-    /// How long their clients may take.
-    pub(crate) patience: Patience,
-    /// What they begin with, if they are encrypted.
+    /// The slots for connections.
+    pub(crate) connections: Arc<Connections>,
+    /// The proxies. Their addresses stand for many clients, so they are not limited.
+    pub(crate) proxies: Arc<TrustedProxies>,
+    /// The timeouts of clients.
+    pub(crate) patience: Timeouts,
+    /// The TLS acceptor. None for plain connections.
     pub(crate) tls: Option<TlsAcceptor>,
-    /// By what they are counted, if they are.
+    /// The connection metrics. None if the connections are not counted.
     pub(crate) metrics: Option<HttpMetrics>,
 }
 
-/// Serves until the server stops, then takes no new connections, and returns when the requests under way have been answered.
+/// Serves connections until shutdown. Then accepts no new ones, and returns when the current requests
+/// have been answered.
 ///
-/// More connections than `max_connections` wait in the system's queue.
-pub(crate) async fn serve(mut listener: TcpListener, router: Router, service: Service, draining: Draining) {
-    let Service { max_connections, patience, tls, metrics } = service;
+/// Connections beyond the available slots wait in the system's queue.
+pub(crate) async fn serve(listener: TcpListener, router: Router, service: Service, draining: ShutdownSignal) {
+    let Service { connections, proxies, patience, tls, metrics } = service;
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(patience.idle).max_buf_size(BUFFER);
-    let places = Arc::new(Semaphore::new(max_connections));
-    let mut stopped = pin!(draining.clone().begun());
+    let mut acceptor = Acceptor::new(listener);
+    let mut stopped = pin!(draining.clone().wait_for_shutdown());
     loop {
         let next = async {
-            let place = Arc::clone(&places).acquire_owned().await.expect("nobody closes it");
-            // Errors are a client's that has gone again, or the system's, which are waited out.
-            let (stream, peer) = Listener::accept(&mut listener).await;
-            (place, stream, peer)
+            // Further connections stay in the system's queue until a slot is free.
+            connections.wait_for_slot().await;
+            let (stream, peer) = acceptor.accept().await;
+            let is_limited = !proxies.trust(peer.ip());
+            let connection = connections.admit(rate_limit_address(peer.ip()), is_limited).await;
+            (connection, stream, peer)
         };
-        let (place, stream, peer) = tokio::select! {
+        let (connection, stream, peer) = tokio::select! {
             () = &mut stopped => break,
             next = next => next,
         };
-        // Where it cannot be set answers come later, and come.
+        // Without this option, responses arrive later, so a failure is harmless.
         let _ = stream.set_nodelay(true);
-        let (turns, draining) = (Turns::default(), draining.clone());
-        let place = Place { _permit: place, _counted: metrics.as_ref().map(HttpMetrics::connection) };
+        let (turns, draining) = (RequestPhases::default(), draining.clone());
+        let place = Place {
+            _connection: connection.clone(),
+            _counted: metrics.as_ref().map(HttpMetrics::connection),
+        };
         let service = {
-            let (router, turns) = (router.clone(), turns.clone());
-            service_fn(move |request| answer(router.clone(), request, peer, turns.begin()))
+            let (router, turns, connection) = (router.clone(), turns.clone(), connection.clone());
+            service_fn(move |request| {
+                answer(router.clone(), request, peer, turns.begin(), connection.begin())
+            })
         };
         let http = http.clone();
         match tls.clone() {
             None => {
-                let stream = PatientStream::new(stream, turns, patience, place);
-                tokio::spawn(converse(http, stream, service, draining));
+                let stream = TimeoutStream::new(stream, turns, patience, place);
+                tokio::spawn(serve_connection(http, stream, service, draining, connection));
             }
             Some(tls) => {
                 tokio::spawn(async move {
-                    // What does not become a connection is the client's doing, too.
-                    if let Ok(Ok(stream)) = timeout(patience.head, tls.accept(stream)).await {
-                        let stream = PatientStream::new(stream, turns, patience, place);
-                        converse(http, stream, service, draining).await;
+                    let greeted = tokio::select! {
+                        greeted = timeout(patience.head, tls.accept(stream)) => greeted,
+                        () = connection.wait_for_eviction() => return,
+                    };
+                    // A failed handshake is also the client's fault.
+                    if let Ok(Ok(stream)) = greeted {
+                        let stream = TimeoutStream::new(stream, turns, patience, place);
+                        serve_connection(http, stream, service, draining, connection).await;
                     }
                 });
             }
         }
     }
-    drop(listener);
-    // Each has its place until it ends.
-    let all = u32::try_from(max_connections).unwrap_or(u32::MAX);
-    let _ = places.acquire_many(all).await;
+    drop(acceptor);
+    // Each connection holds its slot until it ends.
+    connections.all_ended().await;
 }
 
-/// Answers what comes over a connection until it ends, or until the server stops and what is under way has been answered.
-async fn converse<S, V>(http: http1::Builder, stream: PatientStream<S>, service: V, draining: Draining)
-where
+/// Serves a connection until it ends, or after shutdown until its current request has been answered.
+async fn serve_connection<S, V>(
+    http: http1::Builder,
+    stream: TimeoutStream<S>,
+    service: V,
+    draining: ShutdownSignal,
+    place: Connection,
+) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     V: HttpService<Incoming, ResBody = Body, Error = Infallible>,
 {
     let mut connection = pin!(http.serve_connection(TokioIo::new(stream), service).with_upgrades());
     let ended = tokio::select! {
         ended = &mut connection => ended,
-        () = draining.begun() => {
+        () = place.wait_for_eviction() => return,
+        () = draining.wait_for_shutdown() => {
             connection.as_mut().graceful_shutdown();
             connection.await
         }
     };
-    // What ends a connection early is the client's doing.
+    // A connection that ends early is the client's fault.
     if let Err(error) = ended {
-        tracing::trace!(%error, "a connection ended early");
+        tracing::trace!(%error, "connection closed early");
     }
 }
 
-/// Answers a request. Where its body was not read to the end, the connection ends with the answer, which says so: the client
-/// would otherwise send its next request into a connection that is closed.
+/// Answers a request. If its body was not read to the end, the connection closes after the response,
+/// which has a header that says so. Otherwise, the client would send its next request into a closed
+/// connection.
 async fn answer(
     router: Router,
     request: Request<Incoming>,
     peer: SocketAddr,
-    turn: Turn,
+    turn: RequestPhase,
+    answering: BusyGuard,
 ) -> Result<Response, Infallible> {
     let read = Arc::new(AtomicBool::new(request.body().is_end_stream()));
     let mut request = request.map(|body| Body::new(WatchedBody { body, read: Arc::clone(&read) }));
     request.extensions_mut().insert(ConnectInfo(peer));
+    // The slot of the request holds this value as long as any work of the request runs.
+    request.extensions_mut().insert(Arc::new(answering));
     let mut response = router.oneshot(request).await?;
     if !read.load(Ordering::Relaxed) {
         turn.0.unread.store(true, Ordering::Relaxed);
@@ -154,7 +180,7 @@ async fn answer(
     Ok(response)
 }
 
-/// A body that tells whether it was read to the end.
+/// A body that records whether it was read to the end.
 struct WatchedBody {
     body: Incoming,
     read: Arc<AtomicBool>,
@@ -185,21 +211,21 @@ impl HttpBody for WatchedBody {
     }
 }
 
-/// Whose turn it is on a connection.
+/// The phases of a connection: the server's or the client's turn.
 #[derive(Clone, Default)]
-struct Turns {
-    /// Odd while a request is answered, even while the client is to send the next one. After an upgrade there is none, and
-    /// it stays odd.
+struct RequestPhases {
+    /// Odd while a request is answered, and even while the client is expected to send the next one.
+    /// After an upgrade, no further request follows, and the number stays odd.
     count: Arc<AtomicUsize>,
-    /// Whether a request was answered that was not read to its end, after which there are no others.
+    /// True if a request was answered before it was read to its end. No further request follows.
     unread: Arc<AtomicBool>,
 }
 
-impl Turns {
-    /// The server's turn, until what is returned is dropped.
-    fn begin(&self) -> Turn {
+impl RequestPhases {
+    /// Starts the server's turn, which ends when the returned value is dropped.
+    fn begin(&self) -> RequestPhase {
         self.count.fetch_add(1, Ordering::Relaxed);
-        Turn(self.clone())
+        RequestPhase(self.clone())
     }
 
     fn count(&self) -> usize {
@@ -207,10 +233,10 @@ impl Turns {
     }
 }
 
-struct Turn(Turns);
+struct RequestPhase(RequestPhases);
 
-impl Turn {
-    /// The answer is there, with this status.
+impl RequestPhase {
+    /// Records the status of the response.
     fn end(self, status: StatusCode) {
         if status == StatusCode::SWITCHING_PROTOCOLS {
             self.0.count.fetch_add(1, Ordering::Relaxed);
@@ -218,42 +244,44 @@ impl Turn {
     }
 }
 
-impl Drop for Turn {
+impl Drop for RequestPhase {
     fn drop(&mut self) {
         self.0.count.fetch_add(1, Ordering::Relaxed);
     }
 }
 
-/// A connection that fails when the client takes too long over the head of a request, or over taking an answer.
+/// A connection with a timeout for the head of a request and for taking a response.
 ///
-/// hyper has one time for waiting for a request and for reading its head. But proxies keep connections for a minute
-/// and send what cannot be sent twice, so those that are idle have to stay open for longer than a head may take.
-struct PatientStream<S> {
+/// hyper has a single timeout for waiting for a request and for reading its head. But proxies keep
+/// connections open for a minute and send requests that cannot be retried, so idle connections have to
+/// stay open for longer than a head may take.
+struct TimeoutStream<S> {
     stream: S,
-    turns: Turns,
+    turns: RequestPhases,
     /// The turn for which `head` runs.
     turn: usize,
-    patience: Patience,
-    /// Runs from the first byte of a head on; for the first one, from the beginning.
+    patience: Timeouts,
+    /// The timeout of a head, which starts with its first byte. The first one starts with the
+    /// connection.
     head: Option<Pin<Box<Sleep>>>,
-    /// Runs while the client takes nothing of an answer.
+    /// The timeout while the client takes nothing of a response.
     answer: Option<Pin<Box<Sleep>>>,
-    /// Runs while the client may go on to send what nobody reads.
+    /// The timeout while the rest of a request is read and discarded.
     unread: Option<Pin<Box<Sleep>>>,
-    /// How much of that there was.
+    /// The number of discarded bytes.
     unread_bytes: usize,
-    /// Its place among the connections there may be.
+    /// The connection's slot.
     _place: Place,
 }
 
-/// A place among the connections there may be.
+/// A slot among the connections.
 struct Place {
-    _permit: OwnedSemaphorePermit,
-    _counted: Option<Counted>,
+    _connection: Connection,
+    _counted: Option<GaugeGuard>,
 }
 
-impl<S> PatientStream<S> {
-    fn new(stream: S, turns: Turns, patience: Patience, place: Place) -> Self {
+impl<S> TimeoutStream<S> {
+    fn new(stream: S, turns: RequestPhases, patience: Timeouts, place: Place) -> Self {
         let head = Some(Box::pin(sleep(patience.head)));
         Self {
             stream,
@@ -268,7 +296,7 @@ impl<S> PatientStream<S> {
         }
     }
 
-    /// What became of an attempt to write, or the end of patience.
+    /// Returns the result of a write, or an error if the client's timeout has passed.
     fn written<T>(&mut self, context: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if written.is_ready() {
             self.answer = None;
@@ -279,9 +307,9 @@ impl<S> PatientStream<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> PatientStream<S> {
-    /// Reads what still comes of a request that was answered before. Were the connection closed meanwhile, the system would
-    /// tell the client so and forget the answer.
+impl<S: AsyncRead + Unpin> TimeoutStream<S> {
+    /// Reads and discards the rest of a request that was already answered. If the connection were closed
+    /// with unread data, the system would reset it, and the client would lose the response.
     fn poll_unread(&mut self, context: &mut Context<'_>) -> Poll<()> {
         if !self.turns.unread.load(Ordering::Relaxed) {
             return Poll::Ready(());
@@ -304,7 +332,7 @@ impl<S: AsyncRead + Unpin> PatientStream<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for PatientStream<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for TimeoutStream<S> {
     fn poll_read(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -319,7 +347,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for PatientStream<S> {
             this.head = None;
         }
         if turn % 2 == 1 {
-            // A body, or nothing yet.
+            // The data belongs to a body, or nothing was read yet.
             return read;
         }
         if this.head.is_none() && buffer.filled().len() > before {
@@ -330,7 +358,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for PatientStream<S> {
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for PatientStream<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for TimeoutStream<S> {
     fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
         let written = Pin::new(&mut this.stream).poll_write(context, bytes);

@@ -1,23 +1,25 @@
-//! Rules are looked at, and messages are sent.
+//! The jobs that evaluate alert rules and deliver messages.
 
-use super::{Jobs, Progress};
+use tokio::time::Instant;
+
+use super::{Jobs, Progress, ROUND_BUDGET};
 use crate::store::StoreError;
 
-/// Looks at rules, after the flags they may be about.
+/// Evaluates the alert rules. Runs after the flags, which rules may refer to.
 pub(super) async fn look(jobs: &Jobs) -> Result<Progress, StoreError> {
-    let told = jobs.alerts.round(jobs.now()).await?;
-    let mut progress = Progress::default();
+    let told = jobs.alerts.round(jobs.now(), Instant::now() + ROUND_BUDGET).await?;
+    let mut progress = Progress { more: told.more, ..Progress::default() };
     progress.add("messages", told.messages);
     progress.add("failed", told.failed);
     Ok(progress)
 }
 
-/// Sends messages. Receivers that do not answer are waited for, but not for long.
+/// Sends messages. Receivers that do not answer are subject to a short timeout.
 pub(super) async fn send(jobs: &Jobs) -> Result<Progress, StoreError> {
     let sent = jobs.deliveries.round().await?;
     let mut progress = Progress { more: sent.more, ..Progress::default() };
     progress.add("delivered", sent.delivered);
-    progress.add("put_off", sent.put_off);
+    progress.add("put_off", sent.retried_messages);
     progress.add("failed", sent.failed);
     Ok(progress)
 }

@@ -1,12 +1,14 @@
-//! Partitions for the weeks to come, and an end to those that every account has given up.
+//! Creates the partitions of the weeks to come, and drops those whose rows no account keeps.
+
+use entity::data_policy::DataClass;
 
 use super::{Jobs, Progress};
 use crate::{
-    domain::retention::{Age, RULES, cutoff, week},
+    domain::retention::{AgeSource, RULES, cutoff, week},
     store::{StoreError, partition::PARTITIONED},
 };
 
-/// How many weeks have a partition, this one included.
+/// The number of weeks that have a partition, including this week.
 const WEEKS_AHEAD: i64 = 3;
 
 pub(super) async fn run(jobs: &Jobs) -> Result<Progress, StoreError> {
@@ -25,14 +27,29 @@ pub(super) async fn run(jobs: &Jobs) -> Result<Progress, StoreError> {
                 progress.add("rows_moved", moved);
             }
         }
-        let rule = RULES.iter().find(|rule| rule.table == table && rule.age == Age::Row(column));
-        let rule = rule.expect("what is partitioned goes by the same age");
-        let days = store.retention_of(rule.class).await?.into_iter().map(|keeps| rule.days(keeps.days()));
-        let oldest = cutoff(now, days.max().expect("there is a default"));
-        for start in present.into_iter().filter(|start| start + week::LENGTH <= oldest) {
-            store.drop_partition(table, start).await?;
-            progress.add("dropped", 1);
-        }
     }
     Ok(progress)
+}
+
+/// Drops the partitions that end before the longest time that an account keeps their class of data, in
+/// days. Returns their number.
+///
+/// Retention calls it, because a partition is dropped only if the same rows could be deleted one by one.
+pub(super) async fn drop_old(jobs: &Jobs, longest: impl Fn(DataClass) -> i64) -> Result<u64, StoreError> {
+    let (store, now) = (jobs.system(), jobs.now());
+    let mut dropped = 0;
+    if !store.has_partitions() {
+        return Ok(dropped);
+    }
+    for (table, column) in PARTITIONED {
+        let rule = RULES.iter().find(|rule| rule.table == table && rule.age == AgeSource::Row(column));
+        let rule = rule.expect("a partitioned table has a rule with the same column");
+        let oldest = cutoff(now, rule.days(Some(longest(rule.class))));
+        for start in store.partitions(table).await?.into_iter().filter(|start| start + week::LENGTH <= oldest)
+        {
+            store.drop_partition(table, start).await?;
+            dropped += 1;
+        }
+    }
+    Ok(dropped)
 }

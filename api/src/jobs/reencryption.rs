@@ -1,37 +1,38 @@
-//! Rows under an older key, or under none, are encrypted with the key that encrypts today.
+//! The job that encrypts rows of older keys, and rows without encryption, with the current key.
 //!
-//! A walk goes over all tables, and over again until it finds nothing. Where it stands is kept in memory alone: after
-//! a restart it begins anew and passes what it did before without reading the texts.
+//! It goes through all tables repeatedly until a pass finds nothing. Its position is kept only in
+//! memory: after a restart it begins anew and skips finished rows without reading their texts.
 
 use std::collections::BTreeSet;
 
 use entity::Timestamp;
 
-use super::{BREATH, Jobs, Progress};
+use super::{BATCH_PAUSE, Jobs, Progress};
 use crate::{
     domain::retention::DAY,
-    key_ring::{OTHERS_FOLLOW_WITHIN, tell_missing},
-    store::{SEALED_TABLES, StoreError, SystemStore, reseal::Position},
+    key_ring::{KEY_PROPAGATION_TIME, log_missing_key},
+    store::{ENCRYPTED_TABLES, StoreError, SystemStore, reencrypt::Position},
 };
 
-/// Batches in one round at the most.
+/// The maximum number of batches per round.
 const BATCHES: u32 = 200;
 
-/// How far the walk is.
+/// The position of the pass.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Walk {
-    /// The key it encrypts with, and since when that encrypts, in epoch milliseconds.
+pub(super) struct ReencryptionPass {
+    /// The encrypting key of this pass, and the time from which it has been in use, in epoch
+    /// milliseconds.
     primary: Option<(i64, i64)>,
     table: usize,
     after: Option<Position>,
-    /// Rows it encrypted since it last began with the first table.
+    /// The number of rows encrypted in this pass over the tables.
     rows: u64,
-    /// When the next one begins, in epoch milliseconds, after one that found nothing.
+    /// The start of the next pass after one that found nothing, in epoch milliseconds.
     next: Option<i64>,
 }
 
-impl Walk {
-    /// Begins anew when there is a new key, or when it is time to look again.
+impl ReencryptionPass {
+    /// Returns true if the pass has work. Starts a new pass if the key changed or the next pass is due.
     fn is_due(&mut self, primary: i64, now: Timestamp) -> bool {
         let now = now.timestamp_millis();
         let since = self.primary.filter(|(key, _)| *key == primary).map(|(_, since)| since);
@@ -41,12 +42,12 @@ impl Walk {
         self.next.is_none()
     }
 
-    /// Goes on to the next table, or to the next walk.
+    /// Continues with the next table, or schedules the next pass.
     fn end_of_table(&mut self, now: Timestamp) {
         (self.table, self.after) = (self.table + 1, None);
-        if self.table == SEALED_TABLES.len() {
+        if self.table == ENCRYPTED_TABLES.len() {
             let now = now.timestamp_millis();
-            let soon = OTHERS_FOLLOW_WITHIN.num_milliseconds();
+            let soon = KEY_PROPAGATION_TIME.num_milliseconds();
             let is_new = self.primary.is_some_and(|(_, since)| now - since < soon);
             let rest = if is_new { soon } else { DAY };
             self.next = (self.rows == 0).then_some(now + rest);
@@ -64,14 +65,14 @@ pub(super) async fn run(jobs: &Jobs) -> Result<Progress, StoreError> {
             break;
         }
         let table = walk.table;
-        let resealed = store.reseal(table, keys, walk.after.take()).await?;
-        progress.add(SEALED_TABLES[table], resealed.rows);
+        let resealed = store.reencrypt(table, keys, walk.after.take()).await?;
+        progress.add(ENCRYPTED_TABLES[table], resealed.rows);
         progress.add("unreadable", resealed.unreadable);
-        keep_account_of_missing(&store, &resealed.missing, now).await?;
+        record_missing_keys(&store, &resealed.missing, now).await?;
         walk.rows += resealed.rows;
         if resealed.next.is_some() {
             walk.after = resealed.next;
-            jobs.rest(BREATH).await;
+            jobs.sleep_or_stop(BATCH_PAUSE).await;
         } else {
             walk.end_of_table(now);
         }
@@ -81,9 +82,9 @@ pub(super) async fn run(jobs: &Jobs) -> Result<Progress, StoreError> {
     Ok(progress)
 }
 
-/// Tells of keys that rows need and the store does not know, as of one that was forgotten too early, and writes them down:
-/// servers that start know by that which keys they lack.
-async fn keep_account_of_missing(
+/// Logs and records keys that rows need but that have no record, for example after a premature removal.
+/// Servers use the records at their start to detect missing keys.
+async fn record_missing_keys(
     store: &SystemStore,
     missing: &BTreeSet<i64>,
     now: Timestamp,
@@ -93,7 +94,7 @@ async fn keep_account_of_missing(
     }
     let known = store.known_keys().await?;
     for id in missing.iter().filter(|id| !known.contains_key(*id)) {
-        tell_missing(*id);
+        log_missing_key(*id);
         store.record_key(*id, now).await?;
     }
     Ok(())

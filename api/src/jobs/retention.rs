@@ -1,42 +1,393 @@
-//! What is older than its account keeps it goes.
+//! Deletes rows that are older than their account keeps them.
+//!
+//! A round surveys all accounts first and deletes afterwards. It deletes nothing if the clock, or the
+//! number of rows that the survey found, looks wrong: deleted rows do not come back.
 
-use super::{BREATH, Jobs, Progress};
-use crate::{
-    domain::retention::{RULES, Rule, cutoff},
-    error::Chain,
-    store::{StoreError, retention::BATCH},
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::{Mutex, PoisonError},
+    time::Instant,
 };
 
-/// Batches of one table in one round at the most.
-const BATCHES: u32 = 50;
+use chrono::TimeDelta;
+use entity::{
+    Timestamp,
+    data_policy::DataClass,
+    ids::AccountId,
+    retention_watch::{self, Hold},
+};
 
-pub(super) async fn run(jobs: &Jobs) -> Result<Progress, StoreError> {
-    let (mut progress, mut failure) = (Progress::default(), None);
-    for rule in &RULES {
-        // One rule that cannot be kept must not keep the others from it.
-        if let Err(error) = apply(jobs, rule, &mut progress).await {
-            tracing::warn!(table = rule.table, error = %Chain(&error), "what is too old was not removed");
-            failure = Some(error);
-        }
-    }
-    failure.map_or(Ok(progress), Err)
+use super::{BATCH_PAUSE, Jobs, Progress, ROUND_BUDGET, partitions};
+use crate::{
+    clock::Clock,
+    domain::{
+        retention::{
+            AccountRetention, DAY, RULES, Rule, cutoff, decayed_round_size, default_days, is_far_ahead,
+            max_rows_per_round,
+        },
+        scheduler_token::removal_cutoff,
+    },
+    error::Chain,
+    store::{SCHEDULER_TOKEN_BATCH, StoreError, retention::BATCH},
+};
+
+/// Accounts that one statement reads.
+const ACCOUNTS: u64 = 200;
+
+/// The maximum number of batches of one table that a piece deletes of one account.
+const BATCHES: u32 = 5;
+
+/// The maximum number of rows that the survey counts per account and rule. More rows count as this many.
+const COUNTED: u64 = 2_000_000;
+
+/// A round in progress. Only memory holds it: after a restart the round begins again, and rows that are
+/// deleted are not counted twice.
+#[derive(Debug, Default)]
+pub(super) struct Round {
+    /// The last account that the survey read.
+    after: Option<AccountId>,
+    /// True after the survey has read all accounts.
+    is_surveyed: bool,
+    /// True after the number of due rows was accepted.
+    is_approved: bool,
+    /// Rows that the survey found to be due.
+    due_rows: u64,
+    /// The longest time that an account keeps each class of data, in days.
+    longest: BTreeMap<DataClass, i64>,
+    /// Accounts with rows to delete. Each gets its turn before one gets another.
+    queue: VecDeque<(AccountId, AccountRetention)>,
+    /// The last error. The round goes on with other accounts and fails at its end.
+    failed: Option<StoreError>,
 }
 
-async fn apply(jobs: &Jobs, rule: &Rule, progress: &mut Progress) -> Result<(), StoreError> {
-    let (store, now) = (jobs.system(), jobs.now());
-    for keeps in store.retention_of(rule.class).await? {
-        let cutoff = cutoff(now, rule.days(keeps.days()));
-        for batch in 1.. {
-            let removed = store.remove_older(rule, keeps, cutoff).await?;
-            progress.add(rule.table, removed);
-            if removed < BATCH {
-                break;
+/// Times that confirm the server's clock, in addition to stored ones.
+pub(super) struct TimeEvidence {
+    /// The time of this server's start: by the clock, and by the monotonic clock.
+    started: (Timestamp, Instant),
+    /// The last confirmed time, and its monotonic time. The monotonic time that passes after it is
+    /// confirmed as well.
+    trusted: Mutex<Option<(Timestamp, Instant)>>,
+}
+
+impl TimeEvidence {
+    pub(super) fn new(clock: &dyn Clock) -> Self {
+        Self { started: (clock.timestamp(), clock.instant()), trusted: Mutex::new(None) }
+    }
+
+    fn trusted(&self, now: Instant) -> Option<Timestamp> {
+        let trusted = *self.trusted.lock().unwrap_or_else(PoisonError::into_inner);
+        later(trusted?, now)
+    }
+
+    /// Returns the time since this server's start added to the start, if the clock was right at the
+    /// start as far as `latest` shows.
+    fn since_start(&self, latest: Option<Timestamp>, now: Instant) -> Option<Timestamp> {
+        latest.filter(|latest| !is_far_ahead(self.started.0, *latest)).and_then(|_| later(self.started, now))
+    }
+
+    fn trust(&self, time: Timestamp, moment: Instant) {
+        *self.trusted.lock().unwrap_or_else(PoisonError::into_inner) = Some((time, moment));
+    }
+}
+
+/// Returns `time` plus the monotonic time that passed since `moment`.
+fn later((time, moment): (Timestamp, Instant), now: Instant) -> Option<Timestamp> {
+    let passed = TimeDelta::from_std(now.saturating_duration_since(moment)).ok()?;
+    Some(time.0.checked_add_signed(passed)?.into())
+}
+
+/// Returns the latest of some times.
+fn latest<const TIMES: usize>(times: [Option<Timestamp>; TIMES]) -> Option<Timestamp> {
+    times.into_iter().flatten().max_by_key(|time| time.timestamp_millis())
+}
+
+pub(super) async fn run(jobs: &Jobs) -> Result<Progress, StoreError> {
+    let mut round = jobs.retention.lock().await;
+    let (mut progress, begun) = (Progress::default(), Instant::now());
+    let is_over = || begun.elapsed() >= ROUND_BUDGET || jobs.is_stopping();
+    let watch = check_clock(jobs).await?;
+    if watch.hold == Some(Hold::Clock) {
+        *round = Round::default();
+        return Ok(progress);
+    }
+    while !round.is_surveyed {
+        if is_over() {
+            progress.more = true;
+            return Ok(progress);
+        }
+        round.survey_page(jobs, &is_over).await?;
+    }
+    if !round.is_approved {
+        if !round.approve(jobs, watch).await? {
+            *round = Round::default();
+            return Ok(progress);
+        }
+        round.drop_partitions(jobs, &mut progress).await;
+    }
+    // One piece of each account, so that none waits for all of another.
+    for _ in 0..round.queue.len() {
+        let Some((account, kept)) = round.queue.pop_front() else { break };
+        round.delete_piece(jobs, account, kept, &mut progress).await;
+        if is_over() {
+            break;
+        }
+    }
+    if !round.queue.is_empty() {
+        progress.more = true;
+        return Ok(progress);
+    }
+    match jobs.system().remove_scheduler_tokens(removal_cutoff(jobs.now())).await {
+        Ok(removed) => {
+            progress.add("api_tokens", removed);
+            progress.more |= removed == SCHEDULER_TOKEN_BATCH;
+        }
+        Err(error) => {
+            tracing::warn!(error = %Chain(&error), "failed to delete expired scheduler tokens");
+            round.failed = Some(error);
+        }
+    }
+    let ended = std::mem::take(&mut *round);
+    record_end(jobs, ended.due_rows).await?;
+    ended.failed.map_or(Ok(progress), Err)
+}
+
+impl Round {
+    /// Finds the rows that are due in the next accounts, until `is_over`.
+    async fn survey_page(&mut self, jobs: &Jobs, is_over: impl Fn() -> bool) -> Result<(), StoreError> {
+        let accounts = jobs.system().retention_after(self.after, ACCOUNTS).await?;
+        let is_last = (accounts.len() as u64) < ACCOUNTS;
+        for (account, kept) in accounts {
+            if is_over() {
+                return Ok(());
             }
-            if batch == BATCHES || jobs.rest(BREATH).await {
-                progress.more = true;
+            for rule in &RULES {
+                let longest = self.longest.entry(rule.class).or_default();
+                *longest = kept.days(rule.class).max(*longest);
+            }
+            match count_due(jobs, account, &kept).await {
+                Ok(None) => {}
+                Ok(Some(rows)) => {
+                    self.due_rows = self.due_rows.saturating_add(rows);
+                    self.queue.push_back((account, kept));
+                }
+                // The error of one account must not keep other accounts' rows.
+                Err(error) => self.fail(account, error),
+            }
+            self.after = Some(account);
+        }
+        self.is_surveyed = is_last;
+        Ok(())
+    }
+
+    /// Records and returns whether the number of due rows is plausible. An operator's confirmation
+    /// accepts any number.
+    async fn approve(&mut self, jobs: &Jobs, watch: retention_watch::Model) -> Result<bool, StoreError> {
+        let usual = watch.usual_rows.unsigned_abs();
+        let is_held = !watch.confirmed
+            && self.due_rows > max_rows_per_round(usual)
+            && self.due_rows > count_all_rows(jobs).await? / 2;
+        let (hold, due_rows) = if is_held { (Some(Hold::Amount), self.due_rows) } else { (None, 0) };
+        if is_held {
+            tracing::warn!(
+                due_rows,
+                usual_rows = usual,
+                "far more rows are due for deletion than usual: nothing is deleted; see `galvo doctor`, and run \
+                 `galvo retention confirm` if the number is right"
+            );
+        }
+        let due_rows = i64::try_from(due_rows).unwrap_or(i64::MAX);
+        record(jobs, Some(&watch), retention_watch::Model { hold, due_rows, ..watch.clone() }).await?;
+        self.is_approved = !is_held;
+        Ok(self.is_approved)
+    }
+
+    /// Drops partitions whose rows no account keeps.
+    async fn drop_partitions(&mut self, jobs: &Jobs, progress: &mut Progress) {
+        let longest = |class: DataClass| self.longest.get(&class).copied().unwrap_or(default_days(class));
+        match partitions::drop_old(jobs, longest).await {
+            Ok(dropped) => progress.add("partitions_dropped", dropped),
+            Err(error) => {
+                tracing::warn!(error = %Chain(&error), "failed to drop old partitions");
+                self.failed = Some(error);
+            }
+        }
+    }
+
+    /// Deletes a bounded number of one account's rows.
+    async fn delete_piece(
+        &mut self,
+        jobs: &Jobs,
+        account: AccountId,
+        kept: AccountRetention,
+        progress: &mut Progress,
+    ) {
+        match delete_due(jobs, account, &kept, progress).await {
+            Ok(true) => self.queue.push_back((account, kept)),
+            Ok(false) => {}
+            // The error of one account must not keep other accounts' rows.
+            Err(error) => self.fail(account, error),
+        }
+    }
+
+    fn fail(&mut self, account: AccountId, error: StoreError) {
+        tracing::warn!(%account, error = %Chain(&error), "failed to delete rows past retention");
+        self.failed = Some(error);
+    }
+}
+
+/// The rules with the time before which the account's rows are due.
+fn rules_of(kept: &AccountRetention, now: Timestamp) -> Vec<(&'static Rule, i64)> {
+    let days = |rule: &Rule| rule.days(Some(kept.days(rule.class)));
+    RULES.iter().map(|rule| (rule, cutoff(now, days(rule)))).collect()
+}
+
+/// The time after which rows state a time to come. They are due by their arrival.
+fn ahead_of(now: Timestamp) -> i64 {
+    now.timestamp_millis().saturating_add(DAY)
+}
+
+/// Returns the number of rows that are due in an account; None without any. Rows that state a time to
+/// come count as none, though they are due: no clock makes them many.
+async fn count_due(
+    jobs: &Jobs,
+    account: AccountId,
+    kept: &AccountRetention,
+) -> Result<Option<u64>, StoreError> {
+    let (store, now) = (jobs.system(), jobs.now());
+    let rules = rules_of(kept, now);
+    let mut rows = None;
+    for place in store.rules_due(account, &rules).await? {
+        let (rule, cutoff) = rules[place];
+        let found = store.count_older(rule, account, cutoff, COUNTED).await?;
+        rows = Some(rows.unwrap_or(0) + found);
+    }
+    if rows.is_none() && !store.rules_ahead(account, &rules, ahead_of(now)).await?.is_empty() {
+        rows = Some(0);
+    }
+    Ok(rows)
+}
+
+/// Deletes a bounded number of an account's rows. Returns true if rows are left.
+async fn delete_due(
+    jobs: &Jobs,
+    account: AccountId,
+    kept: &AccountRetention,
+    progress: &mut Progress,
+) -> Result<bool, StoreError> {
+    let (store, now) = (jobs.system(), jobs.now());
+    let rules = rules_of(kept, now);
+    let (mut more, mut failure) = (false, None);
+    for place in store.rules_due(account, &rules).await? {
+        let (rule, cutoff) = rules[place];
+        for batch in 1.. {
+            match store.remove_older(rule, account, cutoff).await {
+                Ok(removed) => {
+                    progress.add(rule.table, removed);
+                    if removed < BATCH {
+                        break;
+                    }
+                }
+                // The error of one rule must not keep the rows of others.
+                Err(error) => {
+                    failure = Some(error);
+                    break;
+                }
+            }
+            if batch == BATCHES || jobs.sleep_or_stop(BATCH_PAUSE).await {
+                more = true;
                 break;
             }
         }
+    }
+    let ahead = ahead_of(now);
+    for place in store.rules_ahead(account, &rules, ahead).await? {
+        let (rule, cutoff) = rules[place];
+        let removed = store.remove_ahead(rule, account, cutoff, ahead).await?;
+        progress.add(rule.table, removed);
+        more |= removed == BATCH;
+    }
+    failure.map_or(Ok(more), Err)
+}
+
+/// Compares the clock with the times that reports and running servers confirm. Records and returns the
+/// result.
+async fn check_clock(jobs: &Jobs) -> Result<retention_watch::Model, StoreError> {
+    let (store, now, moment) = (jobs.system(), jobs.now(), jobs.clock.instant());
+    let stored = store.retention_watch().await?;
+    let confirm = |reported: Option<Timestamp>| {
+        let stored = stored.as_ref().map(|watch| watch.trusted_at);
+        let confirmed = latest([reported, stored, jobs.watch.trusted(moment)]);
+        latest([confirmed, jobs.watch.since_start(confirmed, moment)])
+    };
+    let mut confirmed = confirm(None);
+    // Reading the newest report reads all clusters, so the job does it only when nothing else confirms
+    // the clock.
+    if confirmed.is_none_or(|confirmed| is_far_ahead(now, confirmed)) {
+        confirmed = confirm(store.latest_reported_time().await?);
+    }
+    let accepts = stored.as_ref().is_some_and(|watch| watch.confirmed);
+    // Without any report, a wrong clock can delete nothing.
+    let trusted_at = confirmed.filter(|_| !accepts).unwrap_or(now);
+    jobs.watch.trust(trusted_at, moment);
+    let before = stored.as_ref().and_then(|watch| watch.hold);
+    let hold = if is_far_ahead(now, trusted_at) {
+        let days = (now.timestamp_millis() - trusted_at.timestamp_millis()) / DAY;
+        tracing::warn!(
+            days,
+            "the clock is far ahead of the newest report: nothing is deleted; see `galvo doctor`, and run \
+             `galvo retention confirm` if the clock is right"
+        );
+        Some(Hold::Clock)
+    } else {
+        // The survey ends a hold for the amount.
+        before.filter(|hold| *hold == Hold::Amount)
+    };
+    let known = stored.clone().unwrap_or(retention_watch::Model {
+        id: 1,
+        trusted_at,
+        usual_rows: 0,
+        hold: None,
+        held_at: None,
+        due_rows: 0,
+        confirmed: false,
+    });
+    record(jobs, stored.as_ref(), retention_watch::Model { trusted_at, hold, ..known }).await
+}
+
+/// Stores `after` if it differs from `before`, with the time of a hold that begins or ends.
+async fn record(
+    jobs: &Jobs,
+    before: Option<&retention_watch::Model>,
+    mut after: retention_watch::Model,
+) -> Result<retention_watch::Model, StoreError> {
+    after.held_at = after.hold.and(before.and_then(|before| before.held_at).or(Some(jobs.now())));
+    jobs.metrics.retention_is_held(after.hold.is_some());
+    if before != Some(&after) {
+        jobs.system().record_retention_watch(after.clone()).await?;
+    }
+    Ok(after)
+}
+
+/// Returns the number of rows of all tables with retention, counted up to a limit per table.
+async fn count_all_rows(jobs: &Jobs) -> Result<u64, StoreError> {
+    let mut tables: Vec<&'static str> = RULES.iter().map(|rule| rule.table).collect();
+    tables.sort_unstable();
+    tables.dedup();
+    let mut all = 0_u64;
+    for table in tables {
+        all += jobs.system().count_of_table(table, 2 * COUNTED).await?;
+    }
+    Ok(all)
+}
+
+/// Stores the number of rows that were due in a round that ended. A confirmation holds for one round.
+async fn record_end(jobs: &Jobs, due_rows: u64) -> Result<(), StoreError> {
+    let Some(watch) = jobs.system().retention_watch().await? else { return Ok(()) };
+    let usual = decayed_round_size(watch.usual_rows.unsigned_abs(), due_rows);
+    let usual_rows = i64::try_from(usual).unwrap_or(i64::MAX);
+    record(jobs, Some(&watch), retention_watch::Model { usual_rows, ..watch.clone() }).await?;
+    if watch.confirmed {
+        jobs.system().end_confirmation().await?;
     }
     Ok(())
 }

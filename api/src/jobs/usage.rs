@@ -1,11 +1,13 @@
-//! Hours of usage become part of their days.
+//! The job that folds hourly usage into daily totals.
 
-use super::{Jobs, Progress};
-use crate::{app::usage::Rollups, store::StoreError};
+use tokio::time::Instant;
+
+use super::{Jobs, Progress, ROUND_BUDGET};
+use crate::store::StoreError;
 
 pub(super) async fn run(jobs: &Jobs) -> Result<Progress, StoreError> {
-    let folded = Rollups::new(jobs.system().clone()).fold().await?;
-    let mut progress = Progress::default();
+    let folded = jobs.rollups.round(jobs.now(), Instant::now() + ROUND_BUDGET).await?;
+    let mut progress = Progress { more: folded.more, ..Progress::default() };
     progress.add("days", folded.days as u64);
     progress.add("failed days", folded.failed as u64);
     Ok(progress)

@@ -1,17 +1,18 @@
-//! Subscriptions: what is read again whenever something changed, written once for all who asked for the same, and given to
-//! each of them as fast as they take it.
+//! Subscriptions: each change is read once and written once for all equal subscriptions, and delivered
+//! to each subscriber at its own pace.
 //!
-//! Whoever shows credentials has a [`Pass`], which ends when they do. With it, [`Live`] makes a [`Subscription`]
-//! of a checked document: a stream of written payloads, for a transport to send. Subscriptions of one account that differ
-//! only in where they begin are a group. It has one task, which reads and writes, and a short list of what it wrote; a
-//! reader is a place in that list. Whoever is too slow for the list reads for themselves what they missed, from the
-//! database, page by page as they take it, and then goes on with the list. So a reader costs the same memory whether fast
-//! or slow.
+//! Credentials are represented by a [`SessionHandle`], which ends when they do. With it,
+//! [`SubscriptionHub`] turns a checked document into a [`Subscription`]: a stream of written payloads
+//! for a transport to send. Subscriptions of one account that differ only in their starting point form a
+//! group. A group has one task, which reads and writes, and a short replay buffer. A reader is a
+//! position in that buffer. A reader that falls behind the buffer catches up from the database, page by
+//! page at its own pace, and then continues with the buffer. A reader therefore needs the same memory
+//! whether it is fast or slow.
 
-mod errand;
-mod group;
-mod pass;
-mod ring;
+mod catch_up;
+mod replay_buffer;
+mod session_state;
+mod shared_subscription;
 mod subscription;
 
 use std::{
@@ -25,60 +26,60 @@ use async_graphql::{Response, ServerError};
 use entity::ids::AccountId;
 use tokio::sync::watch;
 
-use self::group::{Group, Renderer};
+use self::shared_subscription::{Renderer, SharedSubscription};
 pub use self::{
-    pass::{Again, Pass},
-    subscription::{Delivered, Subscription},
+    session_state::{Reauthenticate, SessionHandle},
+    subscription::{Subscription, SubscriptionItem},
 };
 use crate::{
     auth::{AuthError, Viewer},
     clock::Clock,
     domain::audit::Origin,
-    graphql::{Caller, RateLimit, Schema, finish},
-    guard::{Digest, Guarded, Kind},
+    graphql::{Caller, RateLimit, Schema, finalize_response, log_defect},
+    guard::{CheckedRequest, Digest, Kind},
     metrics::LiveMetrics,
     store::Store,
 };
 
-/// Why a subscription ended, or whatever else lives as long as a [`Pass`].
+/// The reason why a subscription ended, or anything else that lives as long as a [`SessionHandle`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
-    /// The credentials are not valid any more: they were revoked, or their time is over.
+pub enum EndReason {
+    /// The credentials are not valid any more: they were revoked or have expired.
     Unauthenticated,
-    /// They are, but not for this any more: a membership ended, or a role changed.
+    /// The credentials are valid but lost this access: a membership ended or a role changed.
     Forbidden,
-    /// The server stops. Another one may go on.
+    /// The server is shutting down. Another server may continue.
     GoingAway,
 }
 
-/// Makes subscriptions.
+/// Creates subscriptions.
 #[derive(Clone)]
-pub struct Live(Arc<Inner>);
+pub struct SubscriptionHub(Arc<Inner>);
 
 struct Inner {
     schema: Schema,
     store: Store,
     clock: Arc<dyn Clock>,
-    /// How long writing a payload may take.
+    /// The timeout for writing one payload.
     timeout: Duration,
-    groups: Mutex<HashMap<GroupKey, Weak<Group>>>,
-    passes: Mutex<HashMap<pass::Key, Weak<pass::Held>>>,
-    /// Whether the server stops.
+    groups: Mutex<HashMap<GroupKey, Weak<SharedSubscription>>>,
+    passes: Mutex<HashMap<session_state::Key, Weak<session_state::SessionState>>>,
+    /// True while the server is shutting down.
     stopping: watch::Sender<bool>,
     metrics: LiveMetrics,
 }
 
-/// Tells groups apart: whose account it is, what its members may be used for, and what is asked.
-type GroupKey = (AccountId, pass::Sight, Digest);
+/// The identity of a group: the account, the subscriber's access, and the digest of the document.
+type GroupKey = (AccountId, session_state::AccessLevel, Digest);
 
-impl fmt::Debug for Live {
+impl fmt::Debug for SubscriptionHub {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Live")
     }
 }
 
-impl Live {
-    /// Subscriptions to what changes in `store`, as its bus tells.
+impl SubscriptionHub {
+    /// Creates the subscriptions to the changes in `store`, as reported by its bus.
     #[must_use]
     pub(crate) fn new(
         schema: Schema,
@@ -92,46 +93,52 @@ impl Live {
         Self(Arc::new(Inner { schema, store, clock, timeout, groups, passes, stopping, metrics }))
     }
 
-    /// Lets somebody in who has just proved who they are. `shown` tells apart what was shown: whoever shows the same has the
-    /// same pass, whose credentials are looked at by `again` from time to time, and whenever it changed who may see the
-    /// account.
+    /// Creates the session state of an authenticated viewer. Equal credentials, identified by `shown`,
+    /// share one [`SessionHandle`]. `again` verifies them periodically, and whenever the set of users
+    /// who may see the account changes.
     #[must_use]
-    pub fn admit(&self, viewer: Viewer, shown: pass::Key, again: Again) -> Pass {
+    pub fn open_session(
+        &self,
+        viewer: Viewer,
+        shown: session_state::Key,
+        again: Reauthenticate,
+    ) -> SessionHandle {
         let mut passes = self.0.passes.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(held) = passes.get(&shown).and_then(Weak::upgrade)
-            && held.is_of(&viewer)
+            && held.belongs_to(&viewer)
         {
-            return Pass(held);
+            return SessionHandle(held);
         }
         passes.retain(|_, held| held.strong_count() > 0);
-        let held = pass::Held::new(self, viewer, again);
+        let held = session_state::SessionState::new(self, viewer, again);
         passes.insert(shown, Arc::downgrade(&held));
-        Pass(held)
+        SessionHandle(held)
     }
 
-    /// Begins a subscription. The guard has checked it, and its cost was taken from the budget, of which so much is `left`.
+    /// Starts a subscription. The caller has checked it with the guard and charged its cost; `left` is
+    /// the remaining quota.
     ///
     /// # Errors
-    /// Why it does not begin: errors as a request has them whose execution never began, with codes.
+    /// Returns the errors of a request that was not executed, each with a code.
     pub(crate) async fn subscribe(
         &self,
-        pass: &Pass,
-        guarded: Guarded,
+        pass: &SessionHandle,
+        guarded: CheckedRequest,
         origin: Origin,
         left: RateLimit,
     ) -> Result<Subscription, Vec<ServerError>> {
         let Kind::Subscription(digest) = guarded.kind else {
-            return Err(vec![ServerError::new("the operation is no subscription", None)]);
+            return Err(vec![log_defect("the operation is no subscription")]);
         };
         let Inner { schema, store, clock, timeout, metrics, .. } = &*self.0;
         let (viewer, template) = (pass.viewer().clone(), guarded.template);
         let account = viewer.account_id();
         let request = template.clone().into_request();
         let caller = Caller { viewer, origin, rate_limit: left, now: clock.now() };
-        let planned = schema.plan(request, caller.clone(), store).await;
+        let planned = schema.plan_subscription(request, caller.clone(), store).await;
         let mut planned = planned.map_err(refusal)?;
         let after = planned.after.take();
-        let key = (account, pass.sight(), digest);
+        let key = (account, pass.access_level(), digest);
         let group = {
             let mut groups = self.groups();
             let known = groups.get(&key).and_then(Weak::upgrade);
@@ -145,7 +152,7 @@ impl Live {
                     timeout: *timeout,
                     metrics: metrics.clone(),
                 };
-                let group = Group::new(planned, renderer);
+                let group = SharedSubscription::new(planned, renderer);
                 groups.retain(|_, group| group.strong_count() > 0);
                 groups.insert(key, Arc::downgrade(&group));
                 group
@@ -155,34 +162,34 @@ impl Live {
         Subscription::begin(group, pass.clone(), after, now).await.map_err(|error| vec![error])
     }
 
-    /// Ends all that lives as long as a pass, because the server stops.
+    /// Ends all sessions, because the server is shutting down.
     pub fn stop(&self) {
         self.0.stopping.send_replace(true);
     }
 
-    /// What is counted of it.
+    /// Returns the metrics of subscriptions.
     pub(crate) fn metrics(&self) -> &LiveMetrics {
         &self.0.metrics
     }
 
-    fn groups(&self) -> MutexGuard<'_, HashMap<GroupKey, Weak<Group>>> {
+    fn groups(&self) -> MutexGuard<'_, HashMap<GroupKey, Weak<SharedSubscription>>> {
         self.0.groups.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl From<&AuthError> for End {
+impl From<&AuthError> for EndReason {
     fn from(error: &AuthError) -> Self {
         match error {
-            AuthError::NoAccount | AuthError::MissingScope(_) => Self::Forbidden,
+            AuthError::NoAccount | AuthError::MissingScope(_) | AuthError::SchedulerToken => Self::Forbidden,
             _ => Self::Unauthenticated,
         }
     }
 }
 
-/// The errors of a subscription that does not begin.
+/// Returns the errors of a subscription that does not start.
 fn refusal(mut response: Response) -> Vec<ServerError> {
-    finish(&mut response);
-    // Nothing was executed: that is an error of the request, and of no field of an answer.
+    finalize_response(&mut response);
+    // Nothing was executed: these are errors of the request, and have no path in a response.
     response.errors.iter_mut().for_each(|error| error.path.clear());
     response.errors
 }

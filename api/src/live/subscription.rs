@@ -1,4 +1,4 @@
-//! Somebody who reads what a group writes, as fast as they take it.
+//! A reader of a group's payloads, at its own pace.
 
 use std::{
     collections::VecDeque,
@@ -15,77 +15,77 @@ use axum::body::Bytes;
 use tokio::{sync::watch, time::sleep};
 
 use super::{
-    End, Pass,
-    errand::{Errand, Piece},
-    group::Group,
-    ring::Next,
+    EndReason, SessionHandle,
+    catch_up::{Batch, CatchUp},
+    replay_buffer::NextPayload,
+    shared_subscription::SharedSubscription,
 };
-use crate::{domain::position::Position, error::Chain, graphql::ApiError, metrics::Counted};
+use crate::{domain::stream_cursor::Position, error::Chain, graphql::ApiError, metrics::GaugeGuard};
 
-/// What is resumed from longer ago, in milliseconds, is resumed from then, with a gap: what is kept for a while only may
-/// have been deleted.
-const MAX_RESUMED_MS: i64 = 86_400_000;
+/// The furthest point from which a subscription resumes, in milliseconds before now. An older cursor
+/// resumes there, with a gap: retention may have deleted the rows before it.
+const MAX_RESUME_AGE_MS: i64 = 86_400_000;
 
-/// Before what failed is tried again.
+/// The retry delay after a failed read.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// What a subscription delivers.
+/// An item of a subscription.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Delivered {
+pub enum SubscriptionItem {
     /// The result of an execution, as JSON.
     Payload(Bytes),
-    /// There are no more.
-    Ended(End),
+    /// The end of the subscription. No payload follows.
+    Ended(EndReason),
 }
 
-/// A subscription that was begun. It ends when it is dropped.
+/// An active subscription. It ends when it is dropped.
 pub struct Subscription {
-    pass: Pass,
-    ended: watch::Receiver<Option<End>>,
+    pass: SessionHandle,
+    ended: watch::Receiver<Option<EndReason>>,
     reader: Reader,
-    _counted: Counted,
+    _counted: GaugeGuard,
 }
 
 struct Reader {
-    group: Arc<Group>,
+    group: Arc<SharedSubscription>,
     head: watch::Receiver<u64>,
-    /// The number of the payload that is taken next.
+    /// The number of the next payload.
     place: Arc<AtomicU64>,
-    /// How far all is read that was taken.
+    /// The position up to which all taken payloads reach.
     position: Arc<Position>,
-    /// What was missed and is read for this reader alone, and how far all is read then.
-    missed: Option<(Errand, Arc<Position>)>,
-    /// What was read of that and is not written yet.
-    pieces: VecDeque<Piece>,
-    /// Whether something is missing in front of the next payload.
+    /// The catch-up of this reader alone, and the position after it.
+    missed: Option<(CatchUp, Arc<Position>)>,
+    /// The batches of the catch-up that are not written yet.
+    pieces: VecDeque<Batch>,
+    /// True if something is missing before the next payload.
     gap: bool,
 }
 
 impl Subscription {
-    /// Begins to read what a group writes: from `after` on, or from now on.
+    /// Starts reading a group's payloads, from `after` or from now on.
     pub(super) async fn begin(
-        group: Arc<Group>,
-        pass: Pass,
+        group: Arc<SharedSubscription>,
+        pass: SessionHandle,
         after: Option<Position>,
         now: i64,
     ) -> Result<Self, ServerError> {
-        let failed = |error| ApiError::from(error).of_the_answer();
+        let failed = |error| ApiError::from(error).into_response_error();
         group.start().await.map_err(failed)?;
         let shared = group.shared();
         if let Some(after) = &after {
-            shared.reach(after).await;
+            shared.catch_up_to(after).await;
         }
-        let (place, joined) = shared.ring().join();
-        shared.took(place.load(Ordering::Relaxed));
+        let (place, joined) = shared.ring().add_reader();
+        shared.advance_furthest(place.load(Ordering::Relaxed));
         let (head, pieces) = (shared.head(), VecDeque::new());
         let (mut position, mut missed, mut gap) = (Arc::clone(&joined), None, false);
         if let Some(mut after) = after {
-            if after.floor() < now - MAX_RESUMED_MS {
-                (after, gap) = (Position::at(now - MAX_RESUMED_MS), true);
+            if after.floor() < now - MAX_RESUME_AGE_MS {
+                (after, gap) = (Position::at(now - MAX_RESUME_AGE_MS), true);
             }
-            let (arrivals, too_many) = shared.missed(&after, Some(&joined)).await.map_err(failed)?;
+            let (arrivals, too_many) = shared.arrivals_since(&after, Some(&joined)).await.map_err(failed)?;
             gap |= too_many;
-            missed = Some((Errand::new(arrivals, after.clone()), joined));
+            missed = Some((CatchUp::new(arrivals, after.clone()), joined));
             position = Arc::new(after);
         }
         let counted = shared.metrics().subscription();
@@ -93,32 +93,32 @@ impl Subscription {
         Ok(Self { ended: pass.0.ended.clone(), pass, reader, _counted: counted })
     }
 
-    /// Whose it is.
+    /// Returns the session of the subscriber.
     #[must_use]
-    pub fn pass(&self) -> &Pass {
+    pub fn pass(&self) -> &SessionHandle {
         &self.pass
     }
 
-    /// The next payload, when there is one. Nothing is lost if it is not waited for to the end.
-    pub async fn next(&mut self) -> Delivered {
+    /// Waits for the next payload. Cancel-safe: a dropped call loses nothing.
+    pub async fn next(&mut self) -> SubscriptionItem {
         loop {
             let ended = async { self.ended.wait_for(Option::is_some).await.map_or(None, |end| *end) };
             let payload = tokio::select! {
                 biased;
-                end = ended => return Delivered::Ended(end.unwrap_or(End::GoingAway)),
+                end = ended => return SubscriptionItem::Ended(end.unwrap_or(EndReason::GoingAway)),
                 payload = self.reader.payload() => payload,
             };
             if let Some(payload) = payload {
                 self.reader.group.shared().metrics().delivered();
-                return Delivered::Payload(payload);
+                return SubscriptionItem::Payload(payload);
             }
         }
     }
 }
 
 impl Reader {
-    /// The next payload, or none if it has to be looked for again. What reads for this reader alone is in a box: it is seldom
-    /// there, and would be as large in each of those who wait.
+    /// Returns the next payload. Returns `None` if the caller has to call again. The catch-up's futures
+    /// are boxed: they are rare, and would add their size to every waiting reader.
     async fn payload(&mut self) -> Option<Bytes> {
         let shared = self.group.shared();
         if let Some(piece) = self.pieces.front().cloned() {
@@ -129,14 +129,14 @@ impl Reader {
             return Some(payload);
         }
         if let Some((errand, whole)) = &mut self.missed {
-            match Box::pin(errand.next(&shared.planned().wanted, shared.store())).await {
+            match Box::pin(errand.next(&shared.planned().selection, shared.store())).await {
                 Ok(Some(pieces)) => self.pieces.extend(pieces),
                 Ok(None) => {
                     self.position = Arc::clone(whole);
                     self.missed = None;
                 }
                 Err(error) => {
-                    tracing::warn!(error = %Chain(&error), "what was missed cannot be read now");
+                    tracing::warn!(error = %Chain(&error), "failed to read missed changes; retrying");
                     sleep(PATIENCE).await;
                 }
             }
@@ -145,29 +145,30 @@ impl Reader {
         self.head.borrow_and_update();
         let next = shared.ring().next(self.place.load(Ordering::Relaxed));
         match next {
-            Next::Payload { number, bytes, position, skipped } => {
+            NextPayload::Payload { number, bytes, position, skipped } => {
                 self.place.store(number + 1, Ordering::Relaxed);
-                shared.took(number + 1);
+                shared.advance_furthest(number + 1);
                 self.position = position;
                 let gap = mem::take(&mut self.gap) || skipped;
-                Some(if gap { shared.behind_a_gap(&bytes) } else { bytes })
+                Some(if gap { shared.mark_gap(&bytes) } else { bytes })
             }
-            Next::Nothing => {
-                // What changes it lives as long as the group.
+            NextPayload::Nothing => {
+                // The sender lives as long as the group.
                 let _ = self.head.changed().await;
                 None
             }
-            Next::Gone => {
-                let (place, joined) = shared.ring().join();
-                match Box::pin(shared.missed(&self.position, Some(&joined))).await {
+            NextPayload::Gone => {
+                let (place, joined) = shared.ring().add_reader();
+                match Box::pin(shared.arrivals_since(&self.position, Some(&joined))).await {
                     Ok((arrivals, too_many)) => {
-                        // Of what has a state, the newest is read and the others are not.
-                        self.gap |= too_many || !shared.appends();
+                        // Of a stream of states, only the newest state is read, so the reader may have
+                        // missed others.
+                        self.gap |= too_many || !shared.is_append_only();
                         self.place = place;
-                        self.missed = Some((Errand::new(arrivals, Position::clone(&self.position)), joined));
+                        self.missed = Some((CatchUp::new(arrivals, Position::clone(&self.position)), joined));
                     }
                     Err(error) => {
-                        tracing::warn!(error = %Chain(&error), "what was missed cannot be read now");
+                        tracing::warn!(error = %Chain(&error), "failed to read missed changes; retrying");
                         sleep(PATIENCE).await;
                     }
                 }

@@ -1,11 +1,11 @@
-//! The bus: what servers of one store tell one another.
+//! Metrics of the bus between the servers of a store.
 
 use prometheus_client::{
     metrics::{counter::Counter, gauge::Gauge},
     registry::Registry,
 };
 
-/// What is counted of the bus.
+/// The metrics of the bus.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct BusMetrics {
     whole: Gauge,
@@ -21,59 +21,56 @@ impl BusMetrics {
         let metrics = Self::default();
         registry.register(
             "whole",
-            "1 if all servers of the store hear of one another, or there is no Redis through which they would; 0 while it is away",
+            "1 while Redis is connected, or if none is configured; 0 while it is unavailable",
             metrics.whole.clone(),
         );
-        registry.register("connections", "Connections to Redis that were made", metrics.connected.clone());
-        registry.register(
-            "connection_failures",
-            "Connections to Redis that were lost or could not be made",
-            metrics.lost.clone(),
-        );
+        registry.register("connections", "Established connections to Redis", metrics.connected.clone());
+        registry.register("connection_failures", "Lost or failed connections to Redis", metrics.lost.clone());
         registry.register(
             "published",
-            "Messages about accounts that were published",
+            "Published messages about changes in accounts",
             metrics.published.clone(),
         );
         registry.register(
             "received",
-            "Messages about accounts that were heard of other servers",
+            "Messages about changes in accounts received from other servers",
             metrics.received.clone(),
         );
         registry.register(
             "dropped",
-            "Notices that were not published, because there were too many or Redis was away; a gap is told instead",
+            "Messages that were not published, because there were too many or Redis was unavailable; \
+             subscriptions report a gap instead",
             metrics.dropped.clone(),
         );
         metrics
     }
 
-    /// Takes down whether all servers hear of one another now.
-    pub(crate) fn take_down(&self, whole: bool) {
+    /// Sets the gauge: true if all servers receive each other's messages.
+    pub(crate) fn set_connected(&self, whole: bool) {
         self.whole.set(whole.into());
     }
 
-    /// A connection is there.
+    /// Counts a new connection.
     pub(crate) fn connected(&self) {
         self.connected.inc();
     }
 
-    /// It is gone, or was not made.
+    /// Counts a lost or failed connection.
     pub(crate) fn lost(&self) {
         self.lost.inc();
     }
 
-    /// So many messages were published.
+    /// Counts published messages.
     pub(crate) fn published(&self, messages: usize) {
         self.published.inc_by(messages as u64);
     }
 
-    /// A message of another server was heard.
+    /// Counts a message received from another server.
     pub(crate) fn received(&self) {
         self.received.inc();
     }
 
-    /// So many notices are published no more.
+    /// Counts notices that were dropped.
     pub(crate) fn dropped(&self, notices: usize) {
         self.dropped.inc_by(notices as u64);
     }

@@ -1,4 +1,4 @@
-//! GraphQL operations, however they came.
+//! Metrics of GraphQL operations, for all transports.
 
 use std::time::Instant;
 
@@ -10,21 +10,21 @@ use prometheus_client::{
 
 use super::seconds;
 
-/// What is counted of operations.
+/// The metrics of operations.
 #[derive(Clone, Debug)]
 pub(crate) struct GraphQlMetrics {
     operations: Family<Ended, Counter>,
-    durations: Family<Begun, Histogram>,
+    durations: Family<OperationLabels, Histogram>,
     cost: Counter,
 }
 
-/// What an operation does.
+/// The type of an operation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum OperationKind {
     Query,
     Mutation,
     Subscription,
-    /// It was refused before that was known.
+    /// The operation was rejected before its type was known.
     Unknown,
 }
 
@@ -39,24 +39,24 @@ impl OperationKind {
     }
 }
 
-/// What became of an operation.
+/// The outcome of an operation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum OperationOutcome {
-    /// It was answered without errors; a subscription has begun.
+    /// The response has no errors, or the subscription has started.
     Ok,
-    /// It was answered, and some of its fields could not be, for reasons that its sender can do something about.
+    /// The response has errors that the client can correct.
     Errors,
-    /// Its document, its variables or the way it came were wrong.
+    /// The document, the variables or the request were invalid.
     Refused,
-    /// Its sender asks too much.
+    /// The client exceeded a rate limit.
     RateLimited,
-    /// It took too long.
+    /// The operation exceeded the timeout.
     Timeout,
-    /// The store could not be asked.
+    /// The database was not available.
     Unavailable,
-    /// A defect of the server.
+    /// An internal error.
     Failed,
-    /// Its sender did not wait for the answer.
+    /// The client disconnected before the response.
     Cancelled,
 }
 
@@ -82,7 +82,7 @@ struct Ended {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Begun {
+struct OperationLabels {
     r#type: &'static str,
 }
 
@@ -95,26 +95,26 @@ impl GraphQlMetrics {
         };
         registry.register(
             "operations",
-            "Operations of those who signed in, by type and outcome; of subscriptions, that they begin",
+            "Authenticated operations by type and outcome; subscriptions count when they start",
             metrics.operations.clone(),
         );
         registry.register(
             "operation_duration_seconds",
-            "Time from a request that was signed in to what becomes of it; of subscriptions, until they begin",
+            "Time from the authentication of an operation to its result; for subscriptions, to their start",
             metrics.durations.clone(),
         );
-        registry.register("cost", "Points that operations cost", metrics.cost.clone());
+        registry.register("cost", "Cost of operations in points", metrics.cost.clone());
         metrics
     }
 
-    /// An operation was asked for.
+    /// Starts the measurement of an operation.
     pub(crate) fn begin(&self) -> Operation {
         let (kind, outcome) = (OperationKind::Unknown, OperationOutcome::Cancelled);
         Operation { metrics: self.clone(), kind, outcome, begun: Instant::now() }
     }
 }
 
-/// An operation that is under way. What became of it is counted when it is dropped.
+/// The measurement of an operation. It is recorded on drop.
 #[derive(Debug)]
 pub(crate) struct Operation {
     metrics: GraphQlMetrics,
@@ -124,17 +124,17 @@ pub(crate) struct Operation {
 }
 
 impl Operation {
-    /// What it does is known.
+    /// Sets the type.
     pub(crate) fn is(&mut self, kind: OperationKind) {
         self.kind = kind;
     }
 
-    /// So many points were taken for it.
+    /// Counts the points charged for the operation.
     pub(crate) fn costs(&self, points: u64) {
         self.metrics.cost.inc_by(points);
     }
 
-    /// What became of it.
+    /// Sets the outcome and ends the measurement.
     pub(crate) fn ended(mut self, outcome: OperationOutcome) {
         self.outcome = outcome;
     }
@@ -144,7 +144,7 @@ impl Drop for Operation {
     fn drop(&mut self) {
         let (kind, outcome) = (self.kind.name(), self.outcome.name());
         self.metrics.operations.get_or_create(&Ended { r#type: kind, outcome }).inc();
-        let durations = self.metrics.durations.get_or_create(&Begun { r#type: kind });
+        let durations = self.metrics.durations.get_or_create(&OperationLabels { r#type: kind });
         durations.observe(self.begun.elapsed().as_secs_f64());
     }
 }

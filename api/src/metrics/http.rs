@@ -1,4 +1,4 @@
-//! Requests, by the template of their route.
+//! Metrics of HTTP requests, by route template.
 
 use std::time::Instant;
 
@@ -9,27 +9,28 @@ use prometheus_client::{
     registry::Registry,
 };
 
-use super::{Counted, seconds};
+use super::{GaugeGuard, seconds};
 
-/// What is counted of requests and connections.
+/// The metrics of requests and connections.
 #[derive(Clone, Debug)]
 pub(crate) struct HttpMetrics {
-    requests: Family<Answered, Counter>,
-    durations: Family<Asked, Histogram>,
+    requests: Family<ResponseLabels, Counter>,
+    durations: Family<RequestLabels, Histogram>,
     in_flight: Gauge,
     connections: Gauge,
     max_connections: Gauge,
+    by_unnamed_proxy: Counter,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Answered {
+struct ResponseLabels {
     method: &'static str,
     route: String,
     status: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Asked {
+struct RequestLabels {
     method: &'static str,
     route: String,
 }
@@ -42,69 +43,82 @@ impl HttpMetrics {
             in_flight: Gauge::default(),
             connections: Gauge::default(),
             max_connections: Gauge::default(),
+            by_unnamed_proxy: Counter::default(),
         };
         registry.register(
             "requests",
-            "Requests by method, route and class of status; cancelled are those whose client went before there was an answer",
+            "Requests by method, route and class of status; `cancelled` if the client disconnected before \
+             the response",
             metrics.requests.clone(),
         );
         registry.register(
             "request_duration_seconds",
-            "Time from a request's head to that of its answer",
+            "Time from the headers of a request to the headers of its response",
             metrics.durations.clone(),
         );
         registry.register(
             "requests_in_flight",
-            "Requests that wait for the head of their answer",
+            "Requests waiting for the headers of their response",
             metrics.in_flight.clone(),
         );
         registry.register(
             "connections",
-            "Connections that are open, sockets among them",
+            "Open connections, including WebSockets",
             metrics.connections.clone(),
         );
         registry.register(
             "connections_max",
-            "Connections that may be open; more wait",
+            "Limit of open connections; more wait",
             metrics.max_connections.clone(),
+        );
+        registry.register(
+            "requests_by_unnamed_proxy",
+            "Requests through a proxy on this machine or a private network that is not in \
+             GALVO_TRUSTED_PROXIES",
+            metrics.by_unnamed_proxy.clone(),
         );
         metrics
     }
 
-    /// How many connections there may be.
+    /// Counts a request through an untrusted proxy.
+    pub(crate) fn count_untrusted_proxy(&self) {
+        self.by_unnamed_proxy.inc();
+    }
+
+    /// Sets the maximum number of connections.
     pub(crate) fn allow_connections(&self, max: usize) {
         self.max_connections.set(i64::try_from(max).unwrap_or(i64::MAX));
     }
 
-    /// A connection, as long as what is returned lives.
-    pub(crate) fn connection(&self) -> Counted {
-        Counted::by(&self.connections)
+    /// Counts an open connection until the result is dropped.
+    pub(crate) fn connection(&self) -> GaugeGuard {
+        GaugeGuard::by(&self.connections)
     }
 
-    /// A request has come: `route` is the template of the route that takes it, if one does.
+    /// Starts the measurement of a request. `route` is the template of the matching route, if any.
     pub(crate) fn request(&self, method: &Method, route: Option<&str>) -> Request {
         Request {
             metrics: self.clone(),
-            asked: Asked { method: known(method), route: route.unwrap_or("none").to_owned() },
+            asked: RequestLabels { method: known(method), route: route.unwrap_or("none").to_owned() },
             begun: Instant::now(),
             status: None,
-            _in_flight: Counted::by(&self.in_flight),
+            _in_flight: GaugeGuard::by(&self.in_flight),
         }
     }
 }
 
-/// A request that waits for its answer. If it is dropped before, there is nobody any more who waits.
+/// The measurement of a request. Dropping it without a status records a cancellation.
 #[derive(Debug)]
 pub(crate) struct Request {
     metrics: HttpMetrics,
-    asked: Asked,
+    asked: RequestLabels,
     begun: Instant,
     status: Option<StatusCode>,
-    _in_flight: Counted,
+    _in_flight: GaugeGuard,
 }
 
 impl Request {
-    /// The answer is there.
+    /// Sets the status and ends the measurement.
     pub(crate) fn answered(mut self, status: StatusCode) {
         self.status = Some(status);
     }
@@ -112,16 +126,17 @@ impl Request {
 
 impl Drop for Request {
     fn drop(&mut self) {
-        let Asked { method, ref route } = self.asked;
+        let RequestLabels { method, ref route } = self.asked;
         let status = self.status.map_or("cancelled", class);
         let durations = self.metrics.durations.get_or_create(&self.asked);
         durations.observe(self.begun.elapsed().as_secs_f64());
         drop(durations);
-        self.metrics.requests.get_or_create(&Answered { method, route: route.clone(), status }).inc();
+        self.metrics.requests.get_or_create(&ResponseLabels { method, route: route.clone(), status }).inc();
     }
 }
 
-/// The method, if it is one of those that everybody knows: anybody can make up others.
+/// Returns the name of a standard method. Others become one label value, because clients can invent
+/// methods.
 fn known(method: &Method) -> &'static str {
     match *method {
         Method::GET => "GET",

@@ -1,4 +1,4 @@
-//! What the server does by itself.
+//! Metrics of the background jobs.
 
 use std::{sync::atomic::AtomicU64, time::Duration};
 
@@ -9,49 +9,62 @@ use prometheus_client::{
     registry::{Registry, Unit},
 };
 
-/// What is counted of jobs.
+/// The metrics of jobs.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct JobMetrics {
-    runs: Family<Named, Counter>,
-    failures: Family<Named, Counter>,
-    seconds: Family<Named, Counter<f64, AtomicU64>>,
-    last_success: Family<Named, Gauge<f64, AtomicU64>>,
+    runs: Family<JobLabels, Counter>,
+    failures: Family<JobLabels, Counter>,
+    seconds: Family<JobLabels, Counter<f64, AtomicU64>>,
+    last_success: Family<JobLabels, Gauge<f64, AtomicU64>>,
+    retention_held: Gauge,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Named {
-    /// What it is called. Prometheus itself calls what it reads from a job.
+struct JobLabels {
+    /// The job's name. The label is not `job`, because Prometheus uses that label for the scrape target.
     name: &'static str,
 }
 
 impl JobMetrics {
     pub(super) fn register(registry: &mut Registry) -> Self {
         let metrics = Self::default();
-        registry.register("runs", "Times that a job ran, on this server", metrics.runs.clone());
-        registry.register("failures", "Times that it failed, and is tried again", metrics.failures.clone());
+        registry.register("runs", "Runs of a job on this server", metrics.runs.clone());
+        registry.register("failures", "Failed runs of a job, which are retried", metrics.failures.clone());
         registry.register_with_unit(
             "duration",
-            "Time that a job took, in all",
+            "Total run time of a job",
             Unit::Seconds,
             metrics.seconds.clone(),
         );
         registry.register(
             "last_success_timestamp_seconds",
-            "When a job last did its work on this server; of several servers of a store, one does it at a time",
+            "Time of a job's last successful run on this server; of several servers of a database, only one \
+             at a time runs the jobs",
             metrics.last_success.clone(),
+        );
+        registry.register(
+            "retention_held",
+            "1 while this server has paused the deletion of old data, because the clock or the number of \
+             rows looks wrong; otherwise 0",
+            metrics.retention_held.clone(),
         );
         metrics
     }
 
-    /// There is a job of this name.
-    pub(crate) fn know(&self, job: &'static str) {
-        drop(self.runs.get_or_create(&Named { name: job }));
-        drop(self.failures.get_or_create(&Named { name: job }));
+    /// Sets the gauge: true while the retention job is stopped.
+    pub(crate) fn retention_is_held(&self, held: bool) {
+        self.retention_held.set(held.into());
     }
 
-    /// A job ran: it did its work at a time, or failed.
-    pub(crate) fn ran(&self, job: &'static str, took: Duration, succeeded: Option<Timestamp>) {
-        let named = Named { name: job };
+    /// Creates the counters of a job with the value 0.
+    pub(crate) fn register_job(&self, job: &'static str) {
+        drop(self.runs.get_or_create(&JobLabels { name: job }));
+        drop(self.failures.get_or_create(&JobLabels { name: job }));
+    }
+
+    /// Records a round of a job. `succeeded` is its end, or `None` after a failure.
+    pub(crate) fn record_round(&self, job: &'static str, took: Duration, succeeded: Option<Timestamp>) {
+        let named = JobLabels { name: job };
         self.runs.get_or_create(&named).inc();
         self.seconds.get_or_create(&named).inc_by(took.as_secs_f64());
         match succeeded {

@@ -1,4 +1,4 @@
-//! Subscriptions, and the sockets they come over.
+//! Metrics of subscriptions and WebSockets.
 
 use std::time::Duration;
 
@@ -7,9 +7,9 @@ use prometheus_client::{
     registry::Registry,
 };
 
-use super::{Counted, seconds};
+use super::{GaugeGuard, seconds};
 
-/// What is counted of subscriptions.
+/// The metrics of subscriptions.
 #[derive(Clone, Debug)]
 pub(crate) struct LiveMetrics {
     sockets: Gauge,
@@ -34,73 +34,69 @@ impl LiveMetrics {
             delivered: Counter::default(),
             gaps: Counter::default(),
         };
-        registry.register("sockets", "WebSockets that are open", metrics.sockets.clone());
-        registry.register("subscriptions", "Subscriptions that go on", metrics.subscriptions.clone());
+        registry.register("sockets", "Open WebSockets", metrics.sockets.clone());
+        registry.register("subscriptions", "Active subscriptions", metrics.subscriptions.clone());
         registry.register(
             "groups",
-            "Groups of subscriptions that ask for the same, and are read and written once",
+            "Groups of identical subscriptions, which share their queries and payloads",
             metrics.groups.clone(),
         );
         registry.register(
             "round_seconds",
-            "Time that a group took to read what changed and to write it",
+            "Time that a group needs to read a change and to serialize its payload",
             metrics.rounds.clone(),
         );
         registry.register(
             "round_failures",
-            "Rounds that failed and were begun again",
+            "Polls that failed and were retried",
             metrics.round_failures.clone(),
         );
-        registry.register("payloads_written", "Payloads that were written", metrics.written.clone());
+        registry.register("payloads_written", "Serialized payloads", metrics.written.clone());
         registry.register(
             "payloads_delivered",
-            "Payloads that subscriptions took",
+            "Payloads delivered to subscriptions",
             metrics.delivered.clone(),
         );
-        registry.register(
-            "gaps",
-            "Payloads that told their reader that something in front of them may be missing",
-            metrics.gaps.clone(),
-        );
+        registry.register("gaps", "Payloads that report a gap before them", metrics.gaps.clone());
         metrics
     }
 
-    /// A socket, as long as what is returned lives.
-    pub(crate) fn socket(&self) -> Counted {
-        Counted::by(&self.sockets)
+    /// Counts an open WebSocket until the result is dropped.
+    pub(crate) fn socket(&self) -> GaugeGuard {
+        GaugeGuard::by(&self.sockets)
     }
 
-    /// A subscription, as long as what is returned lives.
-    pub(crate) fn subscription(&self) -> Counted {
-        Counted::by(&self.subscriptions)
+    /// Counts an active subscription until the result is dropped.
+    pub(crate) fn subscription(&self) -> GaugeGuard {
+        GaugeGuard::by(&self.subscriptions)
     }
 
-    /// A group, as long as what is returned lives.
-    pub(crate) fn group(&self) -> Counted {
-        Counted::by(&self.groups)
+    /// Counts an active group until the result is dropped.
+    pub(crate) fn group(&self) -> GaugeGuard {
+        GaugeGuard::by(&self.groups)
     }
 
-    /// A round ended.
+    /// Records the duration of a round.
     pub(crate) fn round(&self, took: Duration) {
         self.rounds.observe(took.as_secs_f64());
     }
 
-    /// A round failed.
+    /// Counts a failed round.
     pub(crate) fn round_failed(&self) {
         self.round_failures.inc();
     }
 
-    /// A payload was written.
+    /// Counts a written payload.
     pub(crate) fn written(&self) {
         self.written.inc();
     }
 
-    /// A payload was taken.
+    /// Counts a delivered payload.
     pub(crate) fn delivered(&self) {
         self.delivered.inc();
     }
 
-    /// A gap was told.
+    /// Counts a reported gap.
     pub(crate) fn gap(&self) {
         self.gaps.inc();
     }

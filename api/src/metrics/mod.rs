@@ -1,8 +1,8 @@
-//! What operators watch: how much the server does, how long it takes and what becomes of it, as Prometheus reads it.
+//! Operational metrics for Prometheus: throughput, durations and outcomes.
 //!
-//! Counting is an addition in memory, where something is done anyway; nothing of it is stored, and nothing is asked of the store.
-//! Labels are words of the program itself: templates of routes, kinds and outcomes. So there are few of them, however many
-//! callers there are, and nothing here tells of whom something is.
+//! Recording is an addition in memory. Metrics are not stored, and collecting them does not query the
+//! database. Label values come from the program itself: route templates, kinds and outcomes. Their
+//! number is therefore small for any number of clients, and no label identifies a tenant.
 
 mod bus;
 mod graphql;
@@ -11,6 +11,7 @@ mod job;
 mod live;
 mod process;
 mod report;
+mod share;
 mod store;
 
 use std::{fmt, sync::Arc};
@@ -29,15 +30,16 @@ pub(crate) use self::{
     job::JobMetrics,
     live::LiveMetrics,
     report::ReportMetrics,
+    share::{ShareCounts, ShareMetrics},
     store::{Connections, StoreMetrics, TransactionOutcome},
 };
 
-/// Seconds that requests, statements and the like take: from a tenth of a millisecond on, because most are fast, and as far as
-/// the longest that is waited for.
+/// The buckets of duration histograms, in seconds: from a tenth of a millisecond, because most
+/// operations are fast, to the longest timeout.
 const SECONDS: [f64; 14] =
     [0.0001, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0];
 
-/// All that is counted of a server. Nothing outside it: two servers in one process count apart.
+/// All metrics of a server. They are not global: two servers in one process count separately.
 pub(crate) struct Metrics {
     registry: Registry,
     pub(crate) http: HttpMetrics,
@@ -56,15 +58,16 @@ impl fmt::Debug for Metrics {
 }
 
 impl Metrics {
-    /// What is counted of a server whose store is open, and has begun to count.
-    pub(crate) fn new(store: Arc<StoreMetrics>) -> Self {
+    /// Returns the metrics of a server. The store and the shares have been counting since they were
+    /// opened.
+    pub(crate) fn new(store: Arc<StoreMetrics>, shares: &ShareMetrics) -> Self {
         let mut registry = Registry::default();
-        // As all libraries for Prometheus call them, so that what is made for any program fits this one.
+        // These have the names used by all Prometheus client libraries, so that generic dashboards work.
         registry.register_collector(Box::new(Process));
         let galvo = registry.sub_registry_with_prefix("galvo");
         let build = Family::<Build, Gauge>::default();
         build.get_or_create(&Build { version: env!("CARGO_PKG_VERSION") }).set(1);
-        galvo.register("build_info", "Which version runs; always 1", build);
+        galvo.register("build_info", "The running version; always 1", build);
         let http = HttpMetrics::register(galvo.sub_registry_with_prefix("http"));
         let graphql = GraphQlMetrics::register(galvo.sub_registry_with_prefix("graphql"));
         let reports = ReportMetrics::register(galvo);
@@ -72,21 +75,23 @@ impl Metrics {
         let bus = BusMetrics::register(galvo.sub_registry_with_prefix("bus"));
         let live = LiveMetrics::register(galvo.sub_registry_with_prefix("live"));
         let jobs = JobMetrics::register(galvo.sub_registry_with_prefix("job"));
+        shares.register(galvo.sub_registry_with_prefix("share"));
         Self { registry, http, graphql, reports, store, bus, live, jobs }
     }
 
-    /// All of it, in the text format of OpenMetrics 1.0.
+    /// Returns all metrics in the text format of OpenMetrics 1.0.
     pub(crate) fn open_metrics(&self) -> String {
         let mut text = String::with_capacity(32 << 10);
         encode(&mut text, &self.registry).expect("writing to memory does not fail");
         text
     }
 
-    /// All of it, in the text format that Prometheus had before: there a counter is described by its whole name.
+    /// Returns all metrics in the older text format of Prometheus, in which counters are described by
+    /// their full names.
     pub(crate) fn text(&self) -> String {
         let open_metrics = self.open_metrics();
         let mut text = String::with_capacity(open_metrics.len());
-        // The description comes before the type, and only the type tells whether there is more to the name.
+        // The description precedes the type, and only the type determines the suffix of the name.
         let mut help = None;
         for line in open_metrics.lines() {
             if line.starts_with("# HELP ") {
@@ -112,23 +117,23 @@ struct Build {
     version: &'static str,
 }
 
-/// Seconds, in a histogram.
+/// Returns a histogram of durations, in seconds.
 fn seconds() -> Histogram {
     Histogram::new(SECONDS)
 }
 
-/// One of those that a gauge counts, as long as it lives.
+/// A guard that counts in a gauge while it exists.
 #[derive(Debug)]
-pub(crate) struct Counted(Gauge);
+pub(crate) struct GaugeGuard(Gauge);
 
-impl Counted {
+impl GaugeGuard {
     fn by(gauge: &Gauge) -> Self {
         gauge.inc();
         Self(gauge.clone())
     }
 }
 
-impl Drop for Counted {
+impl Drop for GaugeGuard {
     fn drop(&mut self) {
         self.0.dec();
     }
@@ -140,7 +145,7 @@ mod tests {
 
     #[test]
     fn the_older_format_describes_the_same_by_the_names_of_its_samples() {
-        let metrics = Metrics::new(Arc::default());
+        let metrics = Metrics::new(Arc::default(), &ShareMetrics::default());
         metrics.bus.received();
         let (open, text) = (metrics.open_metrics(), metrics.text());
         assert!(open.contains("\n# TYPE galvo_bus_received counter\ngalvo_bus_received_total 1\n"), "{open}");

@@ -1,4 +1,4 @@
-//! The process, as Linux tells of it. Elsewhere nothing is told.
+//! Metrics of the process, from Linux's `/proc`. There are none on other systems.
 
 use std::{fmt, fs};
 
@@ -8,11 +8,11 @@ use prometheus_client::{
     metrics::{counter::ConstCounter, gauge::ConstGauge},
 };
 
-/// Ticks of a second, in which Linux tells programs times: it is the same on all machines it is compiled for here, whatever the
-/// kernel itself counts in.
+/// The number of clock ticks per second in `/proc`. It is the same on all supported architectures,
+/// regardless of the kernel's timer frequency.
 const TICKS: f64 = 100.0;
 
-/// Reads how the process is when somebody asks.
+/// A collector that reads the values at each scrape.
 #[derive(Debug)]
 pub(super) struct Process;
 
@@ -24,19 +24,19 @@ impl Collector for Process {
             return Ok(());
         };
         let cpu = ConstCounter::new(cpu_seconds);
-        let help = "Time of processors that the process used";
+        let help = "CPU time of the process";
         cpu.encode(encoder.encode_descriptor("process_cpu_seconds", help, None, cpu.metric_type())?)?;
         for (name, help, value) in [
             (
                 "process_start_time_seconds",
-                "When the process was started, in seconds since 1970",
+                "Start time of the process, in seconds since 1970-01-01 UTC",
                 Some(started),
             ),
-            ("process_resident_memory_bytes", "Memory of the process that is in use", Some(resident)),
-            ("process_virtual_memory_bytes", "Addresses of the process that are in use", Some(virtual_bytes)),
+            ("process_resident_memory_bytes", "Resident memory of the process", Some(resident)),
+            ("process_virtual_memory_bytes", "Virtual memory of the process", Some(virtual_bytes)),
             ("process_threads", "Threads of the process", Some(threads)),
-            ("process_open_fds", "File descriptors that are open", Some(open_files)),
-            ("process_max_fds", "File descriptors that may be open", max_files),
+            ("process_open_fds", "Open file descriptors", Some(open_files)),
+            ("process_max_fds", "Limit of open file descriptors", max_files),
         ] {
             if let Some(value) = value {
                 let gauge = ConstGauge::new(value);
@@ -47,7 +47,7 @@ impl Collector for Process {
     }
 }
 
-/// How the process is.
+/// The values of the process.
 struct Readings {
     cpu_seconds: f64,
     started: f64,
@@ -55,17 +55,17 @@ struct Readings {
     virtual_bytes: f64,
     threads: f64,
     open_files: f64,
-    /// None if there is no limit.
+    /// `None` if there is no limit.
     max_files: Option<f64>,
 }
 
 impl Readings {
     fn now() -> Option<Self> {
         let read = |path| fs::read_to_string(path).ok();
-        // The name in front of the other values may hold anything, but ends with the last parenthesis.
+        // The process name may contain any character. It ends with the last parenthesis.
         let stat = read("/proc/self/stat")?;
         let values: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
-        // Numbered as proc(5) does, whose third value is the first here.
+        // Numbered as in proc(5). The first value here is its third.
         let value = |number: usize| values.get(number - 3)?.parse::<f64>().ok();
         let status = read("/proc/self/status")?;
         let kibibytes = |name| {
@@ -76,7 +76,7 @@ impl Readings {
         let boot: f64 = kernel.lines().find_map(|line| line.strip_prefix("btime "))?.trim().parse().ok()?;
         let limits = read("/proc/self/limits")?;
         let limit = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
-        #[expect(clippy::cast_precision_loss, reason = "nobody has so many files")]
+        #[expect(clippy::cast_precision_loss, reason = "far below 2^53")]
         let open_files = fs::read_dir("/proc/self/fd").ok()?.count() as f64;
         Some(Self {
             cpu_seconds: (value(14)? + value(15)?) / TICKS,

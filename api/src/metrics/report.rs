@@ -1,4 +1,4 @@
-//! Reports: how many were taken, why others were not, and how long they took.
+//! Metrics of report ingest: accepted and rejected reports, and their durations.
 
 use std::time::{Duration, Instant};
 
@@ -8,13 +8,13 @@ use prometheus_client::{
     registry::{Registry, Unit},
 };
 
-use super::{Counted, seconds};
+use super::{GaugeGuard, seconds};
 
-/// Seconds that reports may be on their way: as far as the longest time between two, and further, because a scheduler that could
-/// not report does when it can.
+/// The buckets of the report lag, in seconds. They exceed the longest report interval, because a
+/// scheduler without a connection reports later.
 const LAG: [f64; 11] = [0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0, 600.0, 3600.0];
 
-/// What is counted of reports.
+/// The metrics of reports.
 #[derive(Clone, Debug)]
 pub(crate) struct ReportMetrics {
     taken: Counter,
@@ -40,69 +40,66 @@ impl ReportMetrics {
             commit: seconds(),
             lag: Histogram::new(LAG),
         };
-        registry.register(
-            "reports_taken",
-            "Reports that were stored and acknowledged",
-            metrics.taken.clone(),
-        );
+        registry.register("reports_taken", "Reports stored and acknowledged", metrics.taken.clone());
         registry.register(
             "reports_refused",
-            "Reports of which nothing was stored, by the code of the answer; cancelled are those whose sender went before \
-             it was told",
+            "Rejected reports by the code of the response; `CANCELLED` if the sender disconnected before \
+             the response",
             metrics.refused.clone(),
         );
         registry.register_with_unit(
             "report",
-            "Bytes of the bodies of reports, as they were sent",
+            "Size of the bodies of reports, as sent",
             Unit::Bytes,
             metrics.bytes.clone(),
         );
         registry.register(
             "reports_in_flight",
-            "Reports that were announced and are not answered",
+            "Reports being received or processed",
             metrics.in_flight.clone(),
         );
         registry.register(
             "report_commit_seconds",
-            "Time from the last byte of a report to its commit, of those that were taken",
+            "Time from the last byte of a stored report to its commit",
             metrics.commit.clone(),
         );
         registry.register(
             "report_lag_seconds",
-            "Time from when a scheduler made a report, by its clock, to when it was taken, by the server's; 0 if that lies ahead",
+            "Time from the creation of a report, by the scheduler's clock, to its storage, by the server's; \
+             0 if negative",
             metrics.lag.clone(),
         );
         metrics
     }
 
-    /// A report was announced.
-    pub(crate) fn arrive(&self) -> Arrival {
-        let in_flight = Counted::by(&self.in_flight);
+    /// Starts the measurement of a report.
+    pub(crate) fn start_report(&self) -> Arrival {
+        let in_flight = GaugeGuard::by(&self.in_flight);
         Arrival { metrics: self.clone(), outcome: Err("CANCELLED"), _in_flight: in_flight }
     }
 
-    /// A body of so many bytes has come.
+    /// Counts the bytes of a received body.
     pub(crate) fn received(&self, bytes: u64) {
         self.bytes.inc_by(bytes);
     }
 
-    /// A report was stored that had come at `received`, and was under way for so long before.
+    /// Records a stored report that was received at `received`. `lag` is its age at that time.
     pub(crate) fn stored(&self, received: Instant, lag: Duration) {
         self.commit.observe(received.elapsed().as_secs_f64());
         self.lag.observe(lag.as_secs_f64());
     }
 }
 
-/// A report that is not answered yet. If it is dropped before, nobody waits for the answer.
+/// The measurement of a report. Dropping it without an outcome records a cancellation.
 #[derive(Debug)]
 pub(crate) struct Arrival {
     metrics: ReportMetrics,
     outcome: Result<(), &'static str>,
-    _in_flight: Counted,
+    _in_flight: GaugeGuard,
 }
 
 impl Arrival {
-    /// What it is answered with: the code of the problem if it was refused.
+    /// Sets the outcome: the error code if the report was rejected.
     pub(crate) fn answered(mut self, outcome: Result<(), &'static str>) {
         self.outcome = outcome;
     }

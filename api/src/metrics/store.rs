@@ -1,4 +1,4 @@
-//! The store: its statements, its transactions, and the connections they wait for.
+//! Metrics of the store: statements, transactions, and waits for connections.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use prometheus_client::{
 
 use super::seconds;
 
-/// What is counted of the store.
+/// The metrics of the store.
 #[derive(Clone, Debug)]
 pub(crate) struct StoreMetrics {
     statements: Counter,
@@ -23,20 +23,20 @@ pub(crate) struct StoreMetrics {
     max_connections: Family<Pool, Gauge>,
 }
 
-/// What became of a transaction.
+/// The outcome of a transaction.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum TransactionOutcome {
-    /// All of it is stored.
+    /// The transaction was committed.
     Committed,
-    /// It collided with another, and was tried again or given up.
+    /// The transaction collided with another one. It is retried or given up.
     Contention,
-    /// It names something that is taken.
+    /// A unique key is taken.
     Conflict,
-    /// There was no connection within the time.
+    /// No connection was available within the timeout.
     NoConnection,
-    /// The database is away, full or busy.
+    /// The database is unavailable, full or busy.
     Unavailable,
-    /// A defect, or something that has to be decided otherwise.
+    /// An internal error, or a case that the caller handles.
     Failed,
 }
 
@@ -78,10 +78,10 @@ struct Pool {
     pool: &'static str,
 }
 
-/// The connections of a pool, as they are now.
+/// The current connections of a pool.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Connections {
-    /// What they are for.
+    /// The purpose of the pool.
     pub(crate) pool: &'static str,
     pub(crate) idle: usize,
     pub(crate) in_use: usize,
@@ -92,7 +92,7 @@ impl Default for StoreMetrics {
     fn default() -> Self {
         let transactions = Family::<Ended, Counter>::default();
         for outcome in TransactionOutcome::ALL.map(TransactionOutcome::name) {
-            // So that an alert sees the first of them as a change.
+            // Created with the value 0, so that alerts see the first event as an increase.
             drop(transactions.get_or_create(&Ended { outcome }));
         }
         Self {
@@ -111,25 +111,25 @@ impl Default for StoreMetrics {
 impl StoreMetrics {
     pub(super) fn register(&self, registry: &mut Registry) {
         registry.register("statements", "Statements sent to the database", self.statements.clone());
-        registry.register("statement_failures", "Statements that failed", self.failures.clone());
+        registry.register("statement_failures", "Failed statements", self.failures.clone());
         registry.register(
             "statement_seconds",
-            "Time that statements took, once there was a connection",
+            "Execution time of statements, without the wait for a connection",
             self.durations.clone(),
         );
         registry.register(
             "transactions",
-            "Transactions on accounts, by outcome; one that collides is tried again, and each attempt counts",
+            "Transactions on accounts by outcome; a conflicting one is retried, and each attempt counts",
             self.transactions.clone(),
         );
         registry.register(
             "wait_seconds",
-            "Time that transactions waited to begin: for a connection, and on SQLite for other writers",
+            "Time that transactions waited to start: for a connection, and with SQLite for other writers",
             self.waits.clone(),
         );
         registry.register(
             "transaction_seconds",
-            "Time from the beginning of a transaction to its end",
+            "Duration of transactions",
             self.transaction_durations.clone(),
         );
         registry.register(
@@ -137,14 +137,10 @@ impl StoreMetrics {
             "Connections to the database, by pool and state",
             self.connections.clone(),
         );
-        registry.register(
-            "connections_max",
-            "Connections that a pool may have",
-            self.max_connections.clone(),
-        );
+        registry.register("connections_max", "Limit of connections of a pool", self.max_connections.clone());
     }
 
-    /// A statement ended.
+    /// Records a statement.
     pub(crate) fn statement(&self, took: Duration, failed: bool) {
         self.statements.inc();
         if failed {
@@ -153,12 +149,12 @@ impl StoreMetrics {
         self.durations.observe(took.as_secs_f64());
     }
 
-    /// Statements until now.
+    /// Returns the number of statements so far.
     pub(crate) fn statements(&self) -> u64 {
         self.statements.get()
     }
 
-    /// A transaction that was asked for at `asked` and began at `begun`, if it did, ended.
+    /// Records a transaction that was requested at `asked` and began at `begun`, if it began.
     pub(crate) fn transaction(&self, asked: Instant, begun: Option<Instant>, outcome: TransactionOutcome) {
         let waited = begun.map_or_else(|| asked.elapsed(), |begun| begun - asked);
         self.waits.observe(waited.as_secs_f64());
@@ -168,8 +164,8 @@ impl StoreMetrics {
         self.transactions.get_or_create(&Ended { outcome: outcome.name() }).inc();
     }
 
-    /// Takes down how the pools are now.
-    pub(crate) fn take_down(&self, pools: &[Connections]) {
+    /// Sets the gauges of the pools.
+    pub(crate) fn set_pools(&self, pools: &[Connections]) {
         let gauge = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
         for &Connections { pool, idle, in_use, max } in pools {
             for (state, count) in [("idle", idle), ("in_use", in_use)] {

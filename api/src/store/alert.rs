@@ -1,13 +1,13 @@
-//! What accounts wanted to be told of: when it was so, and for which subjects it is so now.
+//! Alerts: the periods in which the condition of a rule held, and the subjects for which it holds now.
 
 use std::collections::BTreeMap;
 
 use entity::{
     Timestamp,
     alert::{Column, Entity, Model},
-    alert_rule::{self, Condition, Whose},
+    alert_rule::{self, AggregationScope, Condition},
     cluster,
-    cluster_flag::{self, Kind, LASTS},
+    cluster_flag::{self, ClusterFlagKind, NOT_ENDED_KEY},
     error_occurrence,
     ids::{AlertId, AlertRuleId, ClusterId, UserId},
     usage_hour,
@@ -20,6 +20,7 @@ use sea_orm::{
 use super::{
     cluster_filter::ClusterFilter,
     cluster_tag::TagFilter,
+    composite_in::IsOneOf,
     error::StoreError,
     flag_mute,
     page::{self, Key, KeyPart, Page, PageRequest, Sort},
@@ -30,13 +31,16 @@ use super::{
 use crate::domain::{
     alert::{Decision, Episode, Subject},
     cost::{RateCard, amount},
+    quota::Quota,
     usage::Usage,
 };
 
-/// Subjects of one rule that are looked at, at the most. Those that come first stay the same, so that none seems to end.
+/// The largest number of subjects that are evaluated per rule. They are read in a fixed order, so that an
+/// alert does not seem to end because another subset is read.
 const MAX_SUBJECTS: u64 = 500;
 
-/// What did not report for so long is not idle but gone, in milliseconds: three of the longest intervals.
+/// The time in milliseconds after which a cluster that does not report is not idle but gone: three of the
+/// longest report intervals.
 const GONE_MS: i64 = 30 * 60 * 1_000;
 
 const DAY_MS: i64 = 86_400_000;
@@ -44,7 +48,7 @@ const DAY_MS: i64 = 86_400_000;
 /// The orders alerts can be listed in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AlertSort {
-    /// Those that last come first, and of the others those that ended last.
+    /// Lasting alerts come first, then ended alerts, the latest end first.
     LastingFirst,
 }
 
@@ -83,10 +87,10 @@ struct DayUse {
 }
 
 impl AccountStore {
-    /// A page of the account's alerts.
+    /// Returns a page of the account's alerts.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.alert.page", skip_all)]
     pub async fn alert_page(
         &self,
@@ -94,32 +98,36 @@ impl AccountStore {
         sort: AlertSort,
         request: &PageRequest,
     ) -> Result<Page<Model>, StoreError> {
-        page::fetch(&self.reads(), self.alerts(lasting), sort, request).await
+        page::fetch(&self.read_executor(), self.alerts(lasting), sort, request).await
     }
 
-    /// How many of the account's alerts there are.
+    /// Counts the account's alerts.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.alert.count", skip_all)]
     pub async fn alert_count(&self, lasting: Option<bool>) -> Result<u64, StoreError> {
-        Ok(self.alerts(lasting).count(&self.reads()).await?)
+        Ok(self.alerts(lasting).count(&self.read_executor()).await?)
     }
 
     fn alerts(&self, lasting: Option<bool>) -> Select<Entity> {
         let select = self.select::<Entity>();
         match lasting {
-            Some(true) => select.filter(Column::EndedKey.eq(LASTS)),
-            Some(false) => select.filter(Column::EndedKey.lt(LASTS)),
+            Some(true) => select.filter(Column::EndedKey.eq(NOT_ENDED_KEY)),
+            Some(false) => select.filter(Column::EndedKey.lt(NOT_ENDED_KEY)),
             None => select,
         }
     }
 
-    /// The alerts of a rule that last, or ended after `since`.
-    pub(crate) async fn episodes(&self, rule: AlertRuleId, since: i64) -> Result<Vec<Episode>, StoreError> {
+    /// Returns the alerts of a rule that last or that ended after `since`, in epoch milliseconds.
+    pub(crate) async fn load_alert_episodes(
+        &self,
+        rule: AlertRuleId,
+        since: i64,
+    ) -> Result<Vec<Episode>, StoreError> {
         let select = self.select::<Entity>().filter(Column::RuleId.eq(rule));
-        let rows = select.filter(Column::EndedKey.gt(since)).all(&self.writes()).await?;
-        // A subject that nobody understands any more is that of nothing that holds.
+        let rows = select.filter(Column::EndedKey.gt(since)).all(&self.write_executor()).await?;
+        // A subject that cannot be parsed any more belongs to no condition that can hold.
         let episode = |row: Model| {
             Some(Episode {
                 id: Some(row.id),
@@ -127,14 +135,14 @@ impl AccountStore {
                 since: row.since.timestamp_millis(),
                 ended_key: row.ended_key,
                 value: row.value,
-                told_at: row.told_at.map(|at| at.timestamp_millis()),
-                told: row.told,
+                last_sent_at: row.told_at.map(|at| at.timestamp_millis()),
+                start_sent: row.told,
             })
         };
         Ok(rows.into_iter().filter_map(episode).collect())
     }
 
-    /// Writes what became of the alerts of a rule, and gives identifiers to those that are new.
+    /// Writes the changed alerts of a rule, and gives identifiers to the new ones.
     pub(crate) async fn record_alerts(
         &self,
         rule: AlertRuleId,
@@ -150,31 +158,38 @@ impl AccountStore {
             since: time(episode.since),
             ended_key: episode.ended_key,
             value: episode.value,
-            told_at: episode.told_at.map(time),
-            told: episode.told,
+            told_at: episode.last_sent_at.map(time),
+            told: episode.start_sent,
         });
         self.insert::<Entity>(rows.collect(), &replace::<Entity>()).await?;
         Ok(())
     }
 
-    /// Ends what lasts of a rule, without a word: what it was about is not looked at any more.
-    pub(crate) async fn end_alerts_of(&self, rule: AlertRuleId, now: Timestamp) -> Result<(), StoreError> {
-        let lasting =
-            self.update::<Entity>().filter(Column::RuleId.eq(rule)).filter(Column::EndedKey.eq(LASTS));
+    /// Ends the lasting alerts of a rule without a notification, because their subjects are no longer
+    /// evaluated.
+    pub(crate) async fn end_lasting_alerts(
+        &self,
+        rule: AlertRuleId,
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        let lasting = self
+            .update::<Entity>()
+            .filter(Column::RuleId.eq(rule))
+            .filter(Column::EndedKey.eq(NOT_ENDED_KEY));
         let ended = lasting
             .col_expr(Column::EndedKey, Expr::val(now.timestamp_millis()))
             .col_expr(Column::Told, Expr::val(false))
             .col_expr(Column::ToldAt, Expr::val(Option::<Timestamp>::None));
-        ended.exec(&self.writes()).await?;
+        ended.exec(&self.write_executor()).await?;
         Ok(())
     }
 
-    /// For which subjects a rule holds now, with their values.
+    /// Returns the subjects for which a rule holds now, with their values.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.alert.holding", skip_all)]
-    pub(crate) async fn holding(
+    pub(crate) async fn evaluate_alert_rule(
         &self,
         rule: &alert_rule::Model,
         now: Timestamp,
@@ -196,12 +211,20 @@ impl AccountStore {
                 self.holding_cost((*nanos, currency), days, *of, &clusters).await
             }
             Condition::Idle { for_seconds } => self.holding_idle(*for_seconds, clusters, now).await,
+            Condition::QuotaNears { percent } => {
+                let standing = self.quota_status(now).await?;
+                let used = Quota::ALL.map(|quota| standing.usage_of(quota).percent());
+                let most = used.into_iter().fold(0.0, f64::max);
+                #[expect(clippy::cast_precision_loss, reason = "a percentage is at most 100")]
+                let holds = most >= *percent as f64;
+                Ok(holds.then_some((Subject::Account, most)).into_iter().collect())
+            }
         }
     }
 
     async fn holding_flags(
         &self,
-        kinds: &[Kind],
+        kinds: &[ClusterFlagKind],
         clusters: &ClusterFilter,
         now: Timestamp,
     ) -> Result<BTreeMap<Subject, f64>, StoreError> {
@@ -210,14 +233,15 @@ impl AccountStore {
             .select::<cluster_flag::Entity>()
             .select_only()
             .columns([Column::ClusterId, Column::Kind, Column::Value])
-            .filter(Column::EndedKey.eq(LASTS))
-            .filter(Column::Kind.is_in(kinds.iter().copied()))
-            .filter(flag_mute::muted(now).not());
-        if let Some(of_clusters) = self.of_clusters(clusters, Column::ClusterId) {
+            .filter(Column::EndedKey.eq(NOT_ENDED_KEY))
+            .filter(Column::Kind.is_one_of(kinds.iter().copied()))
+            .filter(flag_mute::is_muted_condition(self.account_id(), now).not());
+        if let Some(of_clusters) = self.cluster_condition(clusters, Column::ClusterId) {
             select = select.filter(of_clusters);
         }
         let select = select.order_by_asc(Column::Since).order_by_asc(Column::Id).limit(MAX_SUBJECTS);
-        let rows: Vec<(ClusterId, Kind, f64)> = select.into_tuple().all(&self.reads()).await?;
+        let rows: Vec<(ClusterId, ClusterFlagKind, f64)> =
+            select.into_tuple().all(&self.read_executor()).await?;
         Ok(rows.into_iter().map(|(cluster, kind, value)| (Subject::Flag(cluster, kind), value)).collect())
     }
 
@@ -225,7 +249,7 @@ impl AccountStore {
         &self,
         count: i64,
         since: i64,
-        of: Whose,
+        of: AggregationScope,
         clusters: &ClusterFilter,
     ) -> Result<BTreeMap<Subject, f64>, StoreError> {
         use error_occurrence::Column;
@@ -237,23 +261,23 @@ impl AccountStore {
             .filter(Column::OccurredAt.gt(since))
             .having(errors().gte(count))
             .limit(MAX_SUBJECTS);
-        if let Some(of_clusters) = self.of_clusters(clusters, Column::ClusterId) {
+        if let Some(of_clusters) = self.cluster_condition(clusters, Column::ClusterId) {
             select = select.filter(of_clusters);
         }
-        #[expect(clippy::cast_precision_loss, reason = "nobody has so many errors")]
+        #[expect(clippy::cast_precision_loss, reason = "no account has 2^53 errors")]
         let number = |errors: i64| errors as f64;
         match of {
-            Whose::Account => {
-                let rows: Vec<i64> = select.into_tuple().all(&self.reads()).await?;
+            AggregationScope::Account => {
+                let rows: Vec<i64> = select.into_tuple().all(&self.read_executor()).await?;
                 Ok(rows.into_iter().map(|errors| (Subject::Account, number(errors))).collect())
             }
-            Whose::Cluster => {
+            AggregationScope::Cluster => {
                 let select = select.column(Column::ClusterId).group_by(Column::ClusterId);
                 let select = select.order_by_asc(Column::ClusterId);
-                let rows: Vec<(i64, ClusterId)> = select.into_tuple().all(&self.reads()).await?;
+                let rows: Vec<(i64, ClusterId)> = select.into_tuple().all(&self.read_executor()).await?;
                 Ok(rows.into_iter().map(|(errors, id)| (Subject::Cluster(id), number(errors))).collect())
             }
-            Whose::User => {
+            AggregationScope::User => {
                 let user = || Expr::col((cluster::Entity, cluster::Column::UserId));
                 let of_cluster = Expr::col((cluster::Entity, cluster::Column::AccountId))
                     .equals((error_occurrence::Entity, Column::AccountId))
@@ -266,18 +290,19 @@ impl AccountStore {
                     .inner_join(cluster::Entity, of_cluster)
                     .add_group_by([user()])
                     .order_by_expr(user(), sea_orm::Order::Asc);
-                let rows: Vec<(i64, UserId)> = select.into_tuple().all(&self.reads()).await?;
+                let rows: Vec<(i64, UserId)> = select.into_tuple().all(&self.read_executor()).await?;
                 Ok(rows.into_iter().map(|(errors, id)| (Subject::User(id), number(errors))).collect())
             }
         }
     }
 
-    /// What was used in the hours of some days, by cluster and day, at the prices of the days.
+    /// Returns the subjects whose cost over the days from `from` to before `to` reaches the limit. Usage is
+    /// summed by cluster and day, and each day has its own price.
     async fn holding_cost(
         &self,
         (nanos, currency): (i64, &str),
         (from, to): (i64, i64),
-        of: Whose,
+        of: AggregationScope,
         clusters: &ClusterFilter,
     ) -> Result<BTreeMap<Subject, f64>, StoreError> {
         use usage_hour::Column;
@@ -299,9 +324,9 @@ impl AccountStore {
             .filter(hours(Column::Hour).gte(from * DAY_HOURS))
             .filter(hours(Column::Hour).lt(to * DAY_HOURS));
         for column in ["thread_us", "worker_us", "memory_gib_us"] {
-            select = select.expr_as(sum_of(("usage_hours", column)), column);
+            select = select.expr_as(sum_of(self.backend(), ("usage_hours", column)), column);
         }
-        if let Some(of_clusters) = self.of_clusters(clusters, Column::ClusterId) {
+        if let Some(of_clusters) = self.cluster_condition(clusters, Column::ClusterId) {
             select = select.filter(of_clusters);
         }
         QuerySelect::query(&mut select).inner_join(cluster::Entity, of_cluster).add_group_by([
@@ -309,14 +334,14 @@ impl AccountStore {
             user(),
             Expr::cust(DAY),
         ]);
-        let rows: Vec<DayUse> = select.into_model().all(&self.reads()).await?;
+        let rows: Vec<DayUse> = select.into_model().all(&self.read_executor()).await?;
         let mut spent: BTreeMap<Subject, Vec<(i64, Usage)>> = BTreeMap::new();
         for row in rows {
             let subject = match (of, row.user_id) {
-                (Whose::Account, _) => Subject::Account,
-                (Whose::Cluster, _) => Subject::Cluster(row.cluster_id),
-                (Whose::User, Some(user)) => Subject::User(user),
-                (Whose::User, None) => continue,
+                (AggregationScope::Account, _) => Subject::Account,
+                (AggregationScope::Cluster, _) => Subject::Cluster(row.cluster_id),
+                (AggregationScope::User, Some(user)) => Subject::User(user),
+                (AggregationScope::User, None) => continue,
             };
             let DayUse { thread_us, worker_us, memory_gib_us, .. } = row;
             let usage = Usage { thread_us, worker_us, memory_gib_us, ..Usage::default() };
@@ -338,7 +363,7 @@ impl AccountStore {
         now: Timestamp,
     ) -> Result<BTreeMap<Subject, f64>, StoreError> {
         use cluster::Column;
-        let filter = ClusterFilter { idle_for_ms: Some(for_seconds * 1_000), ..clusters };
+        let filter = ClusterFilter { min_idle_ms: Some(for_seconds * 1_000), ..clusters };
         let idle = Expr::col((cluster::Entity, Column::ReportedAt))
             .sub(Expr::col((cluster::Entity, Column::IdleSince)));
         let select = self
@@ -346,12 +371,13 @@ impl AccountStore {
             .select_only()
             .column(Column::Id)
             .expr_as(idle, "idle")
-            // What is open has an index, and of what is open only what reports is idle.
+            // Clusters that have not ended are a range of an index. Of them, only clusters that still
+            // report can be idle.
             .filter(Column::EndedKey.eq(i64::MAX))
             .filter(Column::LastSeenAt.gte(now.timestamp_millis() - GONE_MS));
         let select = select.order_by_asc(Column::Id).limit(MAX_SUBJECTS);
-        let rows: Vec<(ClusterId, i64)> = select.into_tuple().all(&self.reads()).await?;
-        #[expect(clippy::cast_precision_loss, reason = "milliseconds of centuries are exact")]
+        let rows: Vec<(ClusterId, i64)> = select.into_tuple().all(&self.read_executor()).await?;
+        #[expect(clippy::cast_precision_loss, reason = "milliseconds of centuries are exact in a float")]
         let seconds = |ms: i64| ms as f64 / 1e3;
         Ok(rows.into_iter().map(|(id, idle)| (Subject::Cluster(id), seconds(idle))).collect())
     }

@@ -1,8 +1,9 @@
-//! Messages to receivers: written with what they tell, and sent until they arrive or are given up.
+//! The outbox of alert messages: written in the transaction of the alerts that they report, and sent until
+//! they are delivered or given up.
 
 use entity::{
     Timestamp, account,
-    alert_delivery::{Channel, Column, DONE, Entity, Event, Model, State},
+    alert_delivery::{Channel, Column, Entity, Event, Model, NEVER_DUE_KEY, State},
     ids::{AccountId, AlertDeliveryId, AlertRuleId},
 };
 use sea_orm::{
@@ -14,16 +15,16 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     error::StoreError,
-    identity::SystemStore,
     page::{self, Key, KeyPart, Page, PageRequest, Sort},
+    row_encryption::AssociatedData,
     scoped::AccountStore,
-    sealed::RowName,
+    system::SystemStore,
 };
 
 /// The orders messages can be listed in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AlertDeliverySort {
-    /// The message that was written last comes first.
+    /// The newest message comes first.
     NewestFirst,
 }
 
@@ -51,10 +52,11 @@ impl Sort for AlertDeliverySort {
     }
 }
 
-/// Where a message goes, and what it says. It has no `Debug`: addresses hold secrets.
+/// The address and the content of a message. It has no `Debug` implementation, because addresses hold
+/// secrets.
 #[derive(Clone, Serialize, Deserialize)]
-pub(crate) struct Letter {
-    /// The address.
+pub(crate) struct MessageContent {
+    /// The address of the receiver.
     pub(crate) to: String,
     /// The subject of an e-mail.
     pub(crate) title: String,
@@ -62,54 +64,66 @@ pub(crate) struct Letter {
     pub(crate) body: String,
 }
 
-/// A message that is to be written.
+/// A message to be added to the outbox.
 pub(crate) struct NewDelivery {
     pub(crate) id: AlertDeliveryId,
     pub(crate) channel: Channel,
     pub(crate) event: Event,
-    /// Whom it is for, as everybody may read it.
+    /// The receiver, in the form that every member may read.
     pub(crate) target: String,
-    pub(crate) letter: Letter,
+    pub(crate) letter: MessageContent,
 }
 
 /// A message that is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromQueryResult)]
 pub struct DueDelivery {
-    /// Whose.
+    /// The account.
     pub account_id: AccountId,
-    /// Which.
+    /// The message.
     pub id: AlertDeliveryId,
-    /// When it was due, in epoch milliseconds.
+    /// The time at which it was due, in epoch milliseconds.
     pub due_key: i64,
 }
 
-fn row_name(account: AccountId, id: AlertDeliveryId) -> RowName {
-    RowName::new("alert_deliveries", account, &[id.0.as_bytes()])
+/// The largest number of due messages that one query returns.
+pub(crate) const MAX_DUE_DELIVERIES: u64 = 256;
+
+fn row_name(account: AccountId, id: AlertDeliveryId) -> AssociatedData {
+    AssociatedData::new("alert_deliveries", account, &[id.0.as_bytes()])
 }
 
 impl SystemStore {
-    /// Messages that are to be sent now, those that have waited longest first.
+    /// Returns the messages that are due now, of the accounts after `after`, at most
+    /// `MAX_DUE_DELIVERIES`. They are ordered by account, and within an account the longest waiting
+    /// message comes first. The index holds pending messages only, so that accounts without any cost
+    /// nothing.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.alert_delivery.due", skip_all)]
-    pub async fn due_deliveries(&self, now: Timestamp, limit: u64) -> Result<Vec<DueDelivery>, StoreError> {
+    pub async fn due_deliveries(
+        &self,
+        now: Timestamp,
+        after: Option<AccountId>,
+    ) -> Result<Vec<DueDelivery>, StoreError> {
         let reader = &self.pools.reader;
-        // To SQLite the words `CROSS JOIN` say that accounts come first, which the index begins with.
         let sql = format!(
-            "SELECT d.account_id, d.id, d.due_key FROM accounts a CROSS JOIN alert_deliveries d
-             WHERE d.account_id = a.id AND d.due_key <= $1 ORDER BY d.due_key LIMIT {limit}"
+            "SELECT account_id, id, due_key FROM alert_deliveries
+             WHERE due_key < {NEVER_DUE_KEY} AND due_key <= $1 AND account_id > $2
+             ORDER BY account_id, due_key LIMIT {MAX_DUE_DELIVERIES}"
         );
-        let values = [now.timestamp_millis().into()];
+        // No account has the nil UUID, which sorts before all others.
+        let after = after.map_or_else(uuid::Uuid::nil, |account| account.0);
+        let values = [now.timestamp_millis().into(), after.into()];
         let due = Statement::from_sql_and_values(reader.get_database_backend(), sql, values);
         let rows = reader.query_all_raw(due).await?;
         Ok(rows.iter().map(|row| DueDelivery::from_query_result(row, "")).collect::<Result<_, _>>()?)
     }
 
-    /// The short name of an account.
+    /// Returns the short name of an account.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[expect(clippy::disallowed_methods, reason = "accounts belong to no account")]
     pub(crate) async fn account_slug(&self, id: AccountId) -> Result<Option<String>, StoreError> {
         let account = account::Entity::find_by_id(id).one(&self.pools.reader).await?;
@@ -118,10 +132,10 @@ impl SystemStore {
 }
 
 impl AccountStore {
-    /// A page of the account's messages, or of those of one rule.
+    /// Returns a page of the account's messages, or of those of one rule.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.alert_delivery.page", skip_all)]
     pub async fn alert_delivery_page(
         &self,
@@ -129,16 +143,16 @@ impl AccountStore {
         sort: AlertDeliverySort,
         request: &PageRequest,
     ) -> Result<Page<Model>, StoreError> {
-        page::fetch(&self.reads(), self.deliveries(rule), sort, request).await
+        page::fetch(&self.read_executor(), self.deliveries(rule), sort, request).await
     }
 
-    /// How many of them there are.
+    /// Counts the account's messages, or those of one rule.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.alert_delivery.count", skip_all)]
     pub async fn alert_delivery_count(&self, rule: Option<AlertRuleId>) -> Result<u64, StoreError> {
-        Ok(self.deliveries(rule).count(&self.reads()).await?)
+        Ok(self.deliveries(rule).count(&self.read_executor()).await?)
     }
 
     fn deliveries(&self, rule: Option<AlertRuleId>) -> Select<Entity> {
@@ -149,8 +163,8 @@ impl AccountStore {
         }
     }
 
-    /// Writes messages of a rule, to be sent as soon as the transaction is stored.
-    pub(crate) async fn add_deliveries(
+    /// Adds messages of a rule to the outbox. They are due as soon as the transaction is committed.
+    pub(crate) async fn enqueue_deliveries(
         &self,
         rule: AlertRuleId,
         deliveries: Vec<NewDelivery>,
@@ -158,7 +172,7 @@ impl AccountStore {
     ) -> Result<Vec<Model>, StoreError> {
         let rows = deliveries.into_iter().map(|new| {
             let plain = serde_json::to_vec(&new.letter).expect("texts are JSON");
-            let sealed = self.seal(&row_name(self.account_id(), new.id), &plain);
+            let sealed = self.encrypt_bytes(&row_name(self.account_id(), new.id), &plain);
             Model {
                 account_id: self.account_id(),
                 id: new.id,
@@ -181,14 +195,14 @@ impl AccountStore {
         Ok(rows)
     }
 
-    /// Takes a message to be sent, which is due again at `next` if nothing is heard of it: the sender may die. None if
-    /// another took it.
+    /// Claims a message for sending. It is due again at `next` if no outcome is recorded, because the
+    /// sender may die. `None` if another sender claimed it.
     pub(crate) async fn claim_delivery(
         &self,
         due: DueDelivery,
         next: impl Fn(i64) -> i64 + Send,
     ) -> Result<Option<Model>, StoreError> {
-        let found = self.select::<Entity>().filter(Column::Id.eq(due.id)).one(&self.reads()).await?;
+        let found = self.select::<Entity>().filter(Column::Id.eq(due.id)).one(&self.read_executor()).await?;
         let Some(row) = found.filter(|row| row.due_key == due.due_key) else { return Ok(None) };
         let attempts = row.attempts + 1;
         let update = self
@@ -198,18 +212,19 @@ impl AccountStore {
             .filter(Column::Id.eq(due.id))
             .filter(Column::DueKey.eq(due.due_key))
             .filter(Column::Attempts.eq(row.attempts));
-        let taken = update.exec(&self.writes()).await?.rows_affected > 0;
+        let taken = update.exec(&self.write_executor()).await?.rows_affected > 0;
         Ok(taken.then(|| Model { attempts, due_key: next(attempts), ..row }))
     }
 
-    /// Where a message goes and what it says.
-    pub(crate) fn letter(&self, row: &Model) -> Result<Letter, StoreError> {
-        let plain = self.unseal(&row_name(self.account_id(), row.id), row.key_id, &row.sealed)?;
+    /// Decrypts the address and the content of a message.
+    pub(crate) fn decrypt_message(&self, row: &Model) -> Result<MessageContent, StoreError> {
+        let plain = self.decrypt_row(&row_name(self.account_id(), row.id), row.key_id, &row.sealed)?;
         serde_json::from_slice(&plain).map_err(|error| StoreError::damaged(&error))
     }
 
-    /// Writes down that a message arrived, or why it did not; with an `end` it is not sent again.
-    pub(crate) async fn note_delivery(
+    /// Records the outcome of an attempt. `error` is set if the attempt failed. With an `end` the message
+    /// is not sent again.
+    pub(crate) async fn record_delivery_outcome(
         &self,
         id: AlertDeliveryId,
         end: Option<(State, Timestamp)>,
@@ -222,9 +237,9 @@ impl AccountStore {
             update = update
                 .col_expr(Column::State, Expr::val(state))
                 .col_expr(Column::EndedAt, Expr::val(at))
-                .col_expr(Column::DueKey, Expr::val(DONE));
+                .col_expr(Column::DueKey, Expr::val(NEVER_DUE_KEY));
         }
-        update.exec(&self.writes()).await?;
+        update.exec(&self.write_executor()).await?;
         Ok(())
     }
 }

@@ -1,4 +1,4 @@
-//! Whom an account wants to be told of what.
+//! The alert rules of an account.
 
 use entity::{
     Timestamp,
@@ -10,22 +10,23 @@ use sea_orm::{ColumnTrait, EntityTrait, PaginatorTrait, QueryFilter, QueryOrder,
 use serde_json::json;
 
 use super::{
+    composite_in::IsOneOf,
     error::StoreError,
-    identity::SystemStore,
     page::{self, Key, KeyPart, Page, PageRequest, Sort},
+    row_encryption::AssociatedData,
     scoped::AccountStore,
-    sealed::RowName,
+    system::SystemStore,
     upsert::replace,
 };
 use crate::domain::{
-    alert::{Channels, MAX_RULES, RuleWish},
+    alert::{Channels, MAX_RULES, RuleInput},
     audit::{Entry, Target},
 };
 
 /// The orders rules can be listed in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AlertRuleSort {
-    /// The rule that was made first comes first.
+    /// The oldest rule comes first.
     OldestFirst,
 }
 
@@ -36,7 +37,7 @@ impl Sort for AlertRuleSort {
         "alert_rule:asc"
     }
 
-    /// Identifiers grow with time.
+    /// Returns the identifier, which grows with the time of creation.
     fn columns(self) -> Vec<Column> {
         vec![Column::Id]
     }
@@ -54,99 +55,107 @@ impl Sort for AlertRuleSort {
     }
 }
 
-/// Who changes a rule, and when.
+/// The author and the time of a change to a rule.
 #[derive(Clone, Copy, Debug)]
-pub struct By {
-    /// Who.
+pub struct ChangeAuthor {
+    /// The user.
     pub user: UserId,
-    /// When.
+    /// The time.
     pub at: Timestamp,
 }
 
-fn row_name(account: AccountId, id: AlertRuleId) -> RowName {
-    RowName::new("alert_rules", account, &[id.0.as_bytes()])
+fn row_name(account: AccountId, id: AlertRuleId) -> AssociatedData {
+    AssociatedData::new("alert_rules", account, &[id.0.as_bytes()])
 }
 
-#[expect(clippy::disallowed_methods, reason = "rules of all accounts are looked at")]
+#[expect(clippy::disallowed_methods, reason = "the rules of all accounts are evaluated")]
 impl SystemStore {
-    /// The accounts that have a rule which is looked at, in their order.
+    /// Returns the next accounts after `after` that have an enabled rule, in the order of their
+    /// identifiers, at most `limit`.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.alert_rule.accounts", skip_all)]
-    pub async fn accounts_with_alerts(&self) -> Result<Vec<AccountId>, StoreError> {
-        let select = Entity::find().select_only().column(Column::AccountId).distinct();
-        let select = select.filter(Column::Enabled.eq(true)).order_by_asc(Column::AccountId);
+    pub async fn accounts_with_alerts(
+        &self,
+        after: Option<AccountId>,
+        limit: u64,
+    ) -> Result<Vec<AccountId>, StoreError> {
+        let mut select = Entity::find().select_only().column(Column::AccountId).distinct();
+        if let Some(after) = after {
+            select = select.filter(Column::AccountId.gt(after));
+        }
+        let select = select.filter(Column::Enabled.eq(true)).order_by_asc(Column::AccountId).limit(limit);
         Ok(select.into_tuple().all(&self.pools.reader).await?)
     }
 }
 
 impl AccountStore {
-    /// The rules that are looked at, in the order in which they were made.
+    /// Returns the enabled rules in the order of their creation, at most [`MAX_RULES`].
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.alert_rule.enabled", skip_all)]
     pub(crate) async fn enabled_alert_rules(&self) -> Result<Vec<Model>, StoreError> {
         let select = self.select::<Entity>().filter(Column::Enabled.eq(true)).order_by_asc(Column::Id);
-        Ok(select.limit(MAX_RULES).all(&self.reads()).await?)
+        Ok(select.limit(MAX_RULES).all(&self.read_executor()).await?)
     }
 
-    /// A page of the account's rules.
+    /// Returns a page of the account's rules.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.alert_rule.page", skip_all)]
     pub async fn alert_rule_page(
         &self,
         sort: AlertRuleSort,
         request: &PageRequest,
     ) -> Result<Page<Model>, StoreError> {
-        page::fetch(&self.reads(), self.select::<Entity>(), sort, request).await
+        page::fetch(&self.read_executor(), self.select::<Entity>(), sort, request).await
     }
 
-    /// How many rules the account has.
+    /// Counts the account's rules.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.alert_rule.count", skip_all)]
     pub async fn alert_rule_count(&self) -> Result<u64, StoreError> {
-        Ok(self.select::<Entity>().count(&self.reads()).await?)
+        Ok(self.select::<Entity>().count(&self.read_executor()).await?)
     }
 
-    /// The rules that exist among `ids`.
+    /// Returns the rules that exist among `ids`.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.alert_rule.by_id", skip_all)]
     pub async fn alert_rules_by_id(&self, ids: &[AlertRuleId]) -> Result<Vec<Model>, StoreError> {
-        let select = self.select::<Entity>().filter(Column::Id.is_in(ids.iter().copied()));
-        Ok(select.all(&self.reads()).await?)
+        let select = self.select::<Entity>().filter(Column::Id.is_one_of(ids.iter().copied()));
+        Ok(select.all(&self.read_executor()).await?)
     }
 
-    /// A rule, held against other writers until the transaction ends.
+    /// Returns a rule and locks its row until the transaction ends.
     pub(crate) async fn lock_alert_rule(&self, id: AlertRuleId) -> Result<Option<Model>, StoreError> {
         let select = self.select::<Entity>().filter(Column::Id.eq(id)).lock_exclusive();
-        Ok(select.one(&self.writes()).await?)
+        Ok(select.one(&self.write_executor()).await?)
     }
 
-    /// Where a rule sends what it tells.
-    pub(crate) fn alert_channels(&self, rule: &Model) -> Result<Channels, StoreError> {
-        let plain = self.unseal(&row_name(self.account_id(), rule.id), rule.key_id, &rule.sealed)?;
+    /// Decrypts the receivers of a rule.
+    pub(crate) fn decrypt_alert_channels(&self, rule: &Model) -> Result<Channels, StoreError> {
+        let plain = self.decrypt_row(&row_name(self.account_id(), rule.id), rule.key_id, &rule.sealed)?;
         serde_json::from_slice(&plain).map_err(|error| StoreError::damaged(&error))
     }
 
-    /// Writes a rule, in place of what it was if it was there.
-    pub(crate) async fn put_alert_rule(
+    /// Inserts or replaces a rule.
+    pub(crate) async fn upsert_alert_rule(
         &self,
         id: AlertRuleId,
-        wish: RuleWish,
+        wish: RuleInput,
         channels: &Channels,
         created_at: Timestamp,
-        by: By,
+        by: ChangeAuthor,
     ) -> Result<Model, StoreError> {
         let plain = serde_json::to_vec(channels).expect("texts are JSON");
-        let sealed = self.seal(&row_name(self.account_id(), id), &plain);
+        let sealed = self.encrypt_bytes(&row_name(self.account_id(), id), &plain);
         let row = Model {
             account_id: self.account_id(),
             id,
@@ -155,7 +164,7 @@ impl AccountStore {
             condition: wish.condition,
             scope: wish.scope,
             cool_down_seconds: wish.cool_down_seconds,
-            tells_end: wish.tells_end,
+            tells_end: wish.sends_resolved,
             created_at,
             changed_at: by.at,
             changed_by: by.user,
@@ -166,18 +175,20 @@ impl AccountStore {
         Ok(row)
     }
 
-    /// Removes a rule, and with it what it told and was to tell. Returns whether there was one.
+    /// Deletes a rule with its alerts and messages. Returns false if there was no such rule.
     ///
     /// # Errors
-    /// When the database does not answer; nothing is changed then.
+    /// Returns an error if the database does not answer. Nothing is changed then.
     #[tracing::instrument(name = "store.alert_rule.delete", skip_all)]
     pub async fn delete_alert_rule(&self, id: AlertRuleId) -> Result<bool, StoreError> {
         self.write(move |store| {
             Box::pin(async move {
                 let Some(rule) = store.lock_alert_rule(id).await? else { return Ok(false) };
-                store.delete::<Entity>().filter(Column::Id.eq(id)).exec(&store.writes()).await?;
+                store.delete::<Entity>().filter(Column::Id.eq(id)).exec(&store.write_executor()).await?;
                 let detail = json!({ "name": rule.name });
-                store.audit(Entry::done(Action::DeleteAlertRule, Target::AlertRule(id), detail)).await?;
+                store
+                    .record_audit_entry(Entry::done(Action::DeleteAlertRule, Target::AlertRule(id), detail))
+                    .await?;
                 Ok(true)
             })
         })

@@ -1,7 +1,8 @@
-//! API tokens: found by their public identifier, together with whom they stand for; and those of one account.
+//! API tokens: the lookup by public identifier with the account and the user, and the tokens of one
+//! account.
 
 use entity::{
-    Positional, Timestamp, account,
+    DecodeByIndex, Timestamp, account,
     api_token::{Column, Entity, Model},
     audit_entry::Action,
     ids::{ApiTokenId, UserId},
@@ -16,48 +17,80 @@ use serde_json::Value;
 
 use super::{
     audit_entry,
-    connect::IMMEDIATE,
+    composite_in::IsOneOf,
+    connect::IMMEDIATE_TRANSACTION,
+    current_membership::CurrentMembership,
     error::StoreError,
-    identity::SystemStore,
     page::{self, Key, KeyPart, Page, PageRequest, Sort},
     scoped::AccountStore,
-    standing::Standing,
+    system::SystemStore,
 };
 use crate::domain::audit::{Actor, Entry, Target};
 
-/// Tokens in one statement at the most.
+/// The largest number of tokens in one statement.
 const USES: usize = 1_000;
 
-/// Finds a token with what it stands for, or another one. Every request asks that, so it is not put together for each; the
-/// columns are those of the models, in their order.
+/// Finds a token by its identifier with its account and user, or any other token if there is none. The
+/// statement is a constant, because every request runs it. The columns are those of the models, in their
+/// order.
 const FIND: &str = "SELECT token.id, token.identifier, token.secret_hash, token.account_id, token.user_id, token.label, \
        token.scopes, token.created_at, token.expires_at, token.revoked_at, token.last_used_at, \
+       token.is_of_scheduler, token.parent_id, token.scheduler_id, token.renewable_until, token.broad_use_at, \
        account.id, account.slug, account.name, account.created_at, \
        member.id, member.name, member.created_at, \
-       membership.account_id, membership.user_id, membership.role, membership.created_at, membership.ends_at \
+       membership.account_id, membership.user_id, membership.role, membership.created_at, membership.ends_at, \
+       CASE WHEN policy.refuses_broad_tokens THEN 1 ELSE 0 END \
      FROM api_tokens token \
      JOIN accounts account ON account.id = token.account_id \
      JOIN users member ON member.id = token.user_id \
      JOIN memberships membership \
        ON membership.account_id = token.account_id AND membership.user_id = token.user_id \
+     LEFT JOIN token_policies policy ON policy.account_id = token.account_id \
      WHERE token.identifier = COALESCE((SELECT identifier FROM api_tokens WHERE identifier = $1), \
        (SELECT MIN(identifier) FROM api_tokens))";
 
-/// A token's row with the account and user it stands for.
+/// A token with the account that it opens and the user that it acts for.
 #[derive(Clone, Debug)]
 pub struct Credentials {
     /// The token.
     pub token: Model,
-    /// The account it opens, the user it acts for, and what the user is in the account now.
-    pub standing: Standing,
+    /// The account, the user, and the user's current membership in the account.
+    pub standing: CurrentMembership,
+    /// True if the account refuses tokens from schedulers that allow more than reports.
+    pub refuses_broad_tokens: bool,
+}
+
+/// The kind of a token's use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TokenUse {
+    /// Any use.
+    Any,
+    /// A use by a scheduler although the token allows more than reports.
+    Broad,
+}
+
+/// The tokens of an account that are listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TokenKind {
+    /// Tokens that people and programs hold.
+    Personal,
+    /// Short-lived tokens of schedulers.
+    OfSchedulers,
+}
+
+impl TokenKind {
+    pub(super) fn filter(self) -> Expr {
+        Column::IsOfScheduler.eq(self == Self::OfSchedulers)
+    }
 }
 
 impl SystemStore {
-    /// The token with this public half, whatever its state, of somebody who is a member. Where there is none, another is read and
-    /// not returned: the time it takes does not tell one from the other.
+    /// Returns the token with this identifier, whatever its state, if its user is a member of the account.
+    /// If there is no such token, another one is read and discarded, so that the response time does not
+    /// reveal which identifiers exist.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.api_token.credentials", skip_all)]
     pub async fn credentials(&self, identifier: &str) -> Result<Option<Credentials>, StoreError> {
         let reader = &self.pools.reader;
@@ -67,50 +100,60 @@ impl SystemStore {
         let mut columns = 0..;
         let found = Credentials {
             token: Model::next_of(&row, &mut columns)?,
-            standing: Standing {
+            standing: CurrentMembership {
                 account: account::Model::next_of(&row, &mut columns)?,
                 user: user::Model::next_of(&row, &mut columns)?,
                 membership: membership::Model::next_of(&row, &mut columns)?,
             },
+            refuses_broad_tokens: row.try_get_by_index::<i32>(columns.start)? == 1,
         };
         Ok(Some(found).filter(|found| found.token.identifier == identifier))
     }
 
-    /// Adds a token.
+    /// Adds a token and records it in the audit log.
     ///
     /// # Errors
-    /// [`StoreError::Conflict`] when the identifier is taken.
+    /// Returns [`StoreError::Conflict`] if the identifier is taken, and an error if the database does not
+    /// answer.
     pub async fn add_api_token(&self, token: Model, by: &Actor, detail: Value) -> Result<(), StoreError> {
         let (account, target) = (token.account_id, Target::ApiToken(token.identifier.clone()));
-        let transaction = self.pools.writer.begin_with_options(IMMEDIATE).await?;
+        let transaction = self.pools.writer.begin_with_options(IMMEDIATE_TRANSACTION).await?;
         token.into_active_model().reset_all().insert(&transaction).await?;
         let entry = Entry::done(Action::CreateToken, target, detail);
-        audit_entry::add(&transaction, account, by, entry).await?;
+        audit_entry::insert_audit_entry(&transaction, account, by, entry).await?;
         transaction.commit().await?;
         Ok(())
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "tokens of all accounts are used")]
+#[expect(clippy::disallowed_methods, reason = "the uses of all accounts' tokens are recorded together")]
 impl SystemStore {
-    /// Writes down when tokens were last used, in one statement for so many that more are rare. What is written down already
-    /// and is later stays: other servers write, too.
+    /// Records the last uses of tokens, up to 1,000 in one statement, which more tokens rarely exceed. A
+    /// later time that is already stored stays, because other servers write as well.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.api_token.record_uses", skip_all)]
-    pub(crate) async fn record_token_uses(&self, uses: &[(ApiTokenId, Timestamp)]) -> Result<(), StoreError> {
+    pub(crate) async fn record_token_uses(
+        &self,
+        kind: TokenUse,
+        uses: &[(ApiTokenId, Timestamp)],
+    ) -> Result<(), StoreError> {
+        let column = match kind {
+            TokenUse::Any => Column::LastUsedAt,
+            TokenUse::Broad => Column::BroadUseAt,
+        };
         for some in uses.chunks(USES) {
             let at = || -> Expr {
                 let begun = CaseStatement::new();
                 let cases =
                     some.iter().fold(begun, |cases, (token, at)| cases.case(Column::Id.eq(*token), *at));
-                cases.finally(Expr::col(Column::LastUsedAt)).into()
+                cases.finally(Expr::col(column)).into()
             };
-            let earlier = Column::LastUsedAt.is_null().or(Expr::col(Column::LastUsedAt).lt(at()));
+            let earlier = column.is_null().or(Expr::col(column).lt(at()));
             Entity::update_many()
-                .col_expr(Column::LastUsedAt, at())
-                .filter(Column::Id.is_in(some.iter().map(|(token, _)| *token)))
+                .col_expr(column, at())
+                .filter(Column::Id.is_one_of(some.iter().map(|(token, _)| *token)))
                 .filter(earlier)
                 .exec(&self.pools.writer)
                 .await?;
@@ -122,7 +165,7 @@ impl SystemStore {
 /// The orders tokens can be listed in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ApiTokenSort {
-    /// The token that was made last comes first.
+    /// The newest token comes first.
     NewestFirst,
 }
 
@@ -151,26 +194,28 @@ impl Sort for ApiTokenSort {
 }
 
 impl AccountStore {
-    /// A page of the account's tokens, revoked and expired ones among them.
+    /// Returns a page of the account's tokens of a kind, including revoked and expired ones.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.api_token.page", skip_all)]
     pub async fn api_token_page(
         &self,
+        kind: TokenKind,
         sort: ApiTokenSort,
         request: &PageRequest,
     ) -> Result<Page<Model>, StoreError> {
-        page::fetch(&self.reads(), self.select::<Entity>(), sort, request).await
+        let of_kind = self.select::<Entity>().filter(kind.filter());
+        page::fetch(&self.read_executor(), of_kind, sort, request).await
     }
 
-    /// Some of a user's tokens in the account, the newest first. Whoever pages so reads what lies before again, which for
-    /// the tokens of one user is little.
+    /// Returns some of a user's tokens in the account, the newest first, without those of schedulers. The
+    /// `skipped` tokens are read again for each page, which is cheap for the tokens of one user.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.api_token.of_user", skip_all)]
-    pub async fn api_tokens_of(
+    pub async fn list_user_api_tokens(
         &self,
         user: UserId,
         skipped: u64,
@@ -179,48 +224,58 @@ impl AccountStore {
         let newest = self
             .select::<Entity>()
             .filter(Column::UserId.eq(user))
+            .filter(TokenKind::Personal.filter())
             .order_by_desc(Column::CreatedAt)
             .order_by_desc(Column::Id);
-        Ok(newest.offset(skipped).limit(limit).all(&self.reads()).await?)
+        Ok(newest.offset(skipped).limit(limit).all(&self.read_executor()).await?)
     }
 
-    /// How many tokens the account ever had of those who are members.
+    /// Counts the account's tokens of a kind. Tokens of former members do not exist.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.api_token.count", skip_all)]
-    pub async fn api_token_count(&self) -> Result<u64, StoreError> {
-        Ok(self.select::<Entity>().count(&self.reads()).await?)
+    pub async fn api_token_count(&self, kind: TokenKind) -> Result<u64, StoreError> {
+        Ok(self.select::<Entity>().filter(kind.filter()).count(&self.read_executor()).await?)
     }
 
-    /// How many tokens of the account are good at a time.
-    pub(crate) async fn good_api_token_count(&self, now: Timestamp) -> Result<u64, StoreError> {
-        let lasts = Column::ExpiresAt.is_null().or(Column::ExpiresAt.gt(now));
-        let good = self.select::<Entity>().filter(Column::RevokedAt.is_null()).filter(lasts);
-        Ok(good.count(&self.writes()).await?)
+    /// Counts the valid tokens of the account at a time, without those of schedulers.
+    pub(crate) async fn count_valid_api_tokens(&self, now: Timestamp) -> Result<u64, StoreError> {
+        let good = self.select::<Entity>().filter(TokenKind::Personal.filter()).filter(is_valid_at(now));
+        Ok(good.count(&self.write_executor()).await?)
     }
 
-    /// The token of the account with this public half.
+    /// Returns the account's token with this public half.
     pub(crate) async fn api_token(&self, identifier: &str) -> Result<Option<Model>, StoreError> {
         let select = self.select::<Entity>().filter(Column::Identifier.eq(identifier));
-        Ok(select.one(&self.writes()).await?)
+        Ok(select.one(&self.write_executor()).await?)
     }
 
     /// Adds a token of a member.
-    pub(crate) async fn add_own_api_token(&self, token: Model) -> Result<(), StoreError> {
+    pub(crate) async fn insert_api_token(&self, token: Model) -> Result<(), StoreError> {
         self.insert::<Entity>(vec![token], &OnConflict::new().do_nothing().to_owned()).await?;
         Ok(())
     }
 
-    /// Ends a token, unless it has been already.
+    /// Revokes a token and the tokens it was exchanged for, unless they are revoked already.
     pub(crate) async fn revoke_api_token(&self, id: ApiTokenId, now: Timestamp) -> Result<(), StoreError> {
         self.update::<Entity>()
             .col_expr(Column::RevokedAt, Expr::val(now))
-            .filter(Column::Id.eq(id))
+            .filter(is_token_or_child(id))
             .filter(Column::RevokedAt.is_null())
-            .exec(&self.writes())
+            .exec(&self.write_executor())
             .await?;
         self.announce_access();
         Ok(())
     }
+}
+
+/// Returns the condition for a token and the tokens it was exchanged for.
+pub(super) fn is_token_or_child(id: ApiTokenId) -> Expr {
+    Column::Id.eq(id).or(Column::ParentId.eq(id))
+}
+
+/// Returns the condition that a token is valid at a time.
+pub(super) fn is_valid_at(now: Timestamp) -> Expr {
+    Column::RevokedAt.is_null().and(Column::ExpiresAt.is_null().or(Column::ExpiresAt.gt(now)))
 }

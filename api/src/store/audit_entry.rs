@@ -1,5 +1,5 @@
-//! What was done in an account, and by whom. Entries are added, in the transaction of what they tell of; nothing here changes
-//! or removes one, and what would does not compile.
+//! The audit log of an account. An entry is added in the transaction of the action that it records. No code
+//! here changes or deletes an entry, and such code does not compile.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -17,19 +17,20 @@ use serde_json::json;
 use uuid::Uuid;
 
 use super::{
+    composite_in::IsOneOf,
     error::StoreError,
     page::{self, Key, KeyPart, Page, PageRequest, Sort},
     scoped::AccountStore,
 };
 use crate::domain::audit::{Actor, Entry, Target};
 
-/// Entries that are written by one statement at the most.
+/// The largest number of entries that one statement writes.
 const ROWS: usize = 500;
 
 /// The orders entries can be listed in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AuditSort {
-    /// What was done last comes first.
+    /// The newest entry comes first.
     NewestFirst,
 }
 
@@ -57,36 +58,36 @@ impl Sort for AuditSort {
     }
 }
 
-/// Which entries are meant: every condition that is given has to hold.
+/// A filter of entries. An entry must meet every condition that is set.
 #[derive(Clone, Debug, Default)]
 pub struct AuditFilter {
-    /// Only what is this.
+    /// Only this action.
     pub action: Option<Action>,
-    /// Only what came to this.
+    /// Only this outcome.
     pub outcome: Option<Outcome>,
-    /// Only what this user did.
+    /// Only actions of this user.
     pub user: Option<UserId>,
-    /// Only what was done to one of these.
+    /// Only actions on one of these targets.
     pub targets: Option<Vec<Target>>,
-    /// Only what was done at this time or later.
+    /// Only actions at this time or later.
     pub since: Option<Timestamp>,
-    /// Only what was done before this time.
+    /// Only actions before this time.
     pub until: Option<Timestamp>,
 }
 
-/// What was decrypted for a request of what may hold code.
+/// The numbers of texts that may hold code and were decrypted for a request.
 #[derive(Debug, Default)]
-pub(super) struct Decrypted {
+pub(super) struct DecryptionCounts {
     snippets: AtomicU64,
     profiles: AtomicU64,
 }
 
-impl Decrypted {
-    /// Notes that a text of a table was decrypted.
-    pub(super) fn note(&self, table: &[u8]) {
+impl DecryptionCounts {
+    /// Counts a decrypted text of a table.
+    pub(super) fn count_decryption(&self, table: &[u8]) {
         let count = match table {
             b"code_snippets" => &self.snippets,
-            // What Dask draws of profiles is no less.
+            // Performance reports show profiles, which hold lines of code.
             b"profiles" | b"performance_report_pieces" => &self.profiles,
             _ => return,
         };
@@ -95,19 +96,21 @@ impl Decrypted {
 }
 
 impl AccountStore {
-    /// Writes down what is done, in the transaction in which it is done.
+    /// Records an action in the transaction of the action.
     ///
     /// # Errors
-    /// [`StoreError::Unexpected`] when it is not known who does it, and when the database does not answer.
-    pub(crate) async fn audit(&self, entry: Entry) -> Result<(), StoreError> {
+    /// Returns [`StoreError::Unexpected`] if the actor is unknown, and an error if the database does not
+    /// answer.
+    pub(crate) async fn record_audit_entry(&self, entry: Entry) -> Result<(), StoreError> {
         let nobody = || StoreError::Unexpected(DbErr::Custom("it is not known who changes this".to_owned()));
         let actor = self.actor().ok_or_else(nobody)?;
-        // By its public half, which people know, and which is to be read when the token is gone.
+        // The log names the token by its public half, which people know and which stays readable after the
+        // token is deleted.
         let token: Option<String> = match actor.token {
             Some(id) => {
                 let token = self.select::<api_token::Entity>().filter(api_token::Column::Id.eq(id));
                 let identifier = token.select_only().column(api_token::Column::Identifier);
-                identifier.into_tuple().one(&self.writes()).await?
+                identifier.into_tuple().one(&self.write_executor()).await?
             }
             None => None,
         };
@@ -116,21 +119,21 @@ impl AccountStore {
         Ok(())
     }
 
-    /// Writes down that something was tried that a rule speaks against.
+    /// Records an attempt that a rule refused.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.audit_entry.add_refusal", skip_all)]
-    pub(crate) async fn audit_refusal(&self, entry: Entry) -> Result<(), StoreError> {
-        self.audit(entry).await
+    pub(crate) async fn record_audit_refusal(&self, entry: Entry) -> Result<(), StoreError> {
+        self.record_audit_entry(entry).await
     }
 
-    /// Writes down what was decrypted since this store was made of what may hold code: one entry for each class of data,
-    /// however much it was.
+    /// Records the decryption of texts that may hold code since this store was created: one entry per class
+    /// of data, with the number of texts.
     ///
     /// # Errors
-    /// When the database does not answer; nobody is to see then what was decrypted.
-    pub(crate) async fn audit_reads(&self) -> Result<(), StoreError> {
+    /// Returns an error if the database does not answer. The decrypted texts must not be returned then.
+    pub(crate) async fn record_decryptions(&self) -> Result<(), StoreError> {
         let counts = {
             let decrypted = self.decrypted();
             [(Action::ReadCode, &decrypted.snippets), (Action::ReadProfiles, &decrypted.profiles)]
@@ -138,22 +141,23 @@ impl AccountStore {
         };
         for (action, count) in counts {
             if count > 0 {
-                self.audit(Entry::done(action, Target::Account, json!({ "texts": count }))).await?;
+                self.record_audit_entry(Entry::done(action, Target::Account, json!({ "texts": count })))
+                    .await?;
             }
         }
         Ok(())
     }
 
-    /// Whether something was decrypted that is to be written down.
-    pub(crate) fn read_what_is_audited(&self) -> bool {
+    /// Returns true if a decryption is not recorded yet.
+    pub(crate) fn has_unrecorded_decryptions(&self) -> bool {
         let decrypted = self.decrypted();
         [&decrypted.snippets, &decrypted.profiles].iter().any(|count| count.load(Ordering::Relaxed) > 0)
     }
 
-    /// A page of what was done.
+    /// Returns a page of the audit log.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.audit_entry.page", skip_all)]
     pub async fn audit_page(
         &self,
@@ -161,16 +165,16 @@ impl AccountStore {
         sort: AuditSort,
         request: &PageRequest,
     ) -> Result<Page<Model>, StoreError> {
-        page::fetch(&self.reads(), self.audit_entries(filter), sort, request).await
+        page::fetch(&self.read_executor(), self.audit_entries(filter), sort, request).await
     }
 
-    /// How much was done.
+    /// Counts the entries that pass a filter.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.audit_entry.count", skip_all)]
     pub async fn audit_count(&self, filter: &AuditFilter) -> Result<u64, StoreError> {
-        Ok(self.audit_entries(filter).count(&self.reads()).await?)
+        Ok(self.audit_entries(filter).count(&self.read_executor()).await?)
     }
 
     fn audit_entries(&self, filter: &AuditFilter) -> Select<Entity> {
@@ -179,7 +183,7 @@ impl AccountStore {
             filter.action.map(|action| Column::Action.eq(action)),
             filter.outcome.map(|outcome| Column::Outcome.eq(outcome)),
             filter.user.map(|user| Column::UserId.eq(user)),
-            targets.map(|targets| Column::Target.is_in(targets)),
+            targets.map(|targets| Column::Target.is_one_of(targets)),
             filter.since.map(|since| Column::HappenedAt.gte(since)),
             filter.until.map(|until| Column::HappenedAt.lt(until)),
         ];
@@ -187,9 +191,10 @@ impl AccountStore {
     }
 }
 
-/// Writes down what is done where there is no view of the account: by operators, and by those who are no members yet.
-#[expect(clippy::disallowed_methods, reason = "whoever does this is no member of the account")]
-pub(super) async fn add(
+/// Records an action that no account view carries out: an action of an operator, or of a user who is not a
+/// member yet.
+#[expect(clippy::disallowed_methods, reason = "the actor is not a member of the account")]
+pub(super) async fn insert_audit_entry(
     connection: &impl ConnectionTrait,
     account: AccountId,
     actor: &Actor,
@@ -200,9 +205,9 @@ pub(super) async fn add(
     Ok(())
 }
 
-/// Writes down what concerns somebody in all accounts they are a member of, in each of these.
-#[expect(clippy::disallowed_methods, reason = "it is about somebody, and not about an account")]
-pub(super) async fn add_of_user(
+/// Records an action that concerns a user in every account that the user is a member of.
+#[expect(clippy::disallowed_methods, reason = "the action concerns a user and not an account")]
+pub(super) async fn insert_user_audit_entries(
     connection: &impl ConnectionTrait,
     user: UserId,
     actor: &Actor,

@@ -1,7 +1,8 @@
 //! Copies of an SQLite store, made while it is in use.
 //!
-//! `VACUUM INTO` reads the whole store in one transaction, so that the copy is how the store was at one moment, and writers go on
-//! meanwhile. SQLite's own backup begins again whenever another process writes, which a server does all the time.
+//! `VACUUM INTO` reads the whole store in one transaction. The copy is therefore a snapshot of one moment,
+//! and writers continue meanwhile. SQLite's own backup API restarts whenever another process writes, which
+//! a server does all the time.
 
 use std::path::Path;
 
@@ -17,8 +18,9 @@ use super::{
 /// Writes a copy into an empty file.
 ///
 /// # Errors
-/// When the store cannot be read, or the file not written. What is in the file is of no use then.
-pub(crate) async fn copy(store: &SqliteConnectOptions, into: &str) -> Result<(), StoreError> {
+/// Returns an error if the store cannot be read or the file cannot be written. The file must not be used
+/// then.
+pub(crate) async fn copy_sqlite_store(store: &SqliteConnectOptions, into: &str) -> Result<(), StoreError> {
     let database = sqlite(&store.clone().create_if_missing(false).read_only(true), 1).await?;
     let copy = Statement::from_sql_and_values(DatabaseBackend::Sqlite, "VACUUM INTO ?", [into.into()]);
     database.execute_raw(copy).await?;
@@ -26,12 +28,12 @@ pub(crate) async fn copy(store: &SqliteConnectOptions, into: &str) -> Result<(),
     Ok(())
 }
 
-/// What is wrong with a file that should be a store, if anything is.
+/// Returns the fault of a file that should be a store. `None` if there is none.
 ///
 /// # Errors
-/// When it cannot be read at all.
-pub(crate) async fn fault(file: &Path) -> Result<Option<String>, StoreError> {
-    // Nobody changes it, and nothing is written beside it.
+/// Returns an error if the file cannot be read at all.
+pub(crate) async fn find_file_fault(file: &Path) -> Result<Option<String>, StoreError> {
+    // No process changes the file, and SQLite creates no files beside it.
     let options = SqliteConnectOptions::new().filename(file).read_only(true).immutable(true);
     let pool = SqlitePoolOptions::new().max_connections(1).connect_with(options).await;
     let database = SqlxSqliteConnector::from_sqlx_sqlite_pool(pool.map_err(unreachable_database)?);

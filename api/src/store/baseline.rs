@@ -1,4 +1,4 @@
-//! Earlier runs: which there were, and what each was about.
+//! Earlier runs for comparison: the runs of a user, and the workload of each.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -14,44 +14,46 @@ use sea_orm::{
     sea_query::{Alias, Expr, Query, UnionType},
 };
 
-use super::{error::StoreError, scoped::AccountStore};
+use super::{composite_in::IsOneOf, error::StoreError, scoped::AccountStore};
 use crate::domain::answer::{EarlierRun, Workload};
 
-/// Functions of a run that are looked at, those that computed longest.
+/// The largest number of functions that are compared per run, those with the most compute time.
 const MAX_FUNCTIONS: i64 = 100;
 
-/// Different paths of outermost spans that are read at once at the most.
+/// The largest number of distinct paths of outermost spans that are read at once.
 const MAX_PATHS: u64 = 10_000;
 
-/// When and by whom a run was begun.
+/// The beginning of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Beginning {
-    /// Its cluster.
+pub struct RunStart {
+    /// The run's cluster.
     pub cluster: ClusterId,
-    /// Whose it was.
+    /// The user who started it.
     pub user: UserId,
-    /// When its scheduler started.
+    /// The time at which its scheduler started.
     pub started_at: Timestamp,
 }
 
 impl AccountStore {
-    /// The clusters that the same user started before each of these, the newest first, at most so many.
+    /// Returns the clusters that the same user started before each of these, the newest first, at most
+    /// `limit` per cluster.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.baseline.earlier_runs", skip_all)]
     pub async fn earlier_runs(
         &self,
-        beginnings: &[Beginning],
+        beginnings: &[RunStart],
         limit: u64,
     ) -> Result<HashMap<ClusterId, Vec<EarlierRun>>, StoreError> {
-        // One arm a cluster, each limited by itself: they are ranges of an index.
+        // Each cluster has its own arm with its own limit, so that each arm is a range of an index.
         let mut arms = beginnings.iter().map(|beginning| {
-            let Beginning { cluster, user, started_at } = *beginning;
+            let RunStart { cluster, user, started_at } = *beginning;
             let place =
                 Expr::tuple([Column::StartedAt, Column::Id].map(|column| Expr::col((Entity, column))));
             let own = Expr::tuple([Expr::val(started_at.timestamp_millis()), Expr::val(cluster.0)]);
-            // Who gives a run up leaves no task that failed.
+            // A run that its user interrupts has no failed task. The state of its last computation shows
+            // it.
             let last_computation = self
                 .select::<computation::Entity>()
                 .select_only()
@@ -86,7 +88,7 @@ impl AccountStore {
             statement.union(UnionType::All, arm);
         }
         let mut found: HashMap<ClusterId, Vec<(Timestamp, EarlierRun)>> = HashMap::new();
-        for row in self.reads().query_all(&statement).await? {
+        for row in self.read_executor().query_all(&statement).await? {
             let (of, id, name, started_at, status, tasks, erred, errors, last_computation): (
                 i64,
                 ClusterId,
@@ -98,43 +100,43 @@ impl AccountStore {
                 i64,
                 Option<computation::State>,
             ) = row.try_get_many_by_index()?;
-            // Accounts may refuse to have computations stored.
+            // An account may refuse to store computations.
             let finished = last_computation.is_none_or(|state| state == computation::State::Finished);
             let good = status == Status::Closed && tasks > 0 && erred == 0 && errors == 0 && finished;
             found.entry(ClusterId(of)).or_default().push((started_at, EarlierRun { id, name, good }));
         }
         let newest_first = |mut runs: Vec<(Timestamp, EarlierRun)>| {
-            // SQL promises an order for each arm, not for their union.
+            // SQL guarantees an order within each arm, but not in their union.
             runs.sort_by_key(|(started_at, run)| std::cmp::Reverse((started_at.0, run.id)));
             runs.into_iter().map(|(_, run)| run).collect()
         };
         Ok(found.into_iter().map(|(cluster, runs)| (cluster, newest_first(runs))).collect())
     }
 
-    /// What each cluster was about; those of which nothing is known are missing.
+    /// Returns the workload of each cluster. Clusters without a known workload are missing.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.baseline.workloads", skip_all)]
     pub async fn workloads(
         &self,
         clusters: &[ClusterId],
     ) -> Result<BTreeMap<ClusterId, Workload>, StoreError> {
         use span::Column::{ClusterId as OfCluster, ParentId};
-        // A path is its text: PostgreSQL does not compare JSON.
+        // Paths are compared as text, because PostgreSQL cannot compare JSON values.
         let path = || Expr::cust(r#"CAST("spans"."path" AS text)"#);
         let outermost: Vec<(ClusterId, String)> = self
             .select::<span::Entity>()
             .select_only()
             .column(OfCluster)
             .expr_as(path(), "outermost")
-            .filter(OfCluster.is_in(clusters.iter().copied()))
+            .filter(OfCluster.is_one_of(clusters.iter().copied()))
             .filter(ParentId.is_null())
             .group_by(OfCluster)
             .group_by(path())
             .limit(MAX_PATHS)
             .into_tuple()
-            .all(&self.reads())
+            .all(&self.read_executor())
             .await?;
         let mut found: BTreeMap<ClusterId, Workload> = BTreeMap::new();
         for (cluster, path) in outermost {

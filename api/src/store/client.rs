@@ -10,13 +10,14 @@ use sea_orm::{ColumnTrait, QueryFilter, QuerySelect};
 use uuid::Uuid;
 
 use super::{
+    composite_in::IsOneOf,
     error::StoreError,
-    lists,
+    multi_list,
     page::{Key, KeyPart, Page, PageRequest, Sort},
     scoped::AccountStore,
-    upsert::newest_wins,
+    upsert::keep_newest_row,
 };
-use crate::domain::{bounded::UnixTime, report::ClientReport};
+use crate::domain::{report::ClientReport, validated::UnixTime};
 
 /// The orders clients can be listed in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -50,10 +51,10 @@ impl Sort for ClientSort {
 }
 
 impl AccountStore {
-    /// The same page of the clients of each cluster, in the order of `clusters`.
+    /// Returns the same page of the clients of each cluster, in the order of `clusters`.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.client.pages", skip_all)]
     pub async fn client_pages(
         &self,
@@ -62,13 +63,13 @@ impl AccountStore {
         request: &PageRequest,
     ) -> Result<Vec<Page<Model>>, StoreError> {
         let of = |cluster: &ClusterId| self.select::<Entity>().filter(Column::ClusterId.eq(*cluster));
-        lists::fetch_each(&self.reads(), clusters.iter().map(of).collect(), sort, request).await
+        multi_list::fetch_pages(&self.read_executor(), clusters.iter().map(of).collect(), sort, request).await
     }
 
-    /// How many clients each cluster has; clusters without any are missing.
+    /// Counts the clients of each cluster. Clusters without any are missing.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.client.counts", skip_all)]
     pub async fn client_counts(&self, clusters: &[ClusterId]) -> Result<HashMap<ClusterId, i64>, StoreError> {
         let rows: Vec<(ClusterId, i64)> = self
@@ -76,18 +77,19 @@ impl AccountStore {
             .select_only()
             .column(Column::ClusterId)
             .column_as(Column::Id.count(), "count")
-            .filter(Column::ClusterId.is_in(clusters.iter().copied()))
+            .filter(Column::ClusterId.is_one_of(clusters.iter().copied()))
             .group_by(Column::ClusterId)
             .into_tuple()
-            .all(&self.reads())
+            .all(&self.read_executor())
             .await?;
         Ok(rows.into_iter().collect())
     }
 
-    /// How many clients are connected to each cluster, as of its newest report; clusters without any are missing.
+    /// Counts the connected clients of each cluster, as of its newest report. Clusters without any are
+    /// missing.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.client.connected", skip_all)]
     pub async fn connected_clients(
         &self,
@@ -98,16 +100,16 @@ impl AccountStore {
             .select_only()
             .column(Column::ClusterId)
             .column_as(Column::Id.count(), "count")
-            .filter(Column::ClusterId.is_in(clusters.iter().copied()))
+            .filter(Column::ClusterId.is_one_of(clusters.iter().copied()))
             .filter(Column::DisconnectedAt.is_null())
             .group_by(Column::ClusterId)
             .into_tuple()
-            .all(&self.reads())
+            .all(&self.read_executor())
             .await?;
         Ok(rows.into_iter().collect())
     }
 
-    /// Writes what a report says of clients.
+    /// Writes the clients of a report.
     pub(crate) async fn record_clients(
         &self,
         cluster: ClusterId,
@@ -117,7 +119,7 @@ impl AccountStore {
         let id = |report: &ClientReport| {
             ClientId(Uuid::new_v5(&Uuid::NAMESPACE_OID, report.id.as_str().as_bytes()))
         };
-        // By identifier: a statement must not meet a row twice, and transactions must lock in one order.
+        // Sorted by identifier: a statement must not write a row twice, and locks must be taken in one order.
         let reports: BTreeMap<_, _> = reports.iter().map(|report| (id(report), report)).collect();
         let rows = reports.into_iter().map(|(id, report)| Model {
             account_id: self.account_id(),
@@ -129,7 +131,7 @@ impl AccountStore {
             connected_at: report.connected_at.timestamp(),
             disconnected_at: report.disconnected_at.map(UnixTime::timestamp),
         });
-        self.insert::<Entity>(rows.collect(), &newest_wins::<Entity>(Column::Sequence)).await?;
+        self.insert::<Entity>(rows.collect(), &keep_newest_row::<Entity>(Column::Sequence)).await?;
         Ok(())
     }
 }

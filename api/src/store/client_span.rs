@@ -1,4 +1,4 @@
-//! What clients tell of spans themselves.
+//! Spans as their clients report them.
 
 use std::collections::HashMap;
 
@@ -7,27 +7,26 @@ use entity::{
     ids::{ClusterId, SpanId},
 };
 
-use super::{error::StoreError, one_of::one_of, scoped::AccountStore, upsert::first_wins};
+use super::{composite_in::one_of, error::StoreError, scoped::AccountStore, upsert::keep_existing_row};
 use sea_orm::QueryFilter;
 
 impl AccountStore {
-    /// What clients told of the spans among `ids`.
+    /// Returns the client reports of the spans among `ids`.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.client_span.by_id", skip_all)]
     pub async fn client_spans_by_id(
         &self,
         ids: &[(ClusterId, SpanId)],
     ) -> Result<HashMap<(ClusterId, SpanId), Model>, StoreError> {
         let select = self.select::<Entity>().filter(one_of(Column::ClusterId, Column::SpanId, ids));
-        let rows = select.all(&self.reads()).await?;
+        let rows = select.all(&self.read_executor()).await?;
         Ok(rows.into_iter().map(|row| ((row.cluster_id, row.span_id), row)).collect())
     }
 
-    /// Writes what a client tells of a span, unless one did before. The cluster must exist.
-    pub(crate) async fn record_client_span(&self, row: Model) -> Result<(), StoreError> {
-        self.insert::<Entity>(vec![row], &first_wins::<Entity>()).await?;
-        Ok(())
+    /// Writes a client's report of a span. Returns false if there is one. The cluster must exist.
+    pub(crate) async fn record_client_span(&self, row: Model) -> Result<bool, StoreError> {
+        Ok(self.insert::<Entity>(vec![row], &keep_existing_row::<Entity>()).await? == 1)
     }
 }

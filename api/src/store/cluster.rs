@@ -1,69 +1,71 @@
 //! Clusters: one row per scheduler, written by every report.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use entity::{
     Timestamp,
     cluster::{ActiveModel, Column, DesiredState, Entity, Model, Status},
-    ids::{AccountId, ClusterId, UserId},
-    list::{Counts, Receipt},
+    cluster_removal,
+    ids::{AccountId, ApiTokenId, ClusterId, UserId},
+    json_columns::{Counts, Names, Receipt},
 };
 use sea_orm::{
-    ActiveModelTrait,
-    ActiveValue::NotSet,
-    ColumnTrait, FromQueryResult, IntoActiveModel, PaginatorTrait, QueryFilter, QuerySelect,
-    sea_query::{Expr, Func, OnConflict},
+    ActiveModelTrait, ActiveValue::NotSet, ColumnTrait, FromQueryResult, IntoActiveModel, PaginatorTrait,
+    QueryFilter, QuerySelect, sea_query::OnConflict,
 };
 
 use super::{
-    arrival::LATE_MS,
+    change_feed::LATE_AFTER_MS,
     cluster_filter::ClusterFilter,
+    composite_in::IsOneOf,
     data_policy,
     error::StoreError,
     page::{self, Key, KeyPart, Page, PageRequest, Slice, Sort},
     scoped::AccountStore,
+    usage_hour::sum_of,
 };
 use crate::domain::{
-    bounded::{Count, Seconds, Text, UnixTime},
     cost::Currency,
     data_class::{Accepted, receipt},
     report::Report,
+    validated::{Count, Seconds, Text, UnixTime},
 };
 
-/// An order clusters can be listed in.
+/// The orders clusters can be listed in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ClusterSort {
-    /// By what.
+    /// The value to order by.
     pub by: ClusterSortBy,
-    /// Whether large and late ones come first.
+    /// True if large or late values come first.
     pub descending: bool,
 }
 
-/// By what clusters can be ordered. Times have an index; the others read all clusters that pass the filter.
+/// The value that clusters are ordered by. Times have an index. The other orders read all clusters that
+/// pass the filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ClusterSortBy {
-    /// When the scheduler started.
+    /// The start of the scheduler.
     StartedAt,
-    /// When it closed; what has not closed is later than all that has.
+    /// The end of the cluster. Clusters that have not ended come after all that have.
     EndedAt,
-    /// How long it ran, or is known to have run.
+    /// The time that the cluster ran, as far as it is known.
     Duration,
-    /// Thread-seconds it offered.
+    /// The thread time that the cluster offered.
     ThreadSeconds,
-    /// Thread-seconds it computed.
+    /// The thread time that the cluster computed.
     ComputeSeconds,
-    /// Errors recorded.
+    /// The number of recorded errors.
     Errors,
-    /// Tasks it was given.
+    /// The number of tasks.
     Tasks,
-    /// When it was last heard of.
+    /// The time of the last report.
     LastSeenAt,
-    /// What it cost in a currency. No row holds that: see [`AccountStore::cluster_page_by_cost`].
+    /// The cost in a currency. No column holds it: see [`AccountStore::cluster_page_by_cost`].
     Cost(Currency),
 }
 
 impl ClusterSortBy {
-    /// Where a row says it, if it does.
+    /// Returns the column of the value. `None` if no column holds it.
     fn column(self) -> Option<Column> {
         let column = match self {
             Self::Cost(_) => return None,
@@ -150,16 +152,16 @@ impl Sort for ClusterSort {
     }
 }
 
-/// A currency in a position, so that one in the order of another currency is refused.
+/// Returns the currency as a part of a position, so that a cursor of another currency's order is refused.
 fn currency_key(currency: Currency) -> KeyPart {
     KeyPart::Integer(currency.number())
 }
 
 impl AccountStore {
-    /// A page of the account's clusters that pass the filter.
+    /// Returns a page of the account's clusters that pass the filter.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.cluster.page", skip_all)]
     pub async fn cluster_page(
         &self,
@@ -167,14 +169,14 @@ impl AccountStore {
         sort: ClusterSort,
         request: &PageRequest,
     ) -> Result<Page<Model>, StoreError> {
-        let select = self.filtered_clusters(&filter.behind(sort, request));
-        page::fetch(&self.reads(), select, sort, request).await
+        let select = self.filtered_clusters(&filter.without_implied_bounds(sort, request));
+        page::fetch(&self.read_executor(), select, sort, request).await
     }
 
-    /// A slice of the account's clusters that pass the filter, those that started last first.
+    /// Returns a slice of the account's clusters that pass the filter, the latest start first.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.cluster.slice", skip_all)]
     pub async fn cluster_slice(
         &self,
@@ -182,17 +184,16 @@ impl AccountStore {
         slice: Slice,
     ) -> Result<Vec<Model>, StoreError> {
         let sort = ClusterSort { by: ClusterSortBy::StartedAt, descending: true };
-        page::fetch_slice(&self.reads(), self.filtered_clusters(filter), sort, slice).await
+        page::fetch_slice(&self.read_executor(), self.filtered_clusters(filter), sort, slice).await
     }
 
-    /// What the clusters have together that report.
+    /// Returns the totals of the clusters that report.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.cluster.in_use", skip_all)]
-    pub async fn in_use(&self) -> Result<InUse, StoreError> {
-        let sum =
-            |column: Column| Expr::from(Func::cast_as(Func::sum(Expr::col((Entity, column))), "bigint"));
+    pub async fn load_running_totals(&self) -> Result<RunningTotals, StoreError> {
+        let sum = |column: Column| sum_of(self.backend(), (Entity, column));
         let select = self
             .select::<Entity>()
             .select_only()
@@ -200,47 +201,51 @@ impl AccountStore {
             .expr_as(sum(Column::Workers), "workers")
             .expr_as(sum(Column::Threads), "threads")
             .filter(Column::Status.eq(Status::Running));
-        let row: Option<InUse> = select.into_model().one(&self.reads()).await?;
+        let row: Option<RunningTotals> = select.into_model().one(&self.read_executor()).await?;
         Ok(row.unwrap_or_default())
     }
 
-    /// How many clusters pass the filter.
+    /// Counts the clusters that pass the filter.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.cluster.count", skip_all)]
     pub async fn cluster_count(&self, filter: &ClusterFilter) -> Result<u64, StoreError> {
-        Ok(self.filtered_clusters(filter).count(&self.reads()).await?)
+        Ok(self.filtered_clusters(filter).count(&self.read_executor()).await?)
     }
 
-    /// The clusters that exist among `ids`, in no particular order.
+    /// Returns the clusters that exist among `ids`, in no particular order.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.cluster.by_id", skip_all)]
     pub async fn clusters_by_id(&self, ids: &[ClusterId]) -> Result<Vec<Model>, StoreError> {
-        Ok(self.select::<Entity>().filter(Column::Id.is_in(ids.iter().copied())).all(&self.reads()).await?)
+        Ok(self
+            .select::<Entity>()
+            .filter(Column::Id.is_one_of(ids.iter().copied()))
+            .all(&self.read_executor())
+            .await?)
     }
 
-    /// Those of some clusters that pass the filter, or would but for what changes by itself, in no particular order, and
-    /// whether they do.
+    /// Returns the clusters among `ids` that pass the filter or fail only its time-dependent conditions, in
+    /// no particular order. The flag is true for clusters that pass.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.cluster.passing", skip_all)]
-    pub async fn passing_clusters(
+    pub async fn match_clusters(
         &self,
         filter: &ClusterFilter,
         ids: &[ClusterId],
     ) -> Result<Vec<(Model, bool)>, StoreError> {
-        let lasting = filter.lasting();
-        let among = |filter| self.filtered_clusters(filter).filter(Column::Id.is_in(ids.iter().copied()));
-        let rows = among(&lasting).all(&self.reads()).await?;
+        let lasting = filter.without_time_dependent_conditions();
+        let among = |filter| self.filtered_clusters(filter).filter(Column::Id.is_one_of(ids.iter().copied()));
+        let rows = among(&lasting).all(&self.read_executor()).await?;
         if lasting == *filter || rows.is_empty() {
             return Ok(rows.into_iter().map(|row| (row, true)).collect());
         }
         let passing: Vec<ClusterId> =
-            among(filter).select_only().column(Column::Id).into_tuple().all(&self.reads()).await?;
+            among(filter).select_only().column(Column::Id).into_tuple().all(&self.read_executor()).await?;
         let passing: HashSet<ClusterId> = passing.into_iter().collect();
         let passes = |row: Model| {
             let passes = passing.contains(&row.id);
@@ -249,27 +254,36 @@ impl AccountStore {
         Ok(rows.into_iter().map(passes).collect())
     }
 
-    /// The cluster of a scheduler, held against other writers until the transaction ends, and what its account
-    /// wants now.
-    pub(crate) async fn lock_cluster(&self, scheduler_id: &str) -> Result<Option<KnownCluster>, StoreError> {
-        let select = self.select::<Entity>().filter(Column::SchedulerId.eq(scheduler_id)).lock_exclusive();
+    /// Locks the row of a scheduler's cluster, hidden or not, until the transaction ends. Returns it with
+    /// the settings of its account that apply now, and with the time of the last known report with `token`.
+    pub(crate) async fn lock_cluster(
+        &self,
+        scheduler_id: &str,
+        token: Option<ApiTokenId>,
+    ) -> Result<Option<KnownCluster>, StoreError> {
+        let select = self.select_with_hidden::<Entity>().filter(Column::SchedulerId.eq(scheduler_id));
         let locked: Option<Locked> = select
+            .lock_exclusive()
+            .expr_as(self.removal_state_subquery(), "removal")
+            .expr_as(self.reporter_seen_at_subquery(token), "reporter_seen_at")
             .expr_as(self.refused(), "refused")
-            .expr_as(self.kept_until(), "kept_until")
+            .expr_as(self.kept_until_subquery(), "kept_until")
             .expr_as(self.idle_due_seconds(), "idle_due_seconds")
             .into_model()
-            .one(&self.writes())
+            .one(&self.write_executor())
             .await?;
         Ok(locked.map(|locked| KnownCluster {
             accepted: data_policy::accepted(locked.refused.as_deref()),
             row: locked.cluster,
             kept_until: locked.kept_until,
             idle_due_seconds: locked.idle_due_seconds,
+            removal: locked.removal,
+            reporter_seen_at: locked.reporter_seen_at,
         }))
     }
 
-    /// Adds the cluster of a scheduler. Returns whether it did: not if the identifier is taken or another
-    /// report of the same scheduler was faster.
+    /// Adds the cluster of a scheduler. Returns false if the identifier is taken or another report of the
+    /// same scheduler added the cluster first.
     pub(crate) async fn add_cluster(
         &self,
         id: ClusterId,
@@ -285,18 +299,19 @@ impl AccountStore {
             desired_state: DesiredState::Running,
             first_seen_at: now,
             last_seen_at: now,
-            complete_until: complete_until(NOTHING, report),
+            complete_until: extend_complete_until(NO_REPORTS, report),
             receipt: receipt(&Receipt::default(), accepted, &report.receipt),
+            cut: merge_clamped_fields(&Names::default(), report),
             changed_at: now.timestamp_millis(),
             late_at: if is_late(report, now.timestamp_millis()) { now.timestamp_millis() } else { 0 },
         };
-        // Without a target, because either unique key may be the one that is taken.
+        // There is no conflict target, because either unique key may be the one that is taken.
         let add_or_nothing = OnConflict::new().do_nothing().to_owned();
         Ok(self.insert::<Entity>(vec![row(kept, report)], &add_or_nothing).await? == 1)
     }
 
-    /// Writes what a report says over the cluster `known`, unless a newer one was there before; that the
-    /// scheduler was heard of counts in any case, and that its `arrival` changed something. Returns the cluster as it is then.
+    /// Writes a report over the cluster `known`, unless a newer report is stored. The time of the last
+    /// report and the change number `arrival` are written in any case. Returns the cluster as it is then.
     pub(crate) async fn update_cluster(
         &self,
         known: Model,
@@ -307,8 +322,9 @@ impl AccountStore {
     ) -> Result<Model, StoreError> {
         let status_before = known.status;
         let last_seen_at = Timestamp::from(known.last_seen_at.0.max(now.0));
-        let complete_until = complete_until(known.complete_until, report);
+        let complete_until = extend_complete_until(known.complete_until, report);
         let late_at = if is_late(report, arrival) { arrival } else { known.late_at };
+        let cut = merge_clamped_fields(&known.cut, report);
         let row = if report.sequence.get() > known.sequence {
             let Model { account_id, id, user_id, desired_state, first_seen_at, .. } = known;
             let receipt = receipt(&known.receipt, accepted, &report.receipt);
@@ -321,41 +337,51 @@ impl AccountStore {
                 last_seen_at,
                 complete_until,
                 receipt,
+                cut,
                 changed_at: arrival,
                 late_at,
             };
             row(kept, report)
         } else if status_before == Status::Lost {
             let (status, ended_key) = (Status::Running, NOT_ENDED);
-            Model { last_seen_at, complete_until, status, ended_key, changed_at: arrival, late_at, ..known }
+            Model {
+                last_seen_at,
+                complete_until,
+                status,
+                ended_key,
+                cut,
+                changed_at: arrival,
+                late_at,
+                ..known
+            }
         } else {
-            Model { last_seen_at, complete_until, changed_at: arrival, late_at, ..known }
+            Model { last_seen_at, complete_until, cut, changed_at: arrival, late_at, ..known }
         };
         let columns = row.clone().into_active_model().reset_all();
         self.update::<Entity>()
             .filter(Column::Id.eq(row.id))
             .set(ActiveModel { account_id: NotSet, id: NotSet, ..columns })
-            .exec(&self.writes())
+            .exec(&self.write_executor())
             .await?;
         if status_before != Status::Running && status_before != row.status {
-            self.find_computations_again(row.id, arrival).await?;
+            self.restore_lost_computations(row.id, arrival).await?;
         }
         Ok(row)
     }
 }
 
-/// What the clusters have together that report, as of the last report of each.
+/// Totals of the clusters that report, as of the last report of each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromQueryResult)]
-pub struct InUse {
-    /// How many they are.
+pub struct RunningTotals {
+    /// The number of clusters.
     pub clusters: i64,
-    /// Their workers; none if there are no clusters.
+    /// Their workers. `None` if there are no clusters.
     pub workers: Option<i64>,
-    /// Their threads; none if there are no clusters.
+    /// Their threads. `None` if there are no clusters.
     pub threads: Option<i64>,
 }
 
-/// A cluster that is locked.
+/// The row of a locked cluster.
 #[derive(FromQueryResult)]
 struct Locked {
     #[sea_orm(nested)]
@@ -363,22 +389,28 @@ struct Locked {
     refused: Option<String>,
     kept_until: Option<Timestamp>,
     idle_due_seconds: Option<i64>,
+    removal: Option<cluster_removal::State>,
+    reporter_seen_at: Option<Timestamp>,
 }
 
-/// A cluster that is locked, with what its account wants.
+/// A locked cluster, with the settings of its account.
 pub(crate) struct KnownCluster {
     pub(crate) row: Model,
     pub(crate) accepted: Accepted,
-    /// Until when somebody keeps it.
+    /// The time until which a member protects it from being stopped for idleness.
     pub(crate) kept_until: Option<Timestamp>,
-    /// After how many seconds without work something is done about it, if anything ever is.
+    /// The number of seconds without work after which the idle policy acts. `None` if it never does.
     pub(crate) idle_due_seconds: Option<i64>,
+    /// The stage of its removal. `None` if it is shown.
+    pub(crate) removal: Option<cluster_removal::State>,
+    /// The last known report with the token in question.
+    pub(crate) reporter_seen_at: Option<Timestamp>,
 }
 
-/// Where clusters stand that have not ended, in the order of their ends.
+/// The position of clusters that have not ended, in the order of their ends.
 const NOT_ENDED: i64 = i64::MAX;
 
-/// What a report does not say alone.
+/// Values of a row that do not follow from the report alone.
 struct Kept {
     account_id: AccountId,
     id: ClusterId,
@@ -388,21 +420,23 @@ struct Kept {
     last_seen_at: Timestamp,
     complete_until: i64,
     receipt: Receipt,
+    cut: Names,
     changed_at: i64,
     late_at: i64,
 }
 
-/// Whether a report brings something that happened so long before it that nobody would look there for what is new.
+/// Returns true if a report adds something so much older than itself that readers of new rows would not
+/// look there.
 fn is_late(report: &Report, arrival: i64) -> bool {
-    report.oldest().is_some_and(|oldest| oldest < arrival - LATE_MS)
+    report.oldest_item_ms().is_some_and(|oldest| oldest < arrival - LATE_AFTER_MS)
 }
 
-/// The sequence up to which an unknown cluster's reports are complete.
-pub(crate) const NOTHING: i64 = -1;
+/// The sequence number up to which the reports of an unknown cluster are complete.
+pub(crate) const NO_REPORTS: i64 = -1;
 
-/// Up to which sequence everything is there once `report` is. A report holds what changed since its base, so it
-/// adds to what is complete only if that reaches to the base.
-fn complete_until(before: i64, report: &Report) -> i64 {
+/// Returns the sequence number up to which no report is missing once `report` is stored. A report holds the
+/// changes since its base, so it extends the complete reports only if they reach to the base.
+fn extend_complete_until(before: i64, report: &Report) -> i64 {
     if report.base.is_none_or(|base| base.get() <= before) {
         before.max(report.sequence.get())
     } else {
@@ -455,10 +489,21 @@ fn row(kept: Kept, report: &Report) -> Model {
         duration_ms: closed_at.unwrap_or(reported_at).timestamp_millis() - started_at.timestamp_millis(),
         idle_timeout_seconds: cluster.idle_timeout_seconds.map(Seconds::get),
         graph_updates: cluster.graph_updates.map(Count::get),
+        partial: text(&cluster.partial),
         environment_id: cluster.environment_id,
         dropped: Counts(dropped.counts()),
         receipt: kept.receipt,
         changed_at: kept.changed_at,
         late_at: kept.late_at,
+        cut: kept.cut,
     }
+}
+
+/// Returns the places where values were clamped, over all reports so far.
+fn merge_clamped_fields(before: &Names, report: &Report) -> Names {
+    let mut places: BTreeSet<&str> = before.0.iter().map(String::as_str).collect();
+    for place in &report.cut {
+        places.insert(*place);
+    }
+    Names(places.into_iter().map(str::to_owned).collect())
 }

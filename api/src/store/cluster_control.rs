@@ -1,5 +1,5 @@
-//! Whether clusters are to go on: what people and the idle policy said of that. Everybody who writes here holds the row of
-//! the cluster, as a report does.
+//! Decisions of members, operators and the idle policy on whether a cluster keeps running. Every writer
+//! here locks the cluster's row, as a report does.
 
 use entity::{
     Timestamp,
@@ -10,89 +10,91 @@ use entity::{
     ids::{AccountId, ClusterId, UserId},
 };
 use sea_orm::{
-    ActiveEnum, ActiveModelTrait, ColumnTrait, EntityTrait, IntoActiveModel, QueryFilter, QueryOrder,
-    QuerySelect, TransactionTrait,
+    ActiveEnum, ActiveModelTrait, ColumnTrait, ConnectionTrait, EntityTrait, IntoActiveModel, QueryFilter,
+    QueryOrder, QuerySelect, TransactionTrait,
     sea_query::{Expr, ExprTrait, Query, SubQueryStatement},
 };
 
 use serde_json::{Value, json};
 
 use super::{
-    arrival::next_change, audit_entry, connect::IMMEDIATE, error::StoreError, identity::SystemStore,
-    life_cycle::in_states, scoped::AccountStore, upsert::replace,
+    audit_entry, change_feed::next_change, cluster_removal::is_shown, composite_in::IsOneOf,
+    connect::IMMEDIATE_TRANSACTION, error::StoreError, life_cycle::in_states, scoped::AccountStore,
+    system::SystemStore, upsert::replace,
 };
 use crate::domain::{
     audit::{Actor, Entry, Target, time_detail},
     life_cycle::State,
-    stop::Reason,
+    stop::StopReason,
 };
 
-/// Somebody wants a cluster to stop, or to go on after all.
+/// A request to stop a cluster, or to let it run.
 #[derive(Clone, Debug)]
-pub struct Wish {
-    /// What is wanted.
+pub struct DesiredStateRequest {
+    /// The requested state.
     pub state: DesiredState,
-    /// The member who wants it; none for an operator.
+    /// The member who makes the request. `None` for an operator.
     pub user: Option<UserId>,
-    /// Why.
-    pub reason: Option<Reason>,
-    /// When they said so.
+    /// The reason of a stop.
+    pub reason: Option<StopReason>,
+    /// The time of the request.
     pub at: Timestamp,
 }
 
-/// What came of somebody's wish to keep a cluster.
+/// The outcome of a request to keep a cluster.
 #[derive(Clone, Debug)]
-pub enum Kept {
-    /// It is kept.
-    Until(Box<cluster::Model>),
-    /// It has closed.
+pub enum KeepOutcome {
+    /// The cluster is kept.
+    Protected(Box<cluster::Model>),
+    /// The cluster has closed.
     Closed(Box<cluster::Model>),
     /// There is no such cluster.
     Missing,
 }
 
 impl AccountStore {
-    /// What was said of each cluster; those of which nobody said anything are missing.
+    /// Returns the decisions on each cluster. Clusters without any are missing.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.cluster_control.by_cluster", skip_all)]
     pub async fn cluster_controls(&self, clusters: &[ClusterId]) -> Result<Vec<Model>, StoreError> {
-        let select = self.select::<Entity>().filter(Column::ClusterId.is_in(clusters.iter().copied()));
-        Ok(select.all(&self.reads()).await?)
+        let select = self.select::<Entity>().filter(Column::ClusterId.is_one_of(clusters.iter().copied()));
+        Ok(select.all(&self.read_executor()).await?)
     }
 
-    /// Says what the account wants of a cluster; `None` when there is no such cluster.
+    /// Sets the desired state of a cluster. Returns `None` if there is no such cluster.
     ///
     /// # Errors
-    /// When the database does not answer; nothing is changed then.
+    /// Returns an error if the database does not answer. Nothing is changed then.
     #[tracing::instrument(name = "store.cluster_control.wish", skip_all)]
-    pub async fn wish_of_cluster(
+    pub async fn request_desired_state(
         &self,
         id: ClusterId,
-        wish: Wish,
+        wish: DesiredStateRequest,
     ) -> Result<Option<cluster::Model>, StoreError> {
         self.write(move |store| {
             let wish = wish.clone();
             Box::pin(async move {
-                let Some(row) = store.cluster_to_write_on(id, wish.at).await? else { return Ok(None) };
+                let Some(row) = store.lock_cluster_for_change(id, wish.at).await? else { return Ok(None) };
                 let control = store.cluster_control(id).await?;
                 let control = match wish.state {
-                    DesiredState::Stopped => stopped(&control, &wish),
+                    DesiredState::Stopped => with_stop(&control, &wish),
                     DesiredState::Running => without_stop(&control),
                 };
-                store.put_cluster_control(control).await?;
-                store.audit(wish_entry(id, &wish)).await?;
+                store.upsert_cluster_control(control).await?;
+                store.record_audit_entry(desired_state_audit_entry(id, &wish)).await?;
                 store.set_desired_state(row, wish.state).await.map(Some)
             })
         })
         .await
     }
 
-    /// Says until when a cluster is not to be stopped for being idle. What the idle policy said of it before is void.
+    /// Protects a cluster from being stopped for idleness until a time. Earlier decisions of the idle
+    /// policy are void.
     ///
     /// # Errors
-    /// When the database does not answer; nothing is changed then.
+    /// Returns an error if the database does not answer. Nothing is changed then.
     #[tracing::instrument(name = "store.cluster_control.keep", skip_all)]
     pub async fn keep_cluster(
         &self,
@@ -100,18 +102,20 @@ impl AccountStore {
         user: UserId,
         now: Timestamp,
         until: Timestamp,
-    ) -> Result<Kept, StoreError> {
+    ) -> Result<KeepOutcome, StoreError> {
         self.write(move |store| {
             Box::pin(async move {
-                let Some(row) = store.cluster_to_write_on(id, now).await? else { return Ok(Kept::Missing) };
+                let Some(row) = store.lock_cluster_for_change(id, now).await? else {
+                    return Ok(KeepOutcome::Missing);
+                };
                 if row.status == cluster::Status::Closed {
-                    return Ok(Kept::Closed(Box::new(row)));
+                    return Ok(KeepOutcome::Closed(Box::new(row)));
                 }
                 let control = store.cluster_control(id).await?;
                 let by_policy = control.stop_origin == Some(StopOrigin::IdlePolicy);
                 let control = if by_policy { without_stop(&control) } else { control };
                 store
-                    .put_cluster_control(Model {
+                    .upsert_cluster_control(Model {
                         kept_at: Some(now),
                         kept_until: Some(until),
                         kept_by: Some(user),
@@ -119,40 +123,51 @@ impl AccountStore {
                     })
                     .await?;
                 let detail = json!({ "until": time_detail(Some(until)) });
-                store.audit(Entry::done(Action::KeepAlive, Target::Cluster(id), detail)).await?;
+                store.record_audit_entry(Entry::done(Action::KeepAlive, Target::Cluster(id), detail)).await?;
                 let row =
                     if by_policy { store.set_desired_state(row, DesiredState::Running).await? } else { row };
-                Ok(Kept::Until(Box::new(row)))
+                Ok(KeepOutcome::Protected(Box::new(row)))
             })
         })
         .await
     }
 
-    /// What was said of a cluster, or that nothing was, as it is written.
+    /// Returns the decisions on a cluster as the current transaction reads them; an empty row if there are
+    /// none.
     pub(crate) async fn cluster_control(&self, cluster: ClusterId) -> Result<Model, StoreError> {
         let select = self.select::<Entity>().filter(Column::ClusterId.eq(cluster));
-        let nothing = || nothing_said(self.account_id(), cluster);
-        Ok(select.one(&self.writes()).await?.unwrap_or_else(nothing))
+        let nothing = || empty_control(self.account_id(), cluster);
+        Ok(select.one(&self.write_executor()).await?.unwrap_or_else(nothing))
     }
 
-    /// Marks a cluster that has been idle for long, and that may be stopped for it.
-    pub(crate) async fn warn_cluster(
+    /// Marks a cluster that has been idle for so long that it may be stopped.
+    pub(crate) async fn mark_idle_cluster(
         &self,
         row: &cluster::Model,
         control: Model,
         now: Timestamp,
     ) -> Result<(), StoreError> {
         let warned = Model { warned_at: Some(now), warned_idle_since: row.idle_since, ..control };
-        self.put_cluster_control(warned).await?;
-        self.touch_cluster(row, now).await
+        self.upsert_cluster_control(warned).await?;
+        self.record_cluster_change(row, now).await
     }
 
-    /// Says that a cluster is to stop because it has been idle for too long.
+    /// Restarts the count of a cluster's idleness: what lies before `now` does not count.
+    pub(crate) async fn restart_idle_count(
+        &self,
+        cluster: ClusterId,
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        let control = self.cluster_control(cluster).await?;
+        self.upsert_cluster_control(Model { counted_since: Some(now), ..control }).await
+    }
+
+    /// Requests the stop of a cluster that has been idle for too long.
     pub(crate) async fn stop_idle_cluster(
         &self,
         row: &cluster::Model,
         control: Model,
-        reason: Reason,
+        reason: StopReason,
         now: Timestamp,
     ) -> Result<(), StoreError> {
         let stopped = Model {
@@ -162,27 +177,27 @@ impl AccountStore {
             stop_reason: Some(reason.into_string()),
             ..control
         };
-        self.put_cluster_control(stopped).await?;
+        self.upsert_cluster_control(stopped).await?;
         self.set_desired_state(row.clone(), DesiredState::Stopped).await?;
-        self.touch_cluster(row, now).await
+        self.record_cluster_change(row, now).await
     }
 
-    /// Takes back that a cluster is to stop.
-    pub(crate) async fn let_cluster_go_on(
+    /// Withdraws the request to stop a cluster. Returns the remaining decisions.
+    pub(crate) async fn withdraw_stop(
         &self,
         row: &cluster::Model,
         control: Model,
         now: Timestamp,
     ) -> Result<Model, StoreError> {
         let control = without_stop(&control);
-        self.put_cluster_control(control.clone()).await?;
+        self.upsert_cluster_control(control.clone()).await?;
         self.set_desired_state(row.clone(), DesiredState::Running).await?;
-        self.touch_cluster(row, now).await?;
+        self.record_cluster_change(row, now).await?;
         Ok(control)
     }
 
-    /// Until when the cluster of a statement is kept, as a column of it.
-    pub(super) fn kept_until(&self) -> Expr {
+    /// Returns the end of the protection of the statement's cluster, as a subquery for a column.
+    pub(super) fn kept_until_subquery(&self) -> Expr {
         let kept = Query::select()
             .column(Column::KeptUntil)
             .from(Entity)
@@ -192,7 +207,7 @@ impl AccountStore {
         Expr::SubQuery(None, Box::new(SubQueryStatement::SelectStatement(kept)))
     }
 
-    async fn put_cluster_control(&self, control: Model) -> Result<(), StoreError> {
+    async fn upsert_cluster_control(&self, control: Model) -> Result<(), StoreError> {
         self.insert::<Entity>(vec![control], &replace::<Entity>()).await?;
         Ok(())
     }
@@ -205,18 +220,18 @@ impl AccountStore {
         self.update::<cluster::Entity>()
             .col_expr(cluster::Column::DesiredState, Expr::val(state))
             .filter(cluster::Column::Id.eq(row.id))
-            .exec(&self.writes())
+            .exec(&self.write_executor())
             .await?;
         Ok(cluster::Model { desired_state: state, ..row })
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "an operator names the account")]
+#[expect(clippy::disallowed_methods, reason = "an operator chooses the account")]
 impl SystemStore {
-    /// The newest clusters of an account in some states.
+    /// Returns the newest clusters of an account that are in one of some states.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.cluster_control.newest", skip_all)]
     pub async fn newest_clusters(
         &self,
@@ -224,37 +239,43 @@ impl SystemStore {
         states: &[State],
         limit: u64,
     ) -> Result<Vec<cluster::Model>, StoreError> {
+        let backend = self.pools.reader.get_database_backend();
         let select = cluster::Entity::find()
             .filter(cluster::Column::AccountId.eq(account))
+            .filter(is_shown(cluster::Column::Id.into_expr(), account, backend))
             .filter(in_states(states))
             .order_by_desc(cluster::Column::StartedAt)
             .order_by_desc(cluster::Column::Id);
         Ok(select.limit(limit).all(&self.pools.reader).await?)
     }
 
-    /// Says that an operator wants a cluster to stop, unless it has closed, and returns it; none if there is no such cluster.
+    /// Requests the stop of a cluster for an operator, unless it has closed. Returns the cluster as it was
+    /// before. `None` if there is no such cluster.
     ///
     /// # Errors
-    /// When the database does not answer; nothing is changed then.
+    /// Returns an error if the database does not answer. Nothing is changed then.
     #[tracing::instrument(name = "store.cluster_control.stop", skip_all)]
     pub async fn stop_cluster(
         &self,
         account: AccountId,
         id: ClusterId,
-        reason: Option<Reason>,
+        reason: Option<StopReason>,
         now: Timestamp,
     ) -> Result<Option<cluster::Model>, StoreError> {
-        let transaction = self.pools.writer.begin_with_options(IMMEDIATE).await?;
-        let select = cluster::Entity::find_by_id((account, id)).lock_exclusive();
+        let transaction = self.pools.writer.begin_with_options(IMMEDIATE_TRANSACTION).await?;
+        let select = cluster::Entity::find_by_id((account, id))
+            .filter(is_shown(cluster::Column::Id.into_expr(), account, transaction.get_database_backend()))
+            .lock_exclusive();
         let Some(row) = select.one(&transaction).await? else { return Ok(None) };
         if row.status == cluster::Status::Closed {
             return Ok(Some(row));
         }
         let known = Entity::find_by_id((account, id)).one(&transaction).await?;
-        let wish = Wish { state: DesiredState::Stopped, user: None, reason, at: now };
+        let wish = DesiredStateRequest { state: DesiredState::Stopped, user: None, reason, at: now };
         let by = Actor::operator(now);
-        audit_entry::add(&transaction, account, &by, wish_entry(id, &wish)).await?;
-        let control = stopped(&known.unwrap_or_else(|| nothing_said(account, id)), &wish);
+        audit_entry::insert_audit_entry(&transaction, account, &by, desired_state_audit_entry(id, &wish))
+            .await?;
+        let control = with_stop(&known.unwrap_or_else(|| empty_control(account, id)), &wish);
         let replaced =
             Entity::insert(control.into_active_model().reset_all()).on_conflict(replace::<Entity>());
         replaced.exec_without_returning(&transaction).await?;
@@ -270,8 +291,8 @@ impl SystemStore {
     }
 }
 
-/// A cluster of which nobody said anything.
-fn nothing_said(account: AccountId, cluster: ClusterId) -> Model {
+/// Returns the row of a cluster without decisions.
+fn empty_control(account: AccountId, cluster: ClusterId) -> Model {
     Model {
         account_id: account,
         cluster_id: cluster,
@@ -284,22 +305,23 @@ fn nothing_said(account: AccountId, cluster: ClusterId) -> Model {
         stop_origin: None,
         stop_user_id: None,
         stop_reason: None,
+        counted_since: None,
     }
 }
 
-/// What is written down of a wish.
-fn wish_entry(cluster: ClusterId, wish: &Wish) -> Entry {
+/// Returns the audit entry of a request.
+fn desired_state_audit_entry(cluster: ClusterId, wish: &DesiredStateRequest) -> Entry {
     let reason = wish.reason.clone().map_or(Value::Null, |reason| reason.into_string().into());
     let detail = json!({ "state": wish.state.to_value(), "reason": reason });
     Entry::done(Action::SetDesiredState, Target::Cluster(cluster), detail)
 }
 
-fn stopped(control: &Model, wish: &Wish) -> Model {
+fn with_stop(control: &Model, wish: &DesiredStateRequest) -> Model {
     Model {
         stop_at: Some(wish.at),
         stop_origin: Some(wish.user.map_or(StopOrigin::Operator, |_| StopOrigin::User)),
         stop_user_id: wish.user,
-        stop_reason: wish.reason.clone().map(Reason::into_string),
+        stop_reason: wish.reason.clone().map(StopReason::into_string),
         ..*control
     }
 }

@@ -1,15 +1,20 @@
-//! What clusters cost, worked out by the database: to find those that cost much, and to order by it.
+//! The cost of clusters as the database computes it, for filters and orders.
 //!
-//! What a query shows of costs is worked out by `domain/cost.rs`, exactly. This is the same arithmetic by days, in
-//! floating-point numbers that hold whole billionths up to nine million units of a currency; beyond that the last digits
-//! are rounded, which changes the order of clusters that cost the same but for those.
+//! The costs in responses are computed exactly, by `domain/cost.rs`. The database does the same arithmetic
+//! by day in floating-point numbers, which hold whole billionths up to nine million units of a currency.
+//! Beyond that the last digits are rounded, which changes only the order of clusters whose costs differ in
+//! nothing but those digits.
 
 use entity::cluster;
-use sea_orm::sea_query::{Expr, ExprTrait, Func, IntoValueTuple, Query, TableRef};
+use sea_orm::{
+    ColumnTrait,
+    sea_query::{Expr, ExprTrait, Func, IntoValueTuple, Query, TableRef},
+};
 
 use super::{
     cluster::ClusterSort,
     cluster_filter::ClusterFilter,
+    composite_in::IsOneOf,
     error::StoreError,
     page::{self, Page, PageRequest},
     scoped::AccountStore,
@@ -17,23 +22,23 @@ use super::{
 };
 use crate::domain::cost::PricedDays;
 
-/// Microseconds of an hour, for which prices are.
+/// The microseconds of an hour. Prices are per hour.
 const HOUR_US: f64 = 3.6e9;
 
-/// Which clusters cost enough.
+/// A lower bound of a cluster's cost.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CostAtLeast {
-    /// What things cost when.
+    /// The prices, by range of days.
     pub prices: Vec<PricedDays>,
-    /// In billionths of the currency's unit.
+    /// The bound, in billionths of the currency's unit.
     pub nanos: f64,
 }
 
 impl AccountStore {
-    /// A page of the account's clusters that pass the filter, by what they cost.
+    /// Returns a page of the account's clusters that pass the filter, ordered by cost.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.cluster_cost.page", skip_all)]
     pub async fn cluster_page_by_cost(
         &self,
@@ -42,15 +47,28 @@ impl AccountStore {
         sort: ClusterSort,
         request: &PageRequest,
     ) -> Result<Page<cluster::Model>, StoreError> {
-        page::fetch_by(&self.reads(), self.filtered_clusters(filter), self.cost(prices), sort, request).await
+        page::fetch_by_number(
+            &self.read_executor(),
+            self.filtered_clusters(filter),
+            self.cost(prices),
+            sort,
+            request,
+        )
+        .await
     }
 
-    /// What clusters are asked for that cost enough.
-    pub(super) fn costs_at_least(&self, least: &CostAtLeast) -> Expr {
-        self.cost(&least.prices).gte(least.nanos)
+    /// Returns the condition that a cluster's cost reaches a bound.
+    pub(super) fn cost_condition(&self, least: &CostAtLeast) -> Expr {
+        if !least.prices.is_empty() {
+            return self.cost(&least.prices).gte(least.nanos);
+        }
+        // Without prices every cost is zero. The database does not compare constants: see `one_of.rs`.
+        let id = cluster::Column::Id;
+        if least.nanos > 0.0 { id.is_one_of([0_i64; 0]) } else { id.is_not_null() }
     }
 
-    /// What a cluster cost, in billionths: the hours of each day at the price of that day. What has no price costs nothing.
+    /// Returns the cost of a cluster in billionths, as an expression: the hours of each day at the price of
+    /// that day. Time without a price costs nothing.
     fn cost(&self, prices: &[PricedDays]) -> Expr {
         let none = || Expr::val(0.0_f64);
         if prices.is_empty() {
@@ -76,9 +94,9 @@ impl AccountStore {
             .expr_as(of_day, "nanos")
             .from("usage_hours")
             .inner_join(TableRef::ValuesList(prices_of.collect(), "prices".into()), valid)
-            .and_where(hour("account_id").equals((cluster::Entity, cluster::Column::AccountId)))
+            .and_where(hour("account_id").eq(self.account_id().0))
             .and_where(hour("cluster_id").equals((cluster::Entity, cluster::Column::Id)))
-            // As text: see the day of `usage_hour.rs`.
+            // As literal text: see `DAY` in `usage_hour.rs`.
             .add_group_by([Expr::cust(format!("usage_hours.{DAY}"))])
             .take();
         let whole = Query::select()
@@ -88,8 +106,8 @@ impl AccountStore {
         Expr::SubQuery(None, Box::new(whole.into()))
     }
 
-    /// A number that is not negative to the nearest whole one, and from the middle upwards. PostgreSQL's own rounding goes
-    /// to even numbers from there; SQLite has no function for what lies below.
+    /// Rounds a number that is not negative to the nearest integer, halves upward. PostgreSQL's own
+    /// rounding of halves goes to the even number; SQLite has no function that rounds down.
     fn whole(&self, number: Expr) -> Expr {
         if self.is_postgres() {
             Func::cust("floor").arg(number.add(0.5)).into()

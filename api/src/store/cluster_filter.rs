@@ -1,8 +1,8 @@
-//! Which clusters a list has, and what all of them come to.
+//! The filter of a list of clusters, and the totals of the clusters that pass it.
 
 use entity::{
     cluster::{Column, Entity, Status},
-    cluster_flag::Kind,
+    cluster_flag::ClusterFlagKind,
     ids::{ClusterId, UserId},
 };
 use sea_orm::{
@@ -12,11 +12,12 @@ use sea_orm::{
 };
 
 use super::{
-    account_list::{TimeRange, unsaid},
     cluster::{ClusterSort, ClusterSortBy},
     cluster_cost::CostAtLeast,
-    cluster_flag::{Flagged, ever_flagged, flagged},
+    cluster_flag::{FlaggedFilter, had_flag_condition, has_flag_condition},
     cluster_tag::TagFilter,
+    composite_in::IsOneOf,
+    cross_cluster::{TimeRange, remaining_range},
     error::StoreError,
     life_cycle::in_states,
     page::PageRequest,
@@ -24,81 +25,82 @@ use super::{
 };
 use crate::domain::life_cycle::State;
 
-/// Which clusters are wanted: those that pass every condition that is given.
+/// A filter of clusters. A cluster must meet every condition that is set.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ClusterFilter {
-    /// One of these.
+    /// Only these clusters.
     pub ids: Option<Vec<ClusterId>>,
-    /// In one of these states.
+    /// Only clusters in one of these states.
     pub states: Option<Vec<State>>,
-    /// Of one of these users.
+    /// Only clusters of one of these users.
     pub users: Option<Vec<UserId>>,
-    /// Started from the first time to before the second, in milliseconds.
+    /// The range of the start, in milliseconds.
     pub started_in: TimeRange,
-    /// The same of when they ended; those that have not have the largest of all numbers.
+    /// The range of the end, in milliseconds. The end of a cluster that has not ended is `i64::MAX`.
     pub ended_in: TimeRange,
-    /// Running, and without work for at least so many milliseconds when they last reported.
-    pub idle_for_ms: Option<i64>,
-    /// Known to have run for at least so many milliseconds.
-    pub lasting_ms: Option<i64>,
-    /// With errors, or without.
+    /// Running clusters that at their last report had been without work for at least this time, in
+    /// milliseconds.
+    pub min_idle_ms: Option<i64>,
+    /// Clusters that are known to have run for at least this time, in milliseconds.
+    pub min_duration_ms: Option<i64>,
+    /// Clusters with errors, or clusters without.
     pub has_errors: Option<bool>,
-    /// Called this, or by this identifier of Dask.
-    pub named: Option<String>,
-    /// With this text in the name or in Dask's identifier.
+    /// Clusters with this name or this Dask identifier.
+    pub name_or_scheduler_id: Option<String>,
+    /// Clusters whose name or Dask identifier contains this text.
     pub search: Option<String>,
-    /// Whose scheduler runs on this package.
+    /// Clusters whose scheduler has this package installed.
     pub package: Option<PackageFilter>,
-    /// With these tags.
+    /// Clusters with these tags.
     pub tags: Option<TagFilter>,
-    /// That cost so much.
+    /// Clusters whose cost reaches a bound.
     pub cost: Option<CostAtLeast>,
-    /// With a flag that lasts and is not muted.
-    pub flagged: Option<Flagged>,
-    /// That have or had a flag of one of these kinds.
-    pub ever_flagged: Option<Vec<Kind>>,
+    /// Clusters with an active flag that is not muted.
+    pub flagged: Option<FlaggedFilter>,
+    /// Clusters that have or had a flag of one of these kinds.
+    pub ever_flagged: Option<Vec<ClusterFlagKind>>,
 }
 
-/// A package that has to be installed.
+/// A package that must be installed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PackageFilter {
-    /// Its name; `python` for Python itself.
+    /// The name of the package; `python` for Python itself.
     pub name: String,
-    /// In which version.
+    /// The required version.
     pub version: VersionFilter,
 }
 
-/// Which versions of a package are wanted.
+/// A condition on the version of a package.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum VersionFilter {
-    /// All.
+    /// Any version.
     Any,
-    /// This one.
+    /// This version.
     Is(String),
-    /// All that begin with this.
+    /// Any version that begins with this text.
     StartsWith(String),
 }
 
-/// What some clusters come to.
+/// Totals of some clusters.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ClusterTotals {
-    /// How many they are.
+    /// The number of clusters.
     pub clusters: i64,
-    /// Thread-seconds they offered.
+    /// The thread time that they offered, in seconds.
     pub thread_seconds: f64,
-    /// Thread-seconds they computed.
+    /// The thread time that they computed, in seconds.
     pub compute_seconds: f64,
-    /// Tasks they were given.
+    /// The number of their tasks.
     pub tasks: i64,
-    /// Times a task came to be in memory.
+    /// The number of times that a task's result came to be in memory.
     pub tasks_succeeded: i64,
-    /// Tasks that erred themselves.
+    /// The number of tasks that erred themselves.
     pub tasks_erred: i64,
-    /// Workers that ever joined.
+    /// The number of workers that ever joined.
     pub workers: i64,
-    /// Bytes of results.
+    /// The size of results, in bytes.
     pub bytes: i64,
-    /// Errors recorded.
+    /// The number of recorded errors.
     pub errors: i64,
 }
 
@@ -111,7 +113,7 @@ struct TotalsRow {
     whole: WholeTotals,
 }
 
-/// Declares the halves of sums of whole numbers, see [`HALF`].
+/// Declares the two halves of the sums of integers, see [`HALF`].
 macro_rules! whole_totals {
     ($($high:ident $low:ident $column:ident),+) => {
         #[derive(FromQueryResult)]
@@ -132,18 +134,19 @@ whole_totals!(
     errors_high errors_low TotalErrors
 );
 
-/// Whole numbers are summed in two halves, of multiples of this and of what remains. Both databases refuse a sum that
-/// is too large for their integers, and reports may hold any numbers.
-const HALF: i64 = 1 << 32;
+/// The divisor that splits integers into two halves, quotient and remainder, which are summed separately.
+/// Both databases refuse a sum that overflows their integers, and reports may hold any numbers.
+const SUM_DIVISOR: i64 = 1 << 32;
 
 impl ClusterFilter {
-    /// The same filter without what a cluster may begin or cease to pass by itself.
-    pub(super) fn lasting(&self) -> Self {
+    /// Returns the same filter without the time-dependent conditions, which a cluster may begin or cease to
+    /// meet by itself.
+    pub(super) fn without_time_dependent_conditions(&self) -> Self {
         Self {
             states: None,
             ended_in: (None, None),
-            idle_for_ms: None,
-            lasting_ms: None,
+            min_idle_ms: None,
+            min_duration_ms: None,
             has_errors: None,
             cost: None,
             flagged: None,
@@ -151,24 +154,24 @@ impl ClusterFilter {
         }
     }
 
-    /// The same filter for a page behind or in front of a position, without what the position says already.
-    pub(super) fn behind(&self, sort: ClusterSort, request: &PageRequest) -> Self {
+    /// Returns the same filter for a page, without the bounds that the page's position implies.
+    pub(super) fn without_implied_bounds(&self, sort: ClusterSort, request: &PageRequest) -> Self {
         let mut filter = self.clone();
         let range = match sort.by {
             ClusterSortBy::StartedAt => &mut filter.started_in,
             ClusterSortBy::EndedAt => &mut filter.ended_in,
             _ => return filter,
         };
-        *range = unsaid(*range, sort.descending, request);
+        *range = remaining_range(*range, sort.descending, request);
         filter
     }
 }
 
 impl AccountStore {
-    /// What all clusters come to that pass the filter.
+    /// Returns the totals of all clusters that pass the filter.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.cluster.totals", skip_all)]
     pub async fn cluster_totals(&self, filter: &ClusterFilter) -> Result<ClusterTotals, StoreError> {
         let mut select = self
@@ -180,13 +183,15 @@ impl AccountStore {
         for (column, high, low) in WHOLE {
             let sum = |part: Expr| Expr::from(Func::cast_as(Func::sum(part), "bigint"));
             let column = || Expr::col((Entity, *column));
-            select = select.expr_as(sum(column().div(HALF)), *high).expr_as(sum(column().modulo(HALF)), *low);
+            select = select
+                .expr_as(sum(column().div(SUM_DIVISOR)), *high)
+                .expr_as(sum(column().modulo(SUM_DIVISOR)), *low);
         }
-        let Some(row) = select.into_model::<TotalsRow>().one(&self.reads()).await? else {
+        let Some(row) = select.into_model::<TotalsRow>().one(&self.read_executor()).await? else {
             return Ok(ClusterTotals::default());
         };
         let whole = |high: Option<i64>, low: Option<i64>| {
-            high.unwrap_or(0).saturating_mul(HALF).saturating_add(low.unwrap_or(0))
+            high.unwrap_or(0).saturating_mul(SUM_DIVISOR).saturating_add(low.unwrap_or(0))
         };
         Ok(ClusterTotals {
             clusters: row.clusters,
@@ -201,35 +206,37 @@ impl AccountStore {
         })
     }
 
-    /// How many clusters are known to have been there at a time from `from` to before `to`, either of which may be open.
+    /// Counts the clusters that are known to have existed at some time from `from` to before `to`. `None`
+    /// leaves an end open.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.cluster.count_during", skip_all)]
     pub async fn cluster_count_during(&self, (from, to): TimeRange) -> Result<u64, StoreError> {
         let mut select = self.select::<Entity>();
         if let Some(from) = from {
             let until = Expr::col(Column::StartedAt).add(Expr::col(Column::DurationMs));
-            // The first is true whenever the second is, and a range of an index: what ended long ago is not read.
+            // The first condition follows from the second and is a range of an index: clusters that ended
+            // long ago are not read.
             select = select.filter(Column::EndedKey.gte(from)).filter(until.gte(from));
         }
         if let Some(to) = to {
             select = select.filter(Column::StartedAt.lt(to));
         }
-        Ok(select.count(&self.reads()).await?)
+        Ok(select.count(&self.read_executor()).await?)
     }
 
-    /// The clusters that pass the filter.
+    /// Returns the clusters that pass the filter.
     pub(super) fn filtered_clusters(&self, filter: &ClusterFilter) -> Select<Entity> {
         let mut select = self.select::<Entity>();
         if let Some(ids) = &filter.ids {
-            select = select.filter(Column::Id.is_in(ids.iter().copied()));
+            select = select.filter(Column::Id.is_one_of(ids.iter().copied()));
         }
         if let Some(states) = &filter.states {
             select = select.filter(in_states(states));
         }
         if let Some(users) = &filter.users {
-            select = select.filter(Column::UserId.is_in(users.iter().copied()));
+            select = select.filter(Column::UserId.is_one_of(users.iter().copied()));
         }
         for (column, (from, to)) in
             [(Column::StartedAt, filter.started_in), (Column::EndedKey, filter.ended_in)]
@@ -241,20 +248,20 @@ impl AccountStore {
                 select = select.filter(column.lt(to));
             }
         }
-        if let Some(idle) = filter.idle_for_ms {
-            // By the scheduler's clock alone, as of what it last said: what it does since then, nobody knows.
+        if let Some(idle) = filter.min_idle_ms {
+            // By the scheduler's clock alone, as of its last report: the activity since then is unknown.
             let since_idle =
                 Expr::col((Entity, Column::ReportedAt)).sub(Expr::col((Entity, Column::IdleSince)));
             select = select.filter(Column::Status.eq(Status::Running)).filter(since_idle.gte(idle));
         }
-        if let Some(lasting) = filter.lasting_ms {
+        if let Some(lasting) = filter.min_duration_ms {
             select = select.filter(Column::DurationMs.gte(lasting));
         }
         if let Some(has_errors) = filter.has_errors {
             let errors = Column::TotalErrors;
             select = select.filter(if has_errors { errors.gt(0) } else { errors.eq(0) });
         }
-        if let Some(name) = &filter.named {
+        if let Some(name) = &filter.name_or_scheduler_id {
             let name = name.as_str();
             select = select.filter(Column::Name.eq(name).or(Column::SchedulerId.eq(name)));
         }
@@ -265,22 +272,23 @@ impl AccountStore {
             select = select.filter(Expr::exists(self.installed(package)));
         }
         if let Some(tags) = &filter.tags {
-            select = select.filter(tags.condition());
+            select = select.filter(tags.condition(self.account_id()));
         }
         if let Some(wanted) = &filter.flagged {
-            select = select.filter(flagged(wanted));
+            select = select.filter(has_flag_condition(self.account_id(), wanted));
         }
         if let Some(kinds) = &filter.ever_flagged {
-            select = select.filter(ever_flagged(kinds));
+            select = select.filter(had_flag_condition(self.account_id(), kinds));
         }
         if let Some(cost) = &filter.cost {
-            select = select.filter(self.costs_at_least(cost));
+            select = select.filter(self.cost_condition(cost));
         }
         select
     }
 
-    /// Whether a text of a cluster contains `text`. Letters of ASCII are the same in upper and lower case, which is all
-    /// that SQLite knows of; PostgreSQL would go by the language of the database.
+    /// Returns the condition that a text column of a cluster contains `text`. Upper and lower case are
+    /// equal for ASCII letters only, because SQLite supports no others; PostgreSQL would follow the
+    /// language of the database.
     fn contains(&self, column: &str, text: &str) -> Expr {
         const ESCAPE: char = '!';
         let mut pattern = String::from("%");
@@ -296,20 +304,20 @@ impl AccountStore {
         Expr::from(lower).like(LikeExpr::new(pattern).escape(ESCAPE))
     }
 
-    /// The environment of a cluster's scheduler, if the package is installed in it.
+    /// Returns the environment of a cluster's scheduler if the package is installed in it.
     fn installed(&self, package: &PackageFilter) -> sea_orm::sea_query::SelectStatement {
         let of_environment = |column: &'static str| Expr::col(("environments", column));
         let mut select = Query::select()
             .expr(Expr::val(1))
             .from("environments")
-            .and_where(of_environment("account_id").equals((Entity, Column::AccountId)))
+            .and_where(of_environment("account_id").eq(self.account_id().0))
             .and_where(of_environment("cluster_id").equals((Entity, Column::Id)))
             .and_where(of_environment("id").equals((Entity, Column::EnvironmentId)))
             .take();
         let version = if package.name == "python" {
             of_environment("python")
         } else {
-            let packages = Func::cust(self.each_package()).arg(of_environment("packages"));
+            let packages = Func::cust(self.package_rows_function()).arg(of_environment("packages"));
             select
                 .from_function(packages, "package")
                 .and_where(Expr::col(("package", "key")).eq(package.name.as_str()));
@@ -319,7 +327,7 @@ impl AccountStore {
             VersionFilter::Any => version.is_not_null(),
             VersionFilter::Is(wanted) => version.eq(wanted.as_str()),
             VersionFilter::StartsWith(begin) => {
-                // Not LIKE, which tells upper from lower case on one database only.
+                // `LIKE` is case-sensitive on one database only.
                 let length = i32::try_from(begin.chars().count()).unwrap_or(i32::MAX);
                 let start = Func::cust("substr").args([version, Expr::val(1_i32), Expr::val(length)]);
                 Expr::from(start).eq(begin.as_str())
@@ -328,13 +336,13 @@ impl AccountStore {
         select
     }
 
-    /// What gives a row of a name and a value for each package of an environment. Paths, which would be shorter, have
-    /// characters of their own.
-    pub(super) fn each_package(&self) -> &'static str {
+    /// Returns the name of the function that expands the packages of an environment into rows of name and
+    /// value. JSON paths would be shorter, but give a meaning to some characters of names.
+    pub(super) fn package_rows_function(&self) -> &'static str {
         if self.is_postgres() { "json_each_text" } else { "json_each" }
     }
 
     pub(super) fn is_postgres(&self) -> bool {
-        self.reads().get_database_backend() == DatabaseBackend::Postgres
+        self.read_executor().get_database_backend() == DatabaseBackend::Postgres
     }
 }

@@ -1,10 +1,11 @@
-//! What was noticed of clusters: listed by cluster and by account, and what changes it.
+//! The flags of clusters: lists by cluster and by account, the clusters that are due for evaluation, and
+//! changes.
 
 use std::collections::{BTreeMap, HashMap};
 
 use entity::{
     Timestamp, cluster,
-    cluster_flag::{Column, Entity, Kind, LASTS, Model},
+    cluster_flag::{ClusterFlagKind, Column, Entity, Model, NOT_ENDED_KEY},
     ids::{AccountId, ClusterId, FlagId},
 };
 use sea_orm::{
@@ -14,12 +15,12 @@ use sea_orm::{
 };
 
 use super::{
+    composite_in::IsOneOf,
     error::StoreError,
-    flag_mute,
-    identity::SystemStore,
-    lists,
+    flag_mute, multi_list,
     page::{self, Key, KeyPart, Page, PageRequest, Sort},
     scoped::AccountStore,
+    system::SystemStore,
     upsert::replace,
 };
 use crate::domain::flag::{Decision, Flag};
@@ -27,7 +28,7 @@ use crate::domain::flag::{Decision, Flag};
 /// The orders flags can be listed in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FlagSort {
-    /// Those that last come first, and of the others those that ended last.
+    /// Lasting flags come first, then ended flags, the latest end first.
     LastingFirst,
 }
 
@@ -55,117 +56,136 @@ impl Sort for FlagSort {
     }
 }
 
-/// Which flags are wanted: those that pass every condition that is given.
+/// A filter of flags. A flag must meet every condition that is set.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct FlagFilter {
-    /// Of these kinds.
-    pub kinds: Option<Vec<Kind>>,
-    /// Those that last, or those that ended.
+    /// Only flags of these kinds.
+    pub kinds: Option<Vec<ClusterFlagKind>>,
+    /// Only lasting flags, or only ended flags.
     pub lasting: Option<bool>,
 }
 
-/// Which flags of which cluster.
+/// A cluster and a filter of its flags.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct FlagParent {
     /// The cluster.
     pub cluster: ClusterId,
-    /// Which of its flags.
+    /// The filter.
     pub filter: FlagFilter,
 }
 
 impl FlagFilter {
     fn condition(&self) -> Condition {
-        let lasting = |lasting| if lasting { Column::EndedKey.eq(LASTS) } else { Column::EndedKey.lt(LASTS) };
+        let lasting = |lasting| {
+            if lasting { Column::EndedKey.eq(NOT_ENDED_KEY) } else { Column::EndedKey.lt(NOT_ENDED_KEY) }
+        };
         Condition::all()
-            .add_option(self.kinds.as_ref().map(|kinds| Column::Kind.is_in(kinds.iter().copied())))
+            .add_option(self.kinds.as_ref().map(|kinds| Column::Kind.is_one_of(kinds.iter().copied())))
             .add_option(self.lasting.map(lasting))
     }
 }
 
-/// Which flags of an account.
+/// A filter of the flags of an account.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct AccountFlags {
-    /// Of these clusters, if they are named.
+pub struct AccountFlagFilter {
+    /// Only flags of these clusters.
     pub clusters: Option<Vec<ClusterId>>,
-    /// Which of their flags.
+    /// Further conditions on the flags.
     pub filter: FlagFilter,
-    /// Only what is not muted at this time; also what is muted if there is none.
+    /// Only flags that are not muted at this time. `None` includes muted flags.
     pub unmuted_at: Option<Timestamp>,
 }
 
-/// Which flags clusters have to have, one of them.
+impl AccountFlagFilter {
+    /// Returns true if it is known without the database that no flag passes.
+    fn is_of_no_cluster(&self) -> bool {
+        self.clusters.as_ref().is_some_and(Vec::is_empty)
+    }
+}
+
+/// A condition on clusters: at least one active flag that is not muted.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Flagged {
-    /// Of one of these kinds.
-    pub kinds: Vec<Kind>,
-    /// Not muted now.
+pub struct FlaggedFilter {
+    /// The kinds of the flag.
+    pub kinds: Vec<ClusterFlagKind>,
+    /// The time at which the flag must not be muted.
     pub at: Timestamp,
 }
 
-/// What clusters are asked for that have a flag of one of some kinds, which lasts and is not muted.
-pub(super) fn flagged(Flagged { kinds, at }: &Flagged) -> Expr {
-    let mut flags = flags_of_cluster(kinds);
-    Expr::exists(flags.and_where(Column::EndedKey.eq(LASTS)).and_where(flag_mute::muted(*at).not()).take())
+/// Returns the condition that a cluster has a lasting flag of one of some kinds that is not muted.
+pub(super) fn has_flag_condition(account: AccountId, FlaggedFilter { kinds, at }: &FlaggedFilter) -> Expr {
+    let mut flags = flags_of_cluster(account, kinds);
+    Expr::exists(
+        flags
+            .and_where(Column::EndedKey.eq(NOT_ENDED_KEY))
+            .and_where(flag_mute::is_muted_condition(account, *at).not())
+            .take(),
+    )
 }
 
-/// What clusters are asked for that have or had a flag of one of some kinds.
-pub(super) fn ever_flagged(kinds: &[Kind]) -> Expr {
-    Expr::exists(flags_of_cluster(kinds))
+/// Returns the condition that a cluster has or had a flag of one of some kinds.
+pub(super) fn had_flag_condition(account: AccountId, kinds: &[ClusterFlagKind]) -> Expr {
+    Expr::exists(flags_of_cluster(account, kinds))
 }
 
-fn flags_of_cluster(kinds: &[Kind]) -> SelectStatement {
+fn flags_of_cluster(account: AccountId, kinds: &[ClusterFlagKind]) -> SelectStatement {
     let column = |column: Column| Expr::col((Entity, column));
     Query::select()
         .expr(Expr::val(1))
         .from(Entity)
-        .and_where(column(Column::AccountId).equals((cluster::Entity, cluster::Column::AccountId)))
+        .and_where(column(Column::AccountId).eq(account.0))
         .and_where(column(Column::ClusterId).equals((cluster::Entity, cluster::Column::Id)))
-        .and_where(Column::Kind.is_in(kinds.iter().copied()))
+        .and_where(Column::Kind.is_one_of(kinds.iter().copied()))
         .take()
 }
 
-/// A cluster whose flags have to be looked at.
+/// A cluster whose flags are due for evaluation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, FromQueryResult)]
 pub struct DueCluster {
-    /// Whose.
+    /// The account.
     pub account_id: AccountId,
-    /// Which.
+    /// The cluster.
     pub cluster_id: ClusterId,
-    /// How many workers it has.
+    /// The number of its workers.
     pub workers: i64,
 }
 
-/// Clusters that are looked up at once.
+/// The largest number of clusters that one query returns.
 pub(crate) const MAX_DUE_CLUSTERS: u64 = 1_000;
 
 impl SystemStore {
-    /// Clusters that reported since `seen_since`, or did not and have flags that last; at most a thousand, behind the one
-    /// `after`. Of those that closed, only what did so after `closed_since`, by their own clocks: others are not read.
+    /// Returns clusters after `after`, of accounts up to `last`, that reported since `seen_since`, or that
+    /// have lasting flags; at most 1,000, in the order of their identifiers. Of clusters that closed and
+    /// have no lasting flags it returns only those that closed after `closed_since`, by their own clocks;
+    /// the others are not read.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.cluster_flag.due", skip_all)]
-    pub async fn clusters_to_flag(
+    pub async fn find_clusters_to_evaluate(
         &self,
         seen_since: i64,
         closed_since: i64,
-        after: Option<(AccountId, ClusterId)>,
+        after: (AccountId, ClusterId),
+        last: AccountId,
     ) -> Result<Vec<DueCluster>, StoreError> {
         let backend = self.pools.reader.get_database_backend();
-        let (account, cluster) = after.unwrap_or((AccountId(uuid::Uuid::nil()), ClusterId(i64::MIN)));
-        // To SQLite the words `CROSS JOIN` say what comes first, which all indexes begin with.
+        // SQLite reads the tables of a `CROSS JOIN` in the written order. The account comes first, as in
+        // all indexes.
         let sql = format!(
             "SELECT account_id, cluster_id, workers FROM (
                  SELECT c.account_id, c.id AS cluster_id, c.workers FROM accounts a CROSS JOIN clusters c
-                 WHERE c.account_id = a.id AND c.ended_key >= $2 AND c.last_seen_at >= $1
+                 WHERE a.id >= $3 AND a.id <= $5 AND c.account_id = a.id AND c.ended_key >= $2 AND c.last_seen_at >= $1
                  UNION
                  SELECT c.account_id, c.id, c.workers FROM accounts a CROSS JOIN cluster_flags f CROSS JOIN clusters c
-                 WHERE f.account_id = a.id AND f.ended_key = {LASTS}
+                 WHERE a.id >= $3 AND a.id <= $5 AND f.account_id = a.id AND f.ended_key = {NOT_ENDED_KEY}
                      AND c.account_id = f.account_id AND c.id = f.cluster_id
              ) AS due WHERE (account_id, cluster_id) > ($3, $4)
              ORDER BY account_id, cluster_id LIMIT {MAX_DUE_CLUSTERS}"
         );
-        let values = [seen_since.into(), closed_since.into(), account.0.into(), cluster.0.into()];
+        let (account, cluster) = after;
+        let values =
+            [seen_since.into(), closed_since.into(), account.0.into(), cluster.0.into(), last.0.into()];
         let rows =
             self.pools.reader.query_all_raw(Statement::from_sql_and_values(backend, sql, values)).await?;
         Ok(rows.iter().map(|row| DueCluster::from_query_result(row, "")).collect::<Result<_, _>>()?)
@@ -173,41 +193,52 @@ impl SystemStore {
 }
 
 impl AccountStore {
-    /// A page of the account's flags; with `unmuted_at`, only of those that are not muted then.
+    /// Returns a page of the account's flags that pass the filter.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.cluster_flag.page", skip_all)]
     pub async fn flag_page(
         &self,
-        of: &AccountFlags,
+        of: &AccountFlagFilter,
         sort: FlagSort,
         request: &PageRequest,
     ) -> Result<Page<Model>, StoreError> {
-        page::fetch(&self.reads(), self.flags(of), sort, request).await
+        if of.is_of_no_cluster() {
+            return Ok(Page::default());
+        }
+        page::fetch(&self.read_executor(), self.flags(of), sort, request).await
     }
 
-    /// How many of the account's flags there are.
+    /// Counts the account's flags that pass the filter.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.cluster_flag.count", skip_all)]
-    pub async fn flag_count(&self, of: &AccountFlags) -> Result<u64, StoreError> {
-        Ok(self.flags(of).count(&self.reads()).await?)
+    pub async fn flag_count(&self, of: &AccountFlagFilter) -> Result<u64, StoreError> {
+        if of.is_of_no_cluster() {
+            return Ok(0);
+        }
+        Ok(self.flags(of).count(&self.read_executor()).await?)
     }
 
-    fn flags(&self, AccountFlags { clusters, filter, unmuted_at }: &AccountFlags) -> Select<Entity> {
+    fn flags(
+        &self,
+        AccountFlagFilter { clusters, filter, unmuted_at }: &AccountFlagFilter,
+    ) -> Select<Entity> {
         let condition = filter
             .condition()
-            .add_option(clusters.as_ref().map(|clusters| Column::ClusterId.is_in(clusters.iter().copied())))
-            .add_option(unmuted_at.map(|now| flag_mute::muted(now).not()));
+            .add_option(
+                clusters.as_ref().map(|clusters| Column::ClusterId.is_one_of(clusters.iter().copied())),
+            )
+            .add_option(unmuted_at.map(|now| flag_mute::is_muted_condition(self.account_id(), now).not()));
         self.select::<Entity>().filter(condition)
     }
 
-    /// The same page of the flags of each parent, in the order of `parents`.
+    /// Returns the same page of the flags of each parent, in the order of `parents`.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.cluster_flag.pages", skip_all)]
     pub async fn flag_pages(
         &self,
@@ -219,13 +250,13 @@ impl AccountStore {
             let select = self.select::<Entity>().filter(Column::ClusterId.eq(parent.cluster));
             select.filter(parent.filter.condition())
         };
-        lists::fetch_each(&self.reads(), parents.iter().map(of).collect(), sort, request).await
+        multi_list::fetch_pages(&self.read_executor(), parents.iter().map(of).collect(), sort, request).await
     }
 
-    /// How many flags each parent has; parents without any may be missing.
+    /// Counts the flags of each parent. Parents without any may be missing.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.cluster_flag.counts", skip_all)]
     pub async fn flag_counts(&self, parents: &[FlagParent]) -> Result<HashMap<FlagParent, i64>, StoreError> {
         let mut alike: HashMap<&FlagFilter, Vec<ClusterId>> = HashMap::new();
@@ -239,11 +270,11 @@ impl AccountStore {
                 .select_only()
                 .column(Column::ClusterId)
                 .column_as(Column::Id.count(), "count")
-                .filter(Column::ClusterId.is_in(clusters))
+                .filter(Column::ClusterId.is_one_of(clusters))
                 .filter(filter.condition())
                 .group_by(Column::ClusterId)
                 .into_tuple()
-                .all(&self.reads())
+                .all(&self.read_executor())
                 .await?;
             let parent = |cluster| FlagParent { cluster, filter: filter.clone() };
             counts.extend(rows.into_iter().map(|(cluster, count)| (parent(cluster), count)));
@@ -251,34 +282,36 @@ impl AccountStore {
         Ok(counts)
     }
 
-    /// All flags of some clusters, as rules know them; clusters without any are missing.
+    /// Returns all flags of some clusters, as the rules use them. Clusters without any are missing.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.cluster_flag.of", skip_all)]
-    pub(crate) async fn flags_of(
+    pub(crate) async fn load_flags(
         &self,
         clusters: &[ClusterId],
     ) -> Result<BTreeMap<ClusterId, Vec<Flag>>, StoreError> {
-        let select = self.select::<Entity>().filter(Column::ClusterId.is_in(clusters.iter().copied()));
+        let select = self.select::<Entity>().filter(Column::ClusterId.is_one_of(clusters.iter().copied()));
         let mut found: BTreeMap<ClusterId, Vec<Flag>> = BTreeMap::new();
-        for row in select.order_by_asc(Column::ClusterId).order_by_asc(Column::Id).all(&self.reads()).await? {
-            found.entry(row.cluster_id).or_default().push(flag(row));
+        for row in
+            select.order_by_asc(Column::ClusterId).order_by_asc(Column::Id).all(&self.read_executor()).await?
+        {
+            found.entry(row.cluster_id).or_default().push(flag_from_row(row));
         }
         Ok(found)
     }
 
-    /// Holds clusters against reports and others who flag them until the transaction ends. Returns those that are there, with the
-    /// places of their last changes.
+    /// Locks the rows of clusters against reports and other evaluations of flags until the transaction
+    /// ends. Returns those that exist, with their change numbers.
     pub(crate) async fn lock_clusters(&self, ids: &[ClusterId]) -> Result<Vec<(ClusterId, i64)>, StoreError> {
         let columns = [cluster::Column::Id, cluster::Column::ChangedAt];
         let select = self.select::<cluster::Entity>().select_only().columns(columns);
-        let select = select.filter(cluster::Column::Id.is_in(ids.iter().copied()));
+        let select = select.filter(cluster::Column::Id.is_one_of(ids.iter().copied()));
         let locked = select.order_by_asc(cluster::Column::Id).lock_exclusive();
-        Ok(locked.into_tuple().all(&self.writes()).await?)
+        Ok(locked.into_tuple().all(&self.write_executor()).await?)
     }
 
-    /// Writes what was decided of the flags of some clusters; `new_id` makes identifiers.
+    /// Writes the decisions on the flags of some clusters. `new_id` makes the identifiers of new flags.
     pub(crate) async fn record_flags(
         &self,
         decisions: &BTreeMap<ClusterId, Decision>,
@@ -288,8 +321,8 @@ impl AccountStore {
         for (cluster, decision) in decisions {
             if !decision.removed.is_empty() {
                 let removed = self.delete::<Entity>().filter(Column::ClusterId.eq(*cluster));
-                let removed = removed.filter(Column::Id.is_in(decision.removed.iter().copied()));
-                removed.exec(&self.writes()).await?;
+                let removed = removed.filter(Column::Id.is_one_of(decision.removed.iter().copied()));
+                removed.exec(&self.write_executor()).await?;
             }
             rows.extend(decision.changed.iter().map(|flag| Model {
                 account_id: self.account_id(),
@@ -310,7 +343,7 @@ impl AccountStore {
     }
 }
 
-fn flag(row: Model) -> Flag {
+fn flag_from_row(row: Model) -> Flag {
     Flag {
         id: Some(row.id),
         kind: row.kind,

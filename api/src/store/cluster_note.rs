@@ -1,4 +1,4 @@
-//! What people wrote about clusters.
+//! The notes that people write on clusters, encrypted.
 
 use entity::{
     Timestamp,
@@ -10,37 +10,40 @@ use entity::{
 use sea_orm::{ColumnTrait, QueryFilter};
 use serde_json::json;
 
-use super::{error::StoreError, scoped::AccountStore, sealed::RowName, upsert::replace};
+use super::{
+    composite_in::IsOneOf, error::StoreError, row_encryption::AssociatedData, scoped::AccountStore,
+    upsert::replace,
+};
 use crate::{
     domain::audit::{Entry, Target},
-    seal::SealError,
+    encryption::DecryptError,
 };
 
 impl AccountStore {
-    /// The notes of clusters, in no particular order; clusters without any are missing.
+    /// Returns the notes of clusters, in no particular order. Clusters without any are missing.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.cluster_note.by_cluster", skip_all)]
     pub async fn cluster_notes(&self, clusters: &[ClusterId]) -> Result<Vec<Model>, StoreError> {
-        let select = self.select::<Entity>().filter(Column::ClusterId.is_in(clusters.iter().copied()));
-        Ok(select.all(&self.reads()).await?)
+        let select = self.select::<Entity>().filter(Column::ClusterId.is_one_of(clusters.iter().copied()));
+        Ok(select.all(&self.read_executor()).await?)
     }
 
-    /// The text of notes.
+    /// Decrypts the text of notes.
     ///
     /// # Errors
-    /// [`StoreError::Sealed`] when it cannot be decrypted.
+    /// Returns [`StoreError::Decryption`] if the text cannot be decrypted.
     pub fn cluster_note_text(&self, row: &Model) -> Result<String, StoreError> {
-        let plain = self.unseal(&self.cluster_note_row(row.cluster_id), row.key_id, &row.sealed)?;
-        String::from_utf8(plain).map_err(|_| StoreError::Sealed(SealError::Damaged))
+        let plain = self.decrypt_row(&self.cluster_note_row(row.cluster_id), row.key_id, &row.sealed)?;
+        String::from_utf8(plain).map_err(|_| StoreError::Decryption(DecryptError::Damaged))
     }
 
-    /// Writes the notes of a cluster in place of those it has, or removes them when there is no text; `None` when there is
-    /// no such cluster.
+    /// Replaces the notes of a cluster, or removes them if the text is empty. Returns `None` if there is no
+    /// such cluster.
     ///
     /// # Errors
-    /// When the database does not answer; nothing is changed then.
+    /// Returns an error if the database does not answer. Nothing is changed then.
     #[tracing::instrument(name = "store.cluster_note.set", skip_all)]
     pub async fn set_cluster_notes(
         &self,
@@ -52,17 +55,18 @@ impl AccountStore {
         self.write(move |store| {
             let text = text.clone();
             Box::pin(async move {
-                let Some(row) = store.cluster_to_write_on(cluster, now).await? else { return Ok(None) };
-                // The text is encrypted where it lies, and nowhere else.
+                let Some(row) = store.lock_cluster_for_change(cluster, now).await? else { return Ok(None) };
+                // The log gets the length only: the text is encrypted in its row and must not be stored
+                // elsewhere.
                 let detail = json!({ "characters": text.chars().count() });
                 let entry = Entry::done(Action::SetClusterNotes, Target::Cluster(cluster), detail);
-                store.audit(entry).await?;
+                store.record_audit_entry(entry).await?;
                 if text.is_empty() {
                     let delete = store.delete::<Entity>().filter(Column::ClusterId.eq(cluster));
-                    delete.exec(&store.writes()).await?;
+                    delete.exec(&store.write_executor()).await?;
                     return Ok(Some(row));
                 }
-                let sealed = store.seal(&store.cluster_note_row(cluster), text.as_bytes());
+                let sealed = store.encrypt_bytes(&store.cluster_note_row(cluster), text.as_bytes());
                 let note = Model {
                     account_id: store.account_id(),
                     cluster_id: cluster,
@@ -78,7 +82,7 @@ impl AccountStore {
         .await
     }
 
-    fn cluster_note_row(&self, cluster: ClusterId) -> RowName {
-        RowName::new("cluster_notes", self.account_id(), &[&cluster.0.to_le_bytes()])
+    fn cluster_note_row(&self, cluster: ClusterId) -> AssociatedData {
+        AssociatedData::new("cluster_notes", self.account_id(), &[&cluster.0.to_le_bytes()])
     }
 }

@@ -1,4 +1,4 @@
-//! The tags of clusters.
+//! The tags of clusters, and filters by them.
 
 use std::collections::HashMap;
 
@@ -7,8 +7,8 @@ use entity::{
     audit_entry::Action,
     cluster,
     cluster_tag::{Column, Entity, Model},
-    ids::ClusterId,
-    list::TagPattern,
+    ids::{AccountId, ClusterId},
+    json_columns::TagPattern,
 };
 use sea_orm::{
     ColumnTrait, QueryFilter, QueryOrder, QuerySelect,
@@ -16,42 +16,43 @@ use sea_orm::{
 };
 use serde_json::json;
 
-use super::{error::StoreError, scoped::AccountStore, upsert::replace};
+use super::{composite_in::IsOneOf, error::StoreError, scoped::AccountStore, upsert::replace};
 use crate::domain::{
     audit::{Entry, Target},
     tag::Tag,
 };
 
-/// Which tags clusters have to have.
+/// A condition on the tags of a cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TagFilter {
-    /// At least one of these.
+    /// At least one of these tags.
     pub any: Option<Vec<TagPattern>>,
-    /// Each of these.
+    /// Each of these tags.
     pub all: Vec<TagPattern>,
-    /// None of these.
+    /// None of these tags.
     pub none: Vec<TagPattern>,
 }
 
 impl TagFilter {
-    /// What clusters are asked for that pass.
-    pub(super) fn condition(&self) -> Condition {
+    /// Returns the condition that a cluster of the account passes.
+    pub(super) fn condition(&self, account: AccountId) -> Condition {
         let mut condition = Condition::all();
         if let Some(any) = &self.any {
-            condition = condition.add(Expr::exists(tags_of_cluster(any)));
+            condition = condition.add(Expr::exists(select_matching_tags(account, any)));
         }
         for pattern in &self.all {
-            condition = condition.add(Expr::exists(tags_of_cluster(std::slice::from_ref(pattern))));
+            condition =
+                condition.add(Expr::exists(select_matching_tags(account, std::slice::from_ref(pattern))));
         }
         if !self.none.is_empty() {
-            condition = condition.add(Expr::not_exists(tags_of_cluster(&self.none)));
+            condition = condition.add(Expr::not_exists(select_matching_tags(account, &self.none)));
         }
         condition
     }
 }
 
-/// Those of a cluster's tags that are meant by one of some patterns.
-fn tags_of_cluster(patterns: &[TagPattern]) -> SelectStatement {
+/// Selects the tags of a cluster that match one of some patterns.
+fn select_matching_tags(account: AccountId, patterns: &[TagPattern]) -> SelectStatement {
     let column = |column: Column| Expr::col((Entity, column));
     let meant = patterns.iter().fold(Condition::any(), |any, pattern| {
         let key = column(Column::Key).eq(pattern.key.as_str());
@@ -60,48 +61,50 @@ fn tags_of_cluster(patterns: &[TagPattern]) -> SelectStatement {
             None => key,
         })
     });
-    // A condition without parts would hold.
-    let meant = if patterns.is_empty() { Condition::all().add(Expr::cust("1 = 0")) } else { meant };
+    // A condition without parts would be true.
+    let meant =
+        if patterns.is_empty() { Condition::all().add(Column::Key.is_one_of([""; 0])) } else { meant };
     Query::select()
         .expr(Expr::val(1))
         .from(Entity)
-        .and_where(column(Column::AccountId).equals((cluster::Entity, cluster::Column::AccountId)))
+        // Citus finds the node of a table that may have no row only by a constant value of the account.
+        .and_where(column(Column::AccountId).eq(account.0))
         .and_where(column(Column::ClusterId).equals((cluster::Entity, cluster::Column::Id)))
         .cond_where(meant)
         .take()
 }
 
 impl AccountStore {
-    /// The tags of each cluster, by key; clusters without any are missing.
+    /// Returns the tags of each cluster, sorted by key. Clusters without any are missing.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.cluster_tag.by_cluster", skip_all)]
     pub async fn cluster_tags(
         &self,
         clusters: &[ClusterId],
     ) -> Result<HashMap<ClusterId, Vec<Tag>>, StoreError> {
-        let select = self.select::<Entity>().filter(Column::ClusterId.is_in(clusters.iter().copied()));
+        let select = self.select::<Entity>().filter(Column::ClusterId.is_one_of(clusters.iter().copied()));
         let mut found: HashMap<ClusterId, Vec<Tag>> = HashMap::new();
-        for row in select.order_by_asc(Column::ClusterId).all(&self.reads()).await? {
+        for row in select.order_by_asc(Column::ClusterId).all(&self.read_executor()).await? {
             found.entry(row.cluster_id).or_default().push(Tag::stored(row.key, row.value));
         }
-        // Not by the database, whose order of texts depends on its language.
+        // Sorted here, because the database's order of texts depends on its language.
         for tags in found.values_mut() {
             tags.sort();
         }
         Ok(found)
     }
 
-    /// The tags of one cluster.
+    /// Returns the tags of one cluster.
     pub(crate) async fn tags_of_cluster(&self, cluster: ClusterId) -> Result<Vec<Tag>, StoreError> {
         Ok(self.cluster_tags(&[cluster]).await?.remove(&cluster).unwrap_or_default())
     }
 
-    /// Puts tags on a cluster in place of those it has; `None` when there is no such cluster.
+    /// Replaces the tags of a cluster. Returns `None` if there is no such cluster.
     ///
     /// # Errors
-    /// When the database does not answer; nothing is changed then.
+    /// Returns an error if the database does not answer. Nothing is changed then.
     #[tracing::instrument(name = "store.cluster_tag.set", skip_all)]
     pub async fn set_cluster_tags(
         &self,
@@ -112,15 +115,23 @@ impl AccountStore {
         self.write(move |store| {
             let tags = tags.clone();
             Box::pin(async move {
-                let Some(row) = store.cluster_to_write_on(cluster, now).await? else { return Ok(None) };
-                store.delete::<Entity>().filter(Column::ClusterId.eq(cluster)).exec(&store.writes()).await?;
+                let Some(row) = store.lock_cluster_for_change(cluster, now).await? else { return Ok(None) };
+                store
+                    .delete::<Entity>()
+                    .filter(Column::ClusterId.eq(cluster))
+                    .exec(&store.write_executor())
+                    .await?;
+                if row.idle_since.is_some() {
+                    // An idle policy may have exempted the cluster for a tag that it no longer has.
+                    store.restart_idle_count(cluster, now).await?;
+                }
                 let written = tags.iter().map(|tag| match tag.value() {
                     Some(value) => format!("{}={value}", tag.key()),
                     None => tag.key().to_owned(),
                 });
                 let detail = json!({ "tags": written.collect::<Vec<_>>() });
                 let entry = Entry::done(Action::SetClusterTags, Target::Cluster(cluster), detail);
-                store.audit(entry).await?;
+                store.record_audit_entry(entry).await?;
                 let rows = tags.into_iter().map(|tag| Model {
                     account_id: store.account_id(),
                     cluster_id: cluster,
@@ -134,16 +145,17 @@ impl AccountStore {
         .await
     }
 
-    /// A cluster that people write on now, held against others who do until the transaction ends.
-    pub(super) async fn cluster_to_write_on(
+    /// Locks the row of a cluster that a user changes now until the transaction ends, and records the
+    /// change.
+    pub(super) async fn lock_cluster_for_change(
         &self,
         cluster: ClusterId,
         now: Timestamp,
     ) -> Result<Option<cluster::Model>, StoreError> {
         let select = self.select::<cluster::Entity>().filter(cluster::Column::Id.eq(cluster));
-        let row = select.lock_exclusive().one(&self.writes()).await?;
+        let row = select.lock_exclusive().one(&self.write_executor()).await?;
         if let Some(row) = &row {
-            self.touch_cluster(row, now).await?;
+            self.record_cluster_change(row, now).await?;
         }
         Ok(row)
     }

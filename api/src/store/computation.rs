@@ -5,40 +5,46 @@ use std::collections::{BTreeMap, HashMap};
 use entity::{
     Timestamp,
     computation::{Column, Entity, Model, State},
-    computation_task_group as link,
+    computation_share as share, computation_task_group as link,
     ids::{ClusterId, ComputationId},
-    list::SpanIds,
+    json_columns::SpanIds,
     task_group,
 };
 use sea_orm::{
-    ColumnTrait, Condition, FromQueryResult, IdenStatic, JoinType, PaginatorTrait, QueryFilter, QuerySelect,
+    ColumnTrait, Condition, EntityTrait, FromQueryResult, IdenStatic, JoinType, PaginatorTrait, QueryFilter,
+    QuerySelect, RelationDef,
+    sea_query::{Expr, Func},
 };
 
 use super::{
-    account_list::{TimeRange, unsaid},
-    arrival::Arrivals,
+    change_feed::PendingChanges,
     cluster_filter::ClusterFilter,
-    code_snippet::stacks,
+    code_snippet::to_stored_stacks,
+    composite_in::{IsOneOf, one_of},
+    cross_cluster::{TimeRange, remaining_range},
     error::StoreError,
-    lists,
-    one_of::one_of,
+    multi_list,
     page::{self, End, Key, Page, PageRequest, Slice, Sort},
     scoped::AccountStore,
-    search::search,
+    search::scan_page,
     task_group::used_by,
-    upsert::{first_wins, newest_wins},
-    usage_hour::sum_of,
+    upsert::{keep_existing_row, keep_newest_row},
+    usage_hour::sum_of_values,
 };
-use crate::domain::{answer::ComputationStates, bounded::UnixTime, report::ComputationReport};
+use crate::domain::{
+    answer::ComputationStates,
+    report::{ComputationReport, ComputationShareReport},
+    validated::UnixTime,
+};
 
 /// The orders computations can be listed in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ComputationSort {
-    /// The computation that started last comes first.
+    /// The newest computation comes first, within one cluster.
     NewestFirst,
-    /// The same over all clusters.
+    /// The newest computation comes first, over all clusters.
     NewestOfAllFirst,
-    /// In the order in which they became as they are.
+    /// Computations in the order of the changes that wrote their current values.
     AsArrived,
 }
 
@@ -83,25 +89,25 @@ impl Sort for ComputationSort {
     }
 }
 
-/// Sums over the task groups of a computation, as Dask's own `Computation` has them: a group that others use, too, counts all of
-/// its tasks.
+/// Sums over the tasks of a computation: all tasks of its own task groups, and its share of groups that
+/// other computations use as well.
 #[derive(Clone, Copy, Debug, Default, PartialEq, FromQueryResult)]
 pub struct ComputationTotals {
-    /// Tasks they ever had.
+    /// The number of tasks.
     pub tasks: i64,
-    /// Times one of them came to be in memory.
+    /// The number of times that a task's result came to be in memory.
     pub tasks_succeeded: i64,
-    /// Those that erred themselves.
+    /// The number of tasks that erred themselves.
     pub tasks_erred: i64,
-    /// Attempts that failed and were tried again.
+    /// The number of attempts that failed and were repeated.
     pub tasks_retried: i64,
-    /// Computing tasks that succeeded.
+    /// The time spent computing tasks that succeeded, in seconds.
     pub compute_seconds: f64,
-    /// Fetching their inputs.
+    /// The time spent fetching inputs, in seconds.
     pub transfer_seconds: f64,
-    /// Bytes of results.
+    /// The size of results, in bytes.
     pub bytes: i64,
-    /// Tasks in this state, as in those that follow; nothing where there are none.
+    /// The number of tasks in this state, as in the fields that follow. `None` if there are none.
     pub released: Option<i64>,
     pub waiting: Option<i64>,
     pub no_worker: Option<i64>,
@@ -110,9 +116,11 @@ pub struct ComputationTotals {
     pub memory: Option<i64>,
     pub erred: Option<i64>,
     pub forgotten: Option<i64>,
+    /// The number of shares that include tasks of other computations.
+    pub joint: i64,
 }
 
-/// The whole numbers of it, which have the names of the columns they sum.
+/// The integers of [`ComputationTotals`], which have the names of the columns that they sum.
 const WHOLE: [task_group::Column; 13] = {
     use task_group::Column as Group;
     [
@@ -140,22 +148,22 @@ struct TotalsRow {
     totals: ComputationTotals,
 }
 
-/// Which computations of an account.
+/// A filter of the computations of an account.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AccountComputations {
-    /// Of which clusters.
+    /// Only computations of clusters that pass this filter.
     pub clusters: ClusterFilter,
-    /// Submitted when.
+    /// The range of the start.
     pub started_in: TimeRange,
-    /// In one of these states.
+    /// Only computations in one of these states.
     pub states: Option<Vec<State>>,
 }
 
 impl AccountStore {
-    /// A page of the computations of all clusters that a filter passes.
+    /// Returns a page of the computations of all clusters that pass a filter.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.computation.page", skip_all)]
     pub async fn account_computation_page(
         &self,
@@ -163,31 +171,33 @@ impl AccountStore {
         sort: ComputationSort,
         request: &PageRequest,
     ) -> Result<Page<Model>, StoreError> {
-        let select = self.during(Column::StartedAt, unsaid(of.started_in, sort.descending(), request));
-        search(&self.reads(), select, self.account_computations(of), sort, request).await
+        let select = self
+            .select_in_range(Column::StartedAt, remaining_range(of.started_in, sort.descending(), request));
+        scan_page(&self.read_executor(), select, self.account_computations(of), sort, request).await
     }
 
-    /// How many computations of all clusters a filter passes.
+    /// Counts the computations of all clusters that pass a filter.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.computation.count", skip_all)]
     pub async fn account_computation_count(&self, of: &AccountComputations) -> Result<u64, StoreError> {
-        let all =
-            self.during::<Entity>(Column::StartedAt, of.started_in).filter(self.account_computations(of));
-        Ok(all.count(&self.reads()).await?)
+        let all = self
+            .select_in_range::<Entity>(Column::StartedAt, of.started_in)
+            .filter(self.account_computations(of));
+        Ok(all.count(&self.read_executor()).await?)
     }
 
     fn account_computations(&self, of: &AccountComputations) -> Condition {
         Condition::all()
-            .add_option(of.states.as_ref().map(|states| Column::State.is_in(states.iter().copied())))
-            .add_option(self.of_clusters(&of.clusters, Column::ClusterId))
+            .add_option(of.states.as_ref().map(|states| Column::State.is_one_of(states.iter().copied())))
+            .add_option(self.cluster_condition(&of.clusters, Column::ClusterId))
     }
 
-    /// What the task groups of each computation come to; those without any are missing.
+    /// Returns the totals of each computation. Computations without task groups are missing.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.computation.totals", skip_all)]
     pub async fn computation_totals(
         &self,
@@ -199,24 +209,33 @@ impl AccountStore {
             .select_only()
             .columns([link::Column::ClusterId, link::Column::ComputationId])
             .join(JoinType::InnerJoin, used_by())
+            .join(JoinType::LeftJoin, share_of_link())
             .filter(link::Column::AccountId.eq(self.account_id()))
             .filter(one_of(link::Column::ClusterId, link::Column::ComputationId, ids))
             .group_by(link::Column::ClusterId)
             .group_by(link::Column::ComputationId);
+        // The computation's share if several computations use the group, and the whole group otherwise.
+        let part = |column: Group| {
+            let share = Expr::col(("computation_shares", column.as_str()));
+            Func::coalesce([share, Expr::col((task_group::Entity, column))])
+        };
         for column in WHOLE {
-            select = select.expr_as(sum_of((task_group::Entity, column)), column.as_str());
+            let sum = sum_of_values(self.backend(), part(column).into());
+            select = select.expr_as(sum, column.as_str());
         }
         for column in [Group::ComputeSeconds, Group::TransferSeconds] {
-            select = select.expr_as(column.sum(), column.as_str());
+            select = select.expr_as(Func::sum(part(column)), column.as_str());
         }
-        let rows: Vec<TotalsRow> = select.into_model().all(&self.reads()).await?;
+        let joint = Expr::cust("CASE WHEN computation_shares.joint THEN 1 ELSE 0 END");
+        select = select.expr_as(Func::cast_as(Func::sum(joint), "bigint"), "joint");
+        let rows: Vec<TotalsRow> = select.into_model().all(&self.read_executor()).await?;
         Ok(rows.into_iter().map(|row| ((row.cluster_id, row.computation_id), row.totals)).collect())
     }
 
-    /// The same page of the computations of each cluster, in the order of `clusters`.
+    /// Returns the same page of the computations of each cluster, in the order of `clusters`.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.computation.pages", skip_all)]
     pub async fn computation_pages(
         &self,
@@ -225,13 +244,13 @@ impl AccountStore {
         request: &PageRequest,
     ) -> Result<Vec<Page<Model>>, StoreError> {
         let of = |cluster: &ClusterId| self.select::<Entity>().filter(Column::ClusterId.eq(*cluster));
-        lists::fetch_each(&self.reads(), clusters.iter().map(of).collect(), sort, request).await
+        multi_list::fetch_pages(&self.read_executor(), clusters.iter().map(of).collect(), sort, request).await
     }
 
-    /// A slice of the computations of a cluster, those that started last first.
+    /// Returns a slice of the computations of a cluster, the latest start first.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.computation.slice", skip_all)]
     pub async fn computation_slice(
         &self,
@@ -239,13 +258,13 @@ impl AccountStore {
         slice: Slice,
     ) -> Result<Vec<Model>, StoreError> {
         let select = self.select::<Entity>().filter(Column::ClusterId.eq(cluster));
-        page::fetch_slice(&self.reads(), select, ComputationSort::NewestFirst, slice).await
+        page::fetch_slice(&self.read_executor(), select, ComputationSort::NewestFirst, slice).await
     }
 
-    /// How many computations each cluster has; clusters without any are missing.
+    /// Counts the computations of each cluster. Clusters without any are missing.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.computation.counts", skip_all)]
     pub async fn computation_counts(
         &self,
@@ -256,18 +275,18 @@ impl AccountStore {
             .select_only()
             .column(Column::ClusterId)
             .column_as(Column::Id.count(), "count")
-            .filter(Column::ClusterId.is_in(clusters.iter().copied()))
+            .filter(Column::ClusterId.is_one_of(clusters.iter().copied()))
             .group_by(Column::ClusterId)
             .into_tuple()
-            .all(&self.reads())
+            .all(&self.read_executor())
             .await?;
         Ok(counts.into_iter().collect())
     }
 
-    /// How many computations of each cluster are in which state; clusters without any are missing.
+    /// Counts the computations of each cluster by state. Clusters without any are missing.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.computation.states", skip_all)]
     pub async fn computation_states(
         &self,
@@ -279,11 +298,11 @@ impl AccountStore {
             .columns([Column::ClusterId, Column::State])
             .column_as(Column::Id.count(), "count")
             .column_as(Column::StartedAt.max(), "last_started_at")
-            .filter(Column::ClusterId.is_in(clusters.iter().copied()))
+            .filter(Column::ClusterId.is_one_of(clusters.iter().copied()))
             .group_by(Column::ClusterId)
             .group_by(Column::State)
             .into_tuple()
-            .all(&self.reads())
+            .all(&self.read_executor())
             .await?;
         let mut found: HashMap<ClusterId, Vec<ComputationStates>> = HashMap::new();
         for (cluster, state, count, last) in rows {
@@ -293,10 +312,10 @@ impl AccountStore {
         Ok(found)
     }
 
-    /// The newest computations in a state, at most `limit` of each cluster, in the order of `of`.
+    /// Returns the newest computations in a state, at most `limit` of each cluster, in the order of `of`.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.computation.newest_in_state", skip_all)]
     pub async fn newest_computations(
         &self,
@@ -308,42 +327,42 @@ impl AccountStore {
         });
         let request = PageRequest::from(End::First, limit);
         let sort = ComputationSort::NewestFirst;
-        let pages = lists::fetch_each(&self.reads(), selects.collect(), sort, &request).await?;
+        let pages = multi_list::fetch_pages(&self.read_executor(), selects.collect(), sort, &request).await?;
         Ok(pages.into_iter().map(Page::into_rows).collect())
     }
 
-    /// The computations that exist among `ids`, in no particular order.
+    /// Returns the computations that exist among `ids`, in no particular order.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.computation.by_id", skip_all)]
     pub async fn computations_by_id(
         &self,
         ids: &[(ClusterId, ComputationId)],
     ) -> Result<Vec<Model>, StoreError> {
         let these = one_of(Column::ClusterId, Column::Id, ids);
-        Ok(self.select::<Entity>().filter(these).all(&self.reads()).await?)
+        Ok(self.select::<Entity>().filter(these).all(&self.read_executor()).await?)
     }
 
-    /// Computations that arrived, as new ones or changed, in that order.
+    /// Returns computations that are new or changed, in the order of their arrival.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.computation.arrived", skip_all)]
     pub async fn arrived_computations(
         &self,
         of: &AccountComputations,
-        arrivals: &[Arrivals],
+        arrivals: &[PendingChanges],
         limit: u64,
     ) -> Result<Vec<Model>, StoreError> {
         let columns = (Column::ArrivedAt, Column::ClusterId, Column::StartedAt, Column::Id);
-        // What changes now may have begun at any time.
-        let arrivals: Vec<_> = arrivals.iter().map(|of| Arrivals { since: None, ..*of }).collect();
+        // A computation that changes now may have started at any time.
+        let arrivals: Vec<_> = arrivals.iter().map(|of| PendingChanges { since: None, ..*of }).collect();
         let condition = self.account_computations(of);
-        self.as_arrived(&arrivals, columns, condition, ComputationSort::AsArrived, limit).await
+        self.fetch_in_arrival_order(&arrivals, columns, condition, ComputationSort::AsArrived, limit).await
     }
 
-    /// Writes what a report says of computations, and the links it names.
+    /// Writes the computations of a report, with their links to task groups and their shares.
     pub(crate) async fn record_computations(
         &self,
         cluster: ClusterId,
@@ -351,7 +370,7 @@ impl AccountStore {
         sequence: i64,
         reports: &[ComputationReport],
     ) -> Result<(), StoreError> {
-        // By identifier: a statement must not meet a row twice, and transactions must lock in one order.
+        // Sorted by identifier: a statement must not write a row twice, and locks must be taken in one order.
         let reports: BTreeMap<_, _> = reports.iter().map(|report| (report.id, report)).collect();
         let rows = reports.values().map(|report| Model {
             account_id: self.account_id(),
@@ -362,10 +381,10 @@ impl AccountStore {
             started_at: report.started_at.timestamp(),
             stopped_at: report.stopped_at.map(UnixTime::timestamp),
             span_ids: SpanIds(report.span_ids.to_vec()),
-            code: stacks(&report.code),
+            code: to_stored_stacks(&report.code),
             arrived_at: arrival,
         });
-        self.insert::<Entity>(rows.collect(), &newest_wins::<Entity>(Column::Sequence)).await?;
+        self.insert::<Entity>(rows.collect(), &keep_newest_row::<Entity>(Column::Sequence)).await?;
         let links = reports.values().flat_map(|report| {
             report.task_group_ids.iter().map(|task_group| link::Model {
                 account_id: self.account_id(),
@@ -374,7 +393,68 @@ impl AccountStore {
                 task_group_id: *task_group,
             })
         });
-        self.insert::<link::Entity>(links.collect(), &first_wins::<link::Entity>()).await?;
+        self.insert::<link::Entity>(links.collect(), &keep_existing_row::<link::Entity>()).await?;
+        let shares = reports.values().flat_map(|report| {
+            let shares: BTreeMap<_, _> =
+                report.task_group_shares.iter().map(|share| (share.task_group_id, share)).collect();
+            shares.into_values().map(|share| self.share(cluster, report.id, sequence, share))
+        });
+        self.insert::<share::Entity>(
+            shares.collect(),
+            &keep_newest_row::<share::Entity>(share::Column::Sequence),
+        )
+        .await?;
         Ok(())
     }
+
+    fn share(
+        &self,
+        cluster: ClusterId,
+        computation: ComputationId,
+        sequence: i64,
+        report: &ComputationShareReport,
+    ) -> share::Model {
+        share::Model {
+            account_id: self.account_id(),
+            cluster_id: cluster,
+            computation_id: computation,
+            task_group_id: report.task_group_id,
+            sequence,
+            joint: report.joint,
+            tasks: report.tasks.get(),
+            tasks_succeeded: report.tasks_succeeded.get(),
+            tasks_erred: report.tasks_erred.get(),
+            tasks_retried: report.tasks_retried.get(),
+            released: report.states.released.get(),
+            waiting: report.states.waiting.get(),
+            no_worker: report.states.no_worker.get(),
+            queued: report.states.queued.get(),
+            processing: report.states.processing.get(),
+            memory: report.states.memory.get(),
+            erred: report.states.erred.get(),
+            forgotten: report.states.forgotten.get(),
+            compute_seconds: report.durations.compute,
+            transfer_seconds: report.durations.transfer,
+            bytes: report.bytes.get(),
+        }
+    }
+}
+
+/// Returns the relation from a computation's link to a task group to its share of the group, within one
+/// account and cluster.
+fn share_of_link() -> RelationDef {
+    link::Entity::belongs_to(share::Entity)
+        .from((
+            link::Column::AccountId,
+            link::Column::ClusterId,
+            link::Column::ComputationId,
+            link::Column::TaskGroupId,
+        ))
+        .to((
+            share::Column::AccountId,
+            share::Column::ClusterId,
+            share::Column::ComputationId,
+            share::Column::TaskGroupId,
+        ))
+        .into()
 }

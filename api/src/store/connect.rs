@@ -1,7 +1,7 @@
-//! Opening the database, and bringing its schema up to date.
+//! Opens the database and applies missing migrations.
 //!
-//! SQLite gets one writing connection and a pool of read-only ones, so that writers queue instead of failing
-//! and readers never wait; PostgreSQL gets one pool for both.
+//! SQLite has one writing connection and a pool of read-only ones, so that writers queue instead of failing
+//! and readers never wait. PostgreSQL has one pool for both.
 
 use std::{
     collections::BTreeSet,
@@ -29,56 +29,75 @@ use sqlx::{
 };
 
 use super::{
-    doubt::Doubt,
+    composite_in::compares_constants,
     error::StoreError,
-    identity::SystemStore,
+    gate::QueryPermits,
     scoped::{AccountStore, Pools},
+    stale_connections::ConnectionEpoch,
+    statement_time,
+    system::SystemStore,
     user::UserStore,
+    userinfo,
 };
 use crate::{
     auth::Viewer,
     bus::{Bus, InProcess},
+    domain::{audit::Actor, quota::Limits},
+    encryption::Keys,
     key_ring::KeyRing,
     metrics::{Connections, StoreMetrics},
+    shares::{FairShares, Holder},
 };
 
-/// How long a request waits for a connection before it is told to come back later: for less long than a reporter waits for the
-/// answer, or it would not be told.
-const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(3);
+/// The time that a request waits for a connection before it fails with a retryable error. It is shorter
+/// than the time that a reporter waits for a response, because the reporter would not receive the error
+/// otherwise.
+pub(super) const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// How long a migration waits for the one of another process on the same SQLite file: for longer than building an index takes.
+/// The time that a migration waits for the migration of another process on the same SQLite file. It is
+/// longer than building an index takes.
 const MIGRATION_PATIENCE: Duration = Duration::from_hours(1);
 
-/// What SQLite answers while another connection holds a lock, and how soon it is asked again.
+/// SQLite's result code while another connection holds a lock, and the delay before the next attempt.
 const SQLITE_BUSY: &str = "5";
 const LOCKED_PAUSE: Duration = Duration::from_millis(20);
 
-/// How long closing the store may take. Connections that are not answered would not end.
+/// The time limit for closing the store. Connections to a server that does not respond would not close.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A connection idle for longer is tried before it is used; the server may have gone away meanwhile.
+/// A connection that was idle for longer is pinged before it is used, because the server may have gone away
+/// meanwhile.
 const IDLE_BEFORE_PING: Duration = Duration::from_secs(1);
 
-/// How long its answer is waited for. Another one is opened then, and there has to be time for that.
+/// The time limit of that ping. It leaves time to open another connection afterwards.
 const PING_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// How long a store that does not open may take to say why.
+/// The time limit for finding the reason why a store cannot be opened.
 const REASON_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Connections SQLite reads with.
-const SQLITE_READERS: u32 = 4;
+/// The number of connections that read from SQLite.
+const SQLITE_READERS: u32 = 6;
 
-/// Statements that stay prepared on each connection: those that reports write, in their usual numbers of rows, and those
-/// that the usual queries read.
+/// The divisor of the share of connections that is reserved for signing in, for probes and for work of the
+/// server that concerns no account. On PostgreSQL at least one connection is reserved if there are several.
+const OWN: u32 = 5;
+
+/// The largest number of profiles and breakdowns that are computed at once, because their rows are held in
+/// memory.
+const ANALYSES: usize = 4;
+
+/// The number of statements that stay prepared on each connection: those that reports write, in their usual
+/// numbers of rows, and those that the usual queries read.
 const PREPARED_STATEMENTS: usize = 300;
 
-/// Any number no other application on the same PostgreSQL is likely to lock.
+/// The key of the advisory lock. It is an arbitrary number that other applications on the same PostgreSQL
+/// are unlikely to lock.
 const MIGRATION_LOCK: i64 = 0x6761_6c76_6f01;
 
-/// Where the database is. `Debug` and `Display` leave the password out.
+/// The location of the database. `Debug` and `Display` leave the password out.
 #[derive(Clone)]
 pub enum StoreUrl {
-    /// An SQLite file, and whether it may be made.
+    /// An SQLite file. `create` is true if the file may be created.
     Sqlite { options: Box<SqliteConnectOptions>, path: PathBuf, create: bool },
     /// A PostgreSQL server.
     Postgres(Box<PgConnectOptions>),
@@ -98,6 +117,11 @@ impl FromStr for StoreUrl {
             }
             Ok(Self::Sqlite { options: Box::new(options), path, create: url.contains("mode=rwc") })
         } else if url.starts_with("postgres:") || url.starts_with("postgresql:") {
+            if userinfo::has_unencoded_password(url) {
+                let wrong =
+                    "a '/', '?' or '#' in the user name or password must be written as %2F, %3F or %23";
+                return Err(wrong.to_owned());
+            }
             let options =
                 PgConnectOptions::from_str(url).map_err(|_| "not a valid postgres URL".to_owned())?;
             Ok(Self::Postgres(Box::new(options)))
@@ -110,7 +134,10 @@ impl FromStr for StoreUrl {
 impl fmt::Display for StoreUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Sqlite { path, .. } => write!(f, "SQLite file {}", path.display()),
+            Self::Sqlite { path, .. } => {
+                let absolute = std::path::absolute(path);
+                write!(f, "SQLite file {}", absolute.as_ref().unwrap_or(path).display())
+            }
             Self::Postgres(options) => write!(
                 f,
                 "PostgreSQL {}:{}/{}",
@@ -128,7 +155,7 @@ impl fmt::Debug for StoreUrl {
     }
 }
 
-/// The database of all accounts. It runs no statement itself; it hands out the handles that do.
+/// The database of all accounts. It runs no statement itself, but hands out the handles that do.
 #[derive(Clone)]
 pub struct Store {
     system: SystemStore,
@@ -136,7 +163,7 @@ pub struct Store {
     bus: Arc<dyn Bus>,
 }
 
-/// Why the schema could not be brought up to date.
+/// The error of a schema that could not be brought up to date.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot migrate the {url}")]
 pub struct MigrationError {
@@ -146,11 +173,11 @@ pub struct MigrationError {
 }
 
 impl Store {
-    /// Opens the database; `connections` bounds the PostgreSQL pool, and `keys` encrypt what must not lie in it in
-    /// the open.
+    /// Opens the database. `connections` bounds the PostgreSQL pool, and `keys` encrypt the texts that must
+    /// not be stored in the clear.
     ///
     /// # Errors
-    /// [`StoreError::Unavailable`] when it cannot be reached or opened.
+    /// Returns [`StoreError::Unavailable`] if the database cannot be reached or opened.
     pub async fn connect(
         url: &StoreUrl,
         connections: u32,
@@ -159,11 +186,12 @@ impl Store {
         Ok(SystemStore::connect(url, connections).await?.with_keys(keys))
     }
 
-    /// Applies the migrations that are missing. Several processes may do so at once: one works, the others
-    /// wait and find nothing left to do.
+    /// Applies the missing migrations. Several processes may do so at once: one applies them, and the
+    /// others wait and find nothing left to do.
     ///
     /// # Errors
-    /// When the database cannot be reached or a migration fails; a failed migration leaves nothing behind.
+    /// Returns an error if the database cannot be reached or a migration fails. A failed migration leaves
+    /// no changes behind.
     pub async fn migrate(url: &StoreUrl) -> Result<(), MigrationError> {
         let migrated = match url {
             StoreUrl::Sqlite { options, path, create } => {
@@ -177,66 +205,74 @@ impl Store {
         migrated.map_err(|source| MigrationError { url: url.clone(), source })
     }
 
-    /// The view of the account the viewer signed in to. What answers somebody has no other way to get one.
+    /// Returns the view of the viewer's account. Code that serves a request has no other way to obtain a
+    /// view.
     #[must_use]
     pub fn for_viewer(&self, viewer: &Viewer) -> AccountStore {
-        AccountStore::new(&self.system, viewer.account_id(), self.keys.clone(), Arc::clone(&self.bus))
+        let (holder, keys) = (viewer.holder(), self.keys.clone());
+        AccountStore::new(&self.system, viewer.account_id(), holder, keys, Arc::clone(&self.bus))
     }
 
-    /// The view of an account for work the server does by itself, which nobody asked for and nobody is answered.
+    /// Returns the view of an account for the server's own background work, which serves no request.
     #[must_use]
-    pub(crate) fn for_work_of(&self, account: AccountId) -> AccountStore {
-        AccountStore::new(&self.system, account, self.keys.clone(), Arc::clone(&self.bus))
+    pub(crate) fn for_background_work(&self, account: AccountId) -> AccountStore {
+        let (holder, keys) = (Holder::server(account), self.keys.clone());
+        AccountStore::new(&self.system, account, holder, keys, Arc::clone(&self.bus))
     }
 
-    /// The view of the viewer's user on their own accounts, as far as the credentials open them; none if these are not the
-    /// user's own.
+    /// Returns the view of the viewer's user on their own accounts, as far as the credentials permit.
+    /// `None` if the credentials are not the user's own.
     #[must_use]
-    pub fn for_user_of(&self, viewer: &Viewer) -> Option<UserStore> {
+    pub fn for_viewer_user(&self, viewer: &Viewer) -> Option<UserStore> {
         let accounts = viewer.accounts().map(<[_]>::to_vec);
-        let own = viewer.credential().is_the_users_own();
+        let own = viewer.credential().covers_all_accounts();
         own.then(|| UserStore::new(self.system.pools.clone(), viewer.user_id(), accounts))
     }
 
-    /// The handle for what belongs to no viewer: signing in, and what operators do on the command line.
+    /// Returns the handle for work that belongs to no viewer: signing in, and commands of operators.
     #[must_use]
     pub fn system(&self) -> SystemStore {
         self.system.clone()
     }
 
-    /// The same database, whose changes are told on a bus.
+    /// Returns the same database with another bus, on which its changes are published.
     #[must_use]
     pub fn with_bus(self, bus: Arc<dyn Bus>) -> Self {
         Self { bus, ..self }
     }
 
-    /// Where its changes are told.
+    /// Returns the fair-share limits of the server's bounded resources.
+    pub(crate) fn shares(&self) -> &FairShares {
+        self.system.shares()
+    }
+
+    /// Returns the bus on which changes are published.
     #[must_use]
     pub fn bus(&self) -> &Arc<dyn Bus> {
         &self.bus
     }
 
-    /// The keys its texts are encrypted with.
+    /// Returns the keys that texts are encrypted with.
     #[must_use]
     pub fn keys(&self) -> &KeyRing {
         &self.keys
     }
 
-    /// Statements sent to the database since it was opened.
+    /// Returns the number of statements that were sent to the database since it was opened.
     #[must_use]
     pub fn statements(&self) -> u64 {
         self.system.metrics.statements()
     }
 
-    /// What `work` with the store comes to, unless it takes longer than `patience`. Connections that are open then are not used again:
-    /// they may be those of a network that was cut.
-    pub async fn within<T>(&self, patience: Duration, work: impl Future<Output = T>) -> Option<T> {
-        self.system.pools.doubt.within(patience, work).await
+    /// Runs `work` with the store. `None` if it takes longer than `patience`. Connections that are open
+    /// then are not used again, because they may belong to a network that was cut.
+    pub async fn with_timeout<T>(&self, patience: Duration, work: impl Future<Output = T>) -> Option<T> {
+        self.system.pools.doubt.with_timeout(patience, work).await
     }
 
-    /// Closes all connections after the statements under way.
+    /// Closes all connections once their current statements have ended.
     pub async fn close(self) {
-        // A failure to close leaves nothing to do: the process is about to end.
+        // A failure to close needs no handling, because the process is about to end.
         let _ = tokio::time::timeout(CLOSE_TIMEOUT, async {
             let _ = self.system.pools.reader.close_by_ref().await;
             let _ = self.system.pools.writer.close_by_ref().await;
@@ -246,21 +282,32 @@ impl Store {
 }
 
 impl SystemStore {
-    /// Opens the database for what needs no keys; `connections` bounds the PostgreSQL pool.
+    /// Opens the database for work that needs no keys. `connections` bounds the PostgreSQL pool.
     ///
     /// # Errors
-    /// [`StoreError::Unavailable`] when it cannot be reached or opened.
+    /// Returns [`StoreError::Unavailable`] if the database cannot be reached or opened.
     pub async fn connect(url: &StoreUrl, connections: u32) -> Result<Self, StoreError> {
-        let doubt = Doubt::default();
-        let (mut writer, mut reader) = match url {
+        let (doubt, shares) = (ConnectionEpoch::default(), FairShares::default());
+        let (mut writer, mut reader, gates) = match url {
             StoreUrl::Sqlite { options, .. } => {
                 let writer = sqlite(options, 1).await?;
                 let reader = sqlite(&options.clone().read_only(true), SQLITE_READERS).await?;
-                (writer, reader)
+                let gates = QueryPermits {
+                    write_permits: shares.places("database_writer", 1),
+                    read_permits: shares.places("database_readers", for_accounts(SQLITE_READERS)),
+                    analysing: shares.places("analyses", ANALYSES),
+                };
+                (writer, reader, gates)
             }
             StoreUrl::Postgres(options) => {
                 let pool = postgres(options, connections, doubt.clone()).await?;
-                (pool.clone(), pool)
+                let both = shares.places("database_connections", for_accounts(connections));
+                let analysing = shares.places("analyses", ANALYSES);
+                (
+                    pool.clone(),
+                    pool,
+                    QueryPermits { write_permits: both.clone(), read_permits: both, analysing },
+                )
             }
         };
         let metrics = Arc::new(StoreMetrics::default());
@@ -268,20 +315,36 @@ impl SystemStore {
             let metrics = Arc::clone(&metrics);
             connection.set_metric_callback(move |info| {
                 metrics.statement(info.elapsed, info.failed);
-                // The text has placeholders: values never reach the log.
+                statement_time::add(info.elapsed);
+                // Only Citus refuses such a statement, so that no test without Citus would detect it.
+                debug_assert!(!compares_constants(&info.statement.sql), "{}", info.statement.sql);
+                // The text has placeholders, so that values never reach the log.
                 let (sql, seconds) = (info.statement.sql.as_str(), info.elapsed.as_secs_f64());
                 tracing::trace!(target: "galvo::statement", sql, seconds, failed = info.failed);
             });
         }
-        Ok(Self { pools: Pools { writer, reader, doubt }, metrics })
+        Ok(Self { pools: Pools { writer, reader, doubt, gates }, metrics, shares, limits: Limits::default() })
     }
 
-    /// What is counted of it.
+    /// Returns the fair-share limits of the server's bounded resources.
+    pub(crate) fn shares(&self) -> &FairShares {
+        &self.shares
+    }
+
+    /// Returns the view of an account for an operator who changes it. It has no keys, and is for work that
+    /// encrypts and decrypts nothing.
+    #[must_use]
+    pub(crate) fn for_operator(&self, account: AccountId, actor: Actor) -> AccountStore {
+        let (keys, bus) = (Keys::generate().into(), Arc::new(InProcess::default()));
+        AccountStore::new(self, account, Holder::server(account), keys, bus).on_behalf_of(actor)
+    }
+
+    /// Returns the metrics of the store.
     pub(crate) fn metrics(&self) -> &Arc<StoreMetrics> {
         &self.metrics
     }
 
-    /// Its connections, as they are now.
+    /// Returns the current state of the connection pools.
     pub(crate) fn connections(&self) -> Vec<Connections> {
         let Pools { writer, reader, .. } = &self.pools;
         match writer.get_database_backend() {
@@ -293,11 +356,24 @@ impl SystemStore {
         }
     }
 
-    /// The same database for accounts, whose texts these keys encrypt.
+    /// Returns the same database with the default quotas of accounts that have none of their own.
+    #[must_use]
+    pub fn with_limits(self, limits: Limits) -> Self {
+        Self { limits, ..self }
+    }
+
+    /// Returns the same database for accounts, with the keys that their texts are encrypted with.
     #[must_use]
     pub fn with_keys(self, keys: impl Into<KeyRing>) -> Store {
         Store { system: self, keys: keys.into(), bus: Arc::new(InProcess::default()) }
     }
+}
+
+/// Returns the number of connections that accounts may use. The others are reserved for signing in, for
+/// probes and for work that concerns no account.
+fn for_accounts(connections: u32) -> usize {
+    let own = (connections / OWN).max(1);
+    connections.saturating_sub(own).max(1) as usize
 }
 
 fn pooled<D: sqlx::Database>(pool: &'static str, connections: &sqlx::Pool<D>) -> Connections {
@@ -313,26 +389,27 @@ pub(super) async fn sqlite(
     let options = options
         .clone()
         .journal_mode(SqliteJournalMode::Wal)
-        // What was acknowledged survives a power cut, too, not only the end of the process.
+        // Acknowledged data survives a power failure, not only the end of the process.
         .synchronous(SqliteSynchronous::Full)
         .foreign_keys(true)
         .busy_timeout(ACQUIRE_TIMEOUT)
         .pragma("cache_size", "-65536")
         .pragma("mmap_size", "268435456")
         .pragma("temp_store", "memory")
-        // One channel hop per this many rows between SQLite's thread and ours.
+        // SQLite's thread sends rows over a channel, in batches of this size.
         .row_buffer_size(1000)
         .statement_cache_capacity(PREPARED_STATEMENTS)
         .disable_statement_logging();
     let pool = SqlitePoolOptions::new()
         .max_connections(connections)
         .acquire_timeout(ACQUIRE_TIMEOUT)
-        // Where a disk is full SQLite ends a transaction by itself, and rolling it back fails. The connection would count as being
-        // inside one from then on: the next would be nested in it, and their commits would commit nothing.
+        // If the disk is full, SQLite ends a transaction by itself, and the rollback fails. sqlx would then
+        // count the connection as being inside a transaction: the next transaction would be nested in it,
+        // and its commit would commit nothing.
         .after_release(|connection, _| {
             Box::pin(async move {
                 if connection.is_in_transaction() {
-                    // A rollback that was asked for when the transaction was dropped comes before the answer.
+                    // A rollback that was queued when the transaction was dropped runs before the ping.
                     connection.ping().await?;
                 }
                 Ok(!connection.is_in_transaction())
@@ -342,8 +419,9 @@ pub(super) async fn sqlite(
     Ok(SqlxSqliteConnector::from_sqlx_sqlite_pool(pool))
 }
 
-/// Opens a pool. A new file becomes one with a write-ahead log when it is opened first, and whoever opens it at that moment is
-/// told that it is locked: SQLite does not apply the busy timeout to that.
+/// Opens a pool. The first connection to a new file switches it to a write-ahead log. Another process that
+/// opens the file at that moment gets an error that it is locked, because SQLite does not apply the busy
+/// timeout to the switch.
 async fn open_sqlite(pool: SqlitePoolOptions, options: SqliteConnectOptions) -> sqlx::Result<SqlitePool> {
     let end = Instant::now() + ACQUIRE_TIMEOUT;
     loop {
@@ -361,28 +439,30 @@ fn is_locked(error: &sqlx::Error) -> bool {
 async fn postgres(
     options: &PgConnectOptions,
     connections: u32,
-    doubt: Doubt,
+    doubt: ConnectionEpoch,
 ) -> Result<DatabaseConnection, StoreError> {
     let options =
         options.clone().application_name("galvo").statement_cache_capacity(PREPARED_STATEMENTS).options([
-            // A request that was given up keeps running on the server; this ends it.
+            // An abandoned request's statement keeps running on the server. The timeout ends it.
             ("statement_timeout", "30s"),
             ("idle_in_transaction_session_timeout", "30s"),
-            // Longer than a reporter waits, nobody needs the lock any more.
+            // A reporter does not wait longer than this, and nothing uses the lock afterwards.
             ("lock_timeout", "5s"),
-            // What the connection of a server that vanished holds, the job lock above all, is let go of within a minute, and
-            // not after the two hours that systems wait by themselves.
+            // The server releases what the connection of a vanished process holds, above all the job lock,
+            // within a minute and not after the default keepalive time of two hours.
             ("tcp_keepalives_idle", "30"),
             ("tcp_keepalives_interval", "10"),
             ("tcp_keepalives_count", "3"),
-            // A plan for any account takes each for one of average size. Where that is small, it would read all rows
-            // of a large one and sort them, instead of the page that an index has in order.
+            // A generic plan assumes that each account is of average size. If that is small, a bitmap scan
+            // would read and sort all rows of a large account, instead of the page that an index has in
+            // order.
             ("enable_bitmapscan", "off"),
-            // Reading by an index costs little more than reading in order where rows are cached or on a solid-state disk.
-            // By the default, which is for disks that turn, a range of days would cost a whole table.
+            // An index scan costs little more than a sequential scan if rows are cached or on a solid-state
+            // disk. With the default, which is for spinning disks, a range of days would cost a whole
+            // table.
             ("random_page_cost", "1.1"),
         ]);
-    // The program logs statements itself, and only when it is asked to; sqlx would log slow ones at their full
+    // The program logs statements itself, and only on request. sqlx would log slow statements at their full
     // length.
     let options = options.disable_statement_logging();
     let doubted = doubt.clone();
@@ -391,17 +471,17 @@ async fn postgres(
         .acquire_timeout(ACQUIRE_TIMEOUT)
         .test_before_acquire(false)
         .after_release(move |_, meta| {
-            let believed = !doubted.is_about(meta.age);
+            let believed = !doubted.includes_connection(meta.age);
             Box::pin(async move { Ok(believed) })
         })
         .before_acquire(move |connection, meta| {
             let doubt = doubt.clone();
             Box::pin(async move {
-                if doubt.is_about(meta.age) {
+                if doubt.includes_connection(meta.age) {
                     return Ok(false);
                 }
                 if meta.idle_for > IDLE_BEFORE_PING {
-                    return match doubt.within(PING_TIMEOUT, connection.ping()).await {
+                    return match doubt.with_timeout(PING_TIMEOUT, connection.ping()).await {
                         Some(answer) => answer.map(|()| true),
                         None => Ok(false),
                     };
@@ -409,61 +489,70 @@ async fn postgres(
                 Ok(true)
             })
         });
-    Ok(SqlxPostgresConnector::from_sqlx_postgres_pool(open(pool, options).await?))
+    Ok(SqlxPostgresConnector::from_sqlx_postgres_pool(open_postgres(pool, options).await?))
 }
 
-/// Opens a pool. While connections are refused, or the server starts, it tries until its time is over and tells of that alone:
-/// one more connection tells why.
-async fn open(pool: PgPoolOptions, options: PgConnectOptions) -> Result<PgPool, StoreError> {
+/// Opens a pool. While connections are refused or the server starts, the pool retries until its timeout and
+/// reports only the timeout. One more connection finds the reason.
+async fn open_postgres(pool: PgPoolOptions, options: PgConnectOptions) -> Result<PgPool, StoreError> {
     match pool.connect_with(options.clone()).await {
-        Err(sqlx::Error::PoolTimedOut) => Err(unreachable_database(reason(&options).await)),
+        Err(sqlx::Error::PoolTimedOut) => Err(unreachable_database(find_connect_error(&options).await)),
         opened => opened.map_err(unreachable_database),
     }
 }
 
-/// Why no connection was had in time.
-async fn reason(options: &PgConnectOptions) -> sqlx::Error {
+/// Returns the reason why no connection was available in time.
+async fn find_connect_error(options: &PgConnectOptions) -> sqlx::Error {
     match tokio::time::timeout(REASON_TIMEOUT, options.connect()).await {
         Ok(Err(error)) => error,
-        // It would have come a moment later.
+        // This connection succeeded, so that the pool's attempt would have succeeded a moment later.
         Ok(Ok(_)) => sqlx::Error::PoolTimedOut,
         Err(_) => sqlx::Error::Io(std::io::ErrorKind::TimedOut.into()),
     }
 }
 
-/// SQLite's write lock is the migration lock: one transaction holds it over all steps.
+/// Applies the missing migrations. SQLite's write lock is the migration lock: one transaction holds it over
+/// all of them.
 async fn migrate_sqlite(options: &SqliteConnectOptions) -> Result<(), StoreError> {
     let database = sqlite(options, 1).await?;
-    // Another process's migration takes as long as it takes.
+    // The migration of another process may take any time.
     database.execute_unprepared(&format!("PRAGMA busy_timeout = {}", MIGRATION_PATIENCE.as_millis())).await?;
-    let transaction = database.begin_with_options(IMMEDIATE).await?;
+    let transaction = database.begin_with_options(IMMEDIATE_TRANSACTION).await?;
     apply_missing(&transaction).await?;
     transaction.commit().await?;
     database.close().await?;
     Ok(())
 }
 
-/// An advisory lock of the session serializes processes; it goes with the connection, whatever happens.
+/// Applies the missing migrations. An advisory lock of the session serializes processes. It is released
+/// with the connection in every case.
 async fn migrate_postgres(options: &PgConnectOptions) -> Result<(), StoreError> {
-    // Waiting for another process's migration, or building an index, takes as long as it takes.
-    let patient = options.clone().options([("statement_timeout", "0"), ("lock_timeout", "0")]);
+    // Waiting for another process's migration and building an index may take any time.
+    let patient = options.clone().options([
+        ("statement_timeout", "0"),
+        ("lock_timeout", "0"),
+        // Tables refer to reference tables, which are stored on all nodes. Citus changes those over one
+        // connection per node, and the shards of other tables over several, which would not see the change.
+        // PostgreSQL without Citus ignores the setting.
+        ("citus.multi_shard_modify_mode", "sequential"),
+    ]);
     let pool = PgPoolOptions::new().max_connections(1).acquire_timeout(ACQUIRE_TIMEOUT);
-    let database = SqlxPostgresConnector::from_sqlx_postgres_pool(open(pool, patient).await?);
+    let database = SqlxPostgresConnector::from_sqlx_postgres_pool(open_postgres(pool, patient).await?);
     database.execute_unprepared(&format!("SELECT pg_advisory_lock({MIGRATION_LOCK})")).await?;
     apply_missing(&database).await?;
     database.close().await?;
     Ok(())
 }
 
-/// Makes the file, if there is none, for its owner alone: it holds what programs wrote into exceptions.
-/// SQLite gives the files beside it the same mode.
+/// Creates the file, if there is none, with access for its owner only, because it holds the texts of
+/// exceptions. SQLite gives the files beside it the same mode.
 fn create_private(path: &Path) {
     let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
     if let Err(error) = made
         && error.kind() != std::io::ErrorKind::AlreadyExists
     {
-        // Opening the store will fail as well, and says more.
-        tracing::debug!(%error, "the file of the store could not be made");
+        // Opening the store will fail as well, with a more specific error.
+        tracing::debug!(%error, "failed to create the database file");
     }
 }
 
@@ -474,22 +563,28 @@ where
 {
     let applied = Migrator::get_migration_models(connection).await?;
     let applied: BTreeSet<String> = applied.into_iter().map(|step| step.version).collect();
-    if let Some(newest) = step_of_newer_release(&applied) {
-        tracing::warn!(step = newest.as_str(), "the schema is that of a newer release");
+    if let Some(newest) = newest_unknown_migration(&applied) {
+        tracing::warn!(step = newest.as_str(), "the database schema is newer than this release");
         return Ok(());
     }
     let missing = Migrator::get_pending_migrations(connection).await?;
     Migrator::up(connection, None).await?;
-    for migration in missing {
-        tracing::info!(migration = migration.name(), "migrated");
+    for migration in &missing {
+        tracing::debug!(migration = migration.name(), "migrated");
+    }
+    match missing.len() {
+        0 => {}
+        1 => tracing::info!("1 migration applied"),
+        count => tracing::info!("{count} migrations applied"),
     }
     Ok(())
 }
 
-/// The newest of these steps, if they are those of a newer release. That only adds to what this one reads and writes: while it
-/// replaces this one, this one may have to start once more. Of steps that neither of them knows all, nobody can say what they
-/// mean together.
-pub(super) fn step_of_newer_release(applied: &BTreeSet<String>) -> Option<String> {
+/// Returns the newest of the applied migrations if they are those of a newer release. A newer release only
+/// adds to the tables that this release reads and writes, and during an upgrade this release may have to
+/// start once more. If this release and the applied migrations each have some that the other lacks, their
+/// combination is undefined, and the result is `None`.
+pub(super) fn newest_unknown_migration(applied: &BTreeSet<String>) -> Option<String> {
     let known: BTreeSet<String> = Migrator::migrations().iter().map(|step| step.name().to_owned()).collect();
     applied.difference(&known).last().filter(|_| applied.is_superset(&known)).cloned()
 }
@@ -498,9 +593,9 @@ pub(super) fn unreachable_database(error: sqlx::Error) -> StoreError {
     StoreError::Unavailable(DbErr::Conn(sea_orm::RuntimeErr::SqlxError(Arc::new(error))))
 }
 
-/// Take SQLite's write lock at the beginning: a transaction that reads first and writes later would fail at
-/// once when another wrote in between. PostgreSQL ignores it.
-pub(super) const IMMEDIATE: TransactionOptions = TransactionOptions {
+/// Takes SQLite's write lock at the beginning. A transaction that reads first and writes later would fail
+/// at once if another one wrote in between. PostgreSQL ignores the option.
+pub(super) const IMMEDIATE_TRANSACTION: TransactionOptions = TransactionOptions {
     isolation_level: None,
     access_mode: None,
     sqlite_transaction_mode: Some(SqliteTransactionMode::Immediate),

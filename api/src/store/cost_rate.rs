@@ -1,4 +1,4 @@
-//! What things cost an account.
+//! The prices of an account's resources.
 
 use entity::{
     audit_entry::Action,
@@ -9,25 +9,25 @@ use serde_json::json;
 
 use super::{error::StoreError, scoped::AccountStore};
 use crate::domain::{
-    audit::{Day, Entry, Target},
+    audit::{DayNumber, Entry, Target},
     cost::Rate,
 };
 
-/// More changes of price than an account ever has.
+/// The largest number of rates that are read, which no account exceeds.
 const MAX_RATES: u64 = 1_000;
 
 impl AccountStore {
-    /// The account's rates, the first one first.
+    /// Returns the account's rates, the first day first.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.cost_rate.all", skip_all)]
     pub async fn cost_rates(&self) -> Result<Vec<Rate>, StoreError> {
         let rows = self
             .select::<Entity>()
             .order_by_asc(Column::ValidFrom)
             .limit(MAX_RATES)
-            .all(&self.reads())
+            .all(&self.read_executor())
             .await?;
         Ok(rows
             .into_iter()
@@ -41,10 +41,10 @@ impl AccountStore {
             .collect())
     }
 
-    /// Sets the rate that holds from its first day on, in place of one that began on the same day.
+    /// Sets the rate that is valid from its first day on. It replaces a rate that begins on the same day.
     ///
     /// # Errors
-    /// When the database does not answer; nothing is changed then.
+    /// Returns an error if the database does not answer. Nothing is changed then.
     #[tracing::instrument(name = "store.cost_rate.set", skip_all)]
     pub async fn set_cost_rate(&self, rate: &Rate) -> Result<(), StoreError> {
         let row = Model {
@@ -67,32 +67,34 @@ impl AccountStore {
             let (row, replace) = (row.clone(), replace.clone());
             Box::pin(async move {
                 let detail = json!({
-                    "valid_from": Day(row.valid_from).to_string(),
+                    "valid_from": DayNumber(row.valid_from).to_string(),
                     "currency": row.currency,
                     "per_thread_hour": row.per_thread_hour,
                     "per_gib_hour": row.per_gib_hour,
                     "per_worker_hour": row.per_worker_hour,
                 });
                 store.insert::<Entity>(vec![row], &replace).await?;
-                store.audit(Entry::done(Action::SetCostRate, Target::Account, detail)).await
+                store.record_audit_entry(Entry::done(Action::SetCostRate, Target::Account, detail)).await
             })
         })
         .await
     }
 
-    /// Removes the rate that begins on a day. Returns whether there was one.
+    /// Deletes the rate that begins on a day. Returns false if there was none.
     ///
     /// # Errors
-    /// When the database does not answer; nothing is changed then.
+    /// Returns an error if the database does not answer. Nothing is changed then.
     #[tracing::instrument(name = "store.cost_rate.delete", skip_all)]
     pub async fn delete_cost_rate(&self, valid_from: i64) -> Result<bool, StoreError> {
         self.write(move |store| {
             Box::pin(async move {
                 let delete = store.delete::<Entity>().filter(Column::ValidFrom.eq(valid_from));
-                let deleted = delete.exec(&store.writes()).await?.rows_affected > 0;
+                let deleted = delete.exec(&store.write_executor()).await?.rows_affected > 0;
                 if deleted {
-                    let detail = json!({ "valid_from": Day(valid_from).to_string() });
-                    store.audit(Entry::done(Action::DeleteCostRate, Target::Account, detail)).await?;
+                    let detail = json!({ "valid_from": DayNumber(valid_from).to_string() });
+                    store
+                        .record_audit_entry(Entry::done(Action::DeleteCostRate, Target::Account, detail))
+                        .await?;
                 }
                 Ok(deleted)
             })

@@ -1,4 +1,4 @@
-//! What an account accepts of each class of data, and how long it keeps it.
+//! The classes of data that an account accepts, and the retention of each.
 
 use entity::{
     audit_entry::Action,
@@ -16,34 +16,35 @@ use crate::domain::{
     data_class::Accepted,
 };
 
-/// From what [`AccountStore::refused`] gives.
+/// Returns the accepted classes, from the value of the column [`AccountStore::refused`].
 pub(super) fn accepted(refused: Option<&str>) -> Accepted {
     let classes = refused.unwrap_or_default().split(',');
     Accepted::all_but(classes.filter_map(|class| DataClass::try_from_value(&class.to_owned()).ok()))
 }
 
 impl AccountStore {
-    /// What the account said of classes of data; one it said nothing of has no row.
+    /// Returns the account's policies. A class without a policy has no row.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.data_policy.all", skip_all)]
     pub async fn data_policies(&self) -> Result<Vec<Model>, StoreError> {
-        Ok(self.select::<Entity>().all(&self.reads()).await?)
+        Ok(self.select::<Entity>().all(&self.read_executor()).await?)
     }
 
-    /// The classes of data the account accepts.
+    /// Returns the classes of data that the account accepts.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.data_policy.accepted", skip_all)]
     pub async fn accepted(&self) -> Result<Accepted, StoreError> {
         let refused = self.select::<Entity>().filter(Column::Accepted.eq(false));
-        let rows = refused.all(&self.reads()).await?;
+        let rows = refused.all(&self.read_executor()).await?;
         Ok(Accepted::all_but(rows.into_iter().map(|row| row.data_class)))
     }
 
-    /// The classes the account refuses, as a column of a statement on a table of its own.
+    /// Returns the classes that the account refuses, separated by commas, as a subquery for a column. The
+    /// statement must select from another table.
     pub(super) fn refused(&self) -> Expr {
         let refused = Query::select()
             .expr(Func::cust("string_agg").args([Expr::col(Column::DataClass), Expr::val(",")]))
@@ -55,10 +56,10 @@ impl AccountStore {
         Expr::SubQuery(None, Box::new(SubQueryStatement::SelectStatement(refused)))
     }
 
-    /// Says whether the account accepts a class of data and for how many days it keeps it.
+    /// Sets whether the account accepts a class of data, and the number of days that it keeps the data.
     ///
     /// # Errors
-    /// When the database does not answer; nothing is changed then.
+    /// Returns an error if the database does not answer. Nothing is changed then.
     #[tracing::instrument(name = "store.data_policy.set", skip_all)]
     pub async fn set_data_policy(
         &self,
@@ -76,7 +77,7 @@ impl AccountStore {
                     "accepted": row.accepted,
                     "retention_days": row.retention_days,
                 });
-                store.audit(Entry::done(Action::SetDataPolicy, Target::Account, detail)).await?;
+                store.record_audit_entry(Entry::done(Action::SetDataPolicy, Target::Account, detail)).await?;
                 Ok(row)
             })
         })

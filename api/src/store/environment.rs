@@ -1,4 +1,4 @@
-//! Environments: the software processes run on, and which processes of a cluster run on which.
+//! Environments: the software that processes run on, and the number of a cluster's processes on each.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -6,43 +6,48 @@ use entity::{
     client,
     environment::{Column, Entity, Model},
     ids::{ClusterId, EnvironmentId},
-    list::Packages,
+    json_columns::Packages,
     worker,
 };
 use sea_orm::{ColumnTrait, QueryFilter, QuerySelect};
 
-use super::{error::StoreError, one_of::one_of, scoped::AccountStore, upsert::first_wins};
-use crate::domain::{bounded::Text, environment::Role, report::EnvironmentReport};
+use super::{
+    composite_in::{IsOneOf, one_of},
+    error::StoreError,
+    scoped::AccountStore,
+    upsert::keep_existing_row,
+};
+use crate::domain::{environment::Role, report::EnvironmentReport, validated::Text};
 
-/// How many processes of one role ran on one environment.
+/// The number of processes of one role on one environment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EnvironmentUse {
     /// The role.
     pub role: Role,
     /// The environment.
     pub environment: EnvironmentId,
-    /// How many processes.
+    /// The number of processes.
     pub processes: i64,
 }
 
 impl AccountStore {
-    /// The environments that exist among `ids`, in no particular order.
+    /// Returns the environments that exist among `ids`, in no particular order.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.environment.by_id", skip_all)]
     pub async fn environments_by_id(
         &self,
         ids: &[(ClusterId, EnvironmentId)],
     ) -> Result<Vec<Model>, StoreError> {
         let these = one_of(Column::ClusterId, Column::Id, ids);
-        Ok(self.select::<Entity>().filter(these).all(&self.reads()).await?)
+        Ok(self.select::<Entity>().filter(these).all(&self.read_executor()).await?)
     }
 
-    /// What the workers and clients of each cluster ran on; clusters without any are missing.
+    /// Counts the workers and clients of each cluster by environment. Clusters without any are missing.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.environment.uses", skip_all)]
     pub async fn environment_uses(
         &self,
@@ -54,12 +59,12 @@ impl AccountStore {
             .column(worker::Column::ClusterId)
             .column(worker::Column::EnvironmentId)
             .column_as(worker::Column::Id.count(), "count")
-            .filter(worker::Column::ClusterId.is_in(clusters.iter().copied()))
+            .filter(worker::Column::ClusterId.is_one_of(clusters.iter().copied()))
             .filter(worker::Column::EnvironmentId.is_not_null())
             .group_by(worker::Column::ClusterId)
             .group_by(worker::Column::EnvironmentId)
             .into_tuple()
-            .all(&self.reads())
+            .all(&self.read_executor())
             .await?;
         let clients: Vec<(ClusterId, EnvironmentId, i64)> = self
             .select::<client::Entity>()
@@ -67,12 +72,12 @@ impl AccountStore {
             .column(client::Column::ClusterId)
             .column(client::Column::EnvironmentId)
             .column_as(client::Column::Id.count(), "count")
-            .filter(client::Column::ClusterId.is_in(clusters.iter().copied()))
+            .filter(client::Column::ClusterId.is_one_of(clusters.iter().copied()))
             .filter(client::Column::EnvironmentId.is_not_null())
             .group_by(client::Column::ClusterId)
             .group_by(client::Column::EnvironmentId)
             .into_tuple()
-            .all(&self.reads())
+            .all(&self.read_executor())
             .await?;
         let mut uses: HashMap<ClusterId, Vec<EnvironmentUse>> = HashMap::new();
         for (role, rows) in [(Role::Worker, workers), (Role::Client, clients)] {
@@ -90,7 +95,7 @@ impl AccountStore {
         reports: &[EnvironmentReport],
     ) -> Result<(), StoreError> {
         let text = |text: &Option<Text<256>>| text.as_ref().map(|text| text.as_str().to_owned());
-        // By identifier: a statement must not meet a row twice, and transactions must lock in one order.
+        // Sorted by identifier: a statement must not write a row twice, and locks must be taken in one order.
         let mut rows = BTreeMap::new();
         for report in reports {
             let packages = report.packages.iter();
@@ -108,7 +113,7 @@ impl AccountStore {
                 ),
             });
         }
-        self.insert::<Entity>(rows.into_values().collect(), &first_wins::<Entity>()).await?;
+        self.insert::<Entity>(rows.into_values().collect(), &keep_existing_row::<Entity>()).await?;
         Ok(())
     }
 }

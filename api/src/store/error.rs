@@ -1,38 +1,38 @@
-//! What can go wrong in the store, by what can be done about it.
+//! Errors of the store, classified by the possible reaction.
 
 use sea_orm::{DbErr, RuntimeErr, SqlErr};
 
-use crate::seal::SealError;
+use crate::encryption::DecryptError;
 
-/// PostgreSQL's code for a change where nothing can be changed.
+/// PostgreSQL's code for a write in a read-only transaction.
 const READ_ONLY: &str = "25006";
 
-/// A statement or transaction that did not do its work.
+/// An error of a statement or transaction.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// A unique name or identifier is taken.
     #[error("the row conflicts with an existing one")]
     Conflict(#[source] DbErr),
-    /// Two transactions were in each other's way; the same again may succeed.
+    /// Two transactions collided. A retry may succeed.
     #[error("the transaction collided with another")]
     Contention(#[source] DbErr),
-    /// The database cannot serve now: gone, full, or out of connections.
+    /// The database cannot serve now: it is unreachable, full, or out of connections.
     #[error("the database is unavailable")]
     Unavailable(#[source] DbErr),
-    /// A defect of ours or of the data.
+    /// The server or the data has a defect.
     #[error("the database refused a statement")]
     Unexpected(#[source] DbErr),
-    /// A text that was read cannot be decrypted.
+    /// A stored text cannot be decrypted.
     #[error(transparent)]
-    Sealed(SealError),
-    /// More was asked for at once than is read for one answer.
+    Decryption(DecryptError),
+    /// The request exceeds the amount of data that is read for one response.
     #[error("{0}")]
-    TooMuch(&'static str),
+    TooLarge(&'static str),
 }
 
 impl StoreError {
-    /// Whether the database only reads, as a standby does.
-    pub(super) fn is_of_a_standby(&self) -> bool {
+    /// Returns true if the database is read-only, as a standby is.
+    pub(super) fn is_read_only(&self) -> bool {
         let Self::Unavailable(
             DbErr::Exec(RuntimeErr::SqlxError(cause)) | DbErr::Query(RuntimeErr::SqlxError(cause)),
         ) = self
@@ -42,19 +42,19 @@ impl StoreError {
         cause.as_database_error().and_then(sqlx::error::DatabaseError::code).as_deref() == Some(READ_ONLY)
     }
 
-    /// The database, or what lies between, said nothing in time.
-    pub(crate) fn silent() -> Self {
-        Self::Unavailable(DbErr::Custom("it does not answer in time".to_owned()))
+    /// The error of a database or network that did not respond in time.
+    pub(crate) fn timed_out() -> Self {
+        Self::Unavailable(DbErr::Custom("no response within the timeout".to_owned()))
     }
 
-    /// Every identifier that was drawn is taken.
+    /// The error of an insert whose generated identifiers are all taken.
     pub(crate) fn no_free_identifier() -> Self {
         Self::Conflict(DbErr::RecordNotInserted)
     }
 }
 
 impl StoreError {
-    /// A value was read that cannot be what was written.
+    /// The error of a stored value that cannot have been written so.
     pub(crate) fn damaged(what: &dyn std::fmt::Display) -> Self {
         Self::Unexpected(DbErr::Type(what.to_string()))
     }
@@ -98,21 +98,22 @@ fn kind(error: &sqlx::Error) -> Kind {
     }
 }
 
-/// PostgreSQL's codes have five characters, SQLite's are numbers of up to four digits.
+/// Classifies an error code. PostgreSQL's codes have five characters, SQLite's are numbers of up to four
+/// digits.
 fn kind_of_code(code: &str) -> Kind {
     match (code.len(), code.parse::<u32>()) {
         (5, _) => match code {
-            // Serialization failure, deadlock.
+            // Serialization failure and deadlock.
             "40001" | "40P01" => Kind::Contention,
-            // A lock that was not had in time; a server that only reads, as a standby does and a primary that was replaced.
+            // A lock timeout; a read-only server: a standby, or a primary that was replaced.
             "55P03" | READ_ONLY => Kind::Unavailable,
-            // Classes: connection exception, insufficient resources, operator intervention (which a statement
-            // timeout is, too), system error.
+            // Classes: connection exception, insufficient resources, operator intervention (which includes
+            // statement timeouts), system error.
             _ if ["08", "53", "57", "58"].contains(&&code[..2]) => Kind::Unavailable,
             _ => Kind::Unexpected,
         },
-        // The lower byte of an extended result code is what kind it is of; busy, locked, i/o error, full, cannot
-        // open.
+        // The lower byte of an extended result code is the primary code: busy, locked, I/O error, full,
+        // cannot open.
         (_, Ok(code)) if [5, 6, 10, 13, 14].contains(&(code & 0xff)) => Kind::Unavailable,
         _ => Kind::Unexpected,
     }
@@ -131,7 +132,7 @@ mod tests {
             ("25006", Kind::Unavailable),
             ("08006", Kind::Unavailable),
             ("57014", Kind::Unavailable),
-            // Its lower byte would be SQLite's "busy".
+            // The number's lower byte would be SQLite's "busy".
             ("22021", Kind::Unexpected),
             ("42P01", Kind::Unexpected),
             ("5", Kind::Unavailable),

@@ -1,4 +1,4 @@
-//! Errors that look alike, over all clusters of an account.
+//! Groups of similar errors, over all clusters of an account.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -14,22 +14,23 @@ use sea_orm::{
 };
 
 use super::{
-    account_list::{TimeRange, unsaid},
+    composite_in::IsOneOf,
+    cross_cluster::{TimeRange, remaining_range},
     error::StoreError,
     error_status,
     page::{Key, KeyPart, Page, PageRequest, Sort},
+    row_encryption::AssociatedData,
     scoped::AccountStore,
-    sealed::RowName,
-    search::search,
+    search::scan_page,
 };
 use crate::{
     domain::{
+        error_fingerprint::{Fingerprint, exception_of},
         error_status::ErrorStatus,
-        fingerprint::{Fingerprint, exception_of},
+        histogram::Intervals,
         report::ErrorReport,
-        trend::Stretches,
     },
-    seal::SealError,
+    encryption::DecryptError,
 };
 
 /// The orders groups of errors can be listed in.
@@ -63,35 +64,42 @@ impl Sort for ErrorGroupSort {
     }
 }
 
-/// Which groups of errors are wanted.
+/// A filter of groups of errors. A group must meet every condition that is set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ErrorGroupFilter {
-    /// With an error on one of these clusters, if they are named.
+    /// Only groups with an error on one of these clusters.
     pub clusters: Option<Vec<ClusterId>>,
-    /// Whose failures.
+    /// Only groups of this origin.
     pub origin: Option<Origin>,
-    /// Of one of these classes of exceptions.
+    /// Only groups of one of these exception types.
     pub types: Option<Vec<String>>,
-    /// Whose last error happened when.
+    /// The range of the last error.
     pub seen_in: TimeRange,
-    /// Of which one of these is to be thought.
+    /// Only groups with one of these statuses.
     pub statuses: Option<Vec<ErrorStatus>>,
 }
 
-/// How much there is of a group of errors.
+impl ErrorGroupFilter {
+    /// Returns true if it is known without the database that no group passes.
+    fn is_of_no_cluster(&self) -> bool {
+        self.clusters.as_ref().is_some_and(Vec::is_empty)
+    }
+}
+
+/// The numbers of errors and clusters of a group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ErrorGroupCounts {
-    /// Errors.
+    /// The number of errors.
     pub occurrences: i64,
-    /// Clusters they happened on.
+    /// The number of clusters with an error of the group.
     pub clusters: i64,
 }
 
 impl AccountStore {
-    /// A page of the account's groups of errors that pass a filter.
+    /// Returns a page of the account's groups of errors that pass a filter.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.error_group.page", skip_all)]
     pub async fn error_group_page(
         &self,
@@ -99,54 +107,67 @@ impl AccountStore {
         sort: ErrorGroupSort,
         request: &PageRequest,
     ) -> Result<Page<Model>, StoreError> {
-        let select = self.during(Column::LastSeenAt, unsaid(filter.seen_in, sort.descending(), request));
-        search(&self.reads(), select, self.error_groups(filter), sort, request).await
+        if filter.is_of_no_cluster() {
+            return Ok(Page::default());
+        }
+        let select = self
+            .select_in_range(Column::LastSeenAt, remaining_range(filter.seen_in, sort.descending(), request));
+        scan_page(&self.read_executor(), select, self.error_groups(filter), sort, request).await
     }
 
-    /// How many groups of errors pass a filter.
+    /// Counts the groups of errors that pass a filter.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.error_group.count", skip_all)]
     pub async fn error_group_count(&self, filter: &ErrorGroupFilter) -> Result<u64, StoreError> {
-        let all = self.during::<Entity>(Column::LastSeenAt, filter.seen_in).filter(self.error_groups(filter));
-        Ok(all.count(&self.reads()).await?)
+        if filter.is_of_no_cluster() {
+            return Ok(0);
+        }
+        let all = self
+            .select_in_range::<Entity>(Column::LastSeenAt, filter.seen_in)
+            .filter(self.error_groups(filter));
+        Ok(all.count(&self.read_executor()).await?)
     }
 
     fn error_groups(&self, filter: &ErrorGroupFilter) -> Condition {
         let ErrorGroupFilter { clusters, origin, types, seen_in: _, statuses } = filter;
-        let is_one = |types: &Vec<String>| Column::ExceptionType.is_in(types.iter().map(String::as_str));
+        let is_one = |types: &Vec<String>| Column::ExceptionType.is_one_of(types.iter().map(String::as_str));
         Condition::all()
             .add_option(clusters.as_ref().map(|clusters| self.happened_on(clusters)))
             .add_option(origin.map(|origin| Column::Origin.eq(origin)))
             .add_option(types.as_ref().map(is_one))
-            .add_option(statuses.as_deref().map(error_status::is_one))
+            .add_option(statuses.as_deref().map(error_status::has_any_status))
     }
 
-    /// Whether an error of a group happened on one of these clusters: by their errors, since a group may have any number on
-    /// others.
+    /// Returns the condition that an error of a group happened on one of these clusters. The statement
+    /// reads the clusters' errors, because a group may have any number of errors on other clusters.
     fn happened_on(&self, clusters: &[ClusterId]) -> Expr {
         let groups = self
             .select::<error_occurrence::Entity>()
             .select_only()
             .column(error_occurrence::Column::GroupId)
-            .filter(error_occurrence::Column::ClusterId.is_in(clusters.iter().copied()));
+            .filter(error_occurrence::Column::ClusterId.is_one_of(clusters.iter().copied()));
         Column::Id.in_subquery(groups.into_query())
     }
 
-    /// The groups that exist among `ids`, in no particular order.
+    /// Returns the groups that exist among `ids`, in no particular order.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.error_group.by_id", skip_all)]
     pub async fn error_groups_by_id(&self, ids: &[ErrorGroupId]) -> Result<Vec<Model>, StoreError> {
-        Ok(self.select::<Entity>().filter(Column::Id.is_in(ids.iter().copied())).all(&self.reads()).await?)
+        Ok(self
+            .select::<Entity>()
+            .filter(Column::Id.is_one_of(ids.iter().copied()))
+            .all(&self.read_executor())
+            .await?)
     }
 
-    /// How much there is of each group; one without errors is missing.
+    /// Returns the numbers of errors and clusters of each group. Groups without errors are missing.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.error_group.counts", skip_all)]
     pub async fn error_group_counts(
         &self,
@@ -159,10 +180,10 @@ impl AccountStore {
             .column(error_occurrence::Column::GroupId)
             .column_as(error_occurrence::Column::Id.count(), "occurrences")
             .column_as(clusters, "clusters")
-            .filter(error_occurrence::Column::GroupId.is_in(ids.iter().copied()))
+            .filter(error_occurrence::Column::GroupId.is_one_of(ids.iter().copied()))
             .group_by(error_occurrence::Column::GroupId)
             .into_tuple()
-            .all(&self.reads())
+            .all(&self.read_executor())
             .await?;
         let counted = rows.into_iter();
         Ok(counted
@@ -170,32 +191,33 @@ impl AccountStore {
             .collect())
     }
 
-    /// How many errors of each group happened in which of some stretches of time; where there were none, there is nothing.
+    /// Counts the errors of each group by interval of time. Intervals without errors are missing.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.error_group.trends", skip_all)]
     pub async fn error_group_trends(
         &self,
         ids: &[ErrorGroupId],
-        times: Stretches,
+        times: Intervals,
     ) -> Result<HashMap<ErrorGroupId, BTreeMap<i64, i64>>, StoreError> {
         use error_occurrence::Column;
         let number = Expr::col((error_occurrence::Entity, Column::OccurredAt))
             .add(times.step().offset())
             .div(times.step().length());
         let rows: Vec<(ErrorGroupId, i64, i64)> = self
-            .during::<error_occurrence::Entity>(Column::OccurredAt, times.range())
+            .select_in_range::<error_occurrence::Entity>(Column::OccurredAt, times.range())
             .select_only()
             .column(Column::GroupId)
             .expr_as(number, "number")
             .expr_as(Func::count(Expr::cust("*")), "occurrences")
-            .filter(Column::GroupId.is_in(ids.iter().copied()))
+            .filter(Column::GroupId.is_one_of(ids.iter().copied()))
             .group_by(Column::GroupId)
-            // The second of what is selected: written out, it would have values of its own.
+            // The second column of the selection: a repeated expression would bind its values anew and
+            // count as another one.
             .group_by(Expr::cust("2"))
             .into_tuple()
-            .all(&self.reads())
+            .all(&self.read_executor())
             .await?;
         let mut trends: HashMap<ErrorGroupId, BTreeMap<i64, i64>> = HashMap::new();
         for (group, number, occurrences) in rows {
@@ -204,23 +226,23 @@ impl AccountStore {
         Ok(trends)
     }
 
-    /// The title of a group: the message without what differs from one error to the next.
+    /// Decrypts the title of a group: the message without the parts that differ between errors.
     ///
     /// # Errors
-    /// [`StoreError::Sealed`] when it cannot be decrypted.
+    /// Returns [`StoreError::Decryption`] if the text cannot be decrypted.
     pub fn error_group_title(&self, row: &Model) -> Result<String, StoreError> {
-        let plain = self.unseal(&self.error_group_row(row.id), row.key_id, &row.sealed)?;
-        String::from_utf8(plain).map_err(|_| StoreError::Sealed(SealError::Damaged))
+        let plain = self.decrypt_row(&self.error_group_row(row.id), row.key_id, &row.sealed)?;
+        String::from_utf8(plain).map_err(|_| StoreError::Decryption(DecryptError::Damaged))
     }
 
-    fn error_group_row(&self, id: ErrorGroupId) -> RowName {
-        RowName::new("error_groups", self.account_id(), &[id.0.as_bytes()])
+    fn error_group_row(&self, id: ErrorGroupId) -> AssociatedData {
+        AssociatedData::new("error_groups", self.account_id(), &[id.0.as_bytes()])
     }
 
-    /// Writes the groups that the errors of a report belong to. A group is only written when an error lies before
-    /// its first or after its last one, because reports of all clusters meet here.
+    /// Writes the groups of a report's errors. A group is written only if an error lies before its first or
+    /// after its last one, because the reports of all clusters write the same groups.
     pub(crate) async fn record_error_groups(&self, reports: &[ErrorReport]) -> Result<(), StoreError> {
-        // By identifier: transactions must lock in one order.
+        // Sorted by identifier, because locks must be taken in one order.
         let mut groups: BTreeMap<ErrorGroupId, Seen> = BTreeMap::new();
         for report in reports {
             let (Fingerprint { group: id, title }, at) = (Fingerprint::of(report), report.at.timestamp());
@@ -231,8 +253,9 @@ impl AccountStore {
         if groups.is_empty() {
             return Ok(());
         }
-        let known = self.select::<Entity>().filter(Column::Id.is_in(groups.keys().copied()));
-        for row in known.all(&self.writes()).await? {
+        let known = self.select::<Entity>();
+        let known = known.filter(Column::Id.is_one_of(groups.keys().copied()));
+        for row in known.all(&self.write_executor()).await? {
             let contains =
                 |group: &mut Seen| row.first_seen_at.0 <= group.first.0 && group.last.0 <= row.last_seen_at.0;
             if groups.get_mut(&row.id).is_some_and(contains) {
@@ -240,11 +263,11 @@ impl AccountStore {
             }
         }
         let rows = groups.into_iter().map(|(id, group)| {
-            let sealed = self.seal(&self.error_group_row(id), group.title.as_bytes());
+            let sealed = self.encrypt_bytes(&self.error_group_row(id), group.title.as_bytes());
             Model {
                 account_id: self.account_id(),
                 id,
-                origin: group.report.origin.into(),
+                origin: group.report.origin().into(),
                 exception_type: exception_of(group.report).map(str::to_owned),
                 first_seen_at: group.first,
                 last_seen_at: group.last,
@@ -254,6 +277,7 @@ impl AccountStore {
                 status_changed_at: None,
                 status_changed_by: None,
                 resolved_until: None,
+                hidden_at: None,
             }
         });
         self.insert::<Entity>(rows.collect(), &widened()).await?;
@@ -261,9 +285,9 @@ impl AccountStore {
     }
 }
 
-/// The errors of a report that look alike.
+/// The errors of a report that belong to one group.
 struct Seen<'a> {
-    /// One of them.
+    /// One of the errors.
     report: &'a ErrorReport,
     title: String,
     first: Timestamp,
@@ -278,17 +302,19 @@ fn later(one: Timestamp, other: Timestamp) -> Timestamp {
     std::cmp::max(one.0, other.0).into()
 }
 
-/// The row that is there comes to reach from the earlier to the later of both times. What else a group says is
-/// part of its identifier.
+/// Returns the update of an existing row: the times are widened to include the new ones, or replaced by
+/// them if the group was hidden. The other values determine the identifier, so they are equal.
 fn widened() -> OnConflict {
     let there = |column: Column| Expr::col((Entity, column));
     let new = |column: Column| Expr::col((Alias::new("excluded"), column));
-    let is_earlier = || new(Column::FirstSeenAt).lt(there(Column::FirstSeenAt));
-    let is_later = || new(Column::LastSeenAt).gt(there(Column::LastSeenAt));
+    let is_hidden = || there(Column::HiddenAt).is_not_null();
+    let is_earlier = || new(Column::FirstSeenAt).lt(there(Column::FirstSeenAt)).or(is_hidden());
+    let is_later = || new(Column::LastSeenAt).gt(there(Column::LastSeenAt)).or(is_hidden());
     let either = |condition: Expr, column: Column| Expr::case(condition, new(column)).finally(there(column));
     OnConflict::columns([Column::AccountId, Column::Id])
         .value(Column::FirstSeenAt, either(is_earlier(), Column::FirstSeenAt))
         .value(Column::LastSeenAt, either(is_later(), Column::LastSeenAt))
+        .value(Column::HiddenAt, Expr::val(Option::<Timestamp>::None))
         .action_and_where(is_earlier().or(is_later()))
         .to_owned()
 }

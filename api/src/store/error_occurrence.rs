@@ -1,4 +1,4 @@
-//! Errors, listed by cluster, by computation or over all clusters.
+//! Errors, listed by cluster, by computation, by group or over all clusters.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -14,33 +14,34 @@ use sea_orm::{
 use serde::{Deserialize, Serialize};
 
 use super::{
-    account_list::{TimeRange, unsaid},
-    arrival::Arrivals,
+    change_feed::PendingChanges,
     cluster_filter::ClusterFilter,
+    composite_in::{IsOneOf, one_of},
+    cross_cluster::{TimeRange, remaining_range},
     error::StoreError,
-    lists,
-    one_of::one_of,
-    page::{self, Extent, Key, KeyPart, Page, PageRequest, Slice, Sort},
+    multi_list,
+    page::{self, Columns, Key, KeyPart, Page, PageRequest, Slice, Sort},
+    row_encryption::AssociatedData,
     scoped::AccountStore,
-    sealed::RowName,
-    search::search,
-    upsert::first_wins,
+    search::scan_page,
+    upsert::keep_existing_row,
 };
 use crate::{
-    domain::{answer::ErrorKind, bounded::Text, fingerprint::Fingerprint, report::ErrorReport},
-    seal::SealError,
+    domain::{answer::ErrorKind, error_fingerprint::Fingerprint, report::ErrorReport, validated::Text},
+    encryption::DecryptError,
 };
 
 /// The orders errors can be listed in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorSort {
-    /// The error that happened last comes first: its identifier grows with time.
+    /// The newest error comes first, by identifier, which grows with time.
     NewestFirst,
-    /// The same over several clusters, whose reporters make identifiers apart from each other.
+    /// The newest error comes first, over several clusters, whose reporters generate identifiers
+    /// independently.
     NewestOfAllFirst,
-    /// The error that happened last by the schedulers' clocks comes first, over all clusters.
+    /// The latest error by the schedulers' clocks comes first, over all clusters.
     LatestOfAllFirst,
-    /// In the order in which they arrived.
+    /// Errors in the order of their arrival.
     AsArrived,
 }
 
@@ -89,14 +90,14 @@ impl Sort for ErrorSort {
     }
 }
 
-/// Whose errors.
+/// The owner of a list of errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorParent {
-    /// All of a cluster's.
+    /// All errors of a cluster.
     Cluster(ClusterId),
-    /// Those of a computation.
+    /// The errors of a computation.
     Computation(ClusterId, ComputationId),
-    /// Those that look alike, on all clusters.
+    /// The errors of a group, on all clusters.
     Group(ErrorGroupId),
 }
 
@@ -112,38 +113,39 @@ impl ErrorParent {
     }
 }
 
-/// Which errors of an account.
+/// A filter of the errors of an account.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AccountErrors {
-    /// Of which clusters.
+    /// Only errors on clusters that pass this filter.
     pub clusters: ClusterFilter,
-    /// Happened when.
+    /// The range of the errors' times.
     pub at: TimeRange,
-    /// Whose failures.
+    /// Only errors of this origin.
     pub origin: Option<Origin>,
-    /// Of one of these classes of exceptions.
+    /// Only errors of one of these exception types.
     pub types: Option<Vec<String>>,
 }
 
-/// How many errors are read in search of some words before the search has to be continued by a cursor: they are as long
-/// as many lines of a log.
+/// The largest number of errors that one page of a text search reads before a cursor must continue it. An
+/// error is about as long as many log lines.
 const ERRORS_PER_SEARCH: u64 = 500;
 
-/// The texts of an error, which are encrypted where they lie.
+/// The texts of an error, which are stored encrypted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ErrorText {
     /// The exception's text.
     pub message: String,
-    /// The traceback; empty when there is none.
+    /// The traceback. Empty if there is none.
     pub traceback: String,
 }
 
 impl AccountStore {
-    /// A page of the errors of all clusters that a filter passes. With `words` of those whose texts can be read and contain
-    /// them, in any case of letters: so many at the most are read then.
+    /// Returns a page of the errors of all clusters that pass a filter. With `words` it returns only errors
+    /// whose texts can be decrypted and contain the words in upper or lower case, and reads at most 500
+    /// errors.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.error_occurrence.page", skip_all)]
     pub async fn account_error_page(
         &self,
@@ -152,23 +154,24 @@ impl AccountStore {
         sort: ErrorSort,
         request: &PageRequest,
     ) -> Result<Page<Model>, StoreError> {
-        let select = self.during(Column::OccurredAt, unsaid(of.at, sort.descending(), request));
+        let select =
+            self.select_in_range(Column::OccurredAt, remaining_range(of.at, sort.descending(), request));
         let condition = self.account_errors(of);
         let Some(words) = words.map(str::to_lowercase) else {
-            return search(&self.reads(), select, condition, sort, request).await;
+            return scan_page(&self.read_executor(), select, condition, sort, request).await;
         };
-        // The texts are what is searched.
-        let errors = PageRequest { limit: ERRORS_PER_SEARCH, extent: Extent::Whole, ..request.clone() };
-        let page = search(&self.reads(), select, condition, sort, &errors).await?;
-        // What cannot be read is not what was searched for.
+        // The search needs the texts, which a list does not read.
+        let errors = PageRequest { limit: ERRORS_PER_SEARCH, row_columns: Columns::Full, ..request.clone() };
+        let page = scan_page(&self.read_executor(), select, condition, sort, &errors).await?;
+        // An error whose texts cannot be decrypted does not match.
         Ok(page.search(request, |row| self.error_contains(row, &words)))
     }
 
-    /// A slice of the errors of all clusters that a filter passes, those that happened last first. With a `cluster` of that
-    /// one alone, where those that were told of last come first.
+    /// Returns a slice of the errors of all clusters that pass a filter, the latest first. With a `cluster`
+    /// it returns only that cluster's errors, the newest identifier first.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.error_occurrence.slice", skip_all)]
     pub async fn error_slice(
         &self,
@@ -176,57 +179,60 @@ impl AccountStore {
         cluster: Option<ClusterId>,
         slice: Slice,
     ) -> Result<Vec<Model>, StoreError> {
-        let select = self.during::<Entity>(Column::OccurredAt, of.at).filter(self.account_errors(of));
+        let select =
+            self.select_in_range::<Entity>(Column::OccurredAt, of.at).filter(self.account_errors(of));
         let (select, sort) = match cluster {
             Some(cluster) => (select.filter(Column::ClusterId.eq(cluster)), ErrorSort::NewestFirst),
             None => (select, ErrorSort::LatestOfAllFirst),
         };
-        page::fetch_slice(&self.reads(), select, sort, slice).await
+        page::fetch_slice(&self.read_executor(), select, sort, slice).await
     }
 
-    /// Whether the texts of an error can be read and contain some words, which are in lower case.
+    /// Returns true if the texts of an error can be decrypted and contain some words, which must be in
+    /// lower case.
     pub(crate) fn error_contains(&self, row: &Model, words: &str) -> bool {
-        let text = self.error_text(row).unwrap_or_default();
+        let text = self.decrypt_error_text(row).unwrap_or_default();
         [text.message, text.traceback].iter().any(|text| text.to_lowercase().contains(words))
     }
 
-    /// Errors that arrived, in that order.
+    /// Returns errors in the order of their arrival.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.error_occurrence.arrived", skip_all)]
     pub async fn arrived_errors(
         &self,
         of: &AccountErrors,
-        arrivals: &[Arrivals],
+        arrivals: &[PendingChanges],
         limit: u64,
     ) -> Result<Vec<Model>, StoreError> {
         let columns = (Column::ArrivedAt, Column::ClusterId, Column::OccurredAt, Column::Id);
-        self.as_arrived(arrivals, columns, self.account_errors(of), ErrorSort::AsArrived, limit).await
+        self.fetch_in_arrival_order(arrivals, columns, self.account_errors(of), ErrorSort::AsArrived, limit)
+            .await
     }
 
-    /// How many errors of all clusters a filter passes.
+    /// Counts the errors of all clusters that pass a filter.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.error_occurrence.count", skip_all)]
     pub async fn account_error_count(&self, of: &AccountErrors) -> Result<u64, StoreError> {
-        let all = self.during::<Entity>(Column::OccurredAt, of.at).filter(self.account_errors(of));
-        Ok(all.count(&self.reads()).await?)
+        let all = self.select_in_range::<Entity>(Column::OccurredAt, of.at).filter(self.account_errors(of));
+        Ok(all.count(&self.read_executor()).await?)
     }
 
     fn account_errors(&self, of: &AccountErrors) -> Condition {
-        let is_one = |types: &Vec<String>| Column::ExceptionType.is_in(types.iter().map(String::as_str));
+        let is_one = |types: &Vec<String>| Column::ExceptionType.is_one_of(types.iter().map(String::as_str));
         Condition::all()
             .add_option(of.origin.map(|origin| Column::Origin.eq(origin)))
             .add_option(of.types.as_ref().map(is_one))
-            .add_option(self.of_clusters(&of.clusters, Column::ClusterId))
+            .add_option(self.cluster_condition(&of.clusters, Column::ClusterId))
     }
 
-    /// The same page of the errors of each parent, in the order of `parents`.
+    /// Returns the same page of the errors of each parent, in the order of `parents`.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.error_occurrence.pages", skip_all)]
     pub async fn error_pages(
         &self,
@@ -235,13 +241,13 @@ impl AccountStore {
         request: &PageRequest,
     ) -> Result<Vec<Page<Model>>, StoreError> {
         let of = |parent: &ErrorParent| self.select::<Entity>().filter(parent.condition());
-        lists::fetch_each(&self.reads(), parents.iter().map(of).collect(), sort, request).await
+        multi_list::fetch_pages(&self.read_executor(), parents.iter().map(of).collect(), sort, request).await
     }
 
-    /// How many errors each parent has; parents without any are missing.
+    /// Counts the errors of each parent. Parents without any are missing.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.error_occurrence.counts", skip_all)]
     pub async fn error_counts(
         &self,
@@ -266,10 +272,10 @@ impl AccountStore {
                 .select_only()
                 .column(Column::ClusterId)
                 .column_as(Column::Id.count(), "count")
-                .filter(Column::ClusterId.is_in(clusters))
+                .filter(Column::ClusterId.is_one_of(clusters))
                 .group_by(Column::ClusterId)
                 .into_tuple()
-                .all(&self.reads())
+                .all(&self.read_executor())
                 .await?;
             counts.extend(rows.into_iter().map(|(cluster, count)| (ErrorParent::Cluster(cluster), count)));
         }
@@ -284,7 +290,7 @@ impl AccountStore {
                 .group_by(Column::ClusterId)
                 .group_by(Column::ComputationId)
                 .into_tuple()
-                .all(&self.reads())
+                .all(&self.read_executor())
                 .await?;
             counts.extend(rows.into_iter().map(|(cluster, computation, count)| {
                 (ErrorParent::Computation(cluster, computation), count)
@@ -293,11 +299,11 @@ impl AccountStore {
         Ok(counts)
     }
 
-    /// The commonest kinds of errors of each cluster, at most `limit` of each origin, the commonest first; clusters
-    /// without any are missing.
+    /// Returns the most frequent groups of errors of each cluster, at most `limit` of each origin, the most
+    /// frequent first. Clusters without errors are missing.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.error_occurrence.kinds", skip_all)]
     pub async fn error_kinds(
         &self,
@@ -313,13 +319,14 @@ impl AccountStore {
             .column_as(Column::ExceptionType.max(), "exception_type")
             .column_as(Column::Id.count(), "count")
             .expr_as(Expr::cust(of_origin), "of_origin")
-            .expr_as(Expr::cust(place), page::PLACE)
-            .filter(Column::ClusterId.is_in(clusters.iter().copied()))
+            .expr_as(Expr::cust(place), page::RANK)
+            .filter(Column::ClusterId.is_one_of(clusters.iter().copied()))
             .group_by(Column::ClusterId)
             .group_by(Column::Origin)
             .group_by(Column::GroupId);
         let mut found: HashMap<ClusterId, Vec<ErrorKind>> = HashMap::new();
-        for row in self.reads().query_all(&page::first_places(kinds.into_query(), limit)).await? {
+        for row in self.read_executor().query_all(&page::filter_top_ranked(kinds.into_query(), limit)).await?
+        {
             let row = KindRow::from_query_result(&row, "")?;
             found.entry(row.cluster_id).or_default().push(ErrorKind {
                 origin: row.origin,
@@ -335,10 +342,10 @@ impl AccountStore {
         Ok(found)
     }
 
-    /// The error with this identifier.
+    /// Returns the error with this identifier.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.error_occurrence.get", skip_all)]
     pub async fn error(
         &self,
@@ -346,22 +353,22 @@ impl AccountStore {
         id: ErrorOccurrenceId,
     ) -> Result<Option<Model>, StoreError> {
         let select = self.select::<Entity>().filter(Column::ClusterId.eq(cluster)).filter(Column::Id.eq(id));
-        Ok(select.one(&self.reads()).await?)
+        Ok(select.one(&self.read_executor()).await?)
     }
 
-    /// The texts of an error.
+    /// Decrypts the texts of an error.
     ///
     /// # Errors
-    /// [`StoreError::Sealed`] when they cannot be decrypted.
-    pub fn error_text(&self, row: &Model) -> Result<ErrorText, StoreError> {
+    /// Returns [`StoreError::Decryption`] if the texts cannot be decrypted.
+    pub fn decrypt_error_text(&self, row: &Model) -> Result<ErrorText, StoreError> {
         let Some(sealed) = &row.sealed else { return Ok(ErrorText::default()) };
-        let plain = self.unseal(&self.error_row(row.cluster_id, row.id), row.key_id, sealed)?;
-        serde_json::from_slice(&plain).map_err(|_| StoreError::Sealed(SealError::Damaged))
+        let plain = self.decrypt_row(&self.error_row(row.cluster_id, row.id), row.key_id, sealed)?;
+        serde_json::from_slice(&plain).map_err(|_| StoreError::Decryption(DecryptError::Damaged))
     }
 
-    fn error_row(&self, cluster: ClusterId, id: ErrorOccurrenceId) -> RowName {
+    fn error_row(&self, cluster: ClusterId, id: ErrorOccurrenceId) -> AssociatedData {
         let key: [&[u8]; 2] = [&cluster.0.to_le_bytes(), id.0.as_bytes()];
-        RowName::new("error_occurrences", self.account_id(), &key)
+        AssociatedData::new("error_occurrences", self.account_id(), &key)
     }
 
     /// Writes the errors of a report.
@@ -371,7 +378,7 @@ impl AccountStore {
         arrival: i64,
         reports: &[ErrorReport],
     ) -> Result<(), StoreError> {
-        // By identifier: transactions must lock in one order.
+        // Sorted by identifier, because locks must be taken in one order.
         let reports: BTreeMap<_, _> = reports.iter().map(|report| (report.id, report)).collect();
         let rows = reports.values().map(|report| {
             let text = ErrorText {
@@ -379,7 +386,7 @@ impl AccountStore {
                 traceback: report.traceback.as_str().to_owned(),
             };
             let plain = serde_json::to_vec(&text).expect("two texts are always JSON");
-            let sealed = self.seal(&self.error_row(cluster, report.id), &plain);
+            let sealed = self.encrypt_bytes(&self.error_row(cluster, report.id), &plain);
             Model {
                 account_id: self.account_id(),
                 cluster_id: cluster,
@@ -390,7 +397,7 @@ impl AccountStore {
                 key: report.key.as_str().to_owned(),
                 exception_type: report.exception_type.clone().map(Text::into_string),
                 worker: report.worker.clone().map(Text::into_string),
-                origin: report.origin.into(),
+                origin: report.origin().into(),
                 retries: report.retries.get(),
                 span_id: report.span_id,
                 worker_id: report.worker_id,
@@ -400,12 +407,12 @@ impl AccountStore {
                 arrived_at: arrival,
             }
         });
-        self.insert::<Entity>(rows.collect(), &first_wins::<Entity>()).await?;
+        self.insert::<Entity>(rows.collect(), &keep_existing_row::<Entity>()).await?;
         Ok(())
     }
 }
 
-/// A kind of errors of a cluster.
+/// One group of errors of a cluster, with its counts.
 #[derive(Debug, FromQueryResult)]
 struct KindRow {
     cluster_id: ClusterId,

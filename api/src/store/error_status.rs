@@ -1,4 +1,4 @@
-//! What people say of groups of errors.
+//! The triage status of groups of errors.
 
 use std::collections::HashMap;
 
@@ -15,21 +15,21 @@ use sea_orm::{
 };
 use serde_json::json;
 
-use super::{error::StoreError, scoped::AccountStore};
+use super::{composite_in::IsOneOf, error::StoreError, scoped::AccountStore};
 use crate::domain::{
     audit::{Entry, Target},
     error_status::ErrorStatus,
 };
 
-/// Whether one of `statuses` is to be thought of a group.
-pub(super) fn is_one(statuses: &[ErrorStatus]) -> Condition {
-    // What holds for none, so that it is not all groups that pass an empty list.
-    let none = Condition::any().add(Expr::cust("1 = 0"));
+/// Returns the condition that a group has one of `statuses`.
+pub(super) fn has_any_status(statuses: &[ErrorStatus]) -> Condition {
+    // The first condition is true for no group, so that an empty list does not match all groups.
+    let none = Condition::any().add(Column::Status.is_one_of([""; 0]));
     let all = [ErrorStatus::Open, ErrorStatus::Regressed, ErrorStatus::Resolved, ErrorStatus::Ignored];
     all.into_iter().filter(|status| statuses.contains(status)).fold(none, |any, status| any.add(has(status)))
 }
 
-/// As [`ErrorStatus::of`].
+/// Returns the condition that a group has a status, by the rules of [`ErrorStatus::of`].
 fn has(status: ErrorStatus) -> Expr {
     let said = |status: Status| Column::Status.eq(status);
     let (last, until) = (Expr::col((Entity, Column::LastSeenAt)), Expr::col((Entity, Column::ResolvedUntil)));
@@ -42,10 +42,10 @@ fn has(status: ErrorStatus) -> Expr {
 }
 
 impl AccountStore {
-    /// Says something of a group of errors; `None` when there is no such group.
+    /// Sets the status of a group of errors. Returns `None` if there is no such group.
     ///
     /// # Errors
-    /// When the database does not answer; nothing is changed then.
+    /// Returns an error if the database does not answer. Nothing is changed then.
     #[tracing::instrument(name = "store.error_status.set", skip_all)]
     pub async fn set_error_status(
         &self,
@@ -54,7 +54,8 @@ impl AccountStore {
         user: UserId,
         now: Timestamp,
     ) -> Result<Option<Model>, StoreError> {
-        // Errors go by the clocks of schedulers. What has happened by one that is fast has happened, too.
+        // Errors have the times of schedulers' clocks. The resolution covers errors of a clock that is
+        // fast, too.
         let last = || Expr::col((Entity, Column::LastSeenAt));
         let until = match status {
             Status::Resolved => Expr::case(last().gt(now), last()).finally(Expr::val(now)).into(),
@@ -69,21 +70,22 @@ impl AccountStore {
                 .col_expr(Column::ResolvedUntil, until.clone())
                 .filter(Column::Id.eq(group));
             Box::pin(async move {
-                if update.exec(&store.writes()).await?.rows_affected > 0 {
+                if update.exec(&store.write_executor()).await?.rows_affected > 0 {
                     let detail = json!({ "status": status.to_value() });
                     let entry = Entry::done(Action::SetErrorGroupStatus, Target::ErrorGroup(group), detail);
-                    store.audit(entry).await?;
+                    store.record_audit_entry(entry).await?;
                 }
-                Ok(store.select::<Entity>().filter(Column::Id.eq(group)).one(&store.writes()).await?)
+                Ok(store.select::<Entity>().filter(Column::Id.eq(group)).one(&store.write_executor()).await?)
             })
         })
         .await
     }
 
-    /// When the first error of each group happened after the group was resolved; groups without one are missing.
+    /// Returns the time of the first error of each group after the group was resolved. Groups without one
+    /// are missing.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.error_status.regressions", skip_all)]
     pub async fn error_regressions(
         &self,
@@ -99,11 +101,11 @@ impl AccountStore {
             .select_only()
             .column(GroupId)
             .column_as(OccurredAt.min(), "since")
-            .filter(GroupId.is_in(groups.iter().copied()))
+            .filter(GroupId.is_one_of(groups.iter().copied()))
             .filter(occurrence(OccurredAt).gt(Expr::col((Entity, Column::ResolvedUntil))))
             .group_by(GroupId);
         QuerySelect::query(&mut select).inner_join(Entity, of_group);
-        let rows: Vec<(ErrorGroupId, Timestamp)> = select.into_tuple().all(&self.reads()).await?;
+        let rows: Vec<(ErrorGroupId, Timestamp)> = select.into_tuple().all(&self.read_executor()).await?;
         Ok(rows.into_iter().collect())
     }
 }

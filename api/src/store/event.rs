@@ -16,26 +16,27 @@ use sea_orm::{
 };
 
 use super::{
-    account_list::{TimeRange, unsaid},
-    arrival::Arrivals,
+    change_feed::PendingChanges,
     cluster_filter::ClusterFilter,
+    composite_in::IsOneOf,
+    cross_cluster::{TimeRange, remaining_range},
     error::StoreError,
-    lists,
-    page::{self, Key, PLACE, Page, PageRequest, Slice, Sort},
+    multi_list,
+    page::{self, Key, Page, PageRequest, RANK, Slice, Sort},
     scoped::AccountStore,
-    search::{ROWS_PER_SEARCH, Walk, in_order, numbered},
-    upsert::first_wins,
+    search::{BoundedScan, ROWS_PER_SEARCH, in_order, numbered},
+    upsert::keep_existing_row,
 };
 use crate::domain::report::EventReport;
 
 /// The orders events can be listed in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EventSort {
-    /// The event that happened first comes first.
+    /// The oldest event comes first, within one cluster.
     OldestFirst,
-    /// The same over all clusters.
+    /// The oldest event comes first, over all clusters.
     OldestOfAllFirst,
-    /// In the order in which they arrived.
+    /// Events in the order of their arrival.
     AsArrived,
 }
 
@@ -80,58 +81,59 @@ impl Sort for EventSort {
     }
 }
 
-/// Which events.
+/// A cluster and a filter of its events.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct EventParent {
-    /// Of which cluster.
+    /// The cluster.
     pub cluster: ClusterId,
-    /// Published when.
+    /// The range of the events' times.
     pub at: TimeRange,
-    /// Published under one of these; none means under any.
+    /// Only events of one of these topics. `None` for any topic.
     pub topics: Option<Vec<String>>,
 }
 
 impl EventParent {
     fn condition(&self) -> Condition {
-        published_under(self.topics.as_deref()).add(Column::ClusterId.eq(self.cluster))
+        topic_condition(self.topics.as_deref()).add(Column::ClusterId.eq(self.cluster))
     }
 }
 
 impl AccountEvents {
     fn condition(&self) -> Condition {
-        published_under(self.topics.as_deref())
+        topic_condition(self.topics.as_deref())
     }
 }
 
-fn published_under(topics: Option<&[String]>) -> Condition {
-    let is_one = |topics: &[String]| Column::Topic.is_in(topics.iter().map(String::as_str));
+fn topic_condition(topics: Option<&[String]>) -> Condition {
+    let is_one = |topics: &[String]| Column::Topic.is_one_of(topics.iter().map(String::as_str));
     Condition::all().add_option(topics.map(is_one))
 }
 
-/// Which events of an account.
+/// A filter of the events of an account.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AccountEvents {
-    /// Of which clusters.
+    /// Only events on clusters that pass this filter.
     pub clusters: ClusterFilter,
-    /// Published when, on clusters that were there then.
+    /// The range of the events' times. Clusters that did not exist in the range are not read.
     pub at: TimeRange,
-    /// Published under one of these; none means under any.
+    /// Only events of one of these topics. `None` for any topic.
     pub topics: Option<Vec<String>>,
 }
 
-/// Clusters whose events are merged at the most.
+/// The largest number of clusters whose events are merged.
 const MAX_CLUSTERS: u64 = 500;
 
-/// What these clusters are called in a statement.
+/// The alias of these clusters in a statement.
 const THERE: &str = "there";
 
 impl AccountStore {
-    /// A page of the events of all clusters that a filter passes and that were there at the time: a merge of pages of each,
-    /// since there is no order of all events. Looks at no more than [`ROWS_PER_SEARCH`] events, or one more of each cluster
-    /// than the page has.
+    /// Returns a page of the events of all clusters that pass a filter and existed in the time range. It
+    /// merges a page of each cluster, because no index orders the events of all clusters. It looks at no
+    /// more than [`ROWS_PER_SEARCH`] events, or at one more per cluster than the page has.
     ///
     /// # Errors
-    /// When the database does not answer, or [`StoreError::TooMuch`].
+    /// Returns an error if the database does not answer, and [`StoreError::TooLarge`] if more than 500
+    /// clusters pass.
     #[tracing::instrument(name = "store.event.page", skip_all)]
     pub async fn account_event_page(
         &self,
@@ -139,24 +141,30 @@ impl AccountStore {
         sort: EventSort,
         request: &PageRequest,
     ) -> Result<Page<Model>, StoreError> {
-        let clusters = self.clusters_during(&of.clusters, of.at).select_only().column(cluster::Column::Id);
-        let count = self.count_to(clusters.clone(), MAX_CLUSTERS + 1).await?;
+        let clusters =
+            self.select_clusters_in_range(&of.clusters, of.at).select_only().column(cluster::Column::Id);
+        let count = self.count_up_to(clusters.clone(), MAX_CLUSTERS + 1).await?;
         if count > MAX_CLUSTERS {
-            return Err(StoreError::TooMuch(
-                "the events of more than 500 clusters are asked for: give a shorter 'at', or 'clusters' of which fewer \
-                 were there then",
+            return Err(StoreError::TooLarge(
+                "more than 500 clusters match: shorten the period 'at', or narrow 'clusters'",
             ));
         }
         let most = max(ROWS_PER_SEARCH / max(count, 1), request.limit + 1);
-        let events = self.during::<Entity>(Column::OccurredAt, unsaid(of.at, sort.descending(), request));
+        let events = self.select_in_range::<Entity>(
+            Column::OccurredAt,
+            remaining_range(of.at, sort.descending(), request),
+        );
         let of_cluster = Expr::col((Entity, Column::ClusterId)).eq(Expr::col((THERE, cluster::Column::Id)));
         let list = numbered(events.filter(of_cluster), sort, most, request);
-        let rows = self.of_each(clusters.limit(MAX_CLUSTERS).into_query(), list, sort, request);
-        Walk { rows, most, sort }.page(&self.reads(), of.condition(), request).await
+        let rows =
+            self.select_for_each_cluster(clusters.limit(MAX_CLUSTERS).into_query(), list, sort, request);
+        BoundedScan { rows, scan_limit: most, sort }
+            .page(&self.read_executor(), of.condition(), request)
+            .await
     }
 
-    /// The rows of a list for each of some clusters, by which it is filtered.
-    fn of_each(
+    /// Selects the rows of a list for each of some clusters. `list` refers to the cluster.
+    fn select_for_each_cluster(
         &self,
         clusters: SelectStatement,
         list: SelectStatement,
@@ -169,7 +177,7 @@ impl AccountStore {
             rows.join_lateral(JoinType::InnerJoin, list, Entity, Condition::all().add(Expr::cust("TRUE")));
             return rows;
         }
-        // The same for a database that knows no lateral joins.
+        // SQLite has no lateral joins, so the list selects row identifiers in a correlated subquery.
         let row_id = || Expr::col((Entity, Alias::new("rowid")));
         let mut list = list;
         list.clear_selects().expr(row_id());
@@ -178,27 +186,30 @@ impl AccountStore {
         rows.join(JoinType::InnerJoin, Entity, row_id().in_subquery(list)).expr_window_as(
             Func::cust("ROW_NUMBER"),
             places,
-            Alias::new(PLACE),
+            Alias::new(RANK),
         );
         rows
     }
 
-    /// How many events of all clusters a filter passes.
+    /// Counts the events of all clusters that pass a filter.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.event.count", skip_all)]
     pub async fn account_event_count(&self, of: &AccountEvents) -> Result<u64, StoreError> {
-        let clusters =
-            self.clusters_during(&of.clusters, of.at).select_only().column(cluster::Column::Id).into_query();
-        let events = self.during::<Entity>(Column::OccurredAt, of.at).filter(of.condition());
-        Ok(events.filter(Column::ClusterId.in_subquery(clusters)).count(&self.reads()).await?)
+        let clusters = self
+            .select_clusters_in_range(&of.clusters, of.at)
+            .select_only()
+            .column(cluster::Column::Id)
+            .into_query();
+        let events = self.select_in_range::<Entity>(Column::OccurredAt, of.at).filter(of.condition());
+        Ok(events.filter(Column::ClusterId.in_subquery(clusters)).count(&self.read_executor()).await?)
     }
 
-    /// The same page of the events of each parent, in the order of `parents`.
+    /// Returns the same page of the events of each parent, in the order of `parents`.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.event.pages", skip_all)]
     pub async fn event_pages(
         &self,
@@ -207,32 +218,33 @@ impl AccountStore {
         request: &PageRequest,
     ) -> Result<Vec<Page<Model>>, StoreError> {
         let of = |parent: &EventParent| {
-            let select = self.during(Column::OccurredAt, unsaid(parent.at, sort.descending(), request));
+            let select = self
+                .select_in_range(Column::OccurredAt, remaining_range(parent.at, sort.descending(), request));
             select.filter(parent.condition())
         };
-        lists::fetch_each(&self.reads(), parents.iter().map(of).collect(), sort, request).await
+        multi_list::fetch_pages(&self.read_executor(), parents.iter().map(of).collect(), sort, request).await
     }
 
-    /// A slice of the events of a cluster, in the order in which they happened.
+    /// Returns a slice of the events of a cluster, the oldest first.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.event.slice", skip_all)]
     pub async fn event_slice(&self, cluster: ClusterId, slice: Slice) -> Result<Vec<Model>, StoreError> {
         let select = self.select::<Entity>().filter(Column::ClusterId.eq(cluster));
-        page::fetch_slice(&self.reads(), select, EventSort::OldestFirst, slice).await
+        page::fetch_slice(&self.read_executor(), select, EventSort::OldestFirst, slice).await
     }
 
-    /// How many events each parent has; parents without any are missing.
+    /// Counts the events of each parent. Parents without any are missing.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.event.counts", skip_all)]
     pub async fn event_counts(
         &self,
         parents: &[EventParent],
     ) -> Result<HashMap<EventParent, i64>, StoreError> {
-        // One statement for all clusters whose events are asked for in the same way.
+        // One statement for all clusters with the same filter.
         let mut alike: HashMap<_, Vec<&EventParent>> = HashMap::new();
         for parent in parents {
             alike.entry((parent.at, &parent.topics)).or_default().push(parent);
@@ -240,15 +252,15 @@ impl AccountStore {
         let mut counts = HashMap::new();
         for ((at, topics), parents) in alike {
             let rows: Vec<(ClusterId, i64)> = self
-                .during::<Entity>(Column::OccurredAt, at)
+                .select_in_range::<Entity>(Column::OccurredAt, at)
                 .select_only()
                 .column(Column::ClusterId)
                 .column_as(Column::Id.count(), "count")
-                .filter(Column::ClusterId.is_in(parents.iter().map(|parent| parent.cluster)))
-                .filter(published_under(topics.as_deref()))
+                .filter(Column::ClusterId.is_one_of(parents.iter().map(|parent| parent.cluster)))
+                .filter(topic_condition(topics.as_deref()))
                 .group_by(Column::ClusterId)
                 .into_tuple()
-                .all(&self.reads())
+                .all(&self.read_executor())
                 .await?;
             let parent = |cluster| EventParent { cluster, at, topics: topics.clone() };
             counts.extend(rows.into_iter().map(|(cluster, count)| (parent(cluster), count)));
@@ -256,21 +268,21 @@ impl AccountStore {
         Ok(counts)
     }
 
-    /// Events that arrived, in that order.
+    /// Returns events in the order of their arrival.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.event.arrived", skip_all)]
     pub async fn arrived_events(
         &self,
         of: &AccountEvents,
-        arrivals: &[Arrivals],
+        arrivals: &[PendingChanges],
         limit: u64,
     ) -> Result<Vec<Model>, StoreError> {
         let columns = (Column::ArrivedAt, Column::ClusterId, Column::OccurredAt, Column::Id);
-        let of_clusters = self.of_clusters(&of.clusters, Column::ClusterId);
+        let of_clusters = self.cluster_condition(&of.clusters, Column::ClusterId);
         let condition = of.condition().add_option(of_clusters);
-        self.as_arrived(arrivals, columns, condition, EventSort::AsArrived, limit).await
+        self.fetch_in_arrival_order(arrivals, columns, condition, EventSort::AsArrived, limit).await
     }
 
     /// Writes the events of a report.
@@ -280,7 +292,7 @@ impl AccountStore {
         arrival: i64,
         reports: &[EventReport],
     ) -> Result<(), StoreError> {
-        // By key: transactions must lock in one order.
+        // Sorted by key, because locks must be taken in one order.
         let rows = reports.iter().map(|report| Model {
             account_id: self.account_id(),
             cluster_id: cluster,
@@ -292,7 +304,7 @@ impl AccountStore {
             arrived_at: arrival,
         });
         let rows: BTreeMap<_, _> = rows.map(|row| ((row.occurred_at, row.id), row)).collect();
-        self.insert::<Entity>(rows.into_values().collect(), &first_wins::<Entity>()).await?;
+        self.insert::<Entity>(rows.into_values().collect(), &keep_existing_row::<Entity>()).await?;
         Ok(())
     }
 }

@@ -1,4 +1,4 @@
-//! Fine performance metrics: one packed row per span, and one for what belongs to none.
+//! Fine performance metrics: one packed row per span, and one for metrics without a span.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -9,60 +9,65 @@ use entity::{
 use sea_orm::{ColumnTrait, ExprTrait, QueryFilter, QueryOrder, QuerySelect, Select};
 use uuid::Uuid;
 
-use super::{error::StoreError, one_of::one_of, scoped::AccountStore, upsert::newest_wins};
+use super::{
+    composite_in::{IsOneOf, one_of},
+    error::StoreError,
+    scoped::AccountStore,
+    upsert::keep_newest_row,
+};
 use crate::{
-    blocking::blocking,
+    blocking_work::run_blocking,
     compression::plain_length,
     domain::{
-        fine_metric::{self, Labels, Table, Unreadable},
+        fine_metric::{self, CellReader, ReadCellsError, Table},
         report::FineMetricsReport,
     },
 };
 
-/// Bytes that are read where requests are answered: it takes less than half a millisecond. The way to another thread and back is
-/// not worth it for fewer.
+/// The largest number of bytes that are unpacked on the request's own thread, which takes less than half a
+/// millisecond. Moving fewer bytes to another thread and back is not worth it.
 const SMALL: usize = 128 << 10;
 
-/// Stands for the spans of what has none.
+/// The span identifier of metrics without a span.
 pub(crate) const NO_SPAN: SpanId = SpanId(Uuid::nil());
 
-/// Identifiers in one statement at the most.
+/// The largest number of identifiers in one statement.
 const MAX_IDS: usize = 5_000;
 
-/// Rows that are read at once at the most.
+/// The largest number of rows that are read at once.
 const MAX_ROWS: u64 = 2_000;
 
-/// Rows of clusters that are read for one statement's worth of clusters at the most.
+/// The largest number of rows that are read for the clusters of one call.
 const MAX_READ: usize = 200_000;
 
-/// Sums that are made together at the most.
+/// The largest number of sums that one call computes.
 const MAX_SUMS: usize = 500_000;
 
-/// What is read to sum: whose values they are, and the values.
-type Packed = (ClusterId, SpanId, Vec<u8>);
+/// The columns that are read for sums: the cluster, the span and the packed values.
+type PackedRow = (ClusterId, SpanId, Vec<u8>);
 
-fn packed(select: Select<Entity>) -> Select<Entity> {
+fn select_packed(select: Select<Entity>) -> Select<Entity> {
     select.select_only().columns([Column::ClusterId, Column::SpanId, Column::Cells])
 }
 
-/// What `read` makes of rows, in another thread if that takes long enough to be felt by others.
+/// Runs `read` on rows, in another thread if that takes long enough to delay other requests.
 async fn unpacked<T: Send + 'static>(
-    rows: Vec<Packed>,
-    read: impl FnOnce(Vec<Packed>) -> Result<T, Unreadable> + Send + 'static,
-) -> Result<T, Unreadable> {
+    rows: Vec<PackedRow>,
+    read: impl FnOnce(Vec<PackedRow>) -> Result<T, ReadCellsError> + Send + 'static,
+) -> Result<T, ReadCellsError> {
     let lengths = rows.iter().filter_map(|(.., packed)| plain_length(packed));
-    // Damaged rows may say anything of themselves.
+    // Damaged rows may state any length.
     let bytes = lengths.fold(0, usize::saturating_add);
-    if bytes > SMALL { blocking(move || read(rows)).await } else { read(rows) }
+    if bytes > SMALL { run_blocking(move || read(rows)).await } else { read(rows) }
 }
 
 impl AccountStore {
-    /// The sums over each set of spans, in the order of `sets`.
+    /// Returns the sums over each set of spans, in the order of `sets`.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.fine_metric.of_spans", skip_all)]
-    pub async fn fine_metrics_of_spans(
+    pub async fn sum_fine_metrics_by_spans(
         &self,
         sets: &[(ClusterId, &[SpanId])],
     ) -> Result<Vec<Table>, StoreError> {
@@ -70,10 +75,10 @@ impl AccountStore {
         let mut all: Vec<(ClusterId, SpanId)> = all.collect();
         all.sort_unstable();
         all.dedup();
-        let (mut labels, mut cells) = (Labels::default(), HashMap::new());
+        let (mut labels, mut cells) = (CellReader::default(), HashMap::new());
         for ids in all.chunks(MAX_IDS) {
-            let select = packed(self.select()).filter(one_of(Column::ClusterId, Column::SpanId, ids));
-            let rows: Vec<Packed> = select.into_tuple().all(&self.reads()).await?;
+            let select = select_packed(self.select()).filter(one_of(Column::ClusterId, Column::SpanId, ids));
+            let rows: Vec<PackedRow> = select.into_tuple().all(&self.read_executor()).await?;
             (labels, cells) = unpacked(rows, move |rows| {
                 for (cluster, span, packed) in rows {
                     let read = labels.read(&packed, span != NO_SPAN)?;
@@ -85,7 +90,7 @@ impl AccountStore {
         }
         let sets: Vec<(ClusterId, Vec<SpanId>)> =
             sets.iter().map(|(cluster, spans)| (*cluster, spans.to_vec())).collect();
-        blocking(move || {
+        run_blocking(move || {
             let (mut tables, mut sums) = (Vec::with_capacity(sets.len()), 0);
             for (cluster, spans) in sets {
                 let mut table = Table::default();
@@ -96,7 +101,7 @@ impl AccountStore {
                 sums += table.len();
                 tables.push(table);
                 if sums > MAX_SUMS {
-                    return Err(Unreadable::TooMany.into());
+                    return Err(ReadCellsError::TooMany.into());
                 }
             }
             Ok(tables)
@@ -104,26 +109,28 @@ impl AccountStore {
         .await
     }
 
-    /// The sums over all spans of each cluster and what belongs to none; clusters without any are missing.
+    /// Returns the sums over all spans of each cluster, and over metrics without a span. Clusters without
+    /// any are missing.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.fine_metric.of_clusters", skip_all)]
-    pub async fn fine_metrics_of_clusters(
+    pub async fn sum_fine_metrics_by_cluster(
         &self,
         clusters: &[ClusterId],
     ) -> Result<HashMap<ClusterId, Table>, StoreError> {
-        let select = packed(self.select()).filter(Column::ClusterId.is_in(clusters.iter().copied()));
+        let select =
+            select_packed(self.select()).filter(Column::ClusterId.is_one_of(clusters.iter().copied()));
         let select = select.order_by_asc(Column::ClusterId).order_by_asc(Column::SpanId).limit(MAX_ROWS);
-        let (mut labels, mut found) = (Labels::default(), HashMap::<ClusterId, Table>::new());
-        let mut rows: Vec<Packed> = select.clone().into_tuple().all(&self.reads()).await?;
+        let (mut labels, mut found) = (CellReader::default(), HashMap::<ClusterId, Table>::new());
+        let mut rows: Vec<PackedRow> = select.clone().into_tuple().all(&self.read_executor()).await?;
         let mut read = 0;
-        // In parts: all rows of clusters may be many.
+        // The rows are read in parts, because clusters may have many.
         while let Some((cluster, span)) = rows.last().map(|(cluster, span, _)| (*cluster, *span)) {
             let whole = (rows.len() as u64) < MAX_ROWS;
             read += rows.len();
             if read > MAX_READ {
-                return Err(StoreError::TooMuch("the clusters have too many spans: ask for fewer clusters"));
+                return Err(StoreError::TooLarge("the clusters have too many spans: request fewer clusters"));
             }
             (labels, found) = unpacked(rows, move |rows| {
                 for (cluster, span, packed) in rows {
@@ -138,16 +145,16 @@ impl AccountStore {
             }
             let same_cluster = Column::ClusterId.eq(cluster).and(Column::SpanId.gt(span));
             let after = Column::ClusterId.gt(cluster).or(same_cluster);
-            rows = select.clone().filter(after).into_tuple().all(&self.reads()).await?;
+            rows = select.clone().filter(after).into_tuple().all(&self.read_executor()).await?;
         }
         Ok(found)
     }
 
-    /// What was packed of some spans of a cluster, in the order of their identifiers: `most` of those that follow `after`,
-    /// [`NO_SPAN`] before all others.
+    /// Returns the packed metrics of a cluster's spans in the order of their identifiers: at most `most`
+    /// that follow `after`. [`NO_SPAN`] comes before all others.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.fine_metric.packed", skip_all)]
     pub(crate) async fn packed_fine_metrics(
         &self,
@@ -160,17 +167,17 @@ impl AccountStore {
             Some(after) => select.filter(Column::SpanId.gt(after)),
             None => select,
         };
-        Ok(select.order_by_asc(Column::SpanId).limit(most).all(&self.reads()).await?)
+        Ok(select.order_by_asc(Column::SpanId).limit(most).all(&self.read_executor()).await?)
     }
 
-    /// Writes what a report says of fine metrics.
+    /// Writes the fine metrics of a report.
     pub(crate) async fn record_fine_metrics(
         &self,
         cluster: ClusterId,
         sequence: i64,
         reports: &[FineMetricsReport],
     ) -> Result<(), StoreError> {
-        // By identifier: a statement must not meet a row twice, and transactions must lock in one order.
+        // Sorted by identifier: a statement must not write a row twice, and locks must be taken in one order.
         let reports: BTreeMap<SpanId, _> =
             reports.iter().map(|report| (report.span_id.unwrap_or(NO_SPAN), report)).collect();
         let rows = reports.into_iter().map(|(span_id, report)| Model {
@@ -180,18 +187,18 @@ impl AccountStore {
             sequence,
             cells: fine_metric::pack(&report.cells),
         });
-        self.insert::<Entity>(rows.collect(), &newest_wins::<Entity>(Column::Sequence)).await?;
+        self.insert::<Entity>(rows.collect(), &keep_newest_row::<Entity>(Column::Sequence)).await?;
         Ok(())
     }
 }
 
-impl From<Unreadable> for StoreError {
-    fn from(unreadable: Unreadable) -> Self {
+impl From<ReadCellsError> for StoreError {
+    fn from(unreadable: ReadCellsError) -> Self {
         match unreadable {
-            Unreadable::Damaged => Self::damaged(&unreadable),
-            Unreadable::TooMany => Self::TooMuch(
-                "the fine metrics of so many functions and activities are too much for one answer: ask for fewer \
-                 clusters or spans, or with 'inclusive: false'",
+            ReadCellsError::Damaged => Self::damaged(&unreadable),
+            ReadCellsError::TooMany => Self::TooLarge(
+                "too many functions and activities of fine metrics for one response: request fewer clusters \
+                 or spans, or 'inclusive: false'",
             ),
         }
     }

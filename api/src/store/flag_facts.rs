@@ -1,4 +1,5 @@
-//! What rules have to know of clusters to flag them: a few statements for many clusters, each for one table.
+//! The facts about clusters from which rules derive flags: a few statements for many clusters, each for one
+//! table.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -14,53 +15,57 @@ use sea_orm::{
     sea_query::{Expr, UnionType},
 };
 
-use super::{error::StoreError, page, scoped::AccountStore};
+use super::{composite_in::IsOneOf, error::StoreError, page, scoped::AccountStore};
 use crate::domain::{
-    flag::{ErrorCount, FAILURES_WITHIN_MS, Facts, OF_CLUSTERS, OF_WORKERS, Process, Readings, differing},
+    flag::{
+        CLUSTER_METRICS, ErrorCount, FAILURES_WITHIN_MS, FlagFacts, Process, Readings, WORKER_METRICS,
+        mismatched_packages,
+    },
     sample_chunk::{CHUNK_MILLISECONDS, unpack},
 };
 
-/// How far back measurements are looked at, in milliseconds: a few reports, and longer than any rule needs.
+/// The time before a cluster's last report in which measurements count, in milliseconds: a few reports, and
+/// longer than any rule needs.
 const READINGS_MS: i64 = 5 * 60 * 1_000;
 
-/// The same where reports are rare, in reports.
+/// The same time in intervals between reports, if reports are rare.
 const READINGS_REPORTS: f64 = 4.0;
 
-/// A cluster is not heard of any more after so many times as it means to report in.
+/// The number of missed intervals between reports after which a cluster counts as silent.
 const SILENT_REPORTS: f64 = 3.0;
 
-/// And not before that, in milliseconds.
+/// The shortest time without a report after which a cluster counts as silent, in milliseconds.
 const SILENT_MS: i64 = 60_000;
 
-/// Ten minutes of workers that are read at once at the most: some megabytes.
+/// The largest number of chunks of ten minutes of workers that are read at once: some megabytes.
 const MAX_CHUNKS: u64 = 8_192;
 
-/// Between which moments measurements of a cluster count.
-type Times = BTreeMap<ClusterId, (i64, i64)>;
+/// The range of times in which measurements of a cluster count.
+type SampleRanges = BTreeMap<ClusterId, (i64, i64)>;
 
 impl AccountStore {
-    /// What is known of some clusters.
+    /// Returns the facts about some clusters.
     ///
     /// # Errors
-    /// When the database does not answer, or samples are damaged.
+    /// Returns an error if the database does not answer, or if samples are damaged.
     #[tracing::instrument(name = "store.flag_facts.read", skip_all)]
     pub(crate) async fn flag_facts(
         &self,
         clusters: &[ClusterId],
         idle_timeout_seconds: Option<i64>,
         now: Timestamp,
-    ) -> Result<BTreeMap<ClusterId, Facts>, StoreError> {
+    ) -> Result<BTreeMap<ClusterId, FlagFacts>, StoreError> {
         let rows = self.clusters_by_id(clusters).await?;
-        let times: Times = rows.iter().map(|row| (row.id, times(row))).collect();
-        let mut found: BTreeMap<ClusterId, Facts> = rows
+        let times: SampleRanges = rows.iter().map(|row| (row.id, sample_range(row))).collect();
+        let mut found: BTreeMap<ClusterId, FlagFacts> = rows
             .iter()
             .map(|row| {
-                let facts = Facts {
+                let facts = FlagFacts {
                     at: times[&row.id].1,
                     is_over: row.status == Status::Closed || is_silent(row, now),
                     idle_since: row.idle_since.map(|since| since.timestamp_millis()),
                     idle_timeout_seconds,
-                    ..Facts::default()
+                    ..FlagFacts::default()
                 };
                 (row.id, facts)
             })
@@ -77,14 +82,14 @@ impl AccountStore {
 
     async fn read_cluster_samples(
         &self,
-        times: &Times,
-        found: &mut BTreeMap<ClusterId, Facts>,
+        times: &SampleRanges,
+        found: &mut BTreeMap<ClusterId, FlagFacts>,
     ) -> Result<(), StoreError> {
         use entity::cluster_sample_chunk::{Column, Entity};
-        let (first, last) = chunks(times);
-        // Clusters whose clocks differ have other times.
+        let (first, last) = chunk_range(times);
+        // Clusters whose clocks differ have other ranges.
         let any = times.iter().fold(Condition::any(), |any, (cluster, of)| {
-            let (first, last) = chunks(&Times::from([(*cluster, *of)]));
+            let (first, last) = chunk_range(&SampleRanges::from([(*cluster, *of)]));
             any.add(
                 Condition::all()
                     .add(Column::ClusterId.eq(*cluster))
@@ -95,30 +100,30 @@ impl AccountStore {
             .select::<Entity>()
             .select_only()
             .columns([Column::ClusterId, Column::StartedAt, Column::Data])
-            .filter(Column::ClusterId.is_in(times.keys().copied()))
+            .filter(Column::ClusterId.is_one_of(times.keys().copied()))
             .filter(Column::StartedAt.between(first, last))
             .filter(any)
             .into_tuple()
-            .all(&self.reads())
+            .all(&self.read_executor())
             .await?;
         for (cluster, start, data) in rows {
             if let Some((facts, times)) = found.get_mut(&cluster).zip(times.get(&cluster)) {
                 let samples = unpack(&data);
                 let samples = samples.map_err(|damaged| StoreError::damaged(&damaged))?;
-                facts.cluster.add(start.0, &samples, &OF_CLUSTERS, *times);
+                facts.cluster.add(start.0, &samples, &CLUSTER_METRICS, *times);
             }
         }
         Ok(())
     }
 
-    /// Of the workers that are there. Those that left have rows as well, which are not looked at.
+    /// Reads the samples of the current workers. Rows of workers that left are not read.
     async fn read_worker_samples(
         &self,
-        times: &Times,
-        found: &mut BTreeMap<ClusterId, Facts>,
+        times: &SampleRanges,
+        found: &mut BTreeMap<ClusterId, FlagFacts>,
     ) -> Result<(), StoreError> {
-        let backend = self.reads().get_database_backend();
-        let (first, last) = chunks(times);
+        let backend = self.read_executor().get_database_backend();
+        let (first, last) = chunk_range(times);
         let mut values = vec![self.account_id().0.into(), first.into(), last.into()];
         let clusters: Vec<String> = times
             .keys()
@@ -127,7 +132,8 @@ impl AccountStore {
                 format!("${}", values.len())
             })
             .collect();
-        // To SQLite the words `CROSS JOIN` say that workers come first: each is a range of the other table's key.
+        // SQLite reads the tables of a `CROSS JOIN` in the written order. Workers come first, because each
+        // one's samples are a range of the other table's key.
         let sql = format!(
             "SELECT s.cluster_id, s.worker_id, s.started_at, s.data FROM workers w CROSS JOIN worker_sample_chunks s
              WHERE w.account_id = $1 AND w.cluster_id IN ({}) AND w.ended_at IS NULL
@@ -137,13 +143,15 @@ impl AccountStore {
             clusters.join(", ")
         );
         let mut workers: BTreeMap<(ClusterId, WorkerId), Readings> = BTreeMap::new();
-        for row in self.reads().query_all_raw(Statement::from_sql_and_values(backend, sql, values)).await? {
+        for row in
+            self.read_executor().query_all_raw(Statement::from_sql_and_values(backend, sql, values)).await?
+        {
             let (cluster, worker, start, data): (ClusterId, WorkerId, KeyTime, Vec<u8>) =
                 row.try_get_many_by_index()?;
             if let Some(times) = times.get(&cluster) {
                 let samples = unpack(&data);
                 let samples = samples.map_err(|damaged| StoreError::damaged(&damaged))?;
-                workers.entry((cluster, worker)).or_default().add(start.0, &samples, &OF_WORKERS, *times);
+                workers.entry((cluster, worker)).or_default().add(start.0, &samples, &WORKER_METRICS, *times);
             }
         }
         for ((cluster, worker), readings) in workers {
@@ -156,8 +164,8 @@ impl AccountStore {
 
     async fn read_errors(
         &self,
-        times: &Times,
-        found: &mut BTreeMap<ClusterId, Facts>,
+        times: &SampleRanges,
+        found: &mut BTreeMap<ClusterId, FlagFacts>,
     ) -> Result<(), StoreError> {
         use error_occurrence::{Column, Entity};
         let earliest = times.values().map(|(_, at)| at - FAILURES_WITHIN_MS).min().unwrap_or_default();
@@ -171,14 +179,14 @@ impl AccountStore {
             .columns([Column::ClusterId, Column::GroupId])
             .column_as(Column::Id.count(), "count")
             .column_as(Column::OccurredAt.min(), "first_at")
-            // First by the time of all of them, which has an index, and only then by each one's.
+            // First the time range of all clusters, which has an index, and then that of each cluster.
             .filter(Column::OccurredAt.gt(earliest))
-            .filter(Column::ClusterId.is_in(times.keys().copied()))
+            .filter(Column::ClusterId.is_one_of(times.keys().copied()))
             .filter(any)
             .group_by(Column::ClusterId)
             .group_by(Column::GroupId)
             .into_tuple()
-            .all(&self.reads())
+            .all(&self.read_executor())
             .await?;
         for (cluster, group, count, first_at) in rows {
             if let Some(facts) = found.get_mut(&cluster) {
@@ -188,18 +196,19 @@ impl AccountStore {
         Ok(())
     }
 
-    /// Versions on the processes that are there. What only one environment has cannot differ.
+    /// Reads the software versions of the current processes. Versions cannot differ on a cluster with only
+    /// one environment.
     async fn read_versions(
         &self,
         rows: &[cluster::Model],
-        found: &mut BTreeMap<ClusterId, Facts>,
+        found: &mut BTreeMap<ClusterId, FlagFacts>,
     ) -> Result<(), StoreError> {
         let ids: Vec<ClusterId> = rows.iter().map(|row| row.id).collect();
         let mut workers = self
             .select::<worker::Entity>()
             .select_only()
             .columns([worker::Column::ClusterId, worker::Column::EnvironmentId])
-            .filter(worker::Column::ClusterId.is_in(ids.iter().copied()))
+            .filter(worker::Column::ClusterId.is_one_of(ids.iter().copied()))
             .filter(worker::Column::EndedAt.is_null())
             .filter(worker::Column::EnvironmentId.is_not_null())
             .into_query();
@@ -207,7 +216,7 @@ impl AccountStore {
             .select::<client::Entity>()
             .select_only()
             .columns([client::Column::ClusterId, client::Column::EnvironmentId])
-            .filter(client::Column::ClusterId.is_in(ids.iter().copied()))
+            .filter(client::Column::ClusterId.is_one_of(ids.iter().copied()))
             .filter(client::Column::DisconnectedAt.is_null())
             .filter(client::Column::EnvironmentId.is_not_null())
             .into_query();
@@ -215,7 +224,8 @@ impl AccountStore {
         for row in rows {
             used.entry(row.id).or_default().extend(row.environment_id);
         }
-        for row in self.reads().query_all(&workers.union(UnionType::Distinct, clients).take()).await? {
+        for row in self.read_executor().query_all(&workers.union(UnionType::Distinct, clients).take()).await?
+        {
             let (cluster, environment): (ClusterId, EnvironmentId) = row.try_get_many_by_index()?;
             used.entry(cluster).or_default().insert(environment);
         }
@@ -239,16 +249,17 @@ impl AccountStore {
                 packages: &environment.packages.0,
             });
             if let Some(facts) = found.get_mut(&cluster) {
-                facts.mismatches = differing(processes);
+                facts.mismatches = mismatched_packages(processes);
             }
         }
         Ok(())
     }
 
-    /// The function that most tasks of each cluster run; clusters without task groups are missing.
+    /// Returns the function with the largest task group of each cluster. Clusters without task groups are
+    /// missing.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.flag_facts.largest_functions", skip_all)]
     pub(crate) async fn largest_functions(
         &self,
@@ -260,16 +271,16 @@ impl AccountStore {
             .select::<Entity>()
             .select_only()
             .columns([Column::ClusterId, Column::Prefix])
-            .expr_as(Expr::cust(place), page::PLACE)
-            .filter(Column::ClusterId.is_in(clusters.iter().copied()));
-        let rows = self.reads().query_all(&page::first_places(groups.into_query(), 1)).await?;
+            .expr_as(Expr::cust(place), page::RANK)
+            .filter(Column::ClusterId.is_one_of(clusters.iter().copied()));
+        let rows = self.read_executor().query_all(&page::filter_top_ranked(groups.into_query(), 1)).await?;
         let rows = rows.iter().map(|row| Ok((row.try_get_by_index(0)?, row.try_get_by_index(1)?)));
         rows.collect()
     }
 }
 
-/// Since when measurements of a cluster count, and until when, by its own clock.
-fn times(row: &cluster::Model) -> (i64, i64) {
+/// Returns the range of times in which measurements of a cluster count, by its own clock.
+fn sample_range(row: &cluster::Model) -> (i64, i64) {
     let reported_at = row.reported_at.timestamp_millis();
     let at = row.closed_at.map_or(reported_at, |closed| closed.timestamp_millis().max(reported_at));
     #[expect(clippy::cast_possible_truncation, reason = "reports come within hours of each other")]
@@ -277,15 +288,15 @@ fn times(row: &cluster::Model) -> (i64, i64) {
     (at - READINGS_MS.max(rarely), at)
 }
 
-/// Whether a cluster is not heard of any more, though it did not close.
+/// Returns true if a cluster stopped reporting without closing.
 fn is_silent(row: &cluster::Model, now: Timestamp) -> bool {
     #[expect(clippy::cast_possible_truncation, reason = "reports come within hours of each other")]
     let expected = (row.interval_seconds.min(86_400.0) * 1e3 * SILENT_REPORTS) as i64;
     now.timestamp_millis() - row.last_seen_at.timestamp_millis() > expected.max(SILENT_MS)
 }
 
-/// Where the first and the last ten minutes begin that are looked at.
-fn chunks(times: &Times) -> (i64, i64) {
+/// Returns the beginnings of the first and the last ten minutes that are read.
+fn chunk_range(times: &SampleRanges) -> (i64, i64) {
     let chunk = |time: i64| time.div_euclid(CHUNK_MILLISECONDS) * CHUNK_MILLISECONDS;
     let first = times.values().map(|(from, _)| *from).min().unwrap_or_default();
     let last = times.values().map(|(_, to)| *to).max().unwrap_or_default();

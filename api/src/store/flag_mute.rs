@@ -1,14 +1,14 @@
-//! What of all that is noticed an account does not want to be told.
+//! The kinds of flags that an account mutes.
 
 use entity::{
     Timestamp,
     audit_entry::Action,
     cluster_flag,
-    cluster_flag::Kind,
+    cluster_flag::ClusterFlagKind,
     cluster_tag,
     flag_mute::{Column, Entity, Model},
-    ids::UserId,
-    list::TagPattern,
+    ids::{AccountId, UserId},
+    json_columns::TagPattern,
 };
 use sea_orm::{
     ActiveEnum, ColumnTrait, PaginatorTrait, QueryFilter, QueryOrder, QuerySelect,
@@ -19,18 +19,20 @@ use serde_json::{Value, json};
 use super::{error::StoreError, scoped::AccountStore, upsert::replace};
 use crate::domain::audit::{Entry, Target, time_detail};
 
-/// As many as anybody keeps track of.
+/// The largest number of mutes of an account. Members could not keep track of more.
 pub const MAX_MUTES: u64 = 100;
 
-/// Whether a row of `cluster_flags` is muted.
-pub(super) fn muted(now: Timestamp) -> Expr {
+/// Returns the condition that a row of `cluster_flags` of the account is muted.
+pub(super) fn is_muted_condition(account: AccountId, now: Timestamp) -> Expr {
     let column = |column: Column| Expr::col((Entity, column));
     let flag = |column: cluster_flag::Column| (cluster_flag::Entity, column);
     let tag = |column: cluster_tag::Column| Expr::col((cluster_tag::Entity, column));
     let tagged = Query::select()
         .expr(Expr::val(1))
         .from(cluster_tag::Entity)
-        .and_where(tag(cluster_tag::Column::AccountId).equals(flag(cluster_flag::Column::AccountId)))
+        // Citus finds the node of a table that may have no row, such as one in an `OR`, only by a constant
+        // value of the account.
+        .and_where(tag(cluster_tag::Column::AccountId).eq(account.0))
         .and_where(tag(cluster_tag::Column::ClusterId).equals(flag(cluster_flag::Column::ClusterId)))
         .and_where(tag(cluster_tag::Column::Key).equals((Entity, Column::TagKey)))
         .and_where(
@@ -42,7 +44,7 @@ pub(super) fn muted(now: Timestamp) -> Expr {
     let mutes = Query::select()
         .expr(Expr::val(1))
         .from(Entity)
-        .and_where(column(Column::AccountId).equals(flag(cluster_flag::Column::AccountId)))
+        .and_where(column(Column::AccountId).eq(account.0))
         .and_where(column(Column::Kind).equals(flag(cluster_flag::Column::Kind)))
         .and_where(column(Column::UntilKey).gt(now.timestamp_millis()))
         .and_where(column(Column::TagKey).eq("").or(Expr::exists(tagged)))
@@ -50,17 +52,17 @@ pub(super) fn muted(now: Timestamp) -> Expr {
     Expr::exists(mutes)
 }
 
-/// What is muted: one kind, of all clusters or of those with a tag.
+/// The flags that a mute covers: one kind, of all clusters or of those with a tag.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Muted {
+pub struct MuteTarget {
     /// The kind.
-    pub kind: Kind,
-    /// The tag.
+    pub kind: ClusterFlagKind,
+    /// The tag that a cluster must have. `None` for all clusters.
     pub tag: Option<TagPattern>,
 }
 
-impl Muted {
-    /// What of it is written down.
+impl MuteTarget {
+    /// Returns the details for the audit log.
     fn detail(&self) -> Value {
         json!({ "kind": self.kind.to_value(), "tag": self.tag.as_ref().map(|tag| json!([tag.key, tag.value])) })
     }
@@ -74,27 +76,27 @@ impl Muted {
 }
 
 impl AccountStore {
-    /// What is muted at a moment in epoch milliseconds, by kind.
+    /// Returns the mutes that are active at a time in epoch milliseconds, by kind.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.flag_mute.all", skip_all)]
     pub async fn flag_mutes(&self, now_ms: i64) -> Result<Vec<Model>, StoreError> {
         let select = self.select::<Entity>().filter(Column::UntilKey.gt(now_ms));
         let select = select.order_by_asc(Column::Kind).order_by_asc(Column::TagKey);
         let select = select.order_by_asc(Column::AnyValue).order_by_asc(Column::TagValue);
-        Ok(select.limit(MAX_MUTES).all(&self.reads()).await?)
+        Ok(select.limit(MAX_MUTES).all(&self.read_executor()).await?)
     }
 
-    /// Mutes until a time, or for ever, in place of what was said of the same before. Returns whether it did: not if
-    /// there are too many.
+    /// Mutes flags until a time, or for ever if there is none. It replaces an earlier mute of the same
+    /// flags. Returns false if there are too many mutes.
     ///
     /// # Errors
-    /// When the database does not answer; nothing is changed then.
+    /// Returns an error if the database does not answer. Nothing is changed then.
     #[tracing::instrument(name = "store.flag_mute.add", skip_all)]
     pub async fn mute_flag(
         &self,
-        muted: Muted,
+        muted: MuteTarget,
         until: Option<Timestamp>,
         user: UserId,
         now: Timestamp,
@@ -103,9 +105,9 @@ impl AccountStore {
             let muted = muted.clone();
             Box::pin(async move {
                 let over = store.delete::<Entity>().filter(Column::UntilKey.lte(now.timestamp_millis()));
-                over.exec(&store.writes()).await?;
-                store.remove_mute(&muted).await?;
-                if store.select::<Entity>().count(&store.writes()).await? >= MAX_MUTES {
+                over.exec(&store.write_executor()).await?;
+                let replaces = store.remove_mute(&muted).await?;
+                if !replaces && store.select::<Entity>().count(&store.write_executor()).await? >= MAX_MUTES {
                     return Ok(false);
                 }
                 let (tag_key, any_value, tag_value) = muted.key();
@@ -115,32 +117,34 @@ impl AccountStore {
                     tag_key,
                     any_value,
                     tag_value,
-                    until_key: until.map_or(cluster_flag::LASTS, |until| until.timestamp_millis()),
+                    until_key: until.map_or(cluster_flag::NOT_ENDED_KEY, |until| until.timestamp_millis()),
                     muted_at: now,
                     muted_by: user,
                 };
                 store.insert::<Entity>(vec![row], &replace::<Entity>()).await?;
                 let mut detail = muted.detail();
                 detail["until"] = time_detail(until);
-                store.audit(Entry::done(Action::MuteFlag, Target::Account, detail)).await?;
+                store.record_audit_entry(Entry::done(Action::MuteFlag, Target::Account, detail)).await?;
                 Ok(true)
             })
         })
         .await
     }
 
-    /// Mutes no more. Returns whether it was muted.
+    /// Ends a mute. Returns false if there was none.
     ///
     /// # Errors
-    /// When the database does not answer; nothing is changed then.
+    /// Returns an error if the database does not answer. Nothing is changed then.
     #[tracing::instrument(name = "store.flag_mute.remove", skip_all)]
-    pub async fn unmute_flag(&self, muted: Muted) -> Result<bool, StoreError> {
+    pub async fn unmute_flag(&self, muted: MuteTarget) -> Result<bool, StoreError> {
         self.write(move |store| {
             let muted = muted.clone();
             Box::pin(async move {
                 let was_muted = store.remove_mute(&muted).await?;
                 if was_muted {
-                    store.audit(Entry::done(Action::UnmuteFlag, Target::Account, muted.detail())).await?;
+                    store
+                        .record_audit_entry(Entry::done(Action::UnmuteFlag, Target::Account, muted.detail()))
+                        .await?;
                 }
                 Ok(was_muted)
             })
@@ -148,7 +152,7 @@ impl AccountStore {
         .await
     }
 
-    async fn remove_mute(&self, muted: &Muted) -> Result<bool, StoreError> {
+    async fn remove_mute(&self, muted: &MuteTarget) -> Result<bool, StoreError> {
         let (key, any, value) = muted.key();
         let delete = self
             .delete::<Entity>()
@@ -156,6 +160,6 @@ impl AccountStore {
             .filter(Column::TagKey.eq(key))
             .filter(Column::AnyValue.eq(any))
             .filter(Column::TagValue.eq(value));
-        Ok(delete.exec(&self.writes()).await?.rows_affected > 0)
+        Ok(delete.exec(&self.write_executor()).await?.rows_affected > 0)
     }
 }

@@ -1,4 +1,5 @@
-//! What functions used, of clusters by the hour and of the account by the day, and what was paid for meanwhile.
+//! The resources that functions used, of clusters by the hour and of the account by the day, and the paid
+//! resources behind them.
 
 use std::collections::HashMap;
 
@@ -13,36 +14,37 @@ use sea_orm::{
 };
 
 use super::{
+    composite_in::{IsOneOf, expression_is_one_of},
     error::StoreError,
     page,
     scoped::AccountStore,
     usage_hour::{DAY_HOURS, sum_of},
 };
 
-/// The columns that tell how much a function used, which hours and days share.
+/// The columns with sums of a function's usage, which the tables of hours and days share.
 pub(super) const FUNCTION_SUMS: [&str; 5] = ["compute_us", "transfer_us", "tasks", "tasks_erred", "bytes"];
 
-/// What the tasks of one function used in some time.
+/// The resources that the tasks of one function used in some time.
 #[derive(Clone, Debug, PartialEq, Eq, FromQueryResult)]
 pub struct FunctionUsage {
     /// The function or operation.
     pub prefix: String,
-    /// Computing tasks that succeeded, in microseconds.
+    /// The time spent computing tasks that succeeded, in microseconds.
     pub compute_us: i64,
-    /// Fetching their inputs, in microseconds.
+    /// The time spent fetching inputs, in microseconds.
     pub transfer_us: i64,
-    /// Times one of them came to be in memory.
+    /// The number of times that a task's result came to be in memory.
     pub tasks: i64,
-    /// Those that erred themselves.
+    /// The number of tasks that erred themselves.
     pub tasks_erred: i64,
-    /// Bytes of results.
+    /// The size of results, in bytes.
     pub bytes: i64,
 }
 
 impl FunctionUsage {
-    /// Both together.
+    /// Returns the sums of both usages.
     #[must_use]
-    pub fn plus(self, more: &Self) -> Self {
+    pub fn add_usage(self, more: &Self) -> Self {
         Self {
             prefix: self.prefix,
             compute_us: self.compute_us.saturating_add(more.compute_us),
@@ -54,27 +56,33 @@ impl FunctionUsage {
     }
 }
 
-/// What was paid for while a function computed, at one rate: its own thread-time, and as large a share of memory and
-/// workers as it had of the threads.
+/// The paid resources while a function computed, at one rate: its own thread time, and the same share of
+/// memory and workers as its share of the thread time.
 #[derive(Clone, Debug, PartialEq, FromQueryResult)]
-pub struct PaidFor {
+pub struct PaidResources {
     /// The function or operation.
     pub prefix: String,
-    /// The day from which the rate holds; none where the account has set no rate for that time.
+    /// The first day of the rate. `None` if the account has no rate for that time.
     pub rate_from: Option<i64>,
-    /// Thread-time, in microseconds.
+    /// The thread time, in microseconds.
     pub thread_us: f64,
-    /// Memory limits in GiB, over microseconds.
+    /// The memory limits in GiB, times microseconds.
     pub memory_gib_us: f64,
-    /// Workers, over microseconds.
+    /// The workers, times microseconds.
     pub worker_us: f64,
 }
 
+/// Returns a sum that may exceed an integer.
+fn real_sum(value: Expr) -> Expr {
+    Func::sum(Func::cast_as(value, "double precision")).into()
+}
+
 impl AccountStore {
-    /// What the functions of the account used in the days from `from` to before `to`, the most compute time first.
+    /// Returns the usage of the account's functions in the days from `from` to before `to`, the most
+    /// compute time first.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.function_usage.of_days", skip_all)]
     pub async fn function_usage(
         &self,
@@ -90,23 +98,23 @@ impl AccountStore {
             .filter(Column::Day.gte(from))
             .filter(Column::Day.lt(to))
             .group_by(Column::Prefix)
-            .order_by_desc(Expr::col("compute_us").sum())
+            .order_by_desc(real_sum(Expr::col("compute_us")))
             .order_by_asc(Column::Prefix)
             .limit(limit);
         if let Some(user) = user {
             select = select.filter(Column::UserId.eq(user));
         }
         for column in FUNCTION_SUMS {
-            select = select.expr_as(sum_of(column), column);
+            select = select.expr_as(sum_of(self.backend(), column), column);
         }
-        Ok(select.into_model().all(&self.reads()).await?)
+        Ok(select.into_model().all(&self.read_executor()).await?)
     }
 
-    /// The functions of each cluster, at most `limit` of each, those that computed longest first; clusters without any
-    /// are missing.
+    /// Returns the functions of each cluster, at most `limit` per cluster, the most compute time first.
+    /// Clusters without any are missing.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.function_usage.of_clusters", skip_all)]
     pub async fn functions_of_clusters(
         &self,
@@ -114,20 +122,23 @@ impl AccountStore {
         limit: i64,
     ) -> Result<HashMap<ClusterId, Vec<FunctionUsage>>, StoreError> {
         use function_usage_hour::Column::{ClusterId as OfCluster, Prefix};
-        let place = "ROW_NUMBER() OVER (PARTITION BY cluster_id ORDER BY SUM(compute_us) DESC, prefix)";
+        let place = "ROW_NUMBER() OVER (PARTITION BY cluster_id \
+                     ORDER BY SUM(CAST(compute_us AS double precision)) DESC, prefix)";
         let mut functions = self
             .select::<function_usage_hour::Entity>()
             .select_only()
             .columns([OfCluster, Prefix])
-            .expr_as(Expr::cust(place), page::PLACE)
-            .filter(OfCluster.is_in(clusters.iter().copied()))
+            .expr_as(Expr::cust(place), page::RANK)
+            .filter(OfCluster.is_one_of(clusters.iter().copied()))
             .group_by(OfCluster)
             .group_by(Prefix);
         for column in FUNCTION_SUMS {
-            functions = functions.expr_as(sum_of(column), column);
+            functions = functions.expr_as(sum_of(self.backend(), column), column);
         }
         let mut found: HashMap<ClusterId, Vec<FunctionUsage>> = HashMap::new();
-        for row in self.reads().query_all(&page::first_places(functions.into_query(), limit)).await? {
+        for row in
+            self.read_executor().query_all(&page::filter_top_ranked(functions.into_query(), limit)).await?
+        {
             let usage = FunctionUsage::from_query_result(&row, "")?;
             found.entry(row.try_get("", "cluster_id")?).or_default().push(usage);
         }
@@ -137,21 +148,25 @@ impl AccountStore {
         Ok(found)
     }
 
-    /// What was paid for while functions of the account computed, in the days from `from` to before `to`.
+    /// Returns the paid resources of functions of the account in the days from `from` to before `to`.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.function_usage.paid_in_days", skip_all)]
-    pub async fn paid_for_functions(
+    pub async fn load_paid_resources(
         &self,
         (from, to): (i64, i64),
         user: Option<UserId>,
         prefixes: &[String],
-    ) -> Result<Vec<PaidFor>, StoreError> {
+    ) -> Result<Vec<PaidResources>, StoreError> {
         let day = Expr::col(("functions", "day"));
         let mut select = self.paid_for("function_usage_days", "usage_days", ["user_id", "day"], day.clone());
         select
-            .and_where(Expr::col(("functions", "prefix")).is_in(prefixes))
+            .and_where(expression_is_one_of(
+                Expr::col(("functions", "prefix")),
+                "text",
+                prefixes.iter().map(String::as_str),
+            ))
             .and_where(day.clone().gte(from))
             .and_where(day.lt(to));
         if let Some(user) = user {
@@ -160,28 +175,33 @@ impl AccountStore {
         Ok(self.read_paid_for(&select).await?.into_iter().map(|(_, paid)| paid).collect())
     }
 
-    /// What was paid for while functions of some clusters computed.
+    /// Returns the paid resources of functions of some clusters.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.function_usage.paid_in_clusters", skip_all)]
-    pub async fn paid_for_functions_of_clusters(
+    pub async fn load_cluster_paid_resources(
         &self,
         clusters: &[ClusterId],
-    ) -> Result<Vec<(ClusterId, PaidFor)>, StoreError> {
+    ) -> Result<Vec<(ClusterId, PaidResources)>, StoreError> {
         let cluster = ("functions", "cluster_id");
         let day = Expr::col(("functions", "hour")).div(DAY_HOURS);
         let mut select = self.paid_for("function_usage_hours", "usage_hours", ["cluster_id", "hour"], day);
         select
             .column(cluster)
-            .and_where(Expr::col(cluster).is_in(clusters.iter().map(|cluster| cluster.0)))
+            .and_where(expression_is_one_of(
+                Expr::col(cluster),
+                "bigint",
+                clusters.iter().map(|cluster| cluster.0),
+            ))
             .group_by_col(cluster);
         let rows = self.read_paid_for(&select).await?;
         rows.into_iter().map(|(row, paid)| Ok((row.try_get("", "cluster_id")?, paid))).collect()
     }
 
-    /// Sums over `functions`, the rows of one table, each with the row of `whole` of the same `keys`, whose share of
-    /// memory and workers is that of its threads. By function and by the rate of the day.
+    /// Selects the paid resources by function and by the rate of the day. Each row of the table `functions`
+    /// is joined with the row of `whole` with the same `keys`. A function's share of memory and workers is
+    /// its share of the thread time.
     fn paid_for(
         &self,
         functions: &'static str,
@@ -194,10 +214,10 @@ impl AccountStore {
         let rate_from = Query::select()
             .expr(Expr::col(("rates", "valid_from")).max())
             .from_as("cost_rates", "rates")
-            .and_where(Expr::col(("rates", "account_id")).equals(("functions", "account_id")))
+            .and_where(Expr::col(("rates", "account_id")).eq(self.account_id().0))
             .and_where(Expr::col(("rates", "valid_from")).lte(day))
             .take();
-        // The quotient first: the product of two times may be too large for an integer.
+        // The quotient comes first, because the product of two times may exceed an integer.
         let share = |name: &'static str| {
             let real = Func::cast_as(Expr::col(("whole", name)), "double precision");
             column("compute_us").mul(Expr::expr(real).div(Expr::col(("whole", "thread_us")))).sum()
@@ -206,13 +226,13 @@ impl AccountStore {
         Query::select()
             .column(("functions", "prefix"))
             .expr_as(Expr::SubQuery(None, Box::new(rate_from.into())), "rate_from")
-            .expr_as(Func::cast_as(column("compute_us").sum(), "double precision"), "thread_us")
+            .expr_as(real_sum(column("compute_us")), "thread_us")
             .expr_as(share("memory_gib_us"), "memory_gib_us")
             .expr_as(share("worker_us"), "worker_us")
             .from_as(functions, "functions")
             .join_as(JoinType::InnerJoin, whole, "whole", of_account)
             .and_where(column("account_id").eq(self.account_id().0))
-            // Where there were no threads, nothing was paid for.
+            // Without threads, nothing was paid.
             .and_where(Expr::col(("whole", "thread_us")).gt(0))
             .group_by_col(("functions", "prefix"))
             .group_by_col("rate_from")
@@ -222,11 +242,11 @@ impl AccountStore {
     async fn read_paid_for(
         &self,
         select: &SelectStatement,
-    ) -> Result<Vec<(QueryResult, PaidFor)>, StoreError> {
-        let rows = self.reads().query_all(select).await?;
+    ) -> Result<Vec<(QueryResult, PaidResources)>, StoreError> {
+        let rows = self.read_executor().query_all(select).await?;
         rows.into_iter()
             .map(|row| {
-                let paid = PaidFor::from_query_result(&row, "")?;
+                let paid = PaidResources::from_query_result(&row, "")?;
                 Ok((row, paid))
             })
             .collect()

@@ -1,7 +1,9 @@
-//! What an idle timeout would have done in the stored history: where clusters had nothing to do for longer.
+//! A backtest of an idle timeout over the stored history: finds the times in which clusters were idle
+//! for longer than the timeout.
 //!
-//! Dask begins another computation when everything submitted before is done, so a cluster is busy while it has a computation
-//! that runs, and idle in between, before the first one and after the last one. Both statements look for the same stretches.
+//! Dask begins another computation once everything submitted before is done. A cluster is therefore busy
+//! while it has a running computation, and idle in between, before the first one and after the last one.
+//! All statements use the same definition of an idle stretch.
 
 use std::collections::BTreeMap;
 
@@ -24,46 +26,47 @@ use super::{
     scoped::AccountStore,
     usage_hour::DAY,
 };
-use crate::domain::usage::Usage;
+use crate::domain::usage::{SATURATED, Usage};
 
-/// Clusters that are looked at, the newest first.
+/// The largest number of clusters examined, the newest first.
 const MAX_CLUSTERS: u64 = 1_000;
 
-/// Stretches that are found at the most.
+/// The largest number of idle stretches returned.
 const MAX_STRETCHES: u64 = 10_000;
 
-const TOO_MANY: &str = "more than 10000 stops: ask for a longer timeout, or for less time";
+const TOO_MANY: &str = "more than 10000 stops: request a longer timeout, or a shorter period";
 
-/// What is asked of the history.
+/// The parameters of a backtest.
 #[derive(Clone, Debug)]
-pub struct BacktestQuestion {
-    /// Of which clusters.
+pub struct BacktestParameters {
+    /// The clusters to examine.
     pub filter: ClusterFilter,
-    /// How long they may be idle, in milliseconds.
+    /// The idle timeout, in milliseconds.
     pub timeout_ms: i64,
 }
 
-/// A time in which a cluster had nothing to do for longer than it may.
+/// A time in which a cluster was idle for longer than the timeout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromQueryResult)]
 pub struct IdleStretch {
-    /// Which cluster.
+    /// The cluster.
     pub cluster_id: ClusterId,
-    /// Since when, in milliseconds.
+    /// The start of the stretch, in milliseconds since the epoch.
     pub idle_from: i64,
-    /// Until when: when it got work, closed, or was last heard of.
+    /// The end of the stretch, in milliseconds since the epoch: the cluster's next computation, its
+    /// close, or its last report.
     pub idle_until: i64,
-    /// What it got to do then.
+    /// The computation that ended the stretch. `None` if the cluster closed or its reports end.
     pub computation_id: Option<ComputationId>,
 }
 
-/// What was looked at.
+/// The clusters that a backtest covers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BacktestScope {
-    /// Clusters that pass the filter.
+    /// The number of examined clusters that match the filter, at most 1,000.
     pub clusters: u64,
-    /// Those of them that had work of which no computation is stored.
+    /// The number of examined clusters that had tasks but have no stored computation.
     pub without_history: u64,
-    /// Whether those were all.
+    /// True if the examined clusters are all that match the filter.
     pub is_complete: bool,
 }
 
@@ -82,12 +85,12 @@ struct SavedRow {
 }
 
 impl AccountStore {
-    /// Of how many clusters the history tells.
+    /// Returns the number of clusters that the backtest covers.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.idle_backtest.scope", skip_all)]
-    pub async fn backtest_scope(&self, question: &BacktestQuestion) -> Result<BacktestScope, StoreError> {
+    pub async fn backtest_scope(&self, question: &BacktestParameters) -> Result<BacktestScope, StoreError> {
         let newest = self.newest(&question.filter).limit(MAX_CLUSTERS + 1);
         let known = Expr::case(self.has_history(), Expr::cust("0")).finally(Expr::cust("1"));
         let newest = newest.select_only().expr_as(known, "unknown").into_query();
@@ -96,7 +99,7 @@ impl AccountStore {
             .expr_as(Func::cast_as(Func::sum(Expr::col("unknown")), "bigint"), "without_history")
             .from_subquery(newest, "newest")
             .take();
-        let Some(row) = self.reads().query_one(&statement).await? else {
+        let Some(row) = self.read_executor().query_one(&statement).await? else {
             return Ok(BacktestScope::default());
         };
         let row = ScopeRow::from_query_result(&row, "")?;
@@ -108,28 +111,37 @@ impl AccountStore {
         })
     }
 
-    /// Where clusters were idle for longer than they may be, in no particular order.
+    /// Returns the stretches in which clusters were idle for longer than the timeout, in no particular
+    /// order.
     ///
     /// # Errors
-    /// When the database does not answer, or [`StoreError::TooMuch`].
+    /// Returns an error if the database does not answer, or [`StoreError::TooLarge`] if there are more
+    /// than 10,000 stretches.
     #[tracing::instrument(name = "store.idle_backtest.stretches", skip_all)]
-    pub async fn idle_stretches(&self, question: &BacktestQuestion) -> Result<Vec<IdleStretch>, StoreError> {
-        let mut statement = self.stretches(question);
+    pub async fn idle_stretches(
+        &self,
+        question: &BacktestParameters,
+    ) -> Result<Vec<IdleStretch>, StoreError> {
+        let mut statement = self.select_stretches(question);
         statement.limit(MAX_STRETCHES + 1);
-        let rows = self.reads().query_all(&statement).await?;
+        let rows = self.read_executor().query_all(&statement).await?;
         if rows.len() as u64 > MAX_STRETCHES {
-            return Err(StoreError::TooMuch(TOO_MANY));
+            return Err(StoreError::TooLarge(TOO_MANY));
         }
         Ok(rows.iter().map(|row| IdleStretch::from_query_result(row, "")).collect::<Result<_, _>>()?)
     }
 
-    /// What these clusters used after they would have been stopped and before they had work again, by day. What was used in
-    /// an hour counts as if it had been used evenly while the cluster was there.
+    /// Returns the usage of these clusters between the time at which the timeout would have stopped them
+    /// and the end of the stretch, by day. The usage of an hour is spread evenly over the part of it in
+    /// which the cluster existed.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.idle_backtest.saved", skip_all)]
-    pub async fn idle_usage(&self, question: &BacktestQuestion) -> Result<BTreeMap<i64, Usage>, StoreError> {
+    pub async fn idle_usage(
+        &self,
+        question: &BacktestParameters,
+    ) -> Result<BTreeMap<i64, Usage>, StoreError> {
         const HOUR: &str = "usage_hours.hour * 3600000";
         const NEXT: &str = "(usage_hours.hour + 1) * 3600000";
         let earlier = |column: &str| format!("CASE WHEN {column} < {NEXT} THEN {column} ELSE {NEXT} END");
@@ -140,16 +152,20 @@ impl AccountStore {
         let share = format!("{} / {}", between("saved_from", "idle_until"), between("born", "died"));
         let sum = |column: &str| {
             let used = format!("SUM(CAST(usage_hours.{column} AS double precision) * ({share}))");
-            Expr::cust(format!("CAST(ROUND({used}) AS bigint)"))
+            // The limit is a little below the largest 64-bit integer, which no double represents
+            // exactly.
+            Expr::cust(format!(
+                "CASE WHEN {used} >= 9.2e18 THEN {SATURATED} ELSE CAST(ROUND({used}) AS bigint) END"
+            ))
         };
         let hour = || Expr::col(("usage_hours", "hour"));
-        let saved = self.stretches(question);
+        let saved = self.select_stretches(question);
         let used = Expr::col(("usage_hours", "account_id"))
             .eq(self.account_id())
             .and(Expr::col(("usage_hours", "cluster_id")).equals(("saved", "cluster_id")))
             .and(hour().gte(Expr::cust("saved_from / 3600000")))
             .and(hour().lte(Expr::cust("(idle_until - 1) / 3600000")))
-            // What is used after a cluster was last heard of is not known.
+            // The usage after a cluster's last report is unknown.
             .and(Expr::cust(format!("{} > {}", earlier("died"), later("born"))));
         let mut statement = Query::select();
         statement.expr_as(Expr::cust(format!("usage_hours.{DAY}")), "day");
@@ -160,22 +176,22 @@ impl AccountStore {
             .from_subquery(saved, "saved")
             .inner_join("usage_hours", used)
             .add_group_by([Expr::cust(format!("usage_hours.{DAY}"))]);
-        let rows = self.reads().query_all(&statement).await?;
+        let rows = self.read_executor().query_all(&statement).await?;
         let rows: Vec<SavedRow> =
             rows.iter().map(|row| SavedRow::from_query_result(row, "")).collect::<Result<_, _>>()?;
         let usage = |row: SavedRow| {
             let SavedRow { day, thread_us, worker_us, memory_gib_us } = row;
-            // All of it was idle.
+            // The cluster was idle for the whole time.
             let idle_us = Some(thread_us);
             (day, Usage { thread_us, worker_us, memory_gib_us, idle_us, ..Usage::default() })
         };
         Ok(rows.into_iter().map(usage).collect())
     }
 
-    /// A page of the computations that begin where stretches end, in the order of `sort`.
+    /// Returns a page of the computations that begin at the end of a stretch, in the order of `sort`.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.idle_backtest.interrupted", skip_all)]
     pub async fn interrupted_computations(
         &self,
@@ -208,11 +224,12 @@ impl AccountStore {
             rows.into_iter().map(|row| ((row.cluster_id, row.id), row)).collect()
         };
         let rows = positions.into_iter().filter_map(|(_, id)| found.remove(&id));
-        Ok(page::page_of(rows.map(|row| (sort.key(&row), row)).collect(), request, more))
+        Ok(page::build_page(rows.map(|row| (sort.key(&row), row)).collect(), request, more))
     }
 
-    /// The stretches, with from when on they would have been saved, and when their clusters began and ended.
-    fn stretches(&self, question: &BacktestQuestion) -> SelectStatement {
+    /// The statement that selects the idle stretches, each with the time from which it would have been
+    /// saved and with the start and the end of its cluster.
+    fn select_stretches(&self, question: &BacktestParameters) -> SelectStatement {
         let ended = || Expr::from(Func::coalesce([Expr::col("closed_at"), Expr::col("reported_at")]));
         let chosen = || {
             self.newest(&question.filter)
@@ -224,7 +241,8 @@ impl AccountStore {
         };
         let of_cluster = |column: &'static str| Expr::col(("chosen", column));
         let run = |column: &'static str| Expr::col(("run", column));
-        // When a cluster ends counts as a computation that nobody submitted.
+        // The end of a cluster stands for a computation that nobody submitted, so that the last stretch
+        // has an end.
         let ends = Query::select()
             .expr_as(of_cluster("id"), "cluster_id")
             .expr_as(Expr::cust("NULL"), "computation_id")
@@ -235,7 +253,7 @@ impl AccountStore {
             .from_subquery(chosen(), "chosen")
             .take();
         let stopped = || Expr::from(Func::coalesce([run("stopped_at"), ended()]));
-        // A clock that was set back must not make it idle before it began.
+        // A clock that was set back must not end a computation before its start.
         let set_back = stopped().lt(run("started_at"));
         let busy_until = Expr::case(set_back, run("started_at")).finally(stopped());
         let busy = Query::select()
@@ -254,7 +272,8 @@ impl AccountStore {
             )
             .union(UnionType::All, ends)
             .take();
-        // Written out, since the builder binds the number in front of PRECEDING and leaves no space between.
+        // This is literal SQL, since the builder binds the number in front of PRECEDING and leaves no
+        // space between.
         let busy_until = Expr::cust(
             "MAX(ended) OVER (PARTITION BY cluster_id ORDER BY began, ended \
              ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)",
@@ -280,7 +299,8 @@ impl AccountStore {
         select.order_by_desc(Column::StartedAt).order_by_desc(Column::Id)
     }
 
-    /// Whether it is known when a cluster had work: when it had none, or some of its computations are stored.
+    /// True if a cluster's busy times are known: it had no tasks, or some of its computations are
+    /// stored.
     fn has_history(&self) -> Condition {
         use computation::Column as Of;
         let of_cluster = self

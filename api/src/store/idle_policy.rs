@@ -1,11 +1,11 @@
-//! What an account wants of clusters that have nothing to do.
+//! The account's policy for idle clusters.
 
 use entity::{
     Timestamp,
     audit_entry::Action,
     idle_policy::{Column, Entity, Mode, Model},
     ids::UserId,
-    list::TagPatterns,
+    json_columns::TagPatterns,
 };
 use sea_orm::{
     ActiveEnum, ColumnTrait,
@@ -20,19 +20,19 @@ use crate::domain::{
 };
 
 impl AccountStore {
-    /// What the account said, if it said anything.
+    /// Returns the account's policy. `None` if the account has not set one.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.idle_policy.find", skip_all)]
     pub async fn idle_policy(&self) -> Result<Option<Model>, StoreError> {
-        Ok(self.select::<Entity>().one(&self.reads()).await?)
+        Ok(self.select::<Entity>().one(&self.read_executor()).await?)
     }
 
-    /// Says it, in place of what was said before.
+    /// Replaces the account's policy and writes an audit entry.
     ///
     /// # Errors
-    /// When the database does not answer; nothing is changed then.
+    /// Returns an error if the database does not answer. Nothing is changed in that case.
     #[tracing::instrument(name = "store.idle_policy.set", skip_all)]
     pub async fn set_idle_policy(
         &self,
@@ -60,15 +60,16 @@ impl AccountStore {
                     "warn_before_seconds": row.warn_before_seconds,
                     "exempt_tags": exempt.collect::<Vec<_>>(),
                 });
-                store.audit(Entry::done(Action::SetIdlePolicy, Target::Account, detail)).await?;
+                store.record_audit_entry(Entry::done(Action::SetIdlePolicy, Target::Account, detail)).await?;
                 Ok(row)
             })
         })
         .await
     }
 
-    /// After how many seconds without work something is done about a cluster, if anything ever is, as a column of a statement
-    /// on a table of its own.
+    /// The subquery for the number of seconds without work after which the policy warns about or stops a
+    /// cluster. It is NULL if the account has no policy or only observes. The statement around it must
+    /// be on another table.
     pub(super) fn idle_due_seconds(&self) -> Expr {
         let due = Query::select()
             .expr(Expr::col(Column::TimeoutSeconds).sub(Expr::col(Column::WarnBeforeSeconds)))

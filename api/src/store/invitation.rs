@@ -1,4 +1,4 @@
-//! Invitations: those of one account; and accepted by a user, who finds them by their secret.
+//! Invitations: the list of an account, and acceptance by a user who presents the secret.
 
 use entity::{
     Timestamp,
@@ -17,27 +17,27 @@ use uuid::Uuid;
 
 use super::{
     audit_entry,
-    connect::IMMEDIATE,
+    connect::IMMEDIATE_TRANSACTION,
     error::StoreError,
-    identity::SystemStore,
     page::{self, Key, KeyPart, Page, PageRequest, Sort},
     scoped::AccountStore,
+    system::SystemStore,
     user::UserStore,
 };
 use crate::domain::{
-    access::{AccessError, MAX_MEMBERS, is_over},
+    access::{AccessError, MAX_MEMBERS, has_ended},
     audit::{Actor, Entry, Target, membership_detail},
     role::manages,
     token::ApiToken,
 };
 
-/// Who made what was made on the command line.
+/// The user recorded as the author of what is created on the command line.
 pub(crate) const OPERATOR: UserId = UserId(Uuid::nil());
 
-/// The orders invitations can be listed in.
+/// The sort orders of invitations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum InvitationSort {
-    /// The invitation that was made last comes first.
+    /// By creation time, the newest first.
     NewestFirst,
 }
 
@@ -65,7 +65,7 @@ impl Sort for InvitationSort {
     }
 }
 
-/// Those that can still be accepted.
+/// The condition for invitations that can still be accepted.
 fn open(now: Timestamp) -> Condition {
     Condition::all()
         .add(Column::AcceptedAt.is_null())
@@ -74,37 +74,37 @@ fn open(now: Timestamp) -> Condition {
 }
 
 impl AccountStore {
-    /// A page of the account's invitations, whatever became of them.
+    /// Returns a page of the account's invitations, in any state.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.invitation.page", skip_all)]
     pub async fn invitation_page(
         &self,
         sort: InvitationSort,
         request: &PageRequest,
     ) -> Result<Page<Model>, StoreError> {
-        page::fetch(&self.reads(), self.select::<Entity>(), sort, request).await
+        page::fetch(&self.read_executor(), self.select::<Entity>(), sort, request).await
     }
 
-    /// How many invitations the account ever made.
+    /// Returns the number of the account's invitations, in any state.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.invitation.count", skip_all)]
     pub async fn invitation_count(&self) -> Result<u64, StoreError> {
-        Ok(self.select::<Entity>().count(&self.reads()).await?)
+        Ok(self.select::<Entity>().count(&self.read_executor()).await?)
     }
 
-    /// How many of them can still be accepted.
+    /// Returns the number of the account's invitations that can still be accepted.
     pub(crate) async fn open_invitation_count(&self, now: Timestamp) -> Result<u64, StoreError> {
-        Ok(self.select::<Entity>().filter(open(now)).count(&self.writes()).await?)
+        Ok(self.select::<Entity>().filter(open(now)).count(&self.write_executor()).await?)
     }
 
-    /// The invitation of the account with this public half.
+    /// Returns the account's invitation with this identifier, the public half of its token.
     pub(crate) async fn invitation(&self, identifier: &str) -> Result<Option<Model>, StoreError> {
         let select = self.select::<Entity>().filter(Column::Identifier.eq(identifier));
-        Ok(select.one(&self.writes()).await?)
+        Ok(select.one(&self.write_executor()).await?)
     }
 
     /// Adds an invitation.
@@ -113,7 +113,7 @@ impl AccountStore {
         Ok(())
     }
 
-    /// Ends an invitation, unless it has ended already. Returns whether it did.
+    /// Revokes an invitation. Returns false if it was already accepted or revoked.
     pub(crate) async fn revoke_invitation(
         &self,
         id: InvitationId,
@@ -125,17 +125,17 @@ impl AccountStore {
             .filter(Column::Id.eq(id))
             .filter(Column::RevokedAt.is_null())
             .filter(Column::AcceptedAt.is_null())
-            .exec(&self.writes())
+            .exec(&self.write_executor())
             .await?;
         Ok(revoked.rows_affected > 0)
     }
 }
 
 impl SystemStore {
-    /// Adds an invitation, as an operator makes it.
+    /// Adds an invitation on behalf of an operator, with its audit entry.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     pub async fn add_invitation(
         &self,
         invitation: Model,
@@ -143,21 +143,22 @@ impl SystemStore {
         detail: Value,
     ) -> Result<(), StoreError> {
         let (account, target) = (invitation.account_id, Target::Invitation(invitation.identifier.clone()));
-        let transaction = self.pools.writer.begin_with_options(IMMEDIATE).await?;
+        let transaction = self.pools.writer.begin_with_options(IMMEDIATE_TRANSACTION).await?;
         invitation.into_active_model().reset_all().insert(&transaction).await?;
         let entry = Entry::done(Action::InviteMember, target, detail);
-        audit_entry::add(&transaction, account, by, entry).await?;
+        audit_entry::insert_audit_entry(&transaction, account, by, entry).await?;
         transaction.commit().await?;
         Ok(())
     }
 }
 
 impl UserStore {
-    /// Makes the user a member as an invitation says, which is used up by that. Of one that was not for the user, or not
-    /// any more, nothing else is told.
+    /// Makes the user a member with the role of the invitation, and marks the invitation as accepted.
+    /// Returns the same [`AccessError::NoInvitation`] for an unknown, expired, used or revoked
+    /// invitation and for one that names another user.
     ///
     /// # Errors
-    /// When the database does not answer; nothing is changed then.
+    /// Returns an error if the database does not answer. Nothing is changed in that case.
     #[tracing::instrument(name = "store.invitation.accept", skip_all)]
     pub async fn accept_invitation(
         &self,
@@ -166,7 +167,7 @@ impl UserStore {
         by: &Actor,
         now: Timestamp,
     ) -> Result<Result<AccountId, AccessError>, StoreError> {
-        let transaction = self.writer().begin_with_options(IMMEDIATE).await?;
+        let transaction = self.writer().begin_with_options(IMMEDIATE_TRANSACTION).await?;
         let accepted = accept(&transaction, (self.user(), user_name), shown, now).await?;
         let accepted = accepted.map(|(account, detail)| {
             let target = Target::Invitation(shown.identifier().to_owned());
@@ -174,7 +175,7 @@ impl UserStore {
         });
         let accepted = match accepted {
             Ok((account, entry)) => {
-                audit_entry::add(&transaction, account, by, entry).await?;
+                audit_entry::insert_audit_entry(&transaction, account, by, entry).await?;
                 Ok(account)
             }
             Err(error) => Err(error),
@@ -190,7 +191,7 @@ impl UserStore {
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "an invitation is looked up by who is no member of its account yet"
+    reason = "the user who looks up an invitation is not a member of its account yet"
 )]
 async fn accept(
     transaction: &DatabaseTransaction,
@@ -199,14 +200,15 @@ async fn accept(
     now: Timestamp,
 ) -> Result<Result<(AccountId, Value), AccessError>, StoreError> {
     let found = Entity::find().filter(Column::Identifier.eq(shown.identifier())).one(transaction).await?;
-    // Compared in any case, so that the time taken does not tell an unknown identifier from a wrong secret.
+    // The hashes are compared even without a row, so that the response time does not distinguish an
+    // unknown identifier from a wrong secret.
     let hash = shown.secret_hash();
     let matches = hash.matches(found.as_ref().map_or(&[0; 32], |found| found.secret_hash.as_slice()));
     let meant = found.filter(|found| matches && found.name.as_ref().is_none_or(|name| name == user_name));
     let Some(Model { id, account_id, role, ends_at, invited_by, .. }) = meant else {
         return Ok(Err(AccessError::NoInvitation));
     };
-    // Whoever does this for the same invitation at the same time waits here, and finds it used.
+    // A concurrent acceptance of the same invitation waits at this update and then finds it used.
     let used = Entity::update_many()
         .col_expr(Column::AcceptedAt, Expr::val(now))
         .col_expr(Column::AcceptedBy, Expr::val(user_id))
@@ -214,10 +216,11 @@ async fn accept(
         .filter(open(now))
         .exec(transaction)
         .await?;
-    // Nobody gives more than they have, also not when it is taken: whoever invited may have been removed since.
+    // Nobody may grant more than they have, which is checked at acceptance too: the inviter may have
+    // been removed or demoted since.
     let inviter = membership::Entity::find_by_id((account_id, invited_by)).one(transaction).await?;
     let still_gives = invited_by == OPERATOR || inviter.is_some_and(|inviter| manages(inviter.role, role));
-    if used.rows_affected != 1 || !still_gives || is_over(ends_at, now) {
+    if used.rows_affected != 1 || !still_gives || has_ended(ends_at, now) {
         return Ok(Err(AccessError::NoInvitation));
     }
     let members = membership::Entity::find().filter(membership::Column::AccountId.eq(account_id));
@@ -225,8 +228,8 @@ async fn accept(
         return Ok(Err(AccessError::TooMany));
     }
     match membership::Entity::find_by_id((account_id, user_id)).one(transaction).await? {
-        Some(member) if !is_over(member.ends_at, now) => return Ok(Err(AccessError::AlreadyMember)),
-        // A guest comes back, and the guest's tokens do.
+        Some(member) if !has_ended(member.ends_at, now) => return Ok(Err(AccessError::AlreadyMember)),
+        // A returning guest gets the membership back, and the tokens made under it work again.
         Some(member) => {
             let mut member = member.into_active_model();
             member.role = sea_orm::Set(role);

@@ -1,27 +1,30 @@
-//! One server at a time does the background work of a store.
+//! The lock that lets one server at a time run the background jobs of a store.
 
 use sea_orm::{ConnectionTrait, DatabaseBackend, DatabaseTransaction, Statement, TransactionTrait};
 
-use super::{error::StoreError, identity::SystemStore};
+use super::{error::StoreError, system::SystemStore};
 
-/// Any number no other application on the same PostgreSQL is likely to lock.
+/// The key of the advisory lock: any number that no other application on the same PostgreSQL is likely
+/// to use.
 const JOB_LOCK: i64 = 0x6761_6c76_6f02;
 
-/// The right to do the background work. It ends with the connection it is held by, whatever happens.
+/// The right to run the background jobs. It ends with the connection that holds the lock.
 pub struct JobLock(Option<DatabaseTransaction>);
 
 impl SystemStore {
-    /// The right to do the background work, unless another server has it. SQLite has one server only.
+    /// Takes the right to run the background jobs. Returns `None` if another server has it. Always
+    /// succeeds on SQLite, which has one server only.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     pub async fn lock_jobs(&self) -> Result<Option<JobLock>, StoreError> {
         if self.pools.writer.get_database_backend() != DatabaseBackend::Postgres {
             return Ok(Some(JobLock(None)));
         }
-        // A lock of a transaction and not of a session, since poolers of connections keep only the former apart.
+        // The lock belongs to a transaction and not to a session, since connection poolers keep only
+        // transactions apart.
         let transaction = self.pools.writer.begin().await?;
-        // The work goes on in other connections; this one waits.
+        // The jobs run on other connections and this one stays idle, so it must not time out.
         transaction.execute_unprepared("SET LOCAL idle_in_transaction_session_timeout = 0").await?;
         let sql = format!("SELECT pg_try_advisory_xact_lock({JOB_LOCK})");
         let row = transaction.query_one_raw(Statement::from_string(DatabaseBackend::Postgres, sql)).await?;
@@ -34,7 +37,15 @@ impl SystemStore {
 }
 
 impl JobLock {
-    /// Lets another server do the work.
+    /// Returns true if the connection that holds the lock is still open.
+    pub async fn is_held(&self) -> bool {
+        match &self.0 {
+            Some(transaction) => transaction.execute_unprepared("SELECT 1").await.is_ok(),
+            None => true,
+        }
+    }
+
+    /// Releases the lock to other servers.
     pub async fn release(self) {
         if let Some(transaction) = self.0 {
             // If the connection is gone, so is the lock.

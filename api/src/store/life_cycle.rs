@@ -1,4 +1,5 @@
-//! What clusters are doing, as the database is asked for it, and what is written when nothing is heard of one any more.
+//! The states of clusters as SQL conditions, and the updates that mark silent clusters and their
+//! computations as lost.
 
 use std::collections::BTreeSet;
 
@@ -13,14 +14,17 @@ use sea_orm::{
     TransactionTrait, sea_query::Expr,
 };
 
-use super::{connect::IMMEDIATE, error::StoreError, identity::SystemStore, scoped::AccountStore};
+use super::{
+    composite_in::IsOneOf, connect::IMMEDIATE_TRANSACTION, error::StoreError, scoped::AccountStore,
+    system::SystemStore,
+};
 use crate::domain::life_cycle::{LEAST_SILENCE_MS, STARTING_MS, State, is_lost};
 
-/// Clusters that are looked for at once.
+/// The largest number of silent clusters that one query returns.
 pub(crate) const BATCH: usize = 500;
 
-/// What clusters are asked for that are in one of some states: those of one status are a range of an index, and among
-/// those that report, the rest is looked up in their rows.
+/// The condition for clusters in one of the given states. The status is a range of an index. For running
+/// clusters, the rest of the state is read from their rows.
 pub(super) fn in_states(states: &[State]) -> Condition {
     let statuses: BTreeSet<String> = states.iter().map(|state| state.status().to_value()).collect();
     let reporting = |state: &&State| state.status() == Status::Running;
@@ -29,17 +33,16 @@ pub(super) fn in_states(states: &[State]) -> Condition {
     let mut condition = Condition::all();
     if !wanted.is_empty() && wanted.len() < all {
         let others = (statuses.len() > 1).then(|| Column::Status.ne(Status::Running));
-        condition = condition.add(
-            wanted
-                .into_iter()
-                .fold(Condition::any().add_option(others), |any, state| any.add(while_reporting(state))),
-        );
+        condition =
+            condition.add(wanted.into_iter().fold(Condition::any().add_option(others), |any, state| {
+                any.add(running_state_condition(state))
+            }));
     }
-    condition.add(Column::Status.is_in(statuses))
+    condition.add(Column::Status.is_one_of(statuses))
 }
 
-/// As [`State::of`], of clusters that report.
-fn while_reporting(state: State) -> Condition {
+/// The condition for a state of clusters that report, as [`State::of`] defines it.
+fn running_state_condition(state: State) -> Condition {
     let untried = Condition::any()
         .add(Column::TotalWorkers.eq(0))
         .add(Condition::all().add(Column::TotalTasks.eq(0)).add(Column::IdleSince.is_not_null()));
@@ -56,8 +59,9 @@ fn while_reporting(state: State) -> Condition {
 }
 
 impl AccountStore {
-    /// Writes down that what a cluster was computing is lost, which closed without telling what became of it.
-    pub(crate) async fn lose_computations(
+    /// Marks the running computations of a cluster as lost. The cluster closed without reporting their
+    /// outcome.
+    pub(crate) async fn mark_computations_lost(
         &self,
         cluster: ClusterId,
         closed_at: Timestamp,
@@ -69,13 +73,13 @@ impl AccountStore {
             .col_expr(computation::Column::ArrivedAt, Expr::val(arrival))
             .filter(computation::Column::ClusterId.eq(cluster))
             .filter(computation::Column::State.eq(computation::State::Running))
-            .exec(&self.writes())
+            .exec(&self.write_executor())
             .await?;
         Ok(())
     }
 
-    /// Takes back that the computations of a cluster are lost, which has not ended as was thought.
-    pub(super) async fn find_computations_again(
+    /// Marks the lost computations of a cluster as running again. The cluster had not ended after all.
+    pub(super) async fn restore_lost_computations(
         &self,
         cluster: ClusterId,
         arrival: i64,
@@ -86,13 +90,13 @@ impl AccountStore {
             .col_expr(computation::Column::ArrivedAt, Expr::val(arrival))
             .filter(computation::Column::ClusterId.eq(cluster))
             .filter(computation::Column::State.eq(computation::State::Lost))
-            .exec(&self.writes())
+            .exec(&self.write_executor())
             .await?;
         Ok(())
     }
 }
 
-/// A cluster of which nothing was heard for long enough to look at it.
+/// A cluster whose last report is old enough for a check.
 #[derive(Clone, Copy, Debug, FromQueryResult)]
 pub(crate) struct SilentCluster {
     pub(crate) account_id: AccountId,
@@ -101,37 +105,42 @@ pub(crate) struct SilentCluster {
     pub(crate) interval_seconds: f64,
 }
 
-#[expect(clippy::disallowed_methods, reason = "clusters of all accounts are looked for")]
+#[expect(clippy::disallowed_methods, reason = "silent clusters of all accounts are queried")]
 impl SystemStore {
-    /// Clusters that are thought to report and have been silent for longer than they may be, at most [`BATCH`].
+    /// Returns running clusters of the accounts after `after` that have been silent for longer than they
+    /// may be, by account, at most [`BATCH`]. The index contains only clusters with the status
+    /// `running`.
     #[tracing::instrument(name = "store.life_cycle.silent", skip_all)]
-    pub(crate) async fn silent_clusters(&self, now: Timestamp) -> Result<Vec<SilentCluster>, StoreError> {
-        // Account by account, because that is how indexes begin. To SQLite the words `CROSS JOIN` say that the accounts
-        // come first.
+    pub(crate) async fn silent_clusters(
+        &self,
+        now: Timestamp,
+        after: Option<AccountId>,
+    ) -> Result<Vec<SilentCluster>, StoreError> {
         let sql = format!(
-            "SELECT c.account_id, c.id, c.last_seen_at, c.interval_seconds \
-             FROM accounts a CROSS JOIN clusters c \
-             WHERE c.account_id = a.id AND c.status = 'running' AND c.last_seen_at < $1 - \
-             CASE WHEN c.interval_seconds * 3000 > {LEAST_SILENCE_MS} \
-             THEN CAST(c.interval_seconds * 3000 AS BIGINT) ELSE {LEAST_SILENCE_MS} END \
-             LIMIT {BATCH}"
+            "SELECT account_id, id, last_seen_at, interval_seconds FROM clusters \
+             WHERE status = 'running' AND account_id > $2 AND last_seen_at < $1 - \
+             CASE WHEN interval_seconds * 3000 > {LEAST_SILENCE_MS} \
+             THEN CAST(interval_seconds * 3000 AS BIGINT) ELSE {LEAST_SILENCE_MS} END \
+             ORDER BY account_id, id LIMIT {BATCH}"
         );
         let backend = self.pools.reader.get_database_backend();
-        let values = [now.timestamp_millis().into()];
+        // No account has the nil identifier.
+        let after = after.map_or_else(uuid::Uuid::nil, |account| account.0);
+        let values = [now.timestamp_millis().into(), after.into()];
         let statement = Statement::from_sql_and_values(backend, sql, values);
         Ok(SilentCluster::find_by_statement(statement).all(&self.pools.reader).await?)
     }
 
-    /// Writes down that a cluster is lost, with what it was computing, if it is still silent. Returns the change's place if it
-    /// did.
+    /// Marks a cluster and its running computations as lost if it is still silent. Returns the position
+    /// of the change, or `None` if the cluster is not silent any more.
     #[tracing::instrument(name = "store.life_cycle.lose", skip_all)]
-    pub(crate) async fn lose_cluster(
+    pub(crate) async fn mark_cluster_lost(
         &self,
         silent: SilentCluster,
         watching_since: Timestamp,
         now: Timestamp,
     ) -> Result<Option<i64>, StoreError> {
-        let transaction = self.pools.writer.begin_with_options(IMMEDIATE).await?;
+        let transaction = self.pools.writer.begin_with_options(IMMEDIATE_TRANSACTION).await?;
         let key = (silent.account_id, silent.id);
         let Some(row) = Entity::find_by_id(key).lock_exclusive().one(&transaction).await? else {
             return Ok(None);

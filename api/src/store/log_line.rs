@@ -1,4 +1,5 @@
-//! Log lines, listed by cluster or over all clusters. Their texts lie encrypted, so searching them is reading them.
+//! Log lines, listed by cluster or over all clusters. Their messages are encrypted, so a search has to
+//! read and decrypt them.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -9,42 +10,45 @@ use entity::{
 use sea_orm::{ColumnTrait, Condition, PaginatorTrait, QueryFilter, QuerySelect, Select};
 
 use super::{
-    account_list::{TimeRange, unsaid},
-    arrival::Arrivals,
+    change_feed::PendingChanges,
     cluster_filter::ClusterFilter,
+    composite_in::IsOneOf,
+    cross_cluster::{TimeRange, remaining_range},
     error::StoreError,
-    lists,
+    multi_list,
     page::{self, End, Key, Page, PageRequest, Sort},
+    row_encryption::AssociatedData,
     scoped::AccountStore,
-    sealed::RowName,
-    search::search,
-    upsert::first_wins,
+    search::scan_page,
+    upsert::keep_existing_row,
 };
 use crate::{
-    domain::{bounded::Text, report::LogReport},
-    seal::SealError,
+    domain::{report::LogReport, validated::Text},
+    encryption::DecryptError,
 };
 
-/// How many lines are read in search of some words before the search has to be continued by a cursor.
+/// The number of lines that one search reads. The search continues from a cursor after that.
 pub const LINES_PER_SEARCH: u64 = 1_000;
 
-/// How many lines an extract of a log has, if not for its last millisecond.
+/// The number of lines of a log extract, not counting the lines of its first millisecond and the rest of
+/// its last one.
 const LINES_AT_ONCE: usize = 1_000;
 
-/// How many lines are read for an extract.
+/// The largest number of lines read for an extract.
 const LINES_PER_EXTRACT: usize = 100_000;
 
-/// How many of them are read by one statement: what an extract has, and enough to see where its last millisecond ends.
+/// The number of lines that one statement reads for an extract: its lines, and enough more to find the
+/// end of its last millisecond.
 const LINES_PER_STATEMENT: u64 = 1_200;
 
-/// The orders log lines can be listed in.
+/// The sort orders of log lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LogSort {
-    /// The line that was written first comes first.
+    /// By the time of logging, the oldest first, within one cluster.
     OldestFirst,
-    /// The same over all clusters.
+    /// By the time of logging, the oldest first, over all clusters.
     OldestOfAllFirst,
-    /// In the order in which they arrived.
+    /// By arrival, the earliest first.
     AsArrived,
 }
 
@@ -89,55 +93,55 @@ impl Sort for LogSort {
     }
 }
 
-/// Which log lines.
+/// The log lines of one cluster that match a filter.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct LogParent {
-    /// Of which cluster.
+    /// The cluster.
     pub cluster: ClusterId,
-    /// Written when.
+    /// The time range of the lines.
     pub at: TimeRange,
-    /// Of which of its lines.
+    /// The filter for the lines.
     pub filter: LogFilter,
 }
 
-/// What is wanted of a log; nothing said means everything.
+/// A filter for log lines. A field that is `None` matches every line.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct LogFilter {
-    /// Of one of these levels.
+    /// The levels to match.
     pub levels: Option<Vec<String>>,
-    /// Of one of these kinds of process.
+    /// The kinds of process to match.
     pub sources: Option<Vec<Source>>,
-    /// Of this worker.
+    /// The worker to match.
     pub worker: Option<WorkerId>,
-    /// Of one of these processes.
+    /// The processes to match.
     pub processes: Option<Processes>,
 }
 
 /// Some processes of a cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Processes {
-    /// Whether the scheduler is one of them.
+    /// True if the scheduler is one of them.
     pub scheduler: bool,
-    /// The workers, with their nannies.
+    /// The workers, each with its nanny.
     pub workers: Vec<WorkerId>,
 }
 
 impl Processes {
     fn condition(&self) -> Condition {
         let scheduler = self.scheduler.then(|| Column::Source.eq(Source::Scheduler));
-        // Of none, this is none.
-        Condition::any().add_option(scheduler).add(Column::WorkerId.is_in(self.workers.iter().copied()))
+        // A selection without processes matches no line.
+        Condition::any().add_option(scheduler).add(Column::WorkerId.is_one_of(self.workers.iter().copied()))
     }
 }
 
-/// Which log lines of an account.
+/// The log lines of an account that match a filter.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AccountLogs {
-    /// Of which clusters.
+    /// The clusters.
     pub clusters: ClusterFilter,
-    /// Written when.
+    /// The time range of the lines.
     pub at: TimeRange,
-    /// Of which of their lines.
+    /// The filter for the lines.
     pub filter: LogFilter,
 }
 
@@ -152,10 +156,10 @@ impl LogFilter {
         let Self { levels, sources, worker, processes } = self;
         let mut all = Condition::all();
         if let Some(levels) = levels {
-            all = all.add(Column::Level.is_in(levels.iter().map(String::as_str)));
+            all = all.add(Column::Level.is_one_of(levels.iter().map(String::as_str)));
         }
         if let Some(sources) = sources {
-            all = all.add(Column::Source.is_in(sources.iter().copied()));
+            all = all.add(Column::Source.is_one_of(sources.iter().copied()));
         }
         if let Some(worker) = worker {
             all = all.add(Column::WorkerId.eq(*worker));
@@ -165,10 +169,10 @@ impl LogFilter {
 }
 
 impl AccountStore {
-    /// The same page of the log lines of each parent, in the order of `parents`.
+    /// Returns the same page of the log lines of each parent, in the order of `parents`.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.log_line.pages", skip_all)]
     pub async fn log_pages(
         &self,
@@ -177,15 +181,18 @@ impl AccountStore {
         request: &PageRequest,
     ) -> Result<Vec<Page<Model>>, StoreError> {
         let of = |parent: &LogParent| self.log_lines(parent, sort, request);
-        lists::fetch_each(&self.reads(), parents.iter().map(of).collect(), sort, request).await
+        multi_list::fetch_pages(&self.read_executor(), parents.iter().map(of).collect(), sort, request).await
     }
 
-    /// The first lines of a cluster in a time that can be read and contain `words`, if there are any, in any case of letters:
-    /// those of the millisecond in which the time begins, 1,000 behind it, and then those of the same millisecond
-    /// as the last one. So whoever goes on from that millisecond misses none, and gets further. At most 100,000 lines are read.
+    /// Returns the first lines of a cluster in a time range that can be decrypted and contain `words`,
+    /// ignoring case. The extract consists of the lines in the first millisecond of the range, 1,000
+    /// lines after it, and the remaining lines of the same millisecond as the last one. A caller that
+    /// continues from that millisecond misses no line and always advances. At most 100,000 lines are
+    /// read.
     ///
     /// # Errors
-    /// When the database does not answer, or [`StoreError::TooMuch`].
+    /// Returns an error if the database does not answer, or [`StoreError::TooLarge`] if more lines would
+    /// have to be read.
     #[tracing::instrument(name = "store.log_line.extract", skip_all)]
     pub async fn log_extract(
         &self,
@@ -197,7 +204,7 @@ impl AccountStore {
         let (mut found, mut further, mut read) = (Vec::<Model>::new(), 0, 0);
         loop {
             let select = self.log_lines(parent, sort, &request);
-            let page = page::fetch(&self.reads(), select, sort, &request).await?;
+            let page = page::fetch(&self.read_executor(), select, sort, &request).await?;
             read += page.rows.len();
             let (has_next, last) = (page.has_next, page.rows.last().map(|(key, _)| key.clone()));
             for (_, row) in page.rows {
@@ -214,27 +221,29 @@ impl AccountStore {
                 return Ok(found);
             }
             if read >= LINES_PER_EXTRACT {
-                return Err(StoreError::TooMuch(
-                    "more than 100000 lines would have to be read: ask for a shorter time, or for another filter",
+                return Err(StoreError::TooLarge(
+                    "more than 100000 lines would have to be read: request a shorter period, or another \
+                     filter",
                 ));
             }
             request.after = last;
         }
     }
 
-    /// The lines of a parent, for a page of them.
+    /// The log lines of a parent, restricted to the range that a page can contain.
     fn log_lines(&self, parent: &LogParent, sort: LogSort, request: &PageRequest) -> Select<Entity> {
-        let select = self.during(Column::LoggedAt, unsaid(parent.at, sort.descending(), request));
+        let select =
+            self.select_in_range(Column::LoggedAt, remaining_range(parent.at, sort.descending(), request));
         select.filter(parent.condition())
     }
 
-    /// How many log lines each parent has; parents without any are missing.
+    /// Returns the number of log lines of each parent. Parents without lines are missing from the map.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.log_line.counts", skip_all)]
     pub async fn log_counts(&self, parents: &[LogParent]) -> Result<HashMap<LogParent, i64>, StoreError> {
-        // One statement for all clusters whose logs are asked for in the same way.
+        // Parents with the same range and filter share one statement.
         let mut alike: HashMap<_, Vec<&LogParent>> = HashMap::new();
         for parent in parents {
             alike.entry((parent.at, &parent.filter)).or_default().push(parent);
@@ -242,15 +251,15 @@ impl AccountStore {
         let mut counts = HashMap::new();
         for ((at, filter), parents) in alike {
             let rows: Vec<(ClusterId, i64)> = self
-                .during::<Entity>(Column::LoggedAt, at)
+                .select_in_range::<Entity>(Column::LoggedAt, at)
                 .select_only()
                 .column(Column::ClusterId)
                 .column_as(Column::Id.count(), "count")
-                .filter(Column::ClusterId.is_in(parents.iter().map(|parent| parent.cluster)))
+                .filter(Column::ClusterId.is_one_of(parents.iter().map(|parent| parent.cluster)))
                 .filter(filter.condition())
                 .group_by(Column::ClusterId)
                 .into_tuple()
-                .all(&self.reads())
+                .all(&self.read_executor())
                 .await?;
             let parent = |cluster| LogParent { cluster, at, filter: filter.clone() };
             counts.extend(rows.into_iter().map(|(cluster, count)| (parent(cluster), count)));
@@ -258,11 +267,11 @@ impl AccountStore {
         Ok(counts)
     }
 
-    /// A page of those lines that can be read and contain `words`, in any case of letters. At most
+    /// Returns a page of the lines that can be decrypted and contain `words`, ignoring case. At most
     /// [`LINES_PER_SEARCH`] lines are read.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.log_line.search", skip_all)]
     pub async fn log_search(
         &self,
@@ -273,14 +282,15 @@ impl AccountStore {
     ) -> Result<Page<Model>, StoreError> {
         let select = self.log_lines(parent, sort, request);
         let lines = PageRequest { limit: LINES_PER_SEARCH, ..request.clone() };
-        let page = page::fetch(&self.reads(), select, sort, &lines).await?;
-        Ok(self.with_words(page, words, request))
+        let page = page::fetch(&self.read_executor(), select, sort, &lines).await?;
+        Ok(self.filter_by_words(page, words, request))
     }
 
-    /// A page of the lines of all clusters that a filter passes. With `words` as [`Self::log_search`].
+    /// Returns a page of the lines of all clusters that match a filter. `words` are searched for as in
+    /// [`Self::log_search`].
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.log_line.page", skip_all)]
     pub async fn account_log_page(
         &self,
@@ -289,60 +299,61 @@ impl AccountStore {
         sort: LogSort,
         request: &PageRequest,
     ) -> Result<Page<Model>, StoreError> {
-        let select = self.during(Column::LoggedAt, unsaid(of.at, sort.descending(), request));
+        let select =
+            self.select_in_range(Column::LoggedAt, remaining_range(of.at, sort.descending(), request));
         let condition = self.account_logs(of);
         let Some(words) = words else {
-            return search(&self.reads(), select, condition, sort, request).await;
+            return scan_page(&self.read_executor(), select, condition, sort, request).await;
         };
         let lines = PageRequest { limit: LINES_PER_SEARCH, ..request.clone() };
-        let page = search(&self.reads(), select, condition, sort, &lines).await?;
-        Ok(self.with_words(page, words, request))
+        let page = scan_page(&self.read_executor(), select, condition, sort, &lines).await?;
+        Ok(self.filter_by_words(page, words, request))
     }
 
-    /// How many lines of all clusters a filter passes.
+    /// Returns the number of lines of all clusters that match a filter.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.log_line.count", skip_all)]
     pub async fn account_log_count(&self, of: &AccountLogs) -> Result<u64, StoreError> {
-        let lines = self.during::<Entity>(Column::LoggedAt, of.at).filter(self.account_logs(of));
-        Ok(lines.count(&self.reads()).await?)
+        let lines = self.select_in_range::<Entity>(Column::LoggedAt, of.at).filter(self.account_logs(of));
+        Ok(lines.count(&self.read_executor()).await?)
     }
 
     fn account_logs(&self, of: &AccountLogs) -> Condition {
-        of.filter.condition().add_option(self.of_clusters(&of.clusters, Column::ClusterId))
+        of.filter.condition().add_option(self.cluster_condition(&of.clusters, Column::ClusterId))
     }
 
-    fn with_words(&self, page: Page<Model>, words: &str, request: &PageRequest) -> Page<Model> {
+    fn filter_by_words(&self, page: Page<Model>, words: &str, request: &PageRequest) -> Page<Model> {
         let words = words.to_lowercase();
-        // What cannot be read is not what was searched for.
+        // A line that cannot be decrypted does not match.
         page.search(request, |row| self.log_contains(row, &words))
     }
 
-    /// Whether a line can be read and contains some words, which are in lower case.
+    /// Returns true if a line can be decrypted and contains `words`, which are in lower case.
     pub(crate) fn log_contains(&self, row: &Model, words: &str) -> bool {
         self.log_message(row).is_ok_and(|message| message.to_lowercase().contains(words))
     }
 
-    /// Lines that arrived, in that order.
+    /// Returns the lines that arrived in the given ranges, in the order of their arrival.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.log_line.arrived", skip_all)]
     pub async fn arrived_logs(
         &self,
         of: &AccountLogs,
-        arrivals: &[Arrivals],
+        arrivals: &[PendingChanges],
         limit: u64,
     ) -> Result<Vec<Model>, StoreError> {
         let columns = (Column::ArrivedAt, Column::ClusterId, Column::LoggedAt, Column::Id);
-        self.as_arrived(arrivals, columns, self.account_logs(of), LogSort::AsArrived, limit).await
+        self.fetch_in_arrival_order(arrivals, columns, self.account_logs(of), LogSort::AsArrived, limit).await
     }
 
-    /// The last `count` lines of each worker, or of its nanny, in the order they were written.
+    /// Returns the last `count` lines of each worker and its nanny, in the order of logging.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.log_line.last", skip_all)]
     pub async fn last_log_lines(
         &self,
@@ -362,32 +373,33 @@ impl AccountStore {
         Ok(workers.iter().copied().zip(lines).collect())
     }
 
-    /// The text of a log line.
+    /// Returns the decrypted message of a log line.
     ///
     /// # Errors
-    /// [`StoreError::Sealed`] when it cannot be decrypted.
+    /// Returns [`StoreError::Decryption`] if it cannot be decrypted.
     pub fn log_message(&self, row: &Model) -> Result<String, StoreError> {
         let name = self.log_row(row.cluster_id, row.logged_at, row.id);
-        let plain = self.unseal(&name, row.key_id, &row.sealed)?;
-        String::from_utf8(plain).map_err(|_| StoreError::Sealed(SealError::Damaged))
+        let plain = self.decrypt_row(&name, row.key_id, &row.sealed)?;
+        String::from_utf8(plain).map_err(|_| StoreError::Decryption(DecryptError::Damaged))
     }
 
-    fn log_row(&self, cluster: ClusterId, at: KeyTime, id: LogLineId) -> RowName {
+    fn log_row(&self, cluster: ClusterId, at: KeyTime, id: LogLineId) -> AssociatedData {
         let key: [&[u8]; 3] = [&cluster.0.to_le_bytes(), &at.0.to_le_bytes(), id.0.as_bytes()];
-        RowName::new("log_lines", self.account_id(), &key)
+        AssociatedData::new("log_lines", self.account_id(), &key)
     }
 
-    /// Writes the log lines of a report.
+    /// Inserts the log lines of a report.
     pub(crate) async fn record_logs(
         &self,
         cluster: ClusterId,
         arrival: i64,
         reports: &[LogReport],
     ) -> Result<(), StoreError> {
-        // By key: transactions must lock in one order.
+        // The rows are sorted by key, since all transactions must lock in the same order.
         let rows = reports.iter().map(|report| {
             let at = KeyTime::from(report.at.timestamp());
-            let sealed = self.seal(&self.log_row(cluster, at, report.id), report.message.as_str().as_bytes());
+            let sealed =
+                self.encrypt_bytes(&self.log_row(cluster, at, report.id), report.message.as_str().as_bytes());
             Model {
                 account_id: self.account_id(),
                 cluster_id: cluster,
@@ -405,7 +417,7 @@ impl AccountStore {
             }
         });
         let rows: BTreeMap<_, _> = rows.map(|row| ((row.logged_at, row.id), row)).collect();
-        self.insert::<Entity>(rows.into_values().collect(), &first_wins::<Entity>()).await?;
+        self.insert::<Entity>(rows.into_values().collect(), &keep_existing_row::<Entity>()).await?;
         Ok(())
     }
 }

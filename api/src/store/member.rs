@@ -1,4 +1,4 @@
-//! The members of an account, and who they are.
+//! The members of an account, and the users behind them.
 
 use std::collections::HashMap;
 
@@ -18,22 +18,23 @@ use serde_json::json;
 
 use super::{
     audit_entry,
-    connect::IMMEDIATE,
+    composite_in::IsOneOf,
+    connect::IMMEDIATE_TRANSACTION,
     error::StoreError,
-    identity::SystemStore,
     page::{self, Key, KeyPart, Page, PageRequest, Sort},
     scoped::AccountStore,
-    upsert::{first_wins, replace},
+    system::SystemStore,
+    upsert::{keep_existing_row, replace},
 };
 use crate::domain::{
     access::Grant,
     audit::{Actor, Entry, Target, membership_detail},
 };
 
-/// The orders members can be listed in.
+/// The sort orders of members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum MemberSort {
-    /// Who became one first comes first.
+    /// By the start of the membership, the oldest first.
     OldestFirst,
 }
 
@@ -62,101 +63,101 @@ impl Sort for MemberSort {
 }
 
 impl AccountStore {
-    /// A page of the account's members.
+    /// Returns a page of the account's members.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.member.page", skip_all)]
     pub async fn member_page(
         &self,
         sort: MemberSort,
         request: &PageRequest,
     ) -> Result<Page<Model>, StoreError> {
-        page::fetch(&self.reads(), self.select::<Entity>(), sort, request).await
+        page::fetch(&self.read_executor(), self.select::<Entity>(), sort, request).await
     }
 
-    /// How many members the account has.
+    /// Returns the number of the account's members.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.member.count", skip_all)]
     pub async fn member_count(&self) -> Result<u64, StoreError> {
-        Ok(self.select::<Entity>().count(&self.reads()).await?)
+        Ok(self.select::<Entity>().count(&self.read_executor()).await?)
     }
 
-    /// The members of the account among `ids`, in no particular order.
+    /// Returns the users among `ids` that are members of the account.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.user.by_id", skip_all)]
     pub async fn users_by_id(&self, ids: &[UserId]) -> Result<HashMap<UserId, user::Model>, StoreError> {
         let members = self
             .select::<Entity>()
-            .filter(Column::UserId.is_in(ids.iter().copied()))
+            .filter(Column::UserId.is_one_of(ids.iter().copied()))
             .find_also_related(user::Entity)
-            .all(&self.reads())
+            .all(&self.read_executor())
             .await?;
         Ok(members.into_iter().filter_map(|(_, user)| user.map(|user| (user.id, user))).collect())
     }
 
-    /// The member of the account who has a name.
+    /// Returns the member of the account with this name.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.member.named", skip_all)]
     pub async fn member_named(&self, name: &str) -> Result<Option<UserId>, StoreError> {
         let member = self
             .select::<Entity>()
             .find_also_related(user::Entity)
             .filter(user::Column::Name.eq(name))
-            .one(&self.reads())
+            .one(&self.read_executor())
             .await?;
         Ok(member.map(|(member, _)| member.user_id))
     }
 
-    /// The members among `ids` and all owners, held against other writers until the transaction ends: whoever decides
-    /// by their roles decides by what they still are when it commits.
+    /// Returns the members among `ids` and all owners, locked until the transaction ends. A decision by
+    /// their roles therefore still holds at the commit.
     pub(crate) async fn lock_members(&self, ids: &[UserId]) -> Result<Vec<Model>, StoreError> {
-        let wanted = Column::UserId.is_in(ids.iter().copied()).or(Column::Role.eq(Role::Owner));
-        // In one order, so that two who do this do not wait for each other.
+        let wanted = Column::UserId.is_one_of(ids.iter().copied()).or(Column::Role.eq(Role::Owner));
+        // All transactions lock in the same order, so that two of them cannot deadlock.
         let locked = self.select::<Entity>().filter(wanted).order_by_asc(Column::UserId).lock_exclusive();
-        Ok(locked.all(&self.writes()).await?)
+        Ok(locked.all(&self.write_executor()).await?)
     }
 
-    /// The user with the name of `new`, who is added if there is none. Users belong to no account: who has a name in
-    /// several is one.
+    /// Returns the user with the name of `new`, and adds the user if there is none. Users belong to no
+    /// account: the same name in several accounts is the same user.
     #[expect(
         clippy::disallowed_methods,
-        reason = "users belong to no account, and are nothing but a name here"
+        reason = "users belong to no account, and only their names are read here"
     )]
-    pub(crate) async fn user_named(&self, new: user::Model) -> Result<user::Model, StoreError> {
+    pub(crate) async fn find_or_add_user(&self, new: user::Model) -> Result<user::Model, StoreError> {
         let by_name = user::Entity::find().filter(user::Column::Name.eq(new.name.as_str()));
         let once = OnConflict::column(user::Column::Name).do_nothing().to_owned();
         let insert = user::Entity::insert_many([new.into_active_model().reset_all()]).on_conflict(once);
-        insert.exec_without_returning(&self.writes()).await?;
-        by_name.one(&self.writes()).await?.ok_or_else(StoreError::no_free_identifier)
+        insert.exec_without_returning(&self.write_executor()).await?;
+        by_name.one(&self.write_executor()).await?.ok_or_else(StoreError::no_free_identifier)
     }
 
-    /// Makes a user a member. Returns whether that is new.
+    /// Makes a user a member. Returns false if the user already is one.
     pub(crate) async fn add_membership(&self, member: Model) -> Result<bool, StoreError> {
-        Ok(self.insert::<Entity>(vec![member], &first_wins::<Entity>()).await? == 1)
+        Ok(self.insert::<Entity>(vec![member], &keep_existing_row::<Entity>()).await? == 1)
     }
 
-    /// Makes something else of a member.
+    /// Changes the role and the end of a membership.
     pub(crate) async fn change_membership(&self, user: UserId, grant: Grant) -> Result<(), StoreError> {
         let update = self
             .update::<Entity>()
             .col_expr(Column::Role, Expr::val(grant.role))
             .col_expr(Column::EndsAt, Expr::val(grant.ends_at));
-        update.filter(Column::UserId.eq(user)).exec(&self.writes()).await?;
+        update.filter(Column::UserId.eq(user)).exec(&self.write_executor()).await?;
         self.announce_access();
         Ok(())
     }
 
-    /// Ends a membership, and with it all tokens that were made under it. That it was ended is kept: what others say of the
-    /// user does not bring them back.
+    /// Deletes a membership and with it all tokens made under it. The removal is recorded, so that a
+    /// later sign-in through another issuer does not restore the membership.
     pub(crate) async fn remove_membership(&self, user: UserId, now: Timestamp) -> Result<(), StoreError> {
-        self.delete::<Entity>().filter(Column::UserId.eq(user)).exec(&self.writes()).await?;
+        self.delete::<Entity>().filter(Column::UserId.eq(user)).exec(&self.write_executor()).await?;
         let removed = removed_member::Model { account_id: self.account_id(), user_id: user, removed_at: now };
         self.insert::<removed_member::Entity>(vec![removed], &replace::<removed_member::Entity>()).await?;
         self.announce_access();
@@ -164,24 +165,24 @@ impl AccountStore {
     }
 }
 
-/// What came of it when an operator changed a member.
+/// The outcome of an operator's change of a membership.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OperatorChange {
-    /// It was done.
+    /// The change was made.
     Done,
-    /// The user is no member.
+    /// The user is not a member.
     NoMember,
     /// The account would be left without an owner.
     LastOwner,
 }
 
-#[expect(clippy::disallowed_methods, reason = "operators are no members of an account")]
+#[expect(clippy::disallowed_methods, reason = "operators are not members of an account")]
 impl SystemStore {
-    /// Makes something else of a member, or ends the membership if there is nothing else, as operators may: whatever the
-    /// roles are, an account keeps an owner.
+    /// Changes a membership to the grant `after`, or deletes it if `after` is `None`, as operators may.
+    /// An account always keeps an owner.
     ///
     /// # Errors
-    /// When the database does not answer; nothing is changed then.
+    /// Returns an error if the database does not answer. Nothing is changed in that case.
     pub async fn change_member(
         &self,
         account: AccountId,
@@ -189,7 +190,7 @@ impl SystemStore {
         after: Option<Grant>,
         by: &Actor,
     ) -> Result<OperatorChange, StoreError> {
-        let transaction = self.pools.writer.begin_with_options(IMMEDIATE).await?;
+        let transaction = self.pools.writer.begin_with_options(IMMEDIATE_TRANSACTION).await?;
         let wanted = Column::UserId.eq(user).or(Column::Role.eq(Role::Owner));
         let of_account = Entity::find().filter(Column::AccountId.eq(account)).filter(wanted);
         let members = of_account.order_by_asc(Column::UserId).lock_exclusive().all(&transaction).await?;
@@ -208,7 +209,13 @@ impl SystemStore {
             }
             None => (Action::RemoveMember, json!({ "before": before })),
         };
-        audit_entry::add(&transaction, account, by, Entry::done(action, Target::User(user), detail)).await?;
+        audit_entry::insert_audit_entry(
+            &transaction,
+            account,
+            by,
+            Entry::done(action, Target::User(user), detail),
+        )
+        .await?;
         let mut member = member.clone().into_active_model();
         if let Some(grant) = after {
             (member.role, member.ends_at) = (Set(grant.role), Set(grant.ends_at));

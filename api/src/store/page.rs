@@ -1,10 +1,10 @@
-//! Keyset pages: the one way lists are read.
+//! Keyset pagination, which every list uses.
 //!
-//! A page asks for one row more than it returns, to know whether there is a next one, and compares row
-//! values, `(started_at, id) < (?, ?)`, which is a range of the index on SQLite and PostgreSQL alike.
+//! A page reads one row more than it returns, to learn if there is a next page. It compares row values,
+//! `(started_at, id) < (?, ?)`, which is an index range on SQLite and PostgreSQL alike.
 
 use entity::{
-    Listed, Positional,
+    DecodeByIndex, Summary,
     ids::{
         AlertDeliveryId, AlertId, AlertRuleId, ApiTokenId, AuditEntryId, ClientId, ClusterId, ComputationId,
         ErrorGroupId, ErrorOccurrenceId, EventId, FlagId, InvitationId, KeyTime, LogLineId,
@@ -19,40 +19,42 @@ use sea_orm::{
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::{error::StoreError, text::Text};
+use super::{error::StoreError, text::SqlBuilder};
 
-/// An order of a table's rows: columns that are never null, ending in the identifier, all in one direction.
+/// A sort order of a table's rows: columns that are never null, the last one the identifier, all in the
+/// same direction.
 pub trait Sort: Copy + Send + Sync {
     /// The table.
-    type Entity: EntityTrait<Model: Positional>;
+    type Entity: EntityTrait<Model: DecodeByIndex>;
 
-    /// What a cursor calls this order, so that it cannot be used with another.
+    /// Returns the name of the order in a cursor. A cursor of another order is refused.
     fn name(self) -> &'static str;
 
-    /// The columns, in order.
+    /// Returns the columns, in order.
     fn columns(self) -> Vec<<Self::Entity as EntityTrait>::Column>;
 
-    /// Whether large values come first.
+    /// Returns true if large values come first.
     fn descending(self) -> bool;
 
-    /// Whether a key from outside has this order's parts.
+    /// Returns true if a key that a client sent has the parts of this order.
     fn accepts(self, key: &Key) -> bool;
 
-    /// Where a row stands in this order: one part per column.
+    /// Returns the position of a row in this order: one part per column.
     fn key(self, row: &<Self::Entity as EntityTrait>::Model) -> Key;
 }
 
-/// Where a row stands in an order.
+/// The position of a row in a sort order.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Key(pub Vec<KeyPart>);
 
 impl Key {
-    /// Of a row with a time, among those of its cluster.
+    /// The key of a row with a time, within its cluster.
     pub(super) fn time_in_cluster(time: impl Into<KeyPart>, id: impl Into<KeyPart>) -> Self {
         Self(vec![time.into(), id.into()])
     }
 
-    /// Of a row with a time, among those of all clusters, whose identifiers are apart only within one.
+    /// The key of a row with a time, over all clusters. Identifiers are unique only within a cluster, so
+    /// the cluster is a part.
     pub(super) fn time_in_account(
         time: impl Into<KeyPart>,
         cluster: ClusterId,
@@ -61,7 +63,7 @@ impl Key {
         Self(vec![time.into(), cluster.into(), id.into()])
     }
 
-    /// Of a row with a time, among those that arrived.
+    /// The key of a row with a time, in the order of arrival.
     pub(super) fn arrival(
         arrived_at: i64,
         cluster: ClusterId,
@@ -71,25 +73,25 @@ impl Key {
         Self(vec![KeyPart::Integer(arrived_at), cluster.into(), time.into(), id.into()])
     }
 
-    /// Whether it has the parts of [`Self::time_in_cluster`]: cursors come from outside.
+    /// Returns true if the key has the parts of [`Self::time_in_cluster`]. Clients can send any cursor.
     pub(super) fn is_time_in_cluster(&self) -> bool {
         matches!(self.0[..], [KeyPart::Integer(_), KeyPart::Uuid(_)])
     }
 
-    /// Whether it has the parts of [`Self::time_in_account`].
+    /// Returns true if the key has the parts of [`Self::time_in_account`].
     pub(super) fn is_time_in_account(&self) -> bool {
         matches!(self.0[..], [KeyPart::Integer(_), KeyPart::Integer(_), KeyPart::Uuid(_)])
     }
 }
 
-/// One column's value in a [`Key`].
+/// The value of one column in a [`Key`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum KeyPart {
-    /// A number, or a time in milliseconds.
+    /// An integer, or a time in milliseconds since the epoch.
     Integer(i64),
-    /// A number with a fraction that is not negative, so that its bits are ordered as it is. They come back exactly
-    /// from a cursor.
+    /// A non-negative number with a fraction. The bits of such numbers sort in the same order as the
+    /// numbers, and a cursor returns them exactly.
     Real {
         /// The bits of the number.
         bits: i64,
@@ -99,14 +101,14 @@ pub enum KeyPart {
 }
 
 impl KeyPart {
-    /// A number that is not negative.
+    /// Returns the key part for a non-negative number.
     #[must_use]
     pub fn real(number: f64) -> Self {
-        // Nothing is added but the sign of a zero, which would count as a bit.
+        // The addition only removes the sign of a negative zero, whose bit would change the order.
         Self::Real { bits: (number + 0.0).to_bits().cast_signed() }
     }
 
-    /// Whether it can be one: cursors come from outside.
+    /// Returns true if the bits are those of a non-negative number. Clients can send any cursor.
     #[must_use]
     pub fn is_real(self) -> bool {
         matches!(self, Self::Real { bits } if f64::from_bits(bits.cast_unsigned()) >= 0.0)
@@ -171,142 +173,145 @@ impl From<KeyPart> for Value {
     }
 }
 
-/// Which rows of an ordered list are wanted, and how much of each.
+/// The rows of an ordered list that a page contains, and the columns read of each.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PageRequest {
-    /// At most this many.
+    /// The largest number of rows.
     pub limit: u64,
-    /// From which end of what lies between `after` and `before`.
+    /// The end of the range between `after` and `before` from which rows are taken.
     pub end: End,
-    /// Only rows behind this one.
+    /// The position after which rows are taken. `None` for the start of the list.
     pub after: Option<Key>,
-    /// Only rows in front of this one.
+    /// The position before which rows are taken. `None` for the end of the list.
     pub before: Option<Key>,
-    /// How much of each row.
-    pub extent: Extent,
+    /// The columns read of each row.
+    pub row_columns: Columns,
 }
 
 impl PageRequest {
-    /// At most so many rows from an end of the list.
+    /// Returns a request for at most `limit` whole rows from an end of the list.
     #[must_use]
     pub fn from(end: End, limit: u64) -> Self {
-        Self { limit, end, after: None, before: None, extent: Extent::Whole }
+        Self { limit, end, after: None, before: None, row_columns: Columns::Full }
     }
 }
 
-/// How much of each row is read. There are two, and not as many as there are selections of fields: each text of a statement
-/// stays prepared.
+/// The columns read of each row. There are two sets, and not one for each selection of fields, so that
+/// the prepared statements stay few.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Extent {
-    /// What [`Positional::LISTED`] says, if it says something and the list can: those that are searched, and those ordered by
-    /// what no row has, read all. The rest of each row is empty.
+pub enum Columns {
+    /// The summary columns of [`DecodeByIndex::LISTED`], if the table and the list support them. Lists that
+    /// are searched, or sorted by a column outside the summary, read all columns. The other fields of
+    /// each row are empty.
     Listed,
-    /// All of it.
-    Whole,
+    /// All columns.
+    Full,
 }
 
-/// So many rows of an ordered list, behind so many others.
+/// A number of rows of an ordered list, after a number of skipped rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Slice {
-    /// How many rows lie in front.
+    /// The number of rows to skip.
     pub offset: u64,
-    /// At most this many.
+    /// The largest number of rows.
     pub limit: u64,
 }
 
 /// An end of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum End {
-    /// Where the order begins.
+    /// The start of the order.
     First,
-    /// Where the order ends.
+    /// The end of the order.
     Last,
 }
 
-/// Some rows of a list, in its order, with where each stands.
+/// Some rows of a list, in its order, each with its position.
 #[derive(Clone, Debug)]
 pub struct Page<Row> {
     /// The rows.
     pub rows: Vec<(Key, Row)>,
-    /// Whether rows are known to lie in front of these.
+    /// True if rows are known to exist before these.
     pub has_previous: bool,
-    /// Whether rows are known to lie behind these.
+    /// True if rows are known to exist after these.
     pub has_next: bool,
-    /// Where a search ended that is to go on there, if not at its last row in the direction it went.
-    pub reached: Option<(End, Key)>,
+    /// The position at which a bounded search stopped and from which it continues. `None` if the next
+    /// page continues from the last row found.
+    pub resume_after: Option<(End, Key)>,
 }
 
 impl<Row> Default for Page<Row> {
     fn default() -> Self {
-        Self { rows: Vec::new(), has_previous: false, has_next: false, reached: None }
+        Self { rows: Vec::new(), has_previous: false, has_next: false, resume_after: None }
     }
 }
 
 impl<Row> Page<Row> {
-    /// The rows, without where they stand.
+    /// Returns the rows without their positions.
     pub(super) fn into_rows(self) -> Vec<Row> {
         self.rows.into_iter().map(|(_, row)| row).collect()
     }
 }
 
-/// The column of a statement that says which place a row has among its like, counted from 1.
-pub(super) const PLACE: &str = "place";
+/// The column with the rank of a row within its group, counted from 1.
+pub(super) const RANK: &str = "place";
 
-/// The rows of a statement with a column [`PLACE`] that have one of the first so many, in no particular order.
-pub(super) fn first_places(ranked: SelectStatement, places: i64) -> SelectStatement {
+/// Selects the rows of a statement with a column [`RANK`] whose rank is at most `places`, in no
+/// particular order.
+pub(super) fn filter_top_ranked(ranked: SelectStatement, places: i64) -> SelectStatement {
     Query::select()
         .expr(Expr::cust("*"))
         .from_subquery(ranked, Alias::new("ranked"))
-        .and_where(Expr::col(Alias::new(PLACE)).lte(places))
+        .and_where(Expr::col(Alias::new(RANK)).lte(places))
         .take()
 }
 
-/// Reads one page of what `select` selects, in one statement.
+/// Reads one page of the rows of `select`, in one statement.
 pub(super) async fn fetch<S: Sort>(
     connection: &impl ConnectionTrait,
     select: Select<S::Entity>,
     sort: S,
     request: &PageRequest,
 ) -> Result<Page<<S::Entity as EntityTrait>::Model>, StoreError> {
-    let part = part(sort, request.extent);
-    let mut text = Text::new(connection.get_database_backend());
-    text.select(&range(part.of(select), sort, request).into_query());
+    let part = projection_for(sort, request.row_columns);
+    let mut text = SqlBuilder::new(connection.get_database_backend());
+    text.select(&select_range(part.apply_to(select), sort, request).into_query());
     text.limit(request.limit + 1);
     let rows = connection.query_all_raw(text.statement()).await?;
     let with_key = |row| (part.read)(row).map(|row| (sort.key(&row), row));
     Ok(into_page(rows.iter().map(with_key).collect::<Result<_, _>>()?, request))
 }
 
-/// What is read of each row.
-pub(super) struct Part<E: EntityTrait> {
-    /// Only these columns, if not all.
+/// The columns that a statement reads, with their decoder.
+pub(super) struct Projection<E: EntityTrait> {
+    /// The columns. `None` for all.
     columns: Option<&'static [E::Column]>,
     pub(super) read: fn(&QueryResult) -> Result<E::Model, DbErr>,
 }
 
-/// The part that an extent means. An order by what lists do not show takes all.
-pub(super) fn part<S: Sort>(sort: S, extent: Extent) -> Part<S::Entity> {
-    if extent == Extent::Listed
-        && let Some(Listed { columns, read }) = <S::Entity as EntityTrait>::Model::LISTED
+/// Returns the columns for an extent. An order by a column outside the summary reads all columns.
+pub(super) fn projection_for<S: Sort>(sort: S, extent: Columns) -> Projection<S::Entity> {
+    if extent == Columns::Listed
+        && let Some(Summary { columns, read }) = <S::Entity as EntityTrait>::Model::LISTED
         && sort
             .columns()
             .iter()
             .all(|of_sort| columns.iter().any(|column| column.as_str() == of_sort.as_str()))
     {
-        Part { columns: Some(columns), read }
+        Projection { columns: Some(columns), read }
     } else {
-        Part { columns: None, read: Positional::by_position }
+        Projection { columns: None, read: DecodeByIndex::by_position }
     }
 }
 
-impl<E: EntityTrait> Part<E> {
-    /// Its columns.
+impl<E: EntityTrait> Projection<E> {
+    /// Returns the columns in the order in which they are selected.
     pub(super) fn columns(&self) -> Vec<E::Column> {
         self.columns.map_or_else(|| E::Column::iter().collect(), <[_]>::to_vec)
     }
 
-    /// The statement that selects it.
-    fn of(&self, select: Select<E>) -> Select<E> {
+    /// Restricts a statement to the columns.
+    fn apply_to(&self, select: Select<E>) -> Select<E> {
         match self.columns {
             Some(columns) => select.select_only().columns(columns.iter().copied()),
             None => select,
@@ -314,10 +319,10 @@ impl<E: EntityTrait> Part<E> {
     }
 }
 
-/// Reads a slice of what `select` selects, in one statement.
+/// Reads a slice of the rows of `select`, in one statement.
 ///
-/// Where the slice begins is looked up first, which takes no more of the rows in front than their columns of the order: an
-/// index has them, so that they are counted and not read.
+/// A subquery looks up the start of the slice first. It reads only the sort columns of the skipped rows,
+/// which an index has, so these rows are counted without being read.
 pub(super) async fn fetch_slice<S: Sort>(
     connection: &impl ConnectionTrait,
     select: Select<S::Entity>,
@@ -325,15 +330,15 @@ pub(super) async fn fetch_slice<S: Sort>(
     Slice { offset, limit }: Slice,
 ) -> Result<Vec<<S::Entity as EntityTrait>::Model>, StoreError> {
     let from_start = PageRequest::from(End::First, limit);
-    let mut slice = range(select.clone(), sort, &from_start);
+    let mut slice = select_range(select.clone(), sort, &from_start);
     if offset > 0 {
-        let mut first = range(select, sort, &from_start).into_query();
+        let mut first = select_range(select, sort, &from_start).into_query();
         first.clear_selects().exprs(columns(sort)).limit(1).offset(offset);
         let first = Expr::SubQuery(None, Box::new(first.into()));
         let row = Expr::tuple(columns(sort));
         slice = slice.filter(if sort.descending() { row.lte(first) } else { row.gte(first) });
     }
-    let mut text = Text::new(connection.get_database_backend());
+    let mut text = SqlBuilder::new(connection.get_database_backend());
     text.select(&slice.into_query());
     text.limit(limit);
     let rows = connection.query_all_raw(text.statement()).await?;
@@ -341,12 +346,12 @@ pub(super) async fn fetch_slice<S: Sort>(
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
-/// What [`fetch_by`] orders by.
+/// The name of the column that [`fetch_by_number`] sorts by.
 const NUMBER: &str = "page_number";
 
-/// Reads one page of rows that come in the order of a number, which the statement works out for each and which is not
-/// negative, and then as `sort` says. The number comes first in their keys.
-pub(super) async fn fetch_by<S: Sort>(
+/// Reads one page of rows sorted by a number, which the statement computes for each row and which is not
+/// negative, and then by `sort`. The number is the first part of their keys.
+pub(super) async fn fetch_by_number<S: Sort>(
     connection: &impl ConnectionTrait,
     select: Select<S::Entity>,
     number: Expr,
@@ -354,11 +359,11 @@ pub(super) async fn fetch_by<S: Sort>(
     request: &PageRequest,
 ) -> Result<Page<<S::Entity as EntityTrait>::Model>, StoreError> {
     let columns: Vec<Expr> = [number.clone()].into_iter().chain(columns(sort)).collect();
-    // By its name, so that it is worked out once.
+    // The order refers to the number by its name, so that it is computed once.
     let order = [Expr::col(Alias::new(NUMBER))].into_iter().chain(self::columns(sort)).collect();
-    let select = range_of(select.expr_as(number, NUMBER), &columns, order, sort, request);
+    let select = select_range_by(select.expr_as(number, NUMBER), &columns, order, sort, request);
     let mut rows = Vec::new();
-    let mut text = Text::new(connection.get_database_backend());
+    let mut text = SqlBuilder::new(connection.get_database_backend());
     text.select(&select.into_query());
     text.limit(request.limit + 1);
     for row in connection.query_all_raw(text.statement()).await? {
@@ -374,23 +379,28 @@ fn columns<S: Sort>(sort: S) -> impl Iterator<Item = Expr> {
     sort.columns().into_iter().map(|column| Expr::col((S::Entity::default(), column)))
 }
 
-/// The rows of a page, and one more.
+/// The rows of a page and one more.
 pub(super) fn window<S: Sort>(
     select: Select<S::Entity>,
     sort: S,
     request: &PageRequest,
 ) -> Select<S::Entity> {
-    range(select, sort, request).limit(request.limit + 1)
+    select_range(select, sort, request).limit(request.limit + 1)
 }
 
-/// The rows from where a page begins on, in the order of its statement.
-pub(super) fn range<S: Sort>(select: Select<S::Entity>, sort: S, request: &PageRequest) -> Select<S::Entity> {
+/// The rows from the start of a page, in the order of its statement.
+pub(super) fn select_range<S: Sort>(
+    select: Select<S::Entity>,
+    sort: S,
+    request: &PageRequest,
+) -> Select<S::Entity> {
     let columns: Vec<Expr> = columns(sort).collect();
-    range_of(select, &columns.clone(), columns, sort, request)
+    select_range_by(select, &columns.clone(), columns, sort, request)
 }
 
-/// The same by what rows are compared by, which in the order they come in may have other names.
-fn range_of<S: Sort>(
+/// The same as [`range`], with the columns that are compared and the columns that are sorted by given
+/// apart, since the same value may have a different name in ORDER BY.
+fn select_range_by<S: Sort>(
     mut select: Select<S::Entity>,
     columns: &[Expr],
     order_by: Vec<Expr>,
@@ -398,7 +408,7 @@ fn range_of<S: Sort>(
     request: &PageRequest,
 ) -> Select<S::Entity> {
     let lies_behind = |key: &Key, descending: bool| {
-        // What a key has beyond the columns tells which order it is of.
+        // Parts of a key beyond the columns only identify the order that the key belongs to.
         let parts = key.0.iter().take(columns.len()).map(|part| Expr::val(*part));
         let (row, position) = (Expr::tuple(columns.iter().cloned()), Expr::tuple(parts));
         if descending { row.lt(position) } else { row.gt(position) }
@@ -409,12 +419,12 @@ fn range_of<S: Sort>(
     if let Some(before) = &request.before {
         select = select.filter(lies_behind(before, !sort.descending()));
     }
-    let order = if ascending_rows(sort, request) { Order::Asc } else { Order::Desc };
+    let order = if is_ascending(sort, request) { Order::Asc } else { Order::Desc };
     order_by.into_iter().fold(select, |select, column| select.order_by(column, order.clone()))
 }
 
-/// Whether the statement asks for small values first: a last page is read backwards.
-pub(super) fn ascending_rows<S: Sort>(sort: S, request: &PageRequest) -> bool {
+/// Returns true if the statement sorts in ascending order. A last page is read backwards.
+pub(super) fn is_ascending<S: Sort>(sort: S, request: &PageRequest) -> bool {
     sort.descending() != (request.end == End::First)
 }
 
@@ -422,12 +432,12 @@ pub(super) fn into_page<Row>(mut rows: Vec<(Key, Row)>, request: &PageRequest) -
     let limit = usize::try_from(request.limit).unwrap_or(usize::MAX);
     let more = rows.len() > limit;
     rows.truncate(limit);
-    page_of(rows, request, more)
+    build_page(rows, request, more)
 }
 
-/// The page of rows that stand as they were read: from the end that was asked for. `more` tells whether there are
-/// others behind them.
-pub(super) fn page_of<Row>(mut rows: Vec<(Key, Row)>, request: &PageRequest, more: bool) -> Page<Row> {
+/// Returns the page of rows in the order in which they were read, from the requested end. `more` is true
+/// if there are others after them.
+pub(super) fn build_page<Row>(mut rows: Vec<(Key, Row)>, request: &PageRequest, more: bool) -> Page<Row> {
     let (has_previous, has_next) = match request.end {
         End::First => (request.after.is_some(), more || request.before.is_some()),
         End::Last => {
@@ -435,5 +445,5 @@ pub(super) fn page_of<Row>(mut rows: Vec<(Key, Row)>, request: &PageRequest, mor
             (more || request.after.is_some(), request.before.is_some())
         }
     };
-    Page { rows, has_previous, has_next, reached: None }
+    Page { rows, has_previous, has_next, resume_after: None }
 }

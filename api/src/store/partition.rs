@@ -1,12 +1,12 @@
-//! PostgreSQL's partitions: a week each, made ahead of time and dropped as a whole. SQLite has none.
+//! PostgreSQL partitions: one per week, created ahead of time and dropped as a whole. SQLite has none.
 
 use chrono::DateTime;
 use sea_orm::{ConnectionTrait, DatabaseBackend, Statement, TransactionTrait};
 
-use super::{error::StoreError, identity::SystemStore};
+use super::{error::StoreError, system::SystemStore};
 use crate::domain::retention::week;
 
-/// What is partitioned, and by which column.
+/// The partitioned tables, each with its partition column.
 pub const PARTITIONED: [(&str, &str); 5] = [
     ("worker_sample_chunks", "started_at"),
     ("cluster_sample_chunks", "started_at"),
@@ -16,16 +16,16 @@ pub const PARTITIONED: [(&str, &str); 5] = [
 ];
 
 impl SystemStore {
-    /// Whether the database has partitions.
+    /// Returns true if the database supports partitions.
     #[must_use]
     pub fn has_partitions(&self) -> bool {
         self.pools.writer.get_database_backend() == DatabaseBackend::Postgres
     }
 
-    /// The weeks a table has partitions for, by when they begin.
+    /// Returns the starts of the weeks that a table has partitions for, in milliseconds since the epoch.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     pub async fn partitions(&self, table: &str) -> Result<Vec<i64>, StoreError> {
         let sql = "SELECT partition.relname::text FROM pg_inherits \
                    JOIN pg_class partition ON partition.oid = inhrelid \
@@ -38,19 +38,21 @@ impl SystemStore {
         Ok(names.iter().filter_map(|name| week_of(table, name)).collect())
     }
 
-    /// Makes the partition of a week, and moves there what came before it was made. Tells how many rows.
+    /// Creates the partition of a week and moves the rows there that arrived before it existed. Returns
+    /// the number of moved rows.
     ///
     /// # Errors
-    /// [`StoreError::Unavailable`] when those who write do not make room in time: the same again may work later.
+    /// Returns [`StoreError::Unavailable`] if other writers hold their locks for too long. The caller
+    /// may retry later.
     pub async fn make_partition(&self, table: &str, column: &str, start: i64) -> Result<u64, StoreError> {
         let (name, end) = (name_of(table, start), start + week::LENGTH);
         let range = format!("{column} >= {start} AND {column} < {end}");
         let transaction = self.pools.writer.begin().await?;
         for statement in [
-            // Who waits for a lock keeps others waiting behind it.
+            // A statement that waits for a lock blocks all statements queued behind it.
             "SET LOCAL lock_timeout = '2s'".to_owned(),
-            // In the order in which a report takes them, so that neither waits for the other forever. Attaching
-            // would take both, in the opposite order.
+            // The locks are taken in the order in which a report takes them, so that the two cannot
+            // deadlock. Attaching would take both in the opposite order.
             "LOCK TABLE clusters IN SHARE ROW EXCLUSIVE MODE".to_owned(),
             format!("LOCK TABLE {table}_default IN ACCESS EXCLUSIVE MODE"),
             format!("CREATE TABLE {name} (LIKE {table} INCLUDING ALL)"),
@@ -69,16 +71,16 @@ impl SystemStore {
         Ok(moved)
     }
 
-    /// Drops the partition of a week with all of its rows.
+    /// Drops the partition of a week with all its rows.
     ///
     /// # Errors
-    /// [`StoreError::Unavailable`] when those who use the table do not make room in time: the same again may work
-    /// later.
+    /// Returns [`StoreError::Unavailable`] if users of the table hold their locks for too long. The
+    /// caller may retry later.
     pub async fn drop_partition(&self, table: &str, start: i64) -> Result<(), StoreError> {
         let transaction = self.pools.writer.begin().await?;
         for statement in [
             "SET LOCAL lock_timeout = '2s'".to_owned(),
-            // Dropping takes them too, in the order opposite to that of a report.
+            // Dropping takes these locks too, in the opposite order to a report.
             "LOCK TABLE clusters IN ACCESS EXCLUSIVE MODE".to_owned(),
             format!("LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE"),
             format!("DROP TABLE IF EXISTS {}", name_of(table, start)),
@@ -89,7 +91,7 @@ impl SystemStore {
     }
 }
 
-/// The name says which Monday the week begins with.
+/// Returns the name of a week's partition, which contains the date of its Monday.
 fn name_of(table: &str, start: i64) -> String {
     let monday = DateTime::from_timestamp_millis(start).expect("weeks lie around the present");
     format!("{table}_w{}", monday.format("%Y%m%d"))

@@ -1,4 +1,4 @@
-//! The passwords of users, who belong to no account.
+//! The passwords of users. Users belong to no account.
 
 use entity::{
     audit_entry::Action,
@@ -13,31 +13,36 @@ use sea_orm::{
 use serde_json::json;
 use uuid::Uuid;
 
-use super::{audit_entry, connect::IMMEDIATE, error::StoreError, identity::SystemStore};
+use super::{
+    audit_entry, connect::IMMEDIATE_TRANSACTION, error::StoreError, sign_in_link::delete_sign_in_links,
+    system::SystemStore,
+};
 use crate::domain::audit::{Actor, Entry, Target};
 
-#[expect(clippy::disallowed_methods, reason = "a password is asked for before an account is known")]
+#[expect(clippy::disallowed_methods, reason = "a password is checked before an account is known")]
 impl SystemStore {
-    /// The user of a name, and what is kept of the password if there is one.
+    /// Returns the user with this name and the user's password hash, if there is one.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.password.by_name", skip_all)]
     pub async fn password_by_name(
         &self,
         name: &str,
     ) -> Result<Option<(user::Model, Option<String>)>, StoreError> {
         let user = self.user_by_name(name).await?;
-        // Asked for nobody as well, so that the time taken does not tell whether there is such a user.
+        // The query runs for an unknown name too, so that the response time does not reveal if the user
+        // exists.
         let id = user.as_ref().map_or(UserId(Uuid::nil()), |user| user.id);
         let password = Entity::find_by_id(id).one(&self.pools.reader).await?;
         Ok(user.map(|user| (user, password.map(|password| password.hash))))
     }
 
-    /// Sets what is kept of a user's password, and ends all sessions of the user but one.
+    /// Sets a user's password hash, ends all of the user's sessions except the session `but`, and deletes
+    /// the user's link for signing in.
     ///
     /// # Errors
-    /// When the database does not answer; nothing is changed then.
+    /// Returns an error if the database does not answer. Nothing is changed in that case.
     #[tracing::instrument(name = "store.password.set", skip_all)]
     pub async fn set_password(
         &self,
@@ -46,7 +51,7 @@ impl SystemStore {
         but: Option<&[u8]>,
         by: &Actor,
     ) -> Result<(), StoreError> {
-        let transaction = self.pools.writer.begin_with_options(IMMEDIATE).await?;
+        let transaction = self.pools.writer.begin_with_options(IMMEDIATE_TRANSACTION).await?;
         let row = Model { user_id: user, hash, changed_at: by.at }.into_active_model().reset_all();
         let replace =
             OnConflict::column(Column::UserId).update_columns([Column::Hash, Column::ChangedAt]).to_owned();
@@ -56,8 +61,9 @@ impl SystemStore {
             others = others.filter(session::Column::Id.ne(session.to_vec()));
         }
         others.exec(&transaction).await?;
+        delete_sign_in_links(&transaction, user).await?;
         let entry = Entry::done(Action::SetPassword, Target::User(user), json!({}));
-        audit_entry::add_of_user(&transaction, user, by, &entry).await?;
+        audit_entry::insert_user_audit_entries(&transaction, user, by, &entry).await?;
         transaction.commit().await?;
         Ok(())
     }

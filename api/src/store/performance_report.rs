@@ -1,4 +1,4 @@
-//! Performance reports that people stored. They are written and read in pieces, which lie encrypted.
+//! Performance reports that users uploaded. They are written and read in pieces, which are encrypted.
 
 use std::sync::Arc;
 
@@ -19,21 +19,24 @@ use serde_json::json;
 use super::{
     error::StoreError,
     page::{self, Key, KeyPart, Page, PageRequest, Sort},
+    row_encryption::AssociatedData,
     scoped::AccountStore,
-    sealed::RowName,
 };
 use crate::{
-    domain::audit::{Entry, Target},
-    seal::Sealed,
+    domain::{
+        audit::{Entry, Target},
+        quota::SectionBytes,
+    },
+    encryption::Encrypted,
 };
 
-/// Reports of one user at the most.
+/// The largest number of reports per user.
 pub const MAX_REPORTS_OF_USER: u64 = 100;
 
-/// The orders reports can be listed in.
+/// The sort orders of performance reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PerformanceReportSort {
-    /// The report that was stored last comes first.
+    /// By the time of the upload, the newest first.
     NewestFirst,
 }
 
@@ -61,50 +64,50 @@ impl Sort for PerformanceReportSort {
     }
 }
 
-/// Who looks at reports. What they may not see is not there.
+/// The user that reads reports. Reports that the user may not see are treated as absent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReportReader {
-    /// Who.
+    /// The user.
     pub user: UserId,
-    /// Whether they see what others stored for themselves, too.
+    /// True if the user may see the private reports of others.
     pub sees_private: bool,
 }
 
-/// A report that is to be stored.
+/// A report to store.
 #[derive(Clone, Debug)]
 pub struct NewPerformanceReport {
-    /// What it is to be called.
+    /// The identifier.
     pub id: PerformanceReportId,
-    /// Who stores it.
+    /// The user that stores it.
     pub user: UserId,
     /// The name of the file.
     pub name: String,
-    /// Who may see it.
+    /// The visibility.
     pub visibility: Visibility,
-    /// How large the file is.
+    /// The size of the file, in bytes.
     pub size_bytes: i64,
-    /// When.
+    /// The time of the upload.
     pub at: Timestamp,
-    /// What stands in it, in order and encrypted for it.
-    pub pieces: Arc<[Sealed]>,
+    /// The pieces of the file, in order, encrypted for this report.
+    pub pieces: Arc<[Encrypted]>,
 }
 
-/// What came of storing a report.
+/// The outcome of storing a report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StoredReport {
-    /// It is there.
+    /// The report was stored.
     Stored(Model),
-    /// The account refuses what stands in such reports.
+    /// The account's data policy does not accept performance reports.
     Refused,
-    /// The user has stored as many as anybody may.
+    /// The user has [`MAX_REPORTS_OF_USER`] reports already.
     TooMany,
 }
 
 impl AccountStore {
-    /// A page of the reports that somebody may see.
+    /// Returns a page of the reports that the reader may see.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.performance_report.page", skip_all)]
     pub async fn performance_report_page(
         &self,
@@ -112,29 +115,29 @@ impl AccountStore {
         sort: PerformanceReportSort,
         request: &PageRequest,
     ) -> Result<Page<Model>, StoreError> {
-        page::fetch(&self.reads(), self.seen_by(reader), sort, request).await
+        page::fetch(&self.read_executor(), self.seen_by(reader), sort, request).await
     }
 
-    /// How many reports somebody may see.
+    /// Returns the number of reports that the reader may see.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.performance_report.count", skip_all)]
     pub async fn performance_report_count(&self, reader: ReportReader) -> Result<u64, StoreError> {
-        Ok(self.seen_by(reader).count(&self.reads()).await?)
+        Ok(self.seen_by(reader).count(&self.read_executor()).await?)
     }
 
-    /// A report, if somebody may see it.
+    /// Returns a report if the reader may see it.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.performance_report.get", skip_all)]
     pub async fn performance_report(
         &self,
         reader: ReportReader,
         id: PerformanceReportId,
     ) -> Result<Option<Model>, StoreError> {
-        Ok(self.seen_by(reader).filter(Column::Id.eq(id)).one(&self.reads()).await?)
+        Ok(self.seen_by(reader).filter(Column::Id.eq(id)).one(&self.read_executor()).await?)
     }
 
     fn seen_by(&self, reader: ReportReader) -> Select<Entity> {
@@ -143,10 +146,11 @@ impl AccountStore {
         self.select::<Entity>().filter(Condition::all().add_option((!sees_private).then(own)))
     }
 
-    /// A piece of a report; none behind the last one.
+    /// Returns a piece of a report, decrypted. `None` after the last piece.
     ///
     /// # Errors
-    /// When the database does not answer, and [`StoreError::Sealed`] when it cannot be decrypted.
+    /// Returns an error if the database does not answer, or [`StoreError::Decryption`] if the piece cannot
+    /// be decrypted.
     #[tracing::instrument(name = "store.performance_report.piece", skip_all)]
     pub async fn performance_report_piece(
         &self,
@@ -157,30 +161,30 @@ impl AccountStore {
             .select::<piece::Entity>()
             .filter(piece::Column::ReportId.eq(report))
             .filter(piece::Column::Position.eq(position));
-        let Some(row) = select.one(&self.reads()).await? else { return Ok(None) };
-        self.unseal(&self.piece_row(report, position), row.key_id, &row.sealed).map(Some)
+        let Some(row) = select.one(&self.read_executor()).await? else { return Ok(None) };
+        self.decrypt_row(&self.piece_row(report, position), row.key_id, &row.sealed).map(Some)
     }
 
-    /// Encrypts a piece of a report that is to be stored.
+    /// Encrypts a piece of a report to store.
     #[must_use]
     pub fn seal_performance_report_piece(
         &self,
         report: PerformanceReportId,
         position: i64,
         bytes: &[u8],
-    ) -> Sealed {
-        self.seal(&self.piece_row(report, position), bytes)
+    ) -> Encrypted {
+        self.encrypt_bytes(&self.piece_row(report, position), bytes)
     }
 
-    fn piece_row(&self, report: PerformanceReportId, position: i64) -> RowName {
+    fn piece_row(&self, report: PerformanceReportId, position: i64) -> AssociatedData {
         let key: [&[u8]; 2] = [report.0.as_bytes(), &position.to_le_bytes()];
-        RowName::new("performance_report_pieces", self.account_id(), &key)
+        AssociatedData::new("performance_report_pieces", self.account_id(), &key)
     }
 
-    /// Stores a report, unless the account or the number of the user's reports speaks against it.
+    /// Stores a report, unless the account's data policy or the number of the user's reports forbids it.
     ///
     /// # Errors
-    /// When the database does not answer; nothing is stored then.
+    /// Returns an error if the database does not answer. Nothing is stored in that case.
     #[tracing::instrument(name = "store.performance_report.add", skip_all)]
     pub async fn add_performance_report(
         &self,
@@ -189,13 +193,13 @@ impl AccountStore {
         self.write(move |store| {
             let new = new.clone();
             Box::pin(async move {
-                // Whoever stores two at once waits for themselves.
+                // The lock serializes concurrent uploads of the same user, so that the count holds.
                 store.lock_members(&[new.user]).await?;
                 if !store.accepted().await?.accepts(DataClass::Profiles) {
                     return Ok(StoredReport::Refused);
                 }
                 let own = store.select::<Entity>().filter(Column::UserId.eq(new.user));
-                if own.count(&store.writes()).await? >= MAX_REPORTS_OF_USER {
+                if own.count(&store.write_executor()).await? >= MAX_REPORTS_OF_USER {
                     return Ok(StoredReport::TooMany);
                 }
                 let row = Model {
@@ -209,7 +213,8 @@ impl AccountStore {
                 };
                 let add = OnConflict::new().do_nothing().to_owned();
                 store.insert::<Entity>(vec![row.clone()], &add).await?;
-                // One by one: a statement holds all that it inserts, some times over.
+                // One row per statement, since a statement holds several copies of the values that it
+                // inserts.
                 for (position, sealed) in (0..).zip(new.pieces.iter()) {
                     let piece = piece::Model {
                         account_id: store.account_id(),
@@ -225,28 +230,38 @@ impl AccountStore {
                     "visibility": row.visibility.to_value(),
                     "bytes": row.size_bytes,
                 });
+                let bytes = SectionBytes { profiles: row.size_bytes, ..SectionBytes::default() };
+                store.record_ingest(None, new.at, bytes, 0).await?;
                 let target = Target::PerformanceReport(row.id);
-                store.audit(Entry::done(Action::StorePerformanceReport, target, detail)).await?;
+                store.record_audit_entry(Entry::done(Action::StorePerformanceReport, target, detail)).await?;
                 Ok(StoredReport::Stored(row))
             })
         })
         .await
     }
 
-    /// Removes a report. Returns whether there was one.
+    /// Deletes all reports of a user.
+    pub(crate) async fn delete_performance_reports_of(&self, user: UserId) -> Result<(), StoreError> {
+        self.delete::<Entity>().filter(Column::UserId.eq(user)).exec(&self.write_executor()).await?;
+        Ok(())
+    }
+
+    /// Deletes a report. Returns false if there was none.
     ///
     /// # Errors
-    /// When the database does not answer; nothing is changed then.
+    /// Returns an error if the database does not answer. Nothing is changed in that case.
     #[tracing::instrument(name = "store.performance_report.delete", skip_all)]
     pub async fn delete_performance_report(&self, id: PerformanceReportId) -> Result<bool, StoreError> {
         self.write(move |store| {
             Box::pin(async move {
                 let select = store.select::<Entity>().filter(Column::Id.eq(id));
-                let Some(row) = select.one(&store.writes()).await? else { return Ok(false) };
-                store.delete::<Entity>().filter(Column::Id.eq(id)).exec(&store.writes()).await?;
+                let Some(row) = select.one(&store.write_executor()).await? else { return Ok(false) };
+                store.delete::<Entity>().filter(Column::Id.eq(id)).exec(&store.write_executor()).await?;
                 let detail = json!({ "name": row.name });
                 let target = Target::PerformanceReport(id);
-                store.audit(Entry::done(Action::DeletePerformanceReport, target, detail)).await?;
+                store
+                    .record_audit_entry(Entry::done(Action::DeletePerformanceReport, target, detail))
+                    .await?;
                 Ok(true)
             })
         })

@@ -1,4 +1,4 @@
-//! Windows of statistical profiles.
+//! Windows of the statistical profile.
 
 use std::collections::BTreeMap;
 
@@ -12,24 +12,27 @@ use sea_orm::{
     sea_query::{Alias, Expr, Query, UnionType},
 };
 
-use super::{error::StoreError, scoped::AccountStore, sealed::RowName, upsert::first_wins};
+use super::{
+    composite_in::IsOneOf, error::StoreError, row_encryption::AssociatedData, scoped::AccountStore,
+    upsert::keep_existing_row,
+};
 use crate::{
     domain::{
         profile::{self, Damaged, Profile},
         report::ProfileReport,
     },
-    seal::SealError,
+    encryption::DecryptError,
 };
 
-/// Which window it is: its cluster, when it begins, and its identifier.
+/// The key of a window within its account: its cluster, its start and its identifier.
 pub type WindowKey = (ClusterId, KeyTime, ProfileId);
 
 impl AccountStore {
-    /// The windows of a cluster that begin from `from` on and before `to`, the newest first, and of those only what
-    /// follows the window `after`.
+    /// Returns the windows of a cluster that begin at or after `from` and before `to`, the newest first.
+    /// With `after`, only the windows that follow that window in this order.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.profile.windows", skip_all)]
     pub async fn profile_windows(
         &self,
@@ -51,14 +54,14 @@ impl AccountStore {
             select = select.filter(Column::StartedAt.lt(started_at).or(same_time));
         }
         let select = select.order_by_desc(Column::StartedAt).order_by_desc(Column::Id).limit(limit);
-        Ok(select.all(&self.reads()).await?)
+        Ok(select.all(&self.read_executor()).await?)
     }
 
-    /// The newest windows of each cluster that begin from `from` on and before `to`, at most `each`, without what is in
-    /// them.
+    /// Returns the keys of the newest windows of each cluster that begin at or after `from` and before
+    /// `to`, at most `each` per cluster.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.profile.newest", skip_all)]
     pub async fn newest_profile_windows(
         &self,
@@ -66,7 +69,8 @@ impl AccountStore {
         (from, to): (Option<KeyTime>, Option<KeyTime>),
         each: u64,
     ) -> Result<Vec<WindowKey>, StoreError> {
-        // One arm a cluster, each limited by itself: they are ends of ranges of the key.
+        // One arm of the union per cluster, each with a limit of its own: each one reads the end of a
+        // range of the primary key.
         let mut arms = clusters.iter().map(|cluster| {
             let mut select = self.select::<Entity>().filter(Column::ClusterId.eq(*cluster));
             if let Some(from) = from {
@@ -86,55 +90,57 @@ impl AccountStore {
         for arm in arms {
             statement.union(UnionType::All, arm);
         }
-        let rows = self.reads().query_all(&statement).await?;
+        let rows = self.read_executor().query_all(&statement).await?;
         rows.into_iter().map(|row| Ok(row.try_get_many_by_index()?)).collect()
     }
 
-    /// The windows with these keys that exist, in no particular order.
+    /// Returns the windows that exist among `keys`, in no particular order.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.profile.by_key", skip_all)]
     pub async fn profiles_by_key(&self, keys: &[WindowKey]) -> Result<Vec<Model>, StoreError> {
         let one_of = keys.iter().fold(Condition::any(), |any, (cluster, started_at, id)| {
             let this = Condition::all().add(Column::ClusterId.eq(*cluster));
             any.add(this.add(Column::StartedAt.eq(*started_at)).add(Column::Id.eq(*id)))
         });
-        // Which clusters and times, beside the keys: SQLite finds alternatives in no index.
+        // The clusters and times are filtered beside the keys, since SQLite uses no index for
+        // alternatives.
         let select = self
             .select::<Entity>()
-            .filter(Column::ClusterId.is_in(keys.iter().map(|(cluster, ..)| *cluster)))
-            .filter(Column::StartedAt.is_in(keys.iter().map(|(_, started_at, _)| *started_at)));
-        Ok(select.filter(one_of).all(&self.reads()).await?)
+            .filter(Column::ClusterId.is_one_of(keys.iter().map(|(cluster, ..)| *cluster)))
+            .filter(Column::StartedAt.is_one_of(keys.iter().map(|(_, started_at, _)| *started_at)));
+        Ok(select.filter(one_of).all(&self.read_executor()).await?)
     }
 
-    /// The tree of a window.
+    /// Returns the decrypted profile tree of a window.
     ///
     /// # Errors
-    /// [`StoreError::Sealed`] when it cannot be decrypted.
+    /// Returns [`StoreError::Decryption`] if it cannot be decrypted.
     pub fn profile_of(&self, row: &Model) -> Result<Profile, StoreError> {
         let name = self.profile_row(row.cluster_id, row.started_at, row.id);
-        Ok(Profile::unpack(&self.unseal(&name, row.key_id, &row.sealed)?)?)
+        Ok(Profile::unpack(&self.decrypt_row(&name, row.key_id, &row.sealed)?)?)
     }
 
-    fn profile_row(&self, cluster: ClusterId, started_at: KeyTime, id: ProfileId) -> RowName {
+    fn profile_row(&self, cluster: ClusterId, started_at: KeyTime, id: ProfileId) -> AssociatedData {
         let key: [&[u8]; 3] = [&cluster.0.to_le_bytes(), &started_at.0.to_le_bytes(), id.0.as_bytes()];
-        RowName::new("profiles", self.account_id(), &key)
+        AssociatedData::new("profiles", self.account_id(), &key)
     }
 
-    /// Writes the windows of a report.
+    /// Inserts the windows of a report.
     pub(crate) async fn record_profiles(
         &self,
         cluster: ClusterId,
         reports: &[ProfileReport],
     ) -> Result<(), StoreError> {
-        // By key: transactions must lock in one order.
+        // The rows are sorted by key, since all transactions must lock in the same order.
         let reports: BTreeMap<(KeyTime, ProfileId), _> = reports
             .iter()
             .map(|report| ((report.started_at.timestamp().into(), report.id), report))
             .collect();
         let rows = reports.into_iter().map(|((started_at, id), report)| {
-            let sealed = self.seal(&self.profile_row(cluster, started_at, id), &profile::pack(report));
+            let sealed =
+                self.encrypt_bytes(&self.profile_row(cluster, started_at, id), &profile::pack(report));
             Model {
                 account_id: self.account_id(),
                 cluster_id: cluster,
@@ -147,13 +153,13 @@ impl AccountStore {
                 sealed: sealed.bytes,
             }
         });
-        self.insert::<Entity>(rows.collect(), &first_wins::<Entity>()).await?;
+        self.insert::<Entity>(rows.collect(), &keep_existing_row::<Entity>()).await?;
         Ok(())
     }
 }
 
 impl From<Damaged> for StoreError {
     fn from(_: Damaged) -> Self {
-        Self::Sealed(SealError::Damaged)
+        Self::Decryption(DecryptError::Damaged)
     }
 }

@@ -1,126 +1,293 @@
-//! Removing what is older than its account keeps it, a bounded number of rows at a time.
+//! Deletion of rows past their account's retention, a bounded number of rows at a time.
 
-use entity::data_policy::{self, DataClass};
+use std::collections::BTreeMap;
+
+use entity::{
+    audit_entry::Action,
+    data_policy::{self, DataClass},
+    ids::{AccountId, ClusterId},
+    quota,
+};
 use sea_orm::{
     ActiveEnum, ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QuerySelect, Statement,
     TransactionTrait, Value,
 };
+use serde_json::json;
 
-use super::{connect::IMMEDIATE, error::StoreError, identity::SystemStore};
-use crate::domain::retention::{Age, Rule};
+use super::{connect::IMMEDIATE_TRANSACTION, error::StoreError, scoped::AccountStore, system::SystemStore};
+use crate::domain::{
+    audit::{Entry, Target},
+    retention::{AccountRetention, AgeSource, RULES, Rule},
+};
 
-/// Rows that one statement removes at the most: ingest waits for no longer than that takes.
+/// The largest number of rows that one statement deletes, which bounds the time that ingest has to wait.
 pub const BATCH: u64 = 2_000;
 
-/// The accounts that keep a class of data equally long.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Keeps {
-    /// Those that do not say how long.
-    Default,
-    /// Those that say so many days.
-    Days(i64),
-}
-
-impl Keeps {
-    /// The days the accounts say.
-    #[must_use]
-    pub fn days(self) -> Option<i64> {
-        match self {
-            Self::Default => None,
-            Self::Days(days) => Some(days),
-        }
-    }
-}
-
 impl SystemStore {
-    /// How long accounts keep a class of data: all answers there are.
+    /// The next accounts behind `after`, at most `limit`, with how long each keeps data.
     ///
     /// # Errors
-    /// When the database does not answer.
-    #[expect(clippy::disallowed_methods, reason = "data of all accounts goes by age")]
-    pub async fn retention_of(&self, class: DataClass) -> Result<Vec<Keeps>, StoreError> {
-        let days: Vec<i64> = data_policy::Entity::find()
+    /// Returns an error if the database does not answer.
+    #[expect(clippy::disallowed_methods, reason = "data of all accounts is deleted by age")]
+    pub async fn retention_after(
+        &self,
+        after: Option<AccountId>,
+        limit: u64,
+    ) -> Result<Vec<(AccountId, AccountRetention)>, StoreError> {
+        let accounts = self.accounts_after(after, limit).await?;
+        let (Some(first), Some(last)) = (accounts.first(), accounts.last()) else { return Ok(Vec::new()) };
+        let rows: Vec<(AccountId, DataClass, i64)> = data_policy::Entity::find()
             .select_only()
-            .column(data_policy::Column::RetentionDays)
-            .distinct()
-            .filter(data_policy::Column::DataClass.eq(class))
+            .columns([
+                data_policy::Column::AccountId,
+                data_policy::Column::DataClass,
+                data_policy::Column::RetentionDays,
+            ])
+            .filter(data_policy::Column::AccountId.gte(*first))
+            .filter(data_policy::Column::AccountId.lte(*last))
             .filter(data_policy::Column::RetentionDays.is_not_null())
             .into_tuple()
             .all(&self.pools.reader)
             .await?;
-        Ok([Keeps::Default].into_iter().chain(days.into_iter().map(Keeps::Days)).collect())
+        let quotas: Vec<(AccountId, i64)> = quota::Entity::find()
+            .select_only()
+            .columns([quota::Column::AccountId, quota::Column::RetentionDays])
+            .filter(quota::Column::AccountId.gte(*first))
+            .filter(quota::Column::AccountId.lte(*last))
+            .filter(quota::Column::RetentionDays.is_not_null())
+            .into_tuple()
+            .all(&self.pools.reader)
+            .await?;
+        let quotas: BTreeMap<AccountId, i64> = quotas.into_iter().collect();
+        let mut said: BTreeMap<AccountId, Vec<(DataClass, i64)>> = BTreeMap::new();
+        for (account, class, days) in rows {
+            said.entry(account).or_default().push((class, days));
+        }
+        let kept = |account: AccountId| AccountRetention {
+            configured_days: said.get(&account).cloned().unwrap_or_default(),
+            at_most: quotas.get(&account).copied().unwrap_or(self.limits.retention_days),
+        };
+        Ok(accounts.into_iter().map(|account| (account, kept(account))).collect())
     }
 
-    /// Removes up to [`BATCH`] rows of these accounts that are older than `cutoff`, and tells how many.
+    /// Returns the rules, by their indexes in `rules`, for which an account has rows past retention.
+    /// Each rule has the time before which rows are deleted.
     ///
     /// # Errors
-    /// When the database does not answer.
-    pub async fn remove_older(&self, rule: &Rule, of: Keeps, cutoff: i64) -> Result<u64, StoreError> {
+    /// Returns an error if the database does not answer.
+    pub async fn rules_due(
+        &self,
+        account: AccountId,
+        rules: &[(&Rule, i64)],
+    ) -> Result<Vec<usize>, StoreError> {
+        self.rules_with_rows(account, rules, |rule, cutoff| Some(rows_older(rule, cutoff))).await
+    }
+
+    /// Returns the rules, by their indexes in `rules`, for which an account has rows with a time after
+    /// `ahead`, which is in the future, that arrived before the rule's time.
+    ///
+    /// # Errors
+    /// Returns an error if the database does not answer.
+    pub async fn rules_ahead(
+        &self,
+        account: AccountId,
+        rules: &[(&Rule, i64)],
+        ahead: i64,
+    ) -> Result<Vec<usize>, StoreError> {
+        self.rules_with_rows(account, rules, |rule, cutoff| rows_ahead(rule, cutoff, ahead)).await
+    }
+
+    /// Returns the indexes of the rules that have rows. `rows` builds the FROM clause for a rule and the
+    /// parameter with its time.
+    async fn rules_with_rows(
+        &self,
+        account: AccountId,
+        rules: &[(&Rule, i64)],
+        rows: impl Fn(&Rule, &str) -> Option<String>,
+    ) -> Result<Vec<usize>, StoreError> {
+        let (mut probes, mut values) = (Vec::new(), vec![Value::from(account.0)]);
+        for (place, (rule, cutoff)) in rules.iter().enumerate() {
+            let Some(rows) = rows(rule, &format!("${}", values.len() + 1)) else { continue };
+            values.push(Value::from(*cutoff));
+            probes.push(format!(
+                "SELECT * FROM (SELECT CAST({place} AS BIGINT) AS place {rows} LIMIT 1) AS rule_{place}"
+            ));
+        }
+        if probes.is_empty() {
+            return Ok(Vec::new());
+        }
+        let (backend, sql) = (self.pools.reader.get_database_backend(), probes.join(" UNION ALL "));
+        // The probes run on the reader, so that on SQLite they keep no writer waiting.
+        let found = self.pools.reader.query_all_raw(Statement::from_sql_and_values(backend, sql, values));
+        let places = found.await?.into_iter().map(|row| row.try_get_by_index::<i64>(0));
+        places.map(|place| Ok(usize::try_from(place?).unwrap_or_default())).collect()
+    }
+
+    /// Deletes up to [`BATCH`] rows of an account that are older than `cutoff`. Returns the number of
+    /// deleted rows.
+    ///
+    /// # Errors
+    /// Returns an error if the database does not answer.
+    pub async fn remove_older(
+        &self,
+        rule: &Rule,
+        account: AccountId,
+        cutoff: i64,
+    ) -> Result<u64, StoreError> {
         let backend = self.pools.writer.get_database_backend();
-        let values: Vec<Value> = [Some(cutoff), of.days()].into_iter().flatten().map(Value::from).collect();
+        let values: [Value; 2] = [account.0.into(), cutoff.into()];
         let statement = |sql: String| Statement::from_sql_and_values(backend, sql, values.clone());
-        // Where readers have connections of their own, looking for what may not be there keeps no writer waiting.
-        let found = statement(format!("SELECT 1 AS found {} LIMIT 1", older(rule, of)));
-        if self.pools.reader.query_one_raw(found).await?.is_none() {
-            return Ok(0);
+        let transaction = self.pools.writer.begin_with_options(IMMEDIATE_TRANSACTION).await?;
+        if rule.age == AgeSource::Cluster {
+            // A scheduler that reports again after such a time has to send its complete state, since it
+            // would otherwise send only changes. Its cluster's row stays locked until the rows are
+            // deleted.
+            let forget = "UPDATE clusters SET complete_until = -1 \
+                          WHERE account_id = $1 AND complete_until >= 0 AND last_seen_at < $2";
+            transaction.execute_raw(statement(forget.to_owned())).await?;
         }
-        let transaction = self.pools.writer.begin_with_options(IMMEDIATE).await?;
-        if rule.age == Age::Cluster {
-            // A scheduler that reports again after so long is asked for everything it still knows, since it would
-            // send only what changed. Its cluster is locked until the rows are gone.
-            let forget = format!(
-                "UPDATE clusters SET complete_until = -1 \
-                 WHERE complete_until >= 0 AND last_seen_at < $1 AND account_id {}",
-                accounts(rule, of)
-            );
-            transaction.execute_raw(statement(forget)).await?;
-        }
-        let Rule { table, .. } = rule;
-        let key: Vec<&str> = [&["account_id"], rule.key].concat();
-        let (columns, selected) = (key.join(", "), key.iter().map(|column| format!("t.{column}")));
-        let selected = selected.collect::<Vec<_>>().join(", ");
-        let delete = format!(
-            "DELETE FROM {table} WHERE ({columns}) IN (SELECT {selected} {} LIMIT {BATCH}){}",
-            older(rule, of),
-            match rule.age {
-                // Keeps PostgreSQL to the partitions that are old enough, and looks again at rows that a report
-                // has changed meanwhile.
-                Age::Row(column) | Age::RowOfAccount(column) => format!(" AND {table}.{column} < $1"),
-                Age::Cluster => String::new(),
+        let delete = match rule.age {
+            // The condition limits PostgreSQL to the partitions that are old enough, and checks rows
+            // again that a concurrent report has changed.
+            AgeSource::Row(column) | AgeSource::RowOfAccount(column) => {
+                format!(
+                    "{} AND {}.{column} < $2",
+                    delete_statement(rule, &rows_older(rule, "$2")),
+                    rule.table
+                )
             }
-        );
+            AgeSource::Cluster => delete_statement(rule, &rows_older(rule, "$2")),
+        };
         let removed = transaction.execute_raw(statement(delete)).await?.rows_affected();
         transaction.commit().await?;
         Ok(removed)
     }
-}
 
-/// The accounts as the end of a condition, where `$2` is the days, if there are any.
-fn accounts(rule: &Rule, of: Keeps) -> String {
-    let class = rule.class.to_value();
-    let accounts = format!("SELECT p.account_id FROM data_policies p WHERE p.data_class = '{class}'");
-    match of {
-        Keeps::Default => format!("NOT IN ({accounts} AND p.retention_days IS NOT NULL)"),
-        Keeps::Days(_) => format!("IN ({accounts} AND p.retention_days = $2)"),
+    /// Deletes up to [`BATCH`] rows of an account with a time after `ahead`, which is in the future,
+    /// that arrived before `cutoff`. Returns the number of deleted rows. The last report of the cluster
+    /// counts as the arrival of rows that do not record their own.
+    ///
+    /// # Errors
+    /// Returns an error if the database does not answer.
+    pub async fn remove_ahead(
+        &self,
+        rule: &Rule,
+        account: AccountId,
+        cutoff: i64,
+        ahead: i64,
+    ) -> Result<u64, StoreError> {
+        let (AgeSource::Row(column), Some(rows)) = (rule.age, rows_ahead(rule, "$2", ahead)) else {
+            return Ok(0);
+        };
+        let sql = format!("{} AND {}.{column} > {ahead}", delete_statement(rule, &rows), rule.table);
+        let values: [Value; 2] = [account.0.into(), cutoff.into()];
+        let backend = self.pools.writer.get_database_backend();
+        let statement = Statement::from_sql_and_values(backend, sql, values);
+        Ok(self.pools.writer.execute_raw(statement).await?.rows_affected())
     }
 }
 
-/// The rows as a part of a statement, where `$1` is the time and `$2` the days, if there are any.
-fn older(rule: &Rule, of: Keeps) -> String {
-    let table = rule.table;
-    let origin = rule.origin.map(|origin| format!(" AND t.origin = '{origin}'")).unwrap_or_default();
-    let accounts = accounts(rule, of);
-    // Cluster by cluster, because that is how primary keys begin: each is a range of one. To SQLite the words
-    // `CROSS JOIN` say that the clusters come first.
-    let of_clusters = format!(
-        "FROM clusters c CROSS JOIN {table} t \
-         WHERE t.account_id = c.account_id AND t.cluster_id = c.id AND c.account_id {accounts}{origin}"
-    );
+/// The tables whose rows record their arrival.
+const TABLES_WITH_ARRIVAL: [&str; 3] = ["events", "log_lines", "error_occurrences"];
+
+impl AccountStore {
+    /// Deletes all rows of a data class, or those of one cluster. Returns the number of deleted rows.
+    ///
+    /// # Errors
+    /// Returns an error if the database does not answer. Rows that were deleted before stay deleted.
+    #[tracing::instrument(name = "store.retention.remove_class", skip_all)]
+    pub async fn remove_class(
+        &self,
+        class: DataClass,
+        cluster: Option<ClusterId>,
+    ) -> Result<u64, StoreError> {
+        let detail = json!({ "class": class.to_value(), "cluster": cluster.map(|cluster| cluster.0) });
+        let target = cluster.map_or(Target::Account, Target::Cluster);
+        self.record_audit_entry(Entry::done(Action::DeleteData, target, detail)).await?;
+        let mut removed = 0;
+        for rule in RULES.into_iter().filter(|rule| rule.class == class) {
+            if cluster.is_some() && rule.key.first() != Some(&"cluster_id") {
+                continue;
+            }
+            loop {
+                let some = self.write(move |store| {
+                    Box::pin(async move { store.remove_batch_of_class(&rule, cluster).await })
+                });
+                let some = some.await?;
+                removed += some;
+                if some < BATCH {
+                    break;
+                }
+            }
+        }
+        Ok(removed)
+    }
+
+    async fn remove_batch_of_class(
+        &self,
+        rule: &Rule,
+        cluster: Option<ClusterId>,
+    ) -> Result<u64, StoreError> {
+        let (table, origins) = (rule.table, origins(rule));
+        let of_cluster = cluster.map_or("", |_| " AND t.cluster_id = $2");
+        let sql =
+            delete_statement(rule, &format!("FROM {table} t WHERE t.account_id = $1{of_cluster}{origins}"));
+        let account = Value::from(self.account_id().0);
+        let values: Vec<Value> =
+            [account].into_iter().chain(cluster.map(|cluster| cluster.0.into())).collect();
+        let writes = self.write_executor();
+        let statement = Statement::from_sql_and_values(writes.get_database_backend(), sql, values);
+        Ok(writes.execute_raw(statement).await?.rows_affected())
+    }
+}
+
+/// Returns the statement that deletes up to [`BATCH`] rows of the account `$1`. `rows` is the FROM
+/// clause that selects them as `t`.
+fn delete_statement(rule: &Rule, rows: &str) -> String {
+    let key: Vec<&str> = [&["account_id"], rule.key].concat();
+    let selected = key.iter().map(|column| format!("t.{column}")).collect::<Vec<_>>().join(", ");
+    let (table, columns) = (rule.table, key.join(", "));
+    format!(
+        "DELETE FROM {table} WHERE account_id = $1 AND ({columns}) IN (SELECT {selected} {rows} LIMIT {BATCH})"
+    )
+}
+
+/// The rows of the account `$1` as a part of a statement, where `cutoff` is the parameter with the time.
+pub(super) fn rows_older(rule: &Rule, cutoff: &str) -> String {
+    let (table, origins, of_clusters) = (rule.table, origins(rule), cluster_rows(rule));
     match rule.age {
-        Age::Row(column) => format!("{of_clusters} AND t.{column} < $1"),
-        Age::Cluster => format!("{of_clusters} AND c.last_seen_at < $1"),
-        Age::RowOfAccount(column) => {
-            format!("FROM {table} t WHERE t.account_id {accounts}{origin} AND t.{column} < $1")
+        AgeSource::Row(column) => format!("{of_clusters} AND t.{column} < {cutoff}"),
+        AgeSource::Cluster => format!("{of_clusters} AND c.last_seen_at < {cutoff}"),
+        AgeSource::RowOfAccount(column) => {
+            format!("FROM {table} t WHERE t.account_id = $1{origins} AND t.{column} < {cutoff}")
         }
     }
+}
+
+/// Returns the FROM clause for the rows of the account `$1` with a time after `ahead` that arrived
+/// before the parameter `cutoff`. `None` if the table's rows cannot be ahead.
+fn rows_ahead(rule: &Rule, cutoff: &str, ahead: i64) -> Option<String> {
+    let AgeSource::Row(column) = rule.age else { return None };
+    let arrived = if TABLES_WITH_ARRIVAL.contains(&rule.table) {
+        format!("t.arrived_at > 0 AND t.arrived_at < {cutoff}")
+    } else {
+        format!("c.last_seen_at < {cutoff}")
+    };
+    rule.may_be_in_future().then(|| format!("{} AND t.{column} > {ahead} AND {arrived}", cluster_rows(rule)))
+}
+
+/// Returns the FROM clause for the rows of the account `$1` in a table with a cluster column.
+fn cluster_rows(rule: &Rule) -> String {
+    let (table, origins) = (rule.table, origins(rule));
+    // The join goes cluster by cluster, since each cluster is one range of the primary key. For SQLite,
+    // `CROSS JOIN` fixes the order of the join.
+    format!(
+        "FROM clusters c CROSS JOIN {table} t \
+         WHERE c.account_id = $1 AND t.account_id = $1 AND t.cluster_id = c.id{origins}"
+    )
+}
+
+fn origins(rule: &Rule) -> String {
+    let origins = rule.origins.map(|origins| format!(" AND t.origin IN ('{}')", origins.join("', '")));
+    origins.unwrap_or_default()
 }

@@ -1,4 +1,5 @@
-//! Samples of clusters and workers: packed ten minutes to a row, merged by every report, summed up when read.
+//! Samples of clusters and workers. Ten minutes are packed into one row, which each report extends and
+//! queries aggregate.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -13,40 +14,40 @@ use sea_orm::{
 };
 use uuid::Uuid;
 
-use super::{error::StoreError, scoped::AccountStore, upsert::replace};
+use super::{composite_in::IsOneOf, error::StoreError, scoped::AccountStore, upsert::replace};
 use crate::domain::{
     metric::Metric,
     report::SampleReport,
-    sample_chunk::{Samples, pack, place, unpack},
+    sample_chunk::{Samples, locate, pack, unpack},
     series::{Buckets, Window},
 };
 
-/// Whose samples.
+/// The cluster or worker that samples belong to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SeriesParent {
-    /// A cluster's as a whole.
+    /// A cluster as a whole.
     Cluster(ClusterId),
-    /// A worker's.
+    /// A worker.
     Worker(ClusterId, WorkerId),
 }
 
-/// Rows looked up by one statement at the most: their key ranges multiply.
+/// The largest number of index lookups of one statement: its lists of workers and times multiply.
 const MAX_LOOKUP: usize = 20_000;
 
-/// Chunks read by one statement at the most: a few megabytes.
+/// The largest number of chunks that one statement reads: a few megabytes.
 const MAX_CHUNKS: u64 = 4_096;
 
-/// From which chunk to which of whom.
+/// The starts of the first and the last chunk to read of each parent.
 type Ranges = BTreeMap<SeriesParent, (i64, i64)>;
 
-/// A row of either table that was read.
+/// A row of either table.
 type Chunk = (SeriesParent, KeyTime, Vec<u8>);
 
 impl AccountStore {
-    /// The measurements of each parent within its window, in the order of `parents`.
+    /// Returns the measurements of each parent within its window, in the order of `parents`.
     ///
     /// # Errors
-    /// When the database does not answer, or a chunk is damaged.
+    /// Returns an error if the database does not answer or a chunk is damaged.
     #[tracing::instrument(name = "store.sample_chunk.series", skip_all)]
     pub async fn series(
         &self,
@@ -75,7 +76,7 @@ impl AccountStore {
                     }
                 }
                 let Some((parent, started_at, _)) = chunks.last().filter(|_| is_full(&chunks)) else { break };
-                // What follows the last one that was read.
+                // The next statement reads the chunks after the last one read.
                 ranges = ranges.split_off(parent);
                 ranges.entry(*parent).and_modify(|range| range.0 = started_at.0 + 1);
             }
@@ -83,7 +84,8 @@ impl AccountStore {
         Ok(series)
     }
 
-    /// The first chunks of these ranges, which are all of clusters or all of workers, in their order.
+    /// Returns the first chunks of these ranges, in their order. The ranges are all of clusters or all
+    /// of workers.
     async fn chunks(&self, ranges: &Ranges) -> Result<Vec<Chunk>, StoreError> {
         let mut clusters = BTreeSet::new();
         let mut workers = BTreeSet::new();
@@ -95,15 +97,15 @@ impl AccountStore {
             };
             (first, last) = (first.min(range.0), last.max(range.1));
         }
-        // The ranges say all, but SQLite looks an alternative up in the index only if what it has to do with stands
-        // beside it, too.
+        // The ranges alone would select the rows, but SQLite uses the index for alternatives only if the
+        // single columns are filtered too.
         if workers.is_empty() {
             use cluster_chunk::Column::{ClusterId, Data, StartedAt};
             let rows: Vec<(entity::ids::ClusterId, KeyTime, Vec<u8>)> = self
                 .select::<cluster_chunk::Entity>()
                 .select_only()
                 .columns([ClusterId, StartedAt, Data])
-                .filter(ClusterId.is_in(clusters))
+                .filter(ClusterId.is_one_of(clusters))
                 .filter(StartedAt.between(first, last))
                 .filter(ranges.iter().fold(Condition::any(), |any, (parent, (first, last))| match parent {
                     SeriesParent::Cluster(cluster) => {
@@ -116,7 +118,7 @@ impl AccountStore {
                 .order_by_asc(StartedAt)
                 .limit(MAX_CHUNKS)
                 .into_tuple()
-                .all(&self.reads())
+                .all(&self.read_executor())
                 .await?;
             let chunk = |(cluster, start, data)| (SeriesParent::Cluster(cluster), start, data);
             Ok(rows.into_iter().map(chunk).collect())
@@ -126,8 +128,8 @@ impl AccountStore {
                 .select::<worker_chunk::Entity>()
                 .select_only()
                 .columns([ClusterId, WorkerId, StartedAt, Data])
-                .filter(ClusterId.is_in(clusters))
-                .filter(WorkerId.is_in(workers))
+                .filter(ClusterId.is_one_of(clusters))
+                .filter(WorkerId.is_one_of(workers))
                 .filter(StartedAt.between(first, last))
                 .filter(ranges.iter().fold(Condition::any(), |any, (parent, (first, last))| match parent {
                     SeriesParent::Worker(cluster, worker) => {
@@ -141,14 +143,15 @@ impl AccountStore {
                 .order_by_asc(StartedAt)
                 .limit(MAX_CHUNKS)
                 .into_tuple()
-                .all(&self.reads())
+                .all(&self.read_executor())
                 .await?;
             let chunk = |(cluster, worker, start, data)| (SeriesParent::Worker(cluster, worker), start, data);
             Ok(rows.into_iter().map(chunk).collect())
         }
     }
 
-    /// Merges the samples of a report into what is there. The cluster's row is locked, so nobody else writes.
+    /// Merges the samples of a report into the stored chunks. The cluster's row is locked, so there is
+    /// no concurrent writer.
     pub(crate) async fn record_samples(
         &self,
         cluster: ClusterId,
@@ -159,7 +162,7 @@ impl AccountStore {
         }
         let mut new: BTreeMap<(Option<WorkerId>, KeyTime), Samples> = BTreeMap::new();
         for report in reports {
-            let (start, offset) = place(KeyTime::from(report.at.timestamp()).0);
+            let (start, offset) = locate(KeyTime::from(report.at.timestamp()).0);
             let samples = new.entry((report.worker_id, KeyTime(start))).or_default();
             samples.add(offset, report.metrics.0.iter().map(|(metric, value)| (*metric, *value)));
         }
@@ -194,7 +197,8 @@ impl AccountStore {
         Ok(())
     }
 
-    /// What is stored under these keys, and perhaps some others; a few hundred are read by one statement.
+    /// Returns the stored chunks with these keys, and perhaps some others. A few hundred keys need one
+    /// statement.
     async fn stored_chunks(
         &self,
         cluster: ClusterId,
@@ -211,20 +215,20 @@ impl AccountStore {
                 let select = self.select::<cluster_chunk::Entity>().select_only();
                 let select = select.expr(Expr::cust("CAST(NULL AS uuid)")).columns([StartedAt, Data]);
                 let select = select.filter(ClusterId.eq(cluster));
-                select.filter(StartedAt.is_in(keys.iter().map(|(_, start)| *start))).into_query()
+                select.filter(StartedAt.is_one_of(keys.iter().map(|(_, start)| *start))).into_query()
             });
             let of_workers = of_workers.next().map(|(workers, starts)| {
                 use worker_chunk::Column::{ClusterId, Data, StartedAt, WorkerId};
                 let select = self.select::<worker_chunk::Entity>().select_only();
                 let select = select.columns([WorkerId, StartedAt, Data]).filter(ClusterId.eq(cluster));
-                select.filter(WorkerId.is_in(workers)).filter(StartedAt.is_in(starts)).into_query()
+                select.filter(WorkerId.is_one_of(workers)).filter(StartedAt.is_one_of(starts)).into_query()
             });
             let select = match (of_cluster, of_workers) {
                 (Some(mut one), Some(other)) => one.union(UnionType::All, other).take(),
                 (Some(one), None) | (None, Some(one)) => one,
                 (None, None) => return Ok(stored),
             };
-            for row in self.writes().query_all(&select).await? {
+            for row in self.write_executor().query_all(&select).await? {
                 let (worker, start, data) = row.try_get_many_by_index()?;
                 stored.insert((worker, start), data);
             }
@@ -232,12 +236,13 @@ impl AccountStore {
     }
 }
 
-/// Whether there may be more to read.
+/// Returns true if there may be more chunks to read.
 fn is_full(chunks: &[Chunk]) -> bool {
     chunks.len() as u64 == MAX_CHUNKS
 }
 
-/// What a chunk has to become, if it has to: how many samples, and these packed.
+/// Returns the number of samples and the packed data of a chunk after merging `new` into it. `None` if
+/// the chunk does not change.
 fn merge(stored: Option<&[u8]>, new: Samples) -> Option<(i32, Vec<u8>)> {
     let samples = match stored.map(unpack).transpose() {
         Ok(None) => new,
@@ -247,9 +252,13 @@ fn merge(stored: Option<&[u8]>, new: Samples) -> Option<(i32, Vec<u8>)> {
             }
             known
         }
-        // It is kept for whoever can read it, a newer server perhaps; a report must not fail for ever.
+        // The damaged chunk is kept for a reader that understands it, such as a newer server, and the
+        // report must not fail forever.
         Err(damaged) => {
-            tracing::error!(error = %damaged, "samples are given up because of what is stored for their time");
+            tracing::error!(
+                error = %damaged,
+                "samples dropped, because the stored samples of the same period are damaged"
+            );
             return None;
         }
     };
@@ -257,7 +266,8 @@ fn merge(stored: Option<&[u8]>, new: Samples) -> Option<(i32, Vec<u8>)> {
     (count > 0).then(|| (count, pack(&samples)))
 }
 
-/// Keys by workers and times whose combinations hold them all, in few groups that are not too large.
+/// Returns groups of workers and times whose combinations contain all the keys. The groups are few and
+/// bounded in size.
 fn lookups(keys: impl Iterator<Item = (WorkerId, KeyTime)>) -> Vec<(BTreeSet<WorkerId>, BTreeSet<KeyTime>)> {
     let mut by_time: Vec<(KeyTime, WorkerId)> = keys.map(|(worker, start)| (start, worker)).collect();
     by_time.sort_unstable();

@@ -1,5 +1,5 @@
-//! The database as one account sees it: the only place where statements on tenant tables are born.
-#![expect(clippy::disallowed_methods, reason = "this is the place the other modules are sent to")]
+//! The database as one account sees it: the only place where statements on tenant tables are created.
+#![expect(clippy::disallowed_methods, reason = "other modules use this one instead")]
 
 use std::{
     mem,
@@ -10,43 +10,56 @@ use std::{
 use entity::{AccountOwned, ids::AccountId};
 use futures::future::BoxFuture;
 use sea_orm::{
-    ActiveModelTrait, ColumnTrait, DatabaseBackend, DatabaseConnection, DatabaseExecutor,
+    ActiveModelTrait, ColumnTrait, Condition, ConnectionTrait, DatabaseBackend, DatabaseConnection,
     DatabaseTransaction, DbErr, DeleteMany, IntoActiveModel, QueryFilter, Select, TransactionTrait,
     UpdateMany, sea_query::OnConflict,
 };
 
 use super::{
-    audit_entry::Decrypted, connect::IMMEDIATE, doubt::Doubt, error::StoreError, identity::SystemStore,
+    audit_entry::DecryptionCounts,
+    cluster_removal::is_shown,
+    connect::{ACQUIRE_TIMEOUT, IMMEDIATE_TRANSACTION},
+    error::StoreError,
+    gate::{self, Executor, QueryPermits},
+    stale_connections::ConnectionEpoch,
+    system::SystemStore,
 };
 use crate::{
     bus::{Bus, Notice},
-    domain::audit::Actor,
+    domain::{audit::Actor, quota::Limits},
     key_ring::KeyRing,
     metrics::{StoreMetrics, TransactionOutcome},
+    shares::{HeldSlot, Holder},
 };
 
-/// How often a transaction that collided with another is tried in all.
+/// The total number of attempts for a transaction that conflicts with others.
 const ATTEMPTS: u32 = 4;
 
-/// How long PostgreSQL may take over a transaction in all. It ends a statement itself that takes longer, and so it is the network that
-/// lost the answer.
+/// The time limit for acquiring an analysis permit. A query has the same time limit, and so ends first.
+const ANALYSIS_PERMIT_TIMEOUT: Duration = Duration::from_mins(10);
+
+/// The time limit for a whole transaction on PostgreSQL. PostgreSQL itself cancels statements that run
+/// for longer, so at this limit the response was lost in the network.
 const TRANSACTION_TIMEOUT: Duration = Duration::from_secs(90);
 
-/// Rows in one statement at the most: far below what the databases take in values, and more gains nothing.
+/// The largest number of rows in one statement. It is far below the databases' limits on bound values,
+/// and more rows gain nothing.
 const MAX_ROWS: usize = 512;
 
-/// Rows that get a statement of their own number: as many as most reports have for a table.
+/// The largest number of rows for which a statement of exactly that size is prepared. Most reports have
+/// no more rows than this for a table.
 const FEW_ROWS: usize = 8;
 
-/// Where statements go: on SQLite readers have connections of their own.
+/// The connection pools. On SQLite, readers have connections of their own.
 #[derive(Clone)]
 pub(super) struct Pools {
     pub(super) writer: DatabaseConnection,
     pub(super) reader: DatabaseConnection,
-    pub(super) doubt: Doubt,
+    pub(super) doubt: ConnectionEpoch,
+    pub(super) gates: QueryPermits,
 }
 
-/// What one transaction does.
+/// The future of the work of one transaction.
 pub type Write<T> = BoxFuture<'static, Result<T, StoreError>>;
 
 #[derive(Clone)]
@@ -57,7 +70,7 @@ enum Handle {
 
 /// The database as one account sees it.
 ///
-/// Its connection is out of reach, so nothing outside the store can run SQL, scoped or not:
+/// Its connection is private, so nothing outside the store can run SQL, scoped or not:
 /// ```compile_fail,E0616
 /// fn reach(store: &galvo::store::AccountStore) {
 ///     let _ = &store.handle;
@@ -67,24 +80,27 @@ enum Handle {
 pub struct AccountStore {
     handle: Handle,
     account: AccountId,
+    holder: Holder,
     keys: KeyRing,
     actor: Option<Arc<Actor>>,
-    decrypted: Arc<Decrypted>,
+    decrypted: Arc<DecryptionCounts>,
     bus: Arc<dyn Bus>,
     metrics: Arc<StoreMetrics>,
-    /// What a transaction changed, to be told once it is committed.
-    news: Arc<Mutex<News>>,
+    /// The outbox of the transaction: the changes to publish after the commit.
+    outbox: Arc<Mutex<Outbox>>,
+    /// The storage limits of an account without a quota of its own.
+    limits: Limits,
 }
 
-/// What those who watch the account are to be told.
+/// The changes to publish to the account's subscribers.
 #[derive(Debug, Default)]
-struct News {
+struct Outbox {
     clusters: Vec<Notice>,
     access: bool,
 }
 
-impl News {
-    fn tell(self, account: AccountId, bus: &dyn Bus) {
+impl Outbox {
+    fn publish_all(self, account: AccountId, bus: &dyn Bus) {
         for notice in self.clusters {
             bus.publish(account, notice);
         }
@@ -95,91 +111,104 @@ impl News {
 }
 
 impl AccountStore {
-    pub(super) fn new(system: &SystemStore, account: AccountId, keys: KeyRing, bus: Arc<dyn Bus>) -> Self {
+    pub(super) fn new(
+        system: &SystemStore,
+        account: AccountId,
+        holder: Holder,
+        keys: KeyRing,
+        bus: Arc<dyn Bus>,
+    ) -> Self {
         let (handle, metrics) = (Handle::Pools(system.pools.clone()), Arc::clone(&system.metrics));
-        let (actor, decrypted, news) = (None, Arc::default(), Arc::default());
-        Self { handle, account, keys, actor, decrypted, bus, metrics, news }
+        let (actor, decrypted, outbox) = (None, Arc::default(), Arc::default());
+        Self { handle, account, holder, keys, actor, decrypted, bus, metrics, outbox, limits: system.limits }
     }
 
-    /// The same view for somebody who may change the account, or read what is written down when it is read. Without one
-    /// there is nobody to write down, and such changes fail.
+    /// Returns the same view on behalf of an actor, for changes and reads that need an audit entry.
+    /// Without an actor, such operations fail.
     #[must_use]
-    pub fn acting(self, actor: Actor) -> Self {
+    pub fn on_behalf_of(self, actor: Actor) -> Self {
         Self { actor: Some(Arc::new(actor)), decrypted: Arc::default(), ..self }
     }
 
-    /// Who acts.
+    /// Returns the actor, if there is one.
     pub(super) fn actor(&self) -> Option<&Actor> {
         self.actor.as_deref()
     }
 
-    /// What was decrypted for who acts.
-    pub(super) fn decrypted(&self) -> &Decrypted {
+    /// Returns the record of the rows decrypted for the actor.
+    pub(super) fn decrypted(&self) -> &DecryptionCounts {
         &self.decrypted
     }
 
-    /// Tells those who watch the account that one of its clusters changed: after the commit, and only then.
+    /// Publishes a change of one of the account's clusters. In a transaction, it is published after the
+    /// commit.
     pub(crate) fn announce(&self, notice: Notice) {
-        self.with_news(|news| news.clusters.push(notice));
+        self.with_outbox(|news| news.clusters.push(notice));
     }
 
-    /// Tells them that it changed who may see the account.
+    /// Publishes a change of access to the account, in the same way.
     pub(crate) fn announce_access(&self) {
-        self.with_news(|news| news.access = true);
+        self.with_outbox(|news| news.access = true);
     }
 
-    fn with_news(&self, add: impl FnOnce(&mut News)) {
+    fn with_outbox(&self, add: impl FnOnce(&mut Outbox)) {
         match self.handle {
-            Handle::Transaction(_) => add(&mut self.news.lock().unwrap_or_else(PoisonError::into_inner)),
-            // There is no transaction: each statement is committed when it returns.
+            Handle::Transaction(_) => add(&mut self.outbox.lock().unwrap_or_else(PoisonError::into_inner)),
+            // Without a transaction, each statement is committed when it returns.
             Handle::Pools(_) => {
-                let mut news = News::default();
+                let mut news = Outbox::default();
                 add(&mut news);
-                news.tell(self.account, &*self.bus);
+                news.publish_all(self.account, &*self.bus);
             }
         }
     }
 
-    /// The account this is the view of.
+    /// Returns the account of this view.
     #[must_use]
     pub fn account_id(&self) -> AccountId {
         self.account
     }
 
-    /// The keys its texts are encrypted with.
+    /// Returns the storage limits of an account without a quota of its own.
+    pub(super) fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    /// Returns the keys that encrypt the account's data.
     pub(super) fn keys(&self) -> &KeyRing {
         &self.keys
     }
 
-    /// Runs `operation` in one transaction: all of it is stored, or none. It runs again when it collided with
-    /// another transaction, so it must have no other effect than its statements.
+    /// Runs `operation` in one transaction. It runs again after a conflict with another transaction, so
+    /// it must have no side effects other than its statements.
     ///
     /// # Errors
-    /// What `operation` or the commit reports; nothing is stored then.
+    /// Returns the error of `operation` or of the commit. Nothing is stored in that case.
     pub async fn write<T: Send + 'static>(
         &self,
         operation: impl Fn(Self) -> Write<T> + Send + Sync + 'static,
     ) -> Result<T, StoreError> {
-        self.write_within(TRANSACTION_TIMEOUT, operation).await
+        self.write_with_timeout(TRANSACTION_TIMEOUT, operation).await
     }
 
-    /// The same, for work that nobody waits for longer than `patience`.
+    /// The same as [`Self::write`], with the time limit `patience`. SQLite has no time limit.
     ///
     /// # Errors
-    /// What `operation` or the commit reports, and [`StoreError::Unavailable`] when it took longer. Whether it was committed cannot be
-    /// known then.
-    pub async fn write_within<T: Send + 'static>(
+    /// Returns the error of `operation` or of the commit, or [`StoreError::Unavailable`] after the time
+    /// limit. In the latter case, the transaction may or may not have been committed.
+    pub async fn write_with_timeout<T: Send + 'static>(
         &self,
         patience: Duration,
         operation: impl Fn(Self) -> Write<T> + Send + Sync + 'static,
     ) -> Result<T, StoreError> {
         let Handle::Pools(pools) = self.handle.clone() else {
-            // Already inside: the outer transaction decides.
+            // Inside a transaction, the outer transaction commits.
             return operation(self.clone()).await;
         };
         let view = self.clone();
-        // In a task of its own, because a client may hang up at any time: a transaction that is dropped while
-        // it begins would go back to the pool open, and whoever gets that connection next would be inside it.
+        // The transaction runs in a task of its own, because a client may disconnect at any time. A
+        // transaction dropped while it begins would return its connection to the pool still open, and
+        // the next user of that connection would be inside it.
         let transaction = tokio::spawn(async move {
             let transaction = async {
                 let mut attempt = 1;
@@ -192,45 +221,89 @@ impl AccountStore {
             };
             match pools.writer.get_database_backend() {
                 DatabaseBackend::Postgres => {
-                    let outcome = pools.doubt.within(patience, transaction).await;
-                    outcome.unwrap_or_else(|| Err(StoreError::silent()))
+                    let outcome = pools.doubt.with_timeout(patience, transaction).await;
+                    outcome.unwrap_or_else(|| Err(StoreError::timed_out()))
                 }
-                // A file answers, or says why it does not; and a transaction on it must not be dropped.
+                // A SQLite file answers or fails without a network, and a transaction on it must not be
+                // dropped.
                 _ => transaction.await,
             }
         });
         transaction.await.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))
     }
 
-    pub(super) fn reads(&self) -> DatabaseExecutor<'_> {
+    pub(super) fn read_executor(&self) -> Executor<'_> {
         match &self.handle {
-            Handle::Pools(pools) => DatabaseExecutor::Connection(&pools.reader),
-            Handle::Transaction(transaction) => DatabaseExecutor::Transaction(transaction),
+            Handle::Pools(pools) => Executor::gated(&pools.reader, &pools.gates.read_permits, self.holder),
+            Handle::Transaction(transaction) => Executor::Transaction(transaction),
         }
     }
 
-    pub(super) fn writes(&self) -> DatabaseExecutor<'_> {
+    pub(super) fn write_executor(&self) -> Executor<'_> {
         match &self.handle {
-            Handle::Pools(pools) => DatabaseExecutor::Connection(&pools.writer),
-            Handle::Transaction(transaction) => DatabaseExecutor::Transaction(transaction),
+            Handle::Pools(pools) => Executor::gated(&pools.writer, &pools.gates.write_permits, self.holder),
+            Handle::Transaction(transaction) => Executor::Transaction(transaction),
         }
     }
 
+    /// Waits for a permit for an analysis, which needs memory and a processor core for a while. Returns
+    /// `None` inside a transaction, which needs no permit.
+    ///
+    /// # Errors
+    /// Returns [`StoreError::Unavailable`] if too many are waiting already.
+    pub(crate) async fn acquire_analysis_permit(&self) -> Result<Option<HeldSlot>, StoreError> {
+        match &self.handle {
+            Handle::Pools(pools) => {
+                let place = pools.gates.analysing.take(self.holder, ANALYSIS_PERMIT_TIMEOUT).await;
+                place.map(Some).map_err(|refused| gate::permit_timeout_error(refused).into())
+            }
+            Handle::Transaction(_) => Ok(None),
+        }
+    }
+
+    /// Returns the kind of database, where statements differ.
+    pub(super) fn backend(&self) -> DatabaseBackend {
+        self.read_executor().get_database_backend()
+    }
+
+    /// Selects the account's rows, without those of hidden clusters.
     pub(super) fn select<E: AccountOwned>(&self) -> Select<E> {
-        E::find().filter(E::ACCOUNT_ID.eq(self.account))
+        self.select_with_hidden::<E>().filter(self.shown::<E>())
     }
 
     pub(super) fn update<E: AccountOwned>(&self) -> UpdateMany<E> {
+        self.update_with_hidden::<E>().filter(self.shown::<E>())
+    }
+
+    pub(super) fn delete<E: AccountOwned>(&self) -> DeleteMany<E> {
+        self.delete_with_hidden::<E>().filter(self.shown::<E>())
+    }
+
+    /// Selects the account's rows, including those of hidden clusters. It is meant for hiding, restoring
+    /// and deleting clusters, and for reports, which must learn that their cluster is hidden.
+    pub(super) fn select_with_hidden<E: AccountOwned>(&self) -> Select<E> {
+        E::find().filter(E::ACCOUNT_ID.eq(self.account))
+    }
+
+    /// The same as [`Self::select_with_hidden`] for updates.
+    pub(super) fn update_with_hidden<E: AccountOwned>(&self) -> UpdateMany<E> {
         const { assert!(!E::APPEND_ONLY, "rows of this table are only added") };
         E::update_many().filter(E::ACCOUNT_ID.eq(self.account))
     }
 
-    pub(super) fn delete<E: AccountOwned>(&self) -> DeleteMany<E> {
+    /// The same as [`Self::select_with_hidden`] for deletions.
+    pub(super) fn delete_with_hidden<E: AccountOwned>(&self) -> DeleteMany<E> {
         const { assert!(!E::APPEND_ONLY, "rows of this table are only added") };
         E::delete_many().filter(E::ACCOUNT_ID.eq(self.account))
     }
 
-    /// Inserts rows of this account, whatever account they name, in few statements.
+    /// The condition for a visible row: the row itself and its cluster are not hidden.
+    fn shown<E: AccountOwned>(&self) -> Condition {
+        let shown = E::CLUSTER_ID.map(|cluster| is_shown(cluster.into_expr(), self.account, self.backend()));
+        Condition::all().add_option(shown).add_option(E::HIDDEN_AT.map(|column| column.is_null()))
+    }
+
+    /// Inserts rows in few statements. The account of each row is set to this view's account.
     pub(super) async fn insert<E>(
         &self,
         rows: Vec<E::Model>,
@@ -244,8 +317,9 @@ impl AccountStore {
         let mut inserted = 0;
         let mut rows = rows.into_iter();
         while rows.len() > 0 {
-            // Small numbers, and then powers of two, so that there are few different statements: each stays
-            // prepared, on the connection and in the database, with all of its placeholders.
+            // The sizes are small numbers and then powers of two, so that there are few different
+            // statements: each one stays prepared, on the connection and in the database, with all of
+            // its placeholders.
             let most =
                 if rows.len() <= FEW_ROWS { rows.len() } else { MAX_ROWS.min(1 << rows.len().ilog2()) };
             let chunk = rows.by_ref().take(most).map(|row| {
@@ -254,44 +328,55 @@ impl AccountStore {
                 row
             });
             let insert = E::insert_many(chunk).on_conflict(on_conflict.clone());
-            inserted += insert.exec_without_returning(&self.writes()).await?;
+            inserted += insert.exec_without_returning(&self.write_executor()).await?;
         }
         Ok(inserted)
     }
 }
 
-/// Runs `operation` in one transaction, and counts what becomes of it.
+/// Runs `operation` in one transaction and records its outcome in the metrics.
 async fn in_transaction<T>(
     pools: &Pools,
     view: &AccountStore,
     operation: &(impl Fn(AccountStore) -> Write<T> + Sync),
 ) -> Result<T, StoreError> {
     let asked = Instant::now();
-    let transaction = match pools.writer.begin_with_options(IMMEDIATE).await {
-        Ok(transaction) => transaction,
+    // The permit is held until the end of the transaction, which returns the connection to the pool.
+    let begun = async {
+        let turn = pools
+            .gates
+            .write_permits
+            .take(view.holder, ACQUIRE_TIMEOUT)
+            .await
+            .map_err(gate::permit_timeout_error)?;
+        Ok((turn, pools.writer.begin_with_options(IMMEDIATE_TRANSACTION).await?))
+    };
+    let (_turn, transaction) = match begun.await {
+        Ok(begun) => begun,
         Err(error) => {
+            let error: DbErr = error;
             let error = StoreError::from(error);
-            view.metrics.transaction(asked, None, ended(Some(&error)));
+            view.metrics.transaction(asked, None, transaction_outcome(Some(&error)));
             return Err(error);
         }
     };
     let begun = Instant::now();
-    let outcome = within(transaction, &pools.doubt, view, operation).await;
-    view.metrics.transaction(asked, Some(begun), ended(outcome.as_ref().err()));
+    let outcome = run_and_commit(transaction, &pools.doubt, view, operation).await;
+    view.metrics.transaction(asked, Some(begun), transaction_outcome(outcome.as_ref().err()));
     outcome
 }
 
-async fn within<T>(
+async fn run_and_commit<T>(
     transaction: DatabaseTransaction,
-    doubt: &Doubt,
+    doubt: &ConnectionEpoch,
     view: &AccountStore,
     operation: &(impl Fn(AccountStore) -> Write<T> + Sync),
 ) -> Result<T, StoreError> {
     let transaction = Arc::new(transaction);
-    let news: Arc<Mutex<News>> = Arc::default();
+    let news: Arc<Mutex<Outbox>> = Arc::default();
     let scope = AccountStore {
         handle: Handle::Transaction(Arc::clone(&transaction)),
-        news: Arc::clone(&news),
+        outbox: Arc::clone(&news),
         ..view.clone()
     };
     let outcome = operation(scope).await;
@@ -300,30 +385,30 @@ async fn within<T>(
         Ok(value) => {
             transaction.commit().await?;
             let news = mem::take(&mut *news.lock().unwrap_or_else(PoisonError::into_inner));
-            news.tell(view.account, &*view.bus);
+            news.publish_all(view.account, &*view.bus);
             Ok(value)
         }
         Err(error) => {
-            if error.is_of_a_standby() {
-                // What was the primary once stays connected, and never takes a change again.
-                doubt.raise();
+            if error.is_read_only() {
+                // A former primary stays connected and never accepts a write again.
+                doubt.invalidate();
             }
-            // The error that led here says more than one of the rollback could.
+            // The original error is more informative than an error of the rollback.
             let _ = transaction.rollback().await;
             Err(error)
         }
     }
 }
 
-/// What became of a transaction.
-fn ended(error: Option<&StoreError>) -> TransactionOutcome {
+/// Returns the outcome of a transaction for the metrics.
+fn transaction_outcome(error: Option<&StoreError>) -> TransactionOutcome {
     match error {
         None => TransactionOutcome::Committed,
         Some(StoreError::Contention(_)) => TransactionOutcome::Contention,
         Some(StoreError::Conflict(_)) => TransactionOutcome::Conflict,
         Some(StoreError::Unavailable(DbErr::ConnectionAcquire(_))) => TransactionOutcome::NoConnection,
         Some(StoreError::Unavailable(_)) => TransactionOutcome::Unavailable,
-        Some(StoreError::Unexpected(_) | StoreError::Sealed(_) | StoreError::TooMuch(_)) => {
+        Some(StoreError::Unexpected(_) | StoreError::Decryption(_) | StoreError::TooLarge(_)) => {
             TransactionOutcome::Failed
         }
     }

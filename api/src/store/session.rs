@@ -1,4 +1,4 @@
-//! The sessions of users, who belong to no account.
+//! The sessions of users. Users belong to no account.
 
 use entity::{
     Timestamp,
@@ -14,29 +14,32 @@ use sea_orm::{
 };
 use serde_json::{Value, json};
 
-use super::{audit_entry, connect::IMMEDIATE, error::StoreError, identity::SystemStore};
+use super::{
+    audit_entry, composite_in::IsOneOf, connect::IMMEDIATE_TRANSACTION, error::StoreError,
+    sign_in_link::delete_sign_in_links, system::SystemStore,
+};
 use crate::domain::audit::{Actor, Entry, Target};
 
-/// Sessions of one user at the most. With one more the oldest ends.
+/// The largest number of sessions per user. A new session beyond it ends the oldest one.
 const MAX_SESSIONS: u64 = 50;
 
 #[expect(clippy::disallowed_methods, reason = "a session is looked up before an account is known")]
 impl SystemStore {
-    /// A session with whose it is, whether it is over or not.
+    /// Returns a session and its user, even if the session has expired.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.session.by_id", skip_all)]
     pub async fn session(&self, id: Vec<u8>) -> Result<Option<(Model, user::Model)>, StoreError> {
         let row = Entity::find_by_id(id).find_also_related(user::Entity).one(&self.pools.reader).await?;
         Ok(row.and_then(|(session, user)| Some((session, user?))))
     }
 
-    /// Adds a session, and removes those that are over: of anybody by their end or by when they were used last, and of
-    /// this user the oldest of too many. `detail` is what is written down of how they signed in.
+    /// Adds a session and an audit entry with `detail`. Deletes the sessions of all users that have
+    /// expired or were last used before `idle_since`, and this user's oldest sessions beyond the limit.
     ///
     /// # Errors
-    /// When the database does not answer; nothing is changed then.
+    /// Returns an error if the database does not answer. Nothing is changed in that case.
     #[tracing::instrument(name = "store.session.add", skip_all)]
     pub async fn add_session(
         &self,
@@ -45,7 +48,7 @@ impl SystemStore {
         by: &Actor,
         detail: Value,
     ) -> Result<(), StoreError> {
-        let transaction = self.pools.writer.begin_with_options(IMMEDIATE).await?;
+        let transaction = self.pools.writer.begin_with_options(IMMEDIATE_TRANSACTION).await?;
         let over = Column::ExpiresAt.lte(session.created_at).or(Column::UsedAt.lte(idle_since));
         Entity::delete_many().filter(over).exec(&transaction).await?;
         let too_many: Vec<Vec<u8>> = Entity::find()
@@ -60,22 +63,22 @@ impl SystemStore {
             .all(&transaction)
             .await?;
         if !too_many.is_empty() {
-            Entity::delete_many().filter(Column::Id.is_in(too_many)).exec(&transaction).await?;
+            Entity::delete_many().filter(Column::Id.is_one_of(too_many)).exec(&transaction).await?;
         }
         let user = session.user_id;
         session.into_active_model().reset_all().insert(&transaction).await?;
         let entry = Entry::done(Action::SignIn, Target::User(user), detail);
-        audit_entry::add_of_user(&transaction, user, by, &entry).await?;
+        audit_entry::insert_user_audit_entries(&transaction, user, by, &entry).await?;
         transaction.commit().await?;
         Ok(())
     }
 
-    /// Writes down that a session was used.
+    /// Records the use of a session.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.session.use", skip_all)]
-    pub async fn note_use_of_session(&self, id: Vec<u8>, now: Timestamp) -> Result<(), StoreError> {
+    pub async fn record_session_use(&self, id: Vec<u8>, now: Timestamp) -> Result<(), StoreError> {
         Entity::update_many()
             .col_expr(Column::UsedAt, Expr::val(now))
             .filter(Column::Id.eq(id))
@@ -88,24 +91,46 @@ impl SystemStore {
     /// Ends a session.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.session.end", skip_all)]
     pub async fn end_session(&self, id: Vec<u8>) -> Result<(), StoreError> {
         Entity::delete_by_id(id).exec(&self.pools.writer).await?;
         Ok(())
     }
 
-    /// Ends all sessions of a user.
+    /// Returns the sessions of one user or of all users that have not expired, the newest first, at most
+    /// `limit`.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
+    pub async fn sessions(
+        &self,
+        user: Option<UserId>,
+        now: Timestamp,
+        limit: u64,
+    ) -> Result<Vec<(Model, user::Model)>, StoreError> {
+        let mut select = Entity::find().find_also_related(user::Entity).filter(Column::ExpiresAt.gt(now));
+        if let Some(user) = user {
+            select = select.filter(Column::UserId.eq(user));
+        }
+        let newest = select.order_by_desc(Column::CreatedAt).order_by_desc(Column::Id).limit(limit);
+        let rows = newest.all(&self.pools.reader).await?;
+        Ok(rows.into_iter().filter_map(|(session, user)| Some((session, user?))).collect())
+    }
+
+    /// Ends all sessions of a user, and deletes the user's link for signing in. Returns the number of ended
+    /// sessions.
+    ///
+    /// # Errors
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.session.end_all", skip_all)]
-    pub async fn end_sessions(&self, user: UserId, by: &Actor) -> Result<(), StoreError> {
-        let transaction = self.pools.writer.begin_with_options(IMMEDIATE).await?;
-        Entity::delete_many().filter(Column::UserId.eq(user)).exec(&transaction).await?;
+    pub async fn end_sessions(&self, user: UserId, by: &Actor) -> Result<u64, StoreError> {
+        let transaction = self.pools.writer.begin_with_options(IMMEDIATE_TRANSACTION).await?;
+        let ended = Entity::delete_many().filter(Column::UserId.eq(user)).exec(&transaction).await?;
+        delete_sign_in_links(&transaction, user).await?;
         let entry = Entry::done(Action::SignOutEverywhere, Target::User(user), json!({}));
-        audit_entry::add_of_user(&transaction, user, by, &entry).await?;
+        audit_entry::insert_user_audit_entries(&transaction, user, by, &entry).await?;
         transaction.commit().await?;
-        Ok(())
+        Ok(ended.rows_affected)
     }
 }

@@ -1,59 +1,57 @@
-//! Spans, listed by cluster, by the span above or over all clusters, and what the arithmetic of whole subtrees needs.
+//! Spans, listed by cluster, by parent span or over all clusters, and the sums over whole subtrees.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use entity::{
     Timestamp,
     ids::{ClusterId, KeyTime, SpanId},
-    list::Names,
+    json_columns::Names,
     span::{Column, Entity, Model},
     task_group, thread_change,
 };
-use sea_orm::{
-    ColumnTrait, Condition, PaginatorTrait, QueryFilter, QueryOrder, QuerySelect, Select,
-    sea_query::{Alias, ExprTrait},
-};
+use sea_orm::{ColumnTrait, Condition, PaginatorTrait, QueryFilter, QueryOrder, QuerySelect, Select};
 
 use super::{
-    account_list::{TimeRange, unsaid},
     cluster_filter::ClusterFilter,
-    code_snippet::stacks,
+    code_snippet::to_stored_stacks,
+    composite_in::{IsOneOf, one_of},
+    cross_cluster::{TimeRange, remaining_range},
     error::StoreError,
-    lists,
-    one_of::one_of,
+    multi_list,
     page::{Key, Page, PageRequest, Sort},
     scoped::AccountStore,
-    search::search,
+    search::scan_page,
     span_tag::TagMatch,
-    upsert::newest_wins,
+    upsert::keep_newest_row,
+    usage_hour::sum_of,
 };
 use crate::{
-    blocking::blocking,
+    blocking_work::run_blocking,
     domain::{
-        bounded::{Text, UnixTime},
         report::SpanReport,
         span::{SpanTimes, Spans, Totals},
+        validated::{Text, UnixTime},
     },
 };
 
-/// Identifiers in one statement at the most.
+/// The largest number of identifiers in one statement.
 const MAX_IDS: usize = 5_000;
 
-/// Levels of a tree: a path has at most so many tags.
+/// The largest number of levels of a tree, which is the largest number of tags of a path.
 const MAX_LEVELS: usize = 64;
 
-/// Spans that are read at once at the most, for all the trees that are asked for together.
+/// The largest number of spans read at once, for all the trees of one request.
 const MAX_SPANS: usize = 200_000;
 
-/// A span's sums as they are selected.
+/// The selected columns of a span's sums.
 type SumRow = (ClusterId, SpanId, i64, i64, i64, i64, f64, f64, i64);
 
-/// The orders spans can be listed in.
+/// The sort orders of spans.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SpanSort {
-    /// The span whose tasks arrived first comes first.
+    /// By the arrival of a span's first tasks, the oldest first, within one cluster.
     OldestFirst,
-    /// The span whose tasks arrived last comes first, over all clusters.
+    /// By the arrival of a span's first tasks, the newest first, over all clusters.
     NewestOfAllFirst,
 }
 
@@ -93,40 +91,40 @@ impl Sort for SpanSort {
     }
 }
 
-/// Whose spans.
+/// The parent of a list of spans.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum SpanParent {
-    /// Some of a cluster's.
+    /// The spans of a cluster that match a filter.
     Cluster(ClusterId, SpanFilter),
-    /// Those directly below a span.
+    /// The direct children of a span.
     Span(ClusterId, SpanId),
 }
 
-/// Which spans.
+/// A filter for spans.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct SpanFilter {
-    /// Only those that lie in no other one of the list.
+    /// True to leave out spans that lie within another span of the list.
     pub roots: bool,
-    /// Only those with these tags on their path.
+    /// The tags that the path of a span must match.
     pub tags: TagMatch,
 }
 
-/// Which spans of an account.
+/// The spans of an account that match a filter.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AccountSpans {
-    /// Of which clusters.
+    /// The clusters.
     pub clusters: ClusterFilter,
-    /// Whose first tasks arrived when.
+    /// The time range of the arrival of a span's first tasks.
     pub enqueued_in: TimeRange,
-    /// Of which of their spans.
+    /// The filter for the spans.
     pub filter: SpanFilter,
 }
 
 impl AccountStore {
-    /// The same page of the spans of each parent, in the order of `parents`.
+    /// Returns the same page of the spans of each parent, in the order of `parents`.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.span.pages", skip_all)]
     pub async fn span_pages(
         &self,
@@ -135,7 +133,7 @@ impl AccountStore {
         request: &PageRequest,
     ) -> Result<Vec<Page<Model>>, StoreError> {
         let selects = parents.iter().map(|parent| self.spans_of(parent)).collect();
-        lists::fetch_each(&self.reads(), selects, sort, request).await
+        multi_list::fetch_pages(&self.read_executor(), selects, sort, request).await
     }
 
     fn spans_of(&self, parent: &SpanParent) -> Select<Entity> {
@@ -151,17 +149,17 @@ impl AccountStore {
     }
 
     fn filtered(&self, filter: &SpanFilter) -> Select<Entity> {
-        self.select::<Entity>().filter(self.passes(filter))
+        self.select::<Entity>().filter(self.filter_condition(filter))
     }
 
-    fn passes(&self, filter: &SpanFilter) -> Condition {
+    fn filter_condition(&self, filter: &SpanFilter) -> Condition {
         filter.tags.condition(filter.roots, self.is_postgres())
     }
 
-    /// A page of the spans of all clusters that a filter passes.
+    /// Returns a page of the spans of all clusters that match a filter.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.span.page", skip_all)]
     pub async fn account_span_page(
         &self,
@@ -169,28 +167,30 @@ impl AccountStore {
         sort: SpanSort,
         request: &PageRequest,
     ) -> Result<Page<Model>, StoreError> {
-        let select = self.during(Column::EnqueuedAt, unsaid(of.enqueued_in, sort.descending(), request));
-        search(&self.reads(), select, self.account_spans(of), sort, request).await
+        let select = self
+            .select_in_range(Column::EnqueuedAt, remaining_range(of.enqueued_in, sort.descending(), request));
+        scan_page(&self.read_executor(), select, self.account_spans(of), sort, request).await
     }
 
-    /// How many spans of all clusters a filter passes.
+    /// Returns the number of spans of all clusters that match a filter.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.span.count", skip_all)]
     pub async fn account_span_count(&self, of: &AccountSpans) -> Result<u64, StoreError> {
-        let all = self.during::<Entity>(Column::EnqueuedAt, of.enqueued_in).filter(self.account_spans(of));
-        Ok(all.count(&self.reads()).await?)
+        let all =
+            self.select_in_range::<Entity>(Column::EnqueuedAt, of.enqueued_in).filter(self.account_spans(of));
+        Ok(all.count(&self.read_executor()).await?)
     }
 
     fn account_spans(&self, of: &AccountSpans) -> Condition {
-        self.passes(&of.filter).add_option(self.of_clusters(&of.clusters, Column::ClusterId))
+        self.filter_condition(&of.filter).add_option(self.cluster_condition(&of.clusters, Column::ClusterId))
     }
 
-    /// How many spans each parent has; parents without any may be missing.
+    /// Returns the number of spans of each parent. Parents without spans may be missing from the map.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.span.counts", skip_all)]
     pub async fn span_counts(&self, parents: &[SpanParent]) -> Result<HashMap<SpanParent, i64>, StoreError> {
         let mut filters: HashMap<&SpanFilter, Vec<ClusterId>> = HashMap::new();
@@ -202,17 +202,17 @@ impl AccountStore {
             }
         }
         let mut counts = HashMap::new();
-        // One statement for each filter of the query, however many clusters it is asked for.
+        // Clusters with the same filter share one statement.
         for (filter, clusters) in filters {
             let rows: Vec<(ClusterId, i64)> = self
                 .filtered(filter)
                 .select_only()
                 .column(Column::ClusterId)
                 .column_as(Column::Id.count(), "count")
-                .filter(Column::ClusterId.is_in(clusters))
+                .filter(Column::ClusterId.is_one_of(clusters))
                 .group_by(Column::ClusterId)
                 .into_tuple()
-                .all(&self.reads())
+                .all(&self.read_executor())
                 .await?;
             let parent = |cluster| SpanParent::Cluster(cluster, filter.clone());
             counts.extend(rows.into_iter().map(|(cluster, count)| (parent(cluster), count)));
@@ -227,7 +227,7 @@ impl AccountStore {
                 .group_by(Column::ClusterId)
                 .group_by(Column::ParentId)
                 .into_tuple()
-                .all(&self.reads())
+                .all(&self.read_executor())
                 .await?;
             counts.extend(
                 rows.into_iter().map(|(cluster, span, count)| (SpanParent::Span(cluster, span), count)),
@@ -236,24 +236,25 @@ impl AccountStore {
         Ok(counts)
     }
 
-    /// The spans that exist among `ids`, in no particular order.
+    /// Returns the spans that exist among `ids`, in no particular order.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.span.by_id", skip_all)]
     pub async fn spans_by_id(&self, ids: &[(ClusterId, SpanId)]) -> Result<Vec<Model>, StoreError> {
         Ok(self
             .select::<Entity>()
             .filter(one_of(Column::ClusterId, Column::Id, ids))
-            .all(&self.reads())
+            .all(&self.read_executor())
             .await?)
     }
 
-    /// Each of `roots` with the spans below it, as far as a bound on their number. One statement for each level of the
-    /// deepest.
+    /// Returns each of `roots` with its descendants. It runs one statement for each level of the deepest
+    /// tree.
     ///
     /// # Errors
-    /// When the database does not answer, or [`StoreError::TooMuch`].
+    /// Returns an error if the database does not answer, or [`StoreError::TooLarge`] if there are more
+    /// than 200,000 spans.
     #[tracing::instrument(name = "store.span.subtrees", skip_all)]
     pub async fn span_subtrees(
         &self,
@@ -267,25 +268,27 @@ impl AccountStore {
                 break;
             }
             if known.len() > MAX_SPANS {
-                return Err(StoreError::TooMuch("there are too many spans below these: ask for fewer"));
+                return Err(StoreError::TooLarge(
+                    "these spans have too many descendants: request fewer spans",
+                ));
             }
             let above: Vec<_> = level.iter().map(|(cluster, span)| (*cluster, span.id)).collect();
             level = self.span_times(Column::ParentId, &above).await?;
         }
         let roots = roots.to_vec();
-        Ok(blocking(move || subtrees(&roots, &known)).await)
+        Ok(run_blocking(move || subtrees(&roots, &known)).await)
     }
 
-    /// All spans of each cluster.
+    /// Returns all spans of each cluster.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.span.of_clusters", skip_all)]
     pub async fn spans_of_clusters(
         &self,
         clusters: &[ClusterId],
     ) -> Result<HashMap<ClusterId, Spans>, StoreError> {
-        let select = self.select::<Entity>().filter(Column::ClusterId.is_in(clusters.iter().copied()));
+        let select = self.select::<Entity>().filter(Column::ClusterId.is_one_of(clusters.iter().copied()));
         let mut found: HashMap<ClusterId, Vec<SpanTimes>> = HashMap::new();
         for (cluster, span) in self.read_times(select).await? {
             found.entry(cluster).or_default().push(span);
@@ -317,7 +320,8 @@ impl AccountStore {
             Column::StoppedAt,
             Column::Done,
         ];
-        let rows: Vec<Row> = select.select_only().columns(columns).into_tuple().all(&self.reads()).await?;
+        let rows: Vec<Row> =
+            select.select_only().columns(columns).into_tuple().all(&self.read_executor()).await?;
         let milliseconds = |time: Timestamp| time.timestamp_millis();
         let times = rows.into_iter().map(|(cluster, id, parent, enqueued, started, stopped, done)| {
             let (started, stopped) = (started.map(milliseconds), stopped.map(milliseconds));
@@ -326,17 +330,18 @@ impl AccountStore {
         Ok(times.collect())
     }
 
-    /// Sums over each span's own task groups; spans without any are missing.
+    /// Returns the sums over each span's own task groups. Spans without task groups are missing from the
+    /// map.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.span.totals", skip_all)]
     pub async fn span_totals(
         &self,
         ids: &[(ClusterId, SpanId)],
     ) -> Result<HashMap<(ClusterId, SpanId), Totals>, StoreError> {
         use task_group::Column as Group;
-        let whole = |column: Group| column.sum().cast_as(Alias::new("BIGINT"));
+        let whole = |column: Group| sum_of(self.backend(), column);
         let mut found = HashMap::new();
         for ids in ids.chunks(MAX_IDS) {
             let rows: Vec<SumRow> = self
@@ -354,7 +359,7 @@ impl AccountStore {
                 .group_by(Group::ClusterId)
                 .group_by(Group::SpanId)
                 .into_tuple()
-                .all(&self.reads())
+                .all(&self.read_executor())
                 .await?;
             found.extend(rows.into_iter().map(|row| {
                 let (cluster, span, tasks, tasks_succeeded, tasks_erred, tasks_retried, ..) = row;
@@ -374,10 +379,11 @@ impl AccountStore {
         Ok(found)
     }
 
-    /// Since when each cluster had how many threads, in order; clusters of which nothing is known are missing.
+    /// Returns the number of threads of each cluster over time, as pairs of a time in milliseconds and a
+    /// number, in order. Clusters without data are missing from the map.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.span.threads", skip_all)]
     pub async fn threads_over_time(
         &self,
@@ -388,11 +394,11 @@ impl AccountStore {
             .select::<thread_change::Entity>()
             .select_only()
             .columns([Change::ClusterId, Change::ChangedAt, Change::Threads])
-            .filter(Change::ClusterId.is_in(clusters.iter().copied()))
+            .filter(Change::ClusterId.is_one_of(clusters.iter().copied()))
             .order_by_asc(Change::ClusterId)
             .order_by_asc(Change::ChangedAt)
             .into_tuple()
-            .all(&self.reads())
+            .all(&self.read_executor())
             .await?;
         let mut found: HashMap<ClusterId, Vec<(i64, i64)>> = HashMap::new();
         for (cluster, at, threads) in rows {
@@ -401,14 +407,15 @@ impl AccountStore {
         Ok(found)
     }
 
-    /// Writes what a report says of spans.
+    /// Upserts the spans of a report.
     pub(crate) async fn record_spans(
         &self,
         cluster: ClusterId,
         sequence: i64,
         reports: &[SpanReport],
     ) -> Result<(), StoreError> {
-        // By identifier: a statement must not meet a row twice, and transactions must lock in one order.
+        // The rows are sorted by identifier, since a statement must not contain a row twice and all
+        // transactions must lock in the same order.
         let reports: BTreeMap<_, _> = reports.iter().map(|report| (report.id, report)).collect();
         let names = |texts: &mut dyn Iterator<Item = String>| Names(texts.collect());
         let rows = reports.values().map(|report| Model {
@@ -423,14 +430,15 @@ impl AccountStore {
             stopped_at: report.stopped_at.map(UnixTime::timestamp),
             done: report.done,
             collections: names(&mut report.collections.iter().cloned().map(Text::into_string)),
-            code: stacks(&report.code),
+            code: to_stored_stacks(&report.code),
         });
-        self.insert::<Entity>(rows.collect(), &newest_wins::<Entity>(Column::Sequence)).await?;
+        self.insert::<Entity>(rows.collect(), &keep_newest_row::<Entity>(Column::Sequence)).await?;
         Ok(())
     }
 }
 
-/// Each of `roots` with what `known` has below it, the same whatever else was asked for with it.
+/// Returns each of `roots` with its descendants in `known`. The result does not depend on the other
+/// roots.
 fn subtrees(
     roots: &[(ClusterId, SpanId)],
     known: &HashMap<(ClusterId, SpanId), SpanTimes>,

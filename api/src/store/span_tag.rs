@@ -1,4 +1,4 @@
-//! Tags: what spans are found by, and which there are.
+//! Tags of spans: the conditions of tag filters, and the list of the tags in use.
 
 use entity::{
     Timestamp,
@@ -10,42 +10,43 @@ use sea_orm::{
 };
 
 use super::{
-    account_list::TimeRange, cluster_filter::ClusterFilter, error::StoreError, scoped::AccountStore,
+    cluster_filter::ClusterFilter, cross_cluster::TimeRange, error::StoreError, scoped::AccountStore,
 };
 
-/// How many spans are looked at for the tags of an account: the newest.
+/// The number of spans searched for the tags of an account, the newest first.
 pub const SPANS_PER_TAGS: u64 = 50_000;
 
-/// Tags that a span must have on its path, from the outermost span to its own, or must not.
+/// Tags that the path of a span, from the outermost span to its own tag, must or must not contain.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct TagMatch {
-    /// At least one of these, if there are any.
+    /// The path must contain at least one of these, if there are any.
     pub any: Vec<String>,
-    /// All of these.
+    /// The path must contain all of these.
     pub all: Vec<String>,
-    /// None of these.
+    /// The path must contain none of these.
     pub none: Vec<String>,
-    /// The path begins with these, in this order.
+    /// The path must begin with these, in this order.
     pub under: Vec<String>,
 }
 
-/// What of a span's path is looked at.
+/// The part of a span's path that a condition covers.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Reach {
-    /// All of it.
+enum PathPart {
+    /// The whole path.
     Whole,
-    /// What the span it lies in has.
-    Above,
+    /// The path of the parent span.
+    ParentPath,
 }
 
 impl TagMatch {
-    /// Whether a span has the tags; with `roots` whether no span that it lies in has them, too.
+    /// The condition that a span matches. With `roots`, no ancestor of the span may match too.
     pub(super) fn condition(&self, roots: bool, postgres: bool) -> Condition {
-        let mut condition = self.wanted(Reach::Whole, postgres);
+        let mut condition = self.required_tags(PathPart::Whole, postgres);
         if roots {
-            let above = self.wanted(Reach::Above, postgres);
-            // Where a tag is missing, it is missing above, too, so only what is wanted tells spans apart. If that is
-            // nothing, all spans that another one lies in are in the list like that.
+            let above = self.required_tags(PathPart::ParentPath, postgres);
+            // A tag that is missing from the path is missing from the parent's path too, so only the
+            // required tags can tell the two apart. Without required tags, all ancestors are in the
+            // list.
             condition = condition.add(if above.is_empty() {
                 Condition::all().add(Expr::col((Entity, Column::ParentId)).is_null())
             } else {
@@ -53,38 +54,38 @@ impl TagMatch {
             });
         }
         if !self.none.is_empty() {
-            condition = condition.add(on_path(&self.none, Reach::Whole, postgres).not());
+            condition = condition.add(path_contains(&self.none, PathPart::Whole, postgres).not());
         }
         condition
     }
 
-    /// What a path must have.
-    fn wanted(&self, reach: Reach, postgres: bool) -> Condition {
+    /// The condition for the required tags.
+    fn required_tags(&self, reach: PathPart, postgres: bool) -> Condition {
         let mut wanted = Condition::all();
         if !self.any.is_empty() {
-            wanted = wanted.add(on_path(&self.any, reach, postgres));
+            wanted = wanted.add(path_contains(&self.any, reach, postgres));
         }
         for tag in &self.all {
-            wanted = wanted.add(on_path(std::slice::from_ref(tag), reach, postgres));
+            wanted = wanted.add(path_contains(std::slice::from_ref(tag), reach, postgres));
         }
         if !self.under.is_empty() {
-            let at_least = self.under.len() + usize::from(reach == Reach::Above);
+            let at_least = self.under.len() + usize::from(reach == PathPart::ParentPath);
             wanted = wanted.add(Expr::cust(format!("json_array_length(spans.path) >= {at_least}")));
         }
         for (position, tag) in self.under.iter().enumerate() {
-            // The whole numbers of a JSON path mean positions in both databases.
+            // An integer in a JSON path is a position in both databases.
             wanted = wanted.add(Expr::cust(format!("(spans.path ->> {position})")).eq(tag.as_str()));
         }
         wanted
     }
 }
 
-/// Whether one of `tags` is on a span's path.
-fn on_path(tags: &[String], reach: Reach, postgres: bool) -> Expr {
+/// The condition that a span's path contains one of `tags`.
+fn path_contains(tags: &[String], reach: PathPart, postgres: bool) -> Expr {
     let numbers = 1..=tags.len();
     let values: Vec<_> = numbers.map(|n| if postgres { format!("${n}") } else { "?".to_owned() }).collect();
     let is_one = format!("tag.value IN ({})", values.join(", "));
-    // The tags before a span's own are those of the spans it lies in.
+    // All elements of the path but the last one are the tags of the ancestors.
     let (elements, above) = if postgres {
         (
             "json_array_elements_text(spans.path) WITH ORDINALITY AS tag(value, position)",
@@ -94,33 +95,33 @@ fn on_path(tags: &[String], reach: Reach, postgres: bool) -> Expr {
         ("json_each(spans.path) AS tag", "tag.key < json_array_length(spans.path) - 1")
     };
     let condition = match reach {
-        Reach::Whole => is_one,
-        Reach::Above => format!("{above} AND {is_one}"),
+        PathPart::Whole => is_one,
+        PathPart::ParentPath => format!("{above} AND {is_one}"),
     };
     Expr::cust_with_values(format!("EXISTS (SELECT 1 FROM {elements} WHERE {condition})"), tags)
 }
 
-/// How a tag was used.
+/// The use of a tag.
 #[derive(Clone, Debug, PartialEq, Eq, FromQueryResult)]
 pub struct TagUse {
     /// The tag.
     pub tag: String,
-    /// Spans with this tag of their own.
+    /// The number of spans whose own tag it is.
     pub spans: i64,
-    /// Clusters they ran on.
+    /// The number of clusters that the spans ran on.
     pub clusters: i64,
-    /// When the first tasks of the first of them arrived.
+    /// The arrival of the first tasks of the oldest of these spans.
     pub first_at: Timestamp,
-    /// The same of the last one.
+    /// The arrival of the first tasks of the newest of these spans.
     pub last_at: Timestamp,
 }
 
 impl AccountStore {
-    /// The tags of spans that begin with `prefix`, those that were used last first, at most `limit`. The newest
-    /// [`SPANS_PER_TAGS`] spans are looked at.
+    /// Returns the tags of spans that begin with `prefix`, the most recently used first, at most
+    /// `limit`. Only the newest [`SPANS_PER_TAGS`] spans are searched.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.span_tag.list", skip_all)]
     pub async fn span_tags(
         &self,
@@ -130,7 +131,7 @@ impl AccountStore {
         limit: u64,
     ) -> Result<Vec<TagUse>, StoreError> {
         let newest = self
-            .during::<Entity>(Column::EnqueuedAt, enqueued_in)
+            .select_in_range::<Entity>(Column::EnqueuedAt, enqueued_in)
             .select_only()
             .columns([Column::ClusterId, Column::EnqueuedAt, Column::Path])
             .order_by_desc(Column::EnqueuedAt)
@@ -138,17 +139,17 @@ impl AccountStore {
             .order_by_desc(Column::Id)
             .limit(SPANS_PER_TAGS)
             .into_query();
-        // Every tag on a path is the own tag of a span, which is the last one.
+        // Each tag of a path is some span's own tag, which is the last element of that span's path.
         let own = "(spans.path ->> (json_array_length(spans.path) - 1))";
         let tags = Query::select()
             .expr_as(Expr::cust(own), Alias::new("tag"))
             .columns([(Entity, Column::ClusterId), (Entity, Column::EnqueuedAt)])
             .from_subquery(newest, Entity)
-            .cond_where(Condition::all().add_option(self.of_clusters(clusters, Column::ClusterId)))
+            .cond_where(Condition::all().add_option(self.cluster_condition(clusters, Column::ClusterId)))
             .take();
         let length = i32::try_from(prefix.chars().count()).unwrap_or(i32::MAX);
         let tag = || Expr::col(Alias::new("tag"));
-        // Not LIKE, which tells upper from lower case on one database only.
+        // LIKE is case-sensitive on one of the databases only.
         let start = Func::cust("substr").args([tag(), Expr::val(1_i32), Expr::val(length)]);
         let statement = Query::select()
             .column(Alias::new("tag"))
@@ -163,7 +164,7 @@ impl AccountStore {
             .order_by(Alias::new("tag"), Order::Asc)
             .limit(limit)
             .take();
-        let rows = self.reads().query_all(&statement).await?;
+        let rows = self.read_executor().query_all(&statement).await?;
         rows.iter().map(|row| Ok(TagUse::from_query_result(row, "")?)).collect()
     }
 }

@@ -1,32 +1,33 @@
-//! Task groups, listed by cluster or by computation.
+//! Task groups, listed by cluster, by computation or by span.
 
 use std::collections::{BTreeMap, HashMap};
 
 use entity::{
     computation_task_group as link,
     ids::{ClusterId, ComputationId, SpanId, TaskGroupId},
-    list::{Names, TaskGroupIds},
+    json_columns::{Names, TaskGroupIds},
     task_group::{Column, Entity, Model},
 };
 use sea_orm::{ColumnTrait, EntityTrait, JoinType, QueryFilter, QuerySelect, RelationDef, Select};
 
 use super::{
+    composite_in::{IsOneOf, one_of},
     error::StoreError,
-    lists,
-    one_of::one_of,
+    multi_list,
     page::{Key, KeyPart, Page, PageRequest, Sort},
     scoped::AccountStore,
-    upsert::newest_wins,
+    upsert::keep_newest_row,
 };
 use crate::domain::{
-    bounded::{Count, Text, UnixTime},
     report::TaskGroupReport,
+    validated::{Count, Text, UnixTime},
 };
 
-/// The orders task groups can be listed in.
+/// The sort orders of task groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TaskGroupSort {
-    /// The task group seen first comes first: its identifier grows with time.
+    /// By first appearance, the oldest first. The order is that of the identifiers, which grow with
+    /// time.
     OldestFirst,
 }
 
@@ -54,22 +55,22 @@ impl Sort for TaskGroupSort {
     }
 }
 
-/// Whose task groups.
+/// The parent of a list of task groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TaskGroupParent {
-    /// All of a cluster's.
+    /// A cluster with all its task groups.
     Cluster(ClusterId),
-    /// Those a computation uses.
+    /// A computation with the task groups that it uses.
     Computation(ClusterId, ComputationId),
-    /// Those of a span itself, without the spans below it.
+    /// A span with its own task groups, without those of its descendants.
     Span(ClusterId, SpanId),
 }
 
 impl AccountStore {
-    /// The same page of the task groups of each parent, in the order of `parents`.
+    /// Returns the same page of the task groups of each parent, in the order of `parents`.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.task_group.pages", skip_all)]
     pub async fn task_group_pages(
         &self,
@@ -78,7 +79,7 @@ impl AccountStore {
         request: &PageRequest,
     ) -> Result<Vec<Page<Model>>, StoreError> {
         let of = |parent: &TaskGroupParent| self.task_groups_of(*parent);
-        lists::fetch_each(&self.reads(), parents.iter().map(of).collect(), sort, request).await
+        multi_list::fetch_pages(&self.read_executor(), parents.iter().map(of).collect(), sort, request).await
     }
 
     fn task_groups_of(&self, parent: TaskGroupParent) -> Select<Entity> {
@@ -99,10 +100,11 @@ impl AccountStore {
         }
     }
 
-    /// How many task groups each parent has; parents without any are missing.
+    /// Returns the number of task groups of each parent. Parents without task groups are missing from
+    /// the map.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.task_group.counts", skip_all)]
     pub async fn task_group_counts(
         &self,
@@ -125,16 +127,16 @@ impl AccountStore {
                 .select_only()
                 .column(Column::ClusterId)
                 .column_as(Column::Id.count(), "count")
-                .filter(Column::ClusterId.is_in(clusters))
+                .filter(Column::ClusterId.is_one_of(clusters))
                 .group_by(Column::ClusterId)
                 .into_tuple()
-                .all(&self.reads())
+                .all(&self.read_executor())
                 .await?;
             counts
                 .extend(rows.into_iter().map(|(cluster, count)| (TaskGroupParent::Cluster(cluster), count)));
         }
         if !computations.is_empty() {
-            // Counted over the join, so that a link whose task group never arrived does not count.
+            // The count is over the join, so that a link whose task group never arrived does not count.
             let rows: Vec<(ClusterId, ComputationId, i64)> = self
                 .select::<Entity>()
                 .select_only()
@@ -147,7 +149,7 @@ impl AccountStore {
                 .group_by(link::Column::ClusterId)
                 .group_by(link::Column::ComputationId)
                 .into_tuple()
-                .all(&self.reads())
+                .all(&self.read_executor())
                 .await?;
             counts.extend(rows.into_iter().map(|(cluster, computation, count)| {
                 (TaskGroupParent::Computation(cluster, computation), count)
@@ -163,7 +165,7 @@ impl AccountStore {
                 .group_by(Column::ClusterId)
                 .group_by(Column::SpanId)
                 .into_tuple()
-                .all(&self.reads())
+                .all(&self.read_executor())
                 .await?;
             counts.extend(
                 rows.into_iter().map(|(cluster, span, count)| (TaskGroupParent::Span(cluster, span), count)),
@@ -172,27 +174,28 @@ impl AccountStore {
         Ok(counts)
     }
 
-    /// The task groups that exist among `ids`, in no particular order.
+    /// Returns the task groups that exist among `ids`, in no particular order.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.task_group.by_id", skip_all)]
     pub async fn task_groups_by_id(
         &self,
         ids: &[(ClusterId, TaskGroupId)],
     ) -> Result<Vec<Model>, StoreError> {
         let these = one_of(Column::ClusterId, Column::Id, ids);
-        Ok(self.select::<Entity>().filter(these).all(&self.reads()).await?)
+        Ok(self.select::<Entity>().filter(these).all(&self.read_executor()).await?)
     }
 
-    /// Writes what a report says of task groups.
+    /// Upserts the task groups of a report.
     pub(crate) async fn record_task_groups(
         &self,
         cluster: ClusterId,
         sequence: i64,
         reports: &[TaskGroupReport],
     ) -> Result<(), StoreError> {
-        // By identifier: a statement must not meet a row twice, and transactions must lock in one order.
+        // The rows are sorted by identifier, since a statement must not contain a row twice and all
+        // transactions must lock in the same order.
         let reports: BTreeMap<_, _> = reports.iter().map(|report| (report.id, report)).collect();
         let some = |count: Count| Some(count.get()).filter(|count| *count > 0);
         let some_seconds = |seconds: f64| Some(seconds).filter(|seconds| *seconds > 0.0);
@@ -231,12 +234,12 @@ impl AccountStore {
             span_id: report.span_id,
             tasks_retried: report.tasks_retried.get(),
         });
-        self.insert::<Entity>(rows.collect(), &newest_wins::<Entity>(Column::Sequence)).await?;
+        self.insert::<Entity>(rows.collect(), &keep_newest_row::<Entity>(Column::Sequence)).await?;
         Ok(())
     }
 }
 
-/// From a task group to the links that name it, within one account and cluster.
+/// The join from task groups to the links that refer to them, within one account and cluster.
 pub(super) fn used_by() -> RelationDef {
     Entity::belongs_to(link::Entity)
         .from((Column::AccountId, Column::ClusterId, Column::Id))

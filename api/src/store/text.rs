@@ -1,4 +1,5 @@
-//! Statements put together of others, with numbers written out where a database plans by them.
+//! SQL text composed of several statements. Limits are written out as numbers, since the planner needs
+//! to know them.
 
 use std::{
     fmt::{self, Write as _},
@@ -10,54 +11,56 @@ use sea_orm::{
     sea_query::{PostgresQueryBuilder, QueryBuilder, SelectStatement, SqlWriter, SqliteQueryBuilder, Values},
 };
 
-/// How many values are compared with later ones. Those that repeat, the account above all, come first; to compare all of a long list
-/// would take long.
+/// The number of values that later values are compared with. Values that repeat, above all the account,
+/// come first, and comparing all values of a long list would take long.
 const MAX_KNOWN: usize = 16;
 
-/// The text of a statement, and the values bound to it.
+/// The text of a statement, and its bound values.
 ///
-/// On PostgreSQL a value that occurs several times is bound once. A plan for all values cannot know that two parameters are equal: it
-/// has to compare them first, looks dearer for that than one for the values at hand, and PostgreSQL would plan anew each time.
-pub(super) struct Text {
+/// On PostgreSQL a value that occurs several times is bound once. A generic plan cannot know that two
+/// parameters are equal: it has to compare them first, has a higher estimated cost than a custom plan,
+/// and PostgreSQL would plan anew at each execution.
+pub(super) struct SqlBuilder {
     backend: DbBackend,
     sql: String,
     values: Vec<Value>,
-    /// Where values stand that may come again.
+    /// The indexes of the values that may repeat.
     known: Vec<usize>,
 }
 
-impl Text {
+impl SqlBuilder {
     pub(super) fn new(backend: DbBackend) -> Self {
         Self { backend, sql: String::with_capacity(1_024), values: Vec::new(), known: Vec::new() }
     }
 
-    /// Adds words.
-    pub(super) fn words(&mut self, words: &str) {
+    /// Appends SQL text.
+    pub(super) fn push_sql(&mut self, words: &str) {
         self.sql.push_str(words);
     }
 
-    /// Adds a statement with its values.
+    /// Appends a statement with its values.
     pub(super) fn select(&mut self, select: &SelectStatement) {
         self.select_with(select, &[]);
     }
 
-    /// Adds a statement, with something else in place of those of its values, in their order, for which `stand_ins` has it.
+    /// Appends a statement. Each value for which `stand_ins` has an expression, by position, is replaced
+    /// by that expression.
     pub(super) fn select_with(&mut self, select: &SelectStatement, stand_ins: &[Option<String>]) {
         let backend = self.backend;
-        let mut sql = Writer { text: self, stand_ins: stand_ins.iter() };
+        let mut sql = Writer { text: self, replacements: stand_ins.iter() };
         match backend {
             DbBackend::Postgres => PostgresQueryBuilder.prepare_select_statement(select, &mut sql),
             _ => SqliteQueryBuilder.prepare_select_statement(select, &mut sql),
         }
     }
 
-    /// Adds a value that has nothing to do with any other.
+    /// Appends a parameter that is never shared with another value.
     pub(super) fn value(&mut self, value: Value) {
         self.values.push(value);
         self.name(self.values.len());
     }
 
-    /// Adds a value that may have come before, or come again.
+    /// Appends a parameter that may be shared with an equal value.
     fn repeatable(&mut self, value: Value) {
         if self.backend != DbBackend::Postgres {
             return self.value(value);
@@ -71,7 +74,7 @@ impl Text {
         self.value(value);
     }
 
-    /// Adds the name of a value, counted from 1.
+    /// Appends the placeholder of a value, counted from 1.
     fn name(&mut self, number: usize) {
         match self.backend {
             // Writing to a string does not fail.
@@ -80,10 +83,10 @@ impl Text {
         }
     }
 
-    /// Adds a bound to the rows of the statement before it, as a number: `PostgreSQL` does not know one that is bound
-    /// when it makes a plan for all values, takes it for a tenth of the rows, and rather plans anew each time.
+    /// Appends a LIMIT as a number. With a bound limit, PostgreSQL's generic plan assumes a tenth of the
+    /// rows, looks too costly, and the statement is planned anew at each execution.
     pub(super) fn limit(&mut self, rows: u64) {
-        self.words(&format!(" LIMIT {rows}"));
+        self.push_sql(&format!(" LIMIT {rows}"));
     }
 
     pub(super) fn statement(self) -> Statement {
@@ -91,11 +94,11 @@ impl Text {
     }
 }
 
-/// Adds a statement to a text.
+/// A SQL writer that appends a statement to a [`Text`].
 struct Writer<'a> {
-    text: &'a mut Text,
-    /// What stands in for the values that are to come.
-    stand_ins: slice::Iter<'a, Option<String>>,
+    text: &'a mut SqlBuilder,
+    /// The replacements for the values still to be written.
+    replacements: slice::Iter<'a, Option<String>>,
 }
 
 impl fmt::Write for Writer<'_> {
@@ -112,8 +115,8 @@ impl fmt::Display for Writer<'_> {
 
 impl SqlWriter for Writer<'_> {
     fn push_param<T: QueryBuilder>(&mut self, value: Value, _: &T) {
-        match self.stand_ins.next() {
-            Some(Some(stand_in)) => self.text.words(stand_in),
+        match self.replacements.next() {
+            Some(Some(stand_in)) => self.text.push_sql(stand_in),
             _ => self.text.repeatable(value),
         }
     }

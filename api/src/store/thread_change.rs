@@ -1,4 +1,4 @@
-//! How many threads a cluster had, and since when.
+//! The changes of a cluster's number of threads.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -9,18 +9,19 @@ use entity::{
 use sea_orm::{ColumnTrait, QueryFilter, QuerySelect};
 
 use super::{
+    composite_in::IsOneOf,
     error::StoreError,
-    lists,
+    multi_list,
     page::{Key, KeyPart, Page, PageRequest, Sort},
     scoped::AccountStore,
-    upsert::first_wins,
+    upsert::keep_existing_row,
 };
 use crate::domain::report::ThreadChange;
 
-/// The orders changes of a cluster's size can be listed in.
+/// The sort orders of changes of a cluster's size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ThreadChangeSort {
-    /// The first change comes first.
+    /// By time, the oldest first.
     OldestFirst,
 }
 
@@ -49,10 +50,10 @@ impl Sort for ThreadChangeSort {
 }
 
 impl AccountStore {
-    /// The same page of the changes of each cluster's size, in the order of `clusters`.
+    /// Returns the same page of the changes of each cluster's size, in the order of `clusters`.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.thread_change.pages", skip_all)]
     pub async fn thread_change_pages(
         &self,
@@ -61,13 +62,14 @@ impl AccountStore {
         request: &PageRequest,
     ) -> Result<Vec<Page<Model>>, StoreError> {
         let of = |cluster: &ClusterId| self.select::<Entity>().filter(Column::ClusterId.eq(*cluster));
-        lists::fetch_each(&self.reads(), clusters.iter().map(of).collect(), sort, request).await
+        multi_list::fetch_pages(&self.read_executor(), clusters.iter().map(of).collect(), sort, request).await
     }
 
-    /// How many changes of its size each cluster saw; clusters without any are missing.
+    /// Returns the number of changes of each cluster's size. Clusters without changes are missing from
+    /// the map.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.thread_change.counts", skip_all)]
     pub async fn thread_change_counts(
         &self,
@@ -78,23 +80,25 @@ impl AccountStore {
             .select_only()
             .column(Column::ClusterId)
             .column_as(Column::ChangedAt.count(), "count")
-            .filter(Column::ClusterId.is_in(clusters.iter().copied()))
+            .filter(Column::ClusterId.is_one_of(clusters.iter().copied()))
             .group_by(Column::ClusterId)
             .into_tuple()
-            .all(&self.reads())
+            .all(&self.read_executor())
             .await?;
         Ok(rows.into_iter().collect())
     }
 
-    /// Writes the changes of a cluster's size in a report.
+    /// Inserts the changes of a cluster's size in a report.
     pub(crate) async fn record_thread_history(
         &self,
         cluster: ClusterId,
         changes: &[ThreadChange],
     ) -> Result<(), StoreError> {
-        // By time: a statement must not meet a row twice, and transactions must lock in one order. Of changes within one
-        // millisecond, as when workers leave together, the last one tells how many threads there are from then on. They are in
-        // one report but for the rare case that one ends between them; what is sent again must change nothing.
+        // The rows are sorted by time, since a statement must not contain a row twice and all
+        // transactions must lock in the same order. Of several changes within one millisecond, as when
+        // workers leave together, the last one is the number of threads from then on. They are in the
+        // same report, except in the rare case that a report ends between them. A change that is sent
+        // again must change nothing.
         let rows: BTreeMap<KeyTime, Model> = changes
             .iter()
             .map(|change| {
@@ -103,7 +107,7 @@ impl AccountStore {
                 (changed_at, Model { account_id, cluster_id: cluster, changed_at, threads })
             })
             .collect();
-        self.insert::<Entity>(rows.into_values().collect(), &first_wins::<Entity>()).await?;
+        self.insert::<Entity>(rows.into_values().collect(), &keep_existing_row::<Entity>()).await?;
         Ok(())
     }
 }

@@ -1,22 +1,22 @@
-//! What happens to rows that are already there.
+//! The conflict clauses of inserts.
 
 use sea_orm::{
     EntityTrait, Iterable, PrimaryKeyToColumn,
     sea_query::{Alias, Expr, ExprTrait, OnConflict},
 };
 
-/// The row that is there stays: for facts that never change.
-pub(super) fn first_wins<E: EntityTrait>() -> OnConflict {
+/// Keeps the existing row, for facts that never change.
+pub(super) fn keep_existing_row<E: EntityTrait>() -> OnConflict {
     OnConflict::columns(keys::<E>()).do_nothing().to_owned()
 }
 
-/// The row from the report with the higher sequence stays: for values that are reported again and again.
-pub(super) fn newest_wins<E: EntityTrait>(sequence: E::Column) -> OnConflict {
+/// Keeps the row of the report with the higher sequence, for values that are reported repeatedly.
+pub(super) fn keep_newest_row<E: EntityTrait>(sequence: E::Column) -> OnConflict {
     let is_newer = Expr::col((Alias::new("excluded"), sequence)).gt(Expr::col((E::default(), sequence)));
     replace::<E>().action_and_where(is_newer).to_owned()
 }
 
-/// The new row stays: for values that were made of those that were there.
+/// Keeps the new row, for values that were computed from the existing ones.
 pub(super) fn replace<E: EntityTrait>() -> OnConflict {
     let keys = keys::<E>();
     let is_key = |column: &E::Column| keys.iter().any(|key| column_name(key) == column_name(column));

@@ -1,9 +1,10 @@
-//! Usage by the day: sums of hours, made again whenever one of the hours has changed.
+//! Daily usage: sums of hours, recomputed whenever one of the hours has changed.
 //!
-//! A report writes its hours as not folded. Folding a day marks its hours and replaces the day's rows by sums over
-//! all of them, in one transaction. A report that writes an hour at the same time either comes first: its row lock
-//! makes the marking wait, and the sums include it; or it comes later, and leaves the hour not folded again. Folds of
-//! one account wait for each other, which the lock on the account's row sees to (on SQLite, its only writer does).
+//! A report writes its hours as not folded. Folding a day marks its hours and replaces the day's rows by
+//! sums over all of them, in one transaction. A concurrent report for one of the hours either commits
+//! first: its row lock makes the marking wait, and the sums include it. Or it comes later, and marks the
+//! hour as not folded again. Folds of one account are serialized by a lock on the account's row (on
+//! SQLite by the single writer).
 
 use std::collections::BTreeMap;
 
@@ -14,23 +15,24 @@ use entity::{
     usage_hour,
 };
 use sea_orm::{
-    ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait, FromQueryResult, QueryFilter, QueryOrder,
-    QuerySelect, TransactionTrait,
+    ColumnTrait, ConnectionTrait, DatabaseBackend, DatabaseTransaction, EntityTrait, FromQueryResult,
+    QueryFilter, QueryOrder, QuerySelect, TransactionTrait,
     sea_query::{Expr, ExprTrait, Func, LockType, Query, SelectStatement},
 };
 use uuid::Uuid;
 
 use super::{
-    connect::IMMEDIATE,
+    cluster_removal::is_shown,
+    connect::IMMEDIATE_TRANSACTION,
     error::StoreError,
     function_usage::FUNCTION_SUMS,
-    identity::SystemStore,
     scoped::AccountStore,
-    usage_hour::{DAY, DAY_HOURS, SUMS, Sums, sum_of},
+    system::SystemStore,
+    usage_hour::{DAY, DAY_HOURS, SUMS, Sums, cut_days, cut_hours, sum_of},
 };
 use crate::domain::usage::Usage;
 
-/// Days that are looked up at once.
+/// The largest number of unfolded hours read at once.
 pub(crate) const MAX_DUE: u64 = 1_000;
 
 /// A day of an account.
@@ -38,39 +40,47 @@ pub(crate) const MAX_DUE: u64 = 1_000;
 pub struct AccountDay {
     /// The account.
     pub account_id: AccountId,
-    /// Whole days since 1970-01-01 UTC.
+    /// The number of whole days since 1970-01-01 UTC.
     pub day: i64,
 }
 
 #[expect(clippy::disallowed_methods, reason = "days are folded for all accounts")]
 impl SystemStore {
-    /// Days with hours that are not folded, at most a thousand, behind the day `after`.
+    /// Returns the days of unfolded hours of the accounts after `after`, one entry per cluster and hour,
+    /// at most `MAX_DUE`. They are in the order of the partial index on these hours, so accounts
+    /// without any cost nothing.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.usage_day.due", skip_all)]
-    pub async fn usage_days_due(&self, after: Option<AccountDay>) -> Result<Vec<AccountDay>, StoreError> {
-        let mut select = usage_hour::Entity::find()
-            .select_only()
-            .distinct()
-            .column(usage_hour::Column::AccountId)
-            .expr_as(Expr::cust(DAY), "day")
-            .filter(Expr::cust("NOT folded"))
-            .order_by_asc(usage_hour::Column::AccountId)
-            .order_by_asc(Expr::cust(DAY))
-            .limit(MAX_DUE);
-        if let Some(AccountDay { account_id, day }) = after {
-            let of_account = usage_hour::Column::AccountId.eq(account_id);
-            let later = of_account.and(Expr::cust(DAY).gt(day));
-            select = select.filter(usage_hour::Column::AccountId.gt(account_id).or(later));
+    pub async fn usage_days_due(&self, after: Option<AccountId>) -> Result<Vec<AccountDay>, StoreError> {
+        let mut select = unfolded();
+        if let Some(account) = after {
+            select = select.filter(usage_hour::Column::AccountId.gt(account));
         }
         Ok(select.into_model().all(&self.pools.reader).await?)
     }
 
-    /// All days with hours or sums, of one account or of all.
+    /// Returns the same for one account, from the day `from` on.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
+    #[tracing::instrument(name = "store.usage_day.due_of", skip_all)]
+    pub async fn usage_days_due_of(
+        &self,
+        account: AccountId,
+        from: i64,
+    ) -> Result<Vec<AccountDay>, StoreError> {
+        let select = unfolded()
+            .filter(usage_hour::Column::AccountId.eq(account))
+            .filter(usage_hour::Column::Hour.gte(from.saturating_mul(DAY_HOURS)));
+        Ok(select.into_model().all(&self.pools.reader).await?)
+    }
+
+    /// Returns all days with hours or sums, of one account or of all.
+    ///
+    /// # Errors
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.usage_day.all", skip_all)]
     pub async fn usage_days_of(&self, account: Option<AccountId>) -> Result<Vec<AccountDay>, StoreError> {
         let mut hours = usage_hour::Entity::find()
@@ -93,14 +103,27 @@ impl SystemStore {
     /// Replaces the sums of a day by those of its hours.
     ///
     /// # Errors
-    /// When the database does not answer; nothing is changed then.
+    /// Returns an error if the database does not answer. Nothing is changed in that case.
     #[tracing::instrument(name = "store.usage_day.fold", skip_all)]
     pub async fn fold_usage_day(&self, day: AccountDay) -> Result<(), StoreError> {
-        let transaction = self.pools.writer.begin_with_options(IMMEDIATE).await?;
+        let transaction = self.pools.writer.begin_with_options(IMMEDIATE_TRANSACTION).await?;
         fold(&transaction, day).await?;
         transaction.commit().await?;
         Ok(())
     }
+}
+
+/// Selects the days of unfolded hours, by account and time.
+#[expect(clippy::disallowed_methods, reason = "days are folded for all accounts")]
+fn unfolded() -> sea_orm::Select<usage_hour::Entity> {
+    usage_hour::Entity::find()
+        .select_only()
+        .column(usage_hour::Column::AccountId)
+        .expr_as(Expr::cust(DAY), "day")
+        .filter(Expr::cust("NOT folded"))
+        .order_by_asc(usage_hour::Column::AccountId)
+        .order_by_asc(usage_hour::Column::Hour)
+        .limit(MAX_DUE)
 }
 
 #[expect(clippy::disallowed_methods, reason = "days are folded for all accounts")]
@@ -108,7 +131,7 @@ async fn fold(
     transaction: &DatabaseTransaction,
     AccountDay { account_id, day }: AccountDay,
 ) -> Result<(), StoreError> {
-    // Not FOR UPDATE, for which every report would wait that refers to the account.
+    // FOR UPDATE would block each report that refers to the account.
     let lock = account::Entity::find_by_id(account_id).lock(LockType::NoKeyUpdate);
     lock.one(transaction).await?;
     let hours = |column: usage_hour::Column| {
@@ -132,20 +155,26 @@ async fn fold(
         .exec(transaction)
         .await?;
 
+    let backend = transaction.get_database_backend();
     let clusters = Func::count_distinct(Expr::col(("hours", "cluster_id")));
-    let mut days = hours_by_user("usage_hours", account_id, day);
-    days.expr_as(clusters, "clusters");
-    insert_sums(transaction, "usage_days", &["account_id", "day", "user_id", "clusters"], days, &SUMS)
-        .await?;
+    let mut days = hours_by_user("usage_hours", account_id, day, backend);
+    days.expr_as(clusters, "clusters").expr_as(cut_hours("hours").gt(0), "is_cut");
+    let keys = ["account_id", "day", "user_id", "clusters", "is_cut"];
+    insert_sums(transaction, "usage_days", &keys, days, &SUMS).await?;
 
-    let mut functions = hours_by_user("function_usage_hours", account_id, day);
+    let mut functions = hours_by_user("function_usage_hours", account_id, day, backend);
     functions.column(("hours", "prefix")).group_by_col(("hours", "prefix"));
     let keys = ["account_id", "day", "user_id", "prefix"];
     insert_sums(transaction, "function_usage_days", &keys, functions, &FUNCTION_SUMS).await
 }
 
-/// The hours of a day with the user of their cluster; columns are to be added.
-fn hours_by_user(table: &'static str, account: AccountId, day: i64) -> SelectStatement {
+/// Selects the hours of a day, grouped by the user of their cluster. The caller adds the columns.
+fn hours_by_user(
+    table: &'static str,
+    account: AccountId,
+    day: i64,
+    backend: DatabaseBackend,
+) -> SelectStatement {
     let user = Func::coalesce([Expr::col(("clusters", "user_id")), Expr::val(Uuid::nil())]);
     let hour = || Expr::col(("hours", "hour"));
     Query::select()
@@ -160,6 +189,7 @@ fn hours_by_user(table: &'static str, account: AccountId, day: i64) -> SelectSta
                 .and(Expr::col(("clusters", "id")).equals(("hours", "cluster_id"))),
         )
         .and_where(Expr::col(("hours", "account_id")).eq(account.0))
+        .and_where(is_shown(Expr::col(("hours", "cluster_id")), account, backend))
         .and_where(hour().gte(day * DAY_HOURS))
         .and_where(hour().lt((day + 1) * DAY_HOURS))
         .group_by_col(("hours", "account_id"))
@@ -167,7 +197,7 @@ fn hours_by_user(table: &'static str, account: AccountId, day: i64) -> SelectSta
         .take()
 }
 
-/// `INSERT INTO table (keys, sums) SELECT keys, SUM(..) ..`
+/// Runs `INSERT INTO table (keys, sums) SELECT keys, SUM(..) ..`.
 async fn insert_sums(
     transaction: &DatabaseTransaction,
     table: &'static str,
@@ -176,7 +206,7 @@ async fn insert_sums(
     sums: &'static [&'static str],
 ) -> Result<(), StoreError> {
     for column in sums {
-        select.expr_as(sum_of(("hours", *column)), *column);
+        select.expr_as(sum_of(transaction.get_database_backend(), ("hours", *column)), *column);
     }
     let columns = keys.iter().chain(sums).copied();
     let insert = Query::insert()
@@ -197,10 +227,10 @@ struct DayRow {
 }
 
 impl AccountStore {
-    /// What the account used in the days from `from` to before `to`, by day.
+    /// Returns the account's usage by day, from the day `from` to before `to`.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.usage_day.days", skip_all)]
     pub async fn usage_days(&self, (from, to): (i64, i64)) -> Result<BTreeMap<i64, Usage>, StoreError> {
         let mut select = self
@@ -211,9 +241,10 @@ impl AccountStore {
             .filter(Column::Day.lt(to))
             .group_by(Column::Day);
         for column in SUMS {
-            select = select.expr_as(sum_of(column), column);
+            select = select.expr_as(sum_of(self.backend(), column), column);
         }
-        let rows: Vec<DayRow> = select.into_model().all(&self.reads()).await?;
+        select = select.expr_as(cut_days(), "cut_rows");
+        let rows: Vec<DayRow> = select.into_model().all(&self.read_executor()).await?;
         Ok(rows.into_iter().map(|row| (row.day, row.sums.into())).collect())
     }
 }

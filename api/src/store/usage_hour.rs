@@ -1,4 +1,4 @@
-//! What clusters used, by the hour: written with reports, and summed for single clusters.
+//! Hourly usage of clusters: written by reports, and summed for single clusters.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -8,26 +8,31 @@ use entity::{
     usage_hour::{Column, Entity, Model},
 };
 use sea_orm::{
-    ColumnTrait, FromQueryResult, QueryFilter, QueryOrder, QuerySelect, QueryTrait,
-    sea_query::{Expr, Func, IntoColumnRef},
+    ColumnTrait, DatabaseBackend, FromQueryResult, QueryFilter, QueryOrder, QuerySelect, QueryTrait,
+    sea_query::{Expr, ExprTrait, Func, IntoColumnRef},
 };
 
-use super::{cluster_filter::ClusterFilter, error::StoreError, scoped::AccountStore, upsert::newest_wins};
+use super::{
+    cluster_filter::ClusterFilter, composite_in::IsOneOf, error::StoreError, scoped::AccountStore,
+    upsert::keep_newest_row,
+};
 use crate::domain::{
-    bounded::Seconds,
     report::{FunctionUsageReport, UsageReport},
-    usage::Usage,
+    usage::{SATURATED, Usage},
+    validated::{HourSeconds, WorkSeconds},
 };
 
-/// Hours of a day.
+/// The number of hours of a day.
 pub(super) const DAY_HOURS: i64 = 24;
 
-/// The day of an hour. As text, because PostgreSQL takes two bound values for different ones and would not group by it.
+/// The SQL expression for the day of an hour. It is text, because PostgreSQL treats two bound values as
+/// different and would not group by the expression.
 pub(super) const DAY: &str = "hour / 24";
 
-/// The columns of what was used, which hours and days share.
-pub(super) const SUMS: [&str; 19] = [
+/// The usage columns, which the tables of hours and days share.
+pub(super) const SUMS: [&str; 20] = [
     "thread_us",
+    "unobserved_us",
     "worker_us",
     "memory_gib_us",
     "compute_us",
@@ -48,12 +53,13 @@ pub(super) const SUMS: [&str; 19] = [
     "workers",
 ];
 
-/// From a row that has these columns.
+/// Builds a [`Usage`] from a row with these columns.
 macro_rules! usage_of {
     ($row:expr) => {{
         let row = $row;
         Usage {
             thread_us: row.thread_us,
+            unobserved_us: row.unobserved_us,
             worker_us: row.worker_us,
             memory_gib_us: row.memory_gib_us,
             compute_us: row.compute_us,
@@ -72,14 +78,16 @@ macro_rules! usage_of {
             bytes: row.bytes,
             spilled_bytes: row.spilled_bytes,
             workers: row.workers,
+            is_cut: false,
         }
     }};
 }
 
-/// The columns as a statement sums them.
+/// The usage columns as a statement sums them.
 #[derive(Debug, FromQueryResult)]
 pub(super) struct Sums {
     thread_us: i64,
+    unobserved_us: i64,
     worker_us: i64,
     memory_gib_us: i64,
     compute_us: i64,
@@ -98,17 +106,56 @@ pub(super) struct Sums {
     bytes: i64,
     spilled_bytes: i64,
     workers: i64,
+    /// More than 0 if a value of one of the rows was clamped.
+    cut_rows: i64,
 }
 
 impl From<Sums> for Usage {
     fn from(sums: Sums) -> Self {
-        usage_of!(sums)
+        let is_cut = sums.cut_rows > 0;
+        Usage { is_cut, ..usage_of!(sums) }.mark_saturated()
     }
 }
 
-/// The sum of a column, as the integer it is: PostgreSQL would widen it.
-pub(super) fn sum_of(column: impl IntoColumnRef) -> Expr {
-    Func::cast_as(Func::sum(Expr::col(column)), "bigint").into()
+/// Returns the sum of a column as a 64-bit integer, which PostgreSQL would widen. A sum that exceeds the
+/// type becomes the largest integer.
+pub(super) fn sum_of(backend: DatabaseBackend, column: impl IntoColumnRef) -> Expr {
+    sum_of_values(backend, Expr::col(column))
+}
+
+/// The same as [`sum_of`] for an expression.
+pub(super) fn sum_of_values(backend: DatabaseBackend, value: Expr) -> Expr {
+    if backend == DatabaseBackend::Postgres {
+        let sum = Expr::from(Func::sum(value));
+        // LEAST would ignore the NULL sum of no rows and return the bound.
+        let bounded = Expr::case(sum.clone().gt(SATURATED), SATURATED).finally(sum);
+        return Func::cast_as(bounded, "bigint").into();
+    }
+    // SQLite refuses a sum that overflows. The sums of the high and low halves do not overflow. Their
+    // combination becomes a real number if it exceeds an integer, and the cast turns that into the
+    // largest integer.
+    let half = |half: Expr| Expr::from(Func::sum(half));
+    let high = half(value.clone().div(HALF)).mul(HALF);
+    Func::cast_as(high.add(half(value.modulo(HALF))), "bigint").into()
+}
+
+/// The factor that splits an integer into halves.
+const HALF: i64 = 1 << 32;
+
+/// The number of hours with a clamped value, in a table of this name.
+pub(super) fn cut_hours(table: &str) -> Expr {
+    let is_cut = format!("{table}.is_cut OR {table}.reported_compute_us IS NOT NULL");
+    Expr::cust(format!("COALESCE(SUM(CASE WHEN {is_cut} THEN 1 ELSE 0 END), 0)"))
+}
+
+/// The number of days with a clamped value.
+pub(super) fn cut_days() -> Expr {
+    Expr::cust("COALESCE(SUM(CASE WHEN usage_days.is_cut THEN 1 ELSE 0 END), 0)")
+}
+
+/// The same as [`cut_days`] for a single row.
+pub(super) fn cut_day() -> Expr {
+    Expr::cust("CAST(CASE WHEN usage_days.is_cut THEN 1 ELSE 0 END AS bigint)")
 }
 
 #[derive(Debug, FromQueryResult)]
@@ -126,20 +173,21 @@ struct Day {
     sums: Sums,
 }
 
-/// Clusters whose hours are summed at once, at the most: an hour of each is a row.
+/// The largest number of clusters whose hours are summed at once: each hour of a cluster is a row.
 const MAX_CLUSTERS: u64 = 10_000;
 
 impl AccountStore {
-    /// What the clusters that a filter passes used together, by day (UTC).
+    /// Returns the total usage of the clusters that match a filter, by day (UTC).
     ///
     /// # Errors
-    /// When the database does not answer, and [`StoreError::TooMuch`] when they are very many.
+    /// Returns an error if the database does not answer, or [`StoreError::TooLarge`] if more than 10,000
+    /// clusters match.
     #[tracing::instrument(name = "store.usage_hour.by_day", skip_all)]
     pub async fn usage_by_day(&self, filter: &ClusterFilter) -> Result<BTreeMap<i64, Usage>, StoreError> {
         let passing = self.filtered_clusters(filter).select_only().column(cluster::Column::Id);
-        if self.count_to(passing.clone(), MAX_CLUSTERS + 1).await? > MAX_CLUSTERS {
-            return Err(StoreError::TooMuch(
-                "the usage of more than 10,000 clusters is too much for one answer: narrow 'filter'",
+        if self.count_up_to(passing.clone(), MAX_CLUSTERS + 1).await? > MAX_CLUSTERS {
+            return Err(StoreError::TooLarge(
+                "the usage of more than 10,000 clusters is too much for one response: narrow 'filter'",
             ));
         }
         let day = Expr::cust(DAY);
@@ -150,16 +198,18 @@ impl AccountStore {
             .filter(Column::ClusterId.in_subquery(passing.into_query()))
             .group_by(day);
         for column in SUMS {
-            select = select.expr_as(sum_of(column), column);
+            select = select.expr_as(sum_of(self.backend(), column), column);
         }
-        let days: Vec<Day> = select.into_model().all(&self.reads()).await?;
+        select = select.expr_as(cut_hours("usage_hours"), "cut_rows");
+        let days: Vec<Day> = select.into_model().all(&self.read_executor()).await?;
         Ok(days.into_iter().map(|row| (row.day, row.sums.into())).collect())
     }
 
-    /// What each cluster used, by day (UTC); clusters that never told are missing.
+    /// Returns the usage of each cluster by day (UTC). Clusters that never reported usage are missing
+    /// from the map.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.usage_hour.by_cluster_and_day", skip_all)]
     pub async fn usage_by_cluster_and_day(
         &self,
@@ -171,13 +221,14 @@ impl AccountStore {
             .select_only()
             .column(Column::ClusterId)
             .expr_as(day.clone(), "day")
-            .filter(Column::ClusterId.is_in(clusters.iter().copied()))
+            .filter(Column::ClusterId.is_one_of(clusters.iter().copied()))
             .group_by(Column::ClusterId)
             .group_by(day);
         for column in SUMS {
-            select = select.expr_as(sum_of(column), column);
+            select = select.expr_as(sum_of(self.backend(), column), column);
         }
-        let rows: Vec<ClusterDay> = select.into_model().all(&self.reads()).await?;
+        select = select.expr_as(cut_hours("usage_hours"), "cut_rows");
+        let rows: Vec<ClusterDay> = select.into_model().all(&self.read_executor()).await?;
         let mut found: HashMap<ClusterId, BTreeMap<i64, Usage>> = HashMap::new();
         for row in rows {
             found.entry(row.cluster_id).or_default().insert(row.day, row.sums.into());
@@ -185,10 +236,10 @@ impl AccountStore {
         Ok(found)
     }
 
-    /// The same as far as it is paid for, which is less to read.
+    /// Returns only the billed part of the same usage, which reads fewer columns.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.usage_hour.paid_by_cluster_and_day", skip_all)]
     pub async fn paid_usage_by_cluster_and_day(
         &self,
@@ -200,14 +251,14 @@ impl AccountStore {
             .select_only()
             .column(Column::ClusterId)
             .expr_as(day.clone(), "day")
-            .expr_as(sum_of(Column::ThreadUs), "thread_us")
-            .expr_as(sum_of(Column::WorkerUs), "worker_us")
-            .expr_as(sum_of(Column::MemoryGibUs), "memory_gib_us")
-            .filter(Column::ClusterId.is_in(clusters.iter().copied()))
+            .expr_as(sum_of(self.backend(), Column::ThreadUs), "thread_us")
+            .expr_as(sum_of(self.backend(), Column::WorkerUs), "worker_us")
+            .expr_as(sum_of(self.backend(), Column::MemoryGibUs), "memory_gib_us")
+            .filter(Column::ClusterId.is_one_of(clusters.iter().copied()))
             .group_by(Column::ClusterId)
             .group_by(day)
             .into_tuple()
-            .all(&self.reads())
+            .all(&self.read_executor())
             .await?;
         let mut found: HashMap<ClusterId, BTreeMap<i64, Usage>> = HashMap::new();
         for (cluster, day, thread_us, worker_us, memory_gib_us) in rows {
@@ -217,10 +268,11 @@ impl AccountStore {
         Ok(found)
     }
 
-    /// What clusters used in the hours from `from` to before `to`, at most `limit` hours in all.
+    /// Returns the usage of clusters by hour, from the hour `from` to before `to`, at most `limit` rows
+    /// in total.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.usage_hour.hours", skip_all)]
     pub async fn usage_hours(
         &self,
@@ -230,50 +282,62 @@ impl AccountStore {
     ) -> Result<Vec<(ClusterId, i64, Usage)>, StoreError> {
         let rows = self
             .select::<Entity>()
-            .filter(Column::ClusterId.is_in(clusters.iter().copied()))
+            .filter(Column::ClusterId.is_one_of(clusters.iter().copied()))
             .filter(Column::Hour.gte(from))
             .filter(Column::Hour.lt(to))
             .order_by_asc(Column::ClusterId)
             .order_by_asc(Column::Hour)
             .limit(limit)
-            .all(&self.reads())
+            .all(&self.read_executor())
             .await?;
-        Ok(rows.into_iter().map(|row| (row.cluster_id, row.hour, usage_of!(&row))).collect())
+        Ok(rows
+            .into_iter()
+            .map(|row| {
+                let is_cut = row.is_cut || row.reported_compute_us.is_some();
+                (row.cluster_id, row.hour, Usage { is_cut, ..usage_of!(&row) })
+            })
+            .collect())
     }
 
-    /// Writes what a report says of hours. The days they belong to are due again.
+    /// Upserts the usage hours of a report. Their days become due for folding again.
     pub(crate) async fn record_usage(
         &self,
         cluster: ClusterId,
         sequence: i64,
         reports: &[UsageReport],
     ) -> Result<(), StoreError> {
-        // By hour: a statement must not meet a row twice, and transactions must lock in one order.
+        // The rows are sorted by hour, since a statement must not contain a row twice and all
+        // transactions must lock in the same order.
         let reports: BTreeMap<_, _> = reports.iter().map(|report| (report.hour, report)).collect();
         let hours = reports.values().map(|report| self.hour(cluster, sequence, report));
-        self.insert::<Entity>(hours.collect(), &newest_wins::<Entity>(Column::Sequence)).await?;
+        self.insert::<Entity>(hours.collect(), &keep_newest_row::<Entity>(Column::Sequence)).await?;
         let functions = reports.values().flat_map(|report| {
             let functions: BTreeMap<_, _> =
                 report.functions.iter().map(|function| (function.prefix.as_str(), function)).collect();
             functions.into_values().map(|function| self.function(cluster, report, sequence, function))
         });
-        let keep_newest = newest_wins::<function_usage_hour::Entity>(function_usage_hour::Column::Sequence);
+        let keep_newest =
+            keep_newest_row::<function_usage_hour::Entity>(function_usage_hour::Column::Sequence);
         self.insert::<function_usage_hour::Entity>(functions.collect(), &keep_newest).await?;
         Ok(())
     }
 
     fn hour(&self, cluster: ClusterId, sequence: i64, report: &UsageReport) -> Model {
-        let some = |seconds: Option<Seconds>| seconds.map(Seconds::microseconds);
+        let some = |seconds: Option<WorkSeconds>| seconds.map(WorkSeconds::microseconds);
+        let thread_us = report.thread_seconds.microseconds();
+        let observed_us = report.observed_seconds.map_or(thread_us, HourSeconds::microseconds);
         Model {
             account_id: self.account_id(),
             cluster_id: cluster,
             hour: report.hour.get(),
             sequence,
             folded: false,
-            thread_us: report.thread_seconds.microseconds(),
+            thread_us,
+            unobserved_us: Ord::max(thread_us - observed_us, 0),
             worker_us: report.worker_seconds.microseconds(),
             memory_gib_us: report.memory_gib_seconds.microseconds(),
             compute_us: report.compute_seconds.microseconds(),
+            reported_compute_us: None,
             transfer_us: report.transfer_seconds.microseconds(),
             cpu_us: some(report.cpu_seconds),
             noncpu_us: some(report.noncpu_seconds),
@@ -281,7 +345,7 @@ impl AccountStore {
             spill_us: some(report.spill_seconds),
             overhead_us: some(report.overhead_seconds),
             failed_us: some(report.failed_seconds),
-            idle_us: some(report.idle_seconds),
+            idle_us: report.idle_seconds.map(HourSeconds::microseconds),
             tasks: report.tasks.get(),
             tasks_erred: report.tasks_erred.get(),
             retries: report.retries.get(),
@@ -289,6 +353,7 @@ impl AccountStore {
             bytes: report.bytes.get(),
             spilled_bytes: report.spilled_bytes.get(),
             workers: report.workers.get(),
+            is_cut: report.is_cut,
         }
     }
 
@@ -306,6 +371,7 @@ impl AccountStore {
             prefix: report.prefix.as_str().to_owned(),
             sequence,
             compute_us: report.compute_seconds.microseconds(),
+            reported_compute_us: None,
             transfer_us: report.transfer_seconds.microseconds(),
             tasks: report.tasks.get(),
             tasks_erred: report.tasks_erred.get(),

@@ -1,14 +1,15 @@
-//! Usage of an account as a table: by user, by day or hour, by function, by tag and by version, one statement each.
+//! Usage of an account as a table, grouped by user, day or hour, function, tag and version. Each table
+//! is one statement.
 //!
-//! Days are summed up by user alone. Who asks by what single clusters have, a tag or a version, is answered from the hours
-//! that clusters told of, like who asks by the hour.
+//! Daily sums are kept by user only. Groupings by a property of single clusters, a tag or a version, and
+//! groupings by hour read the hourly rows.
 
 use entity::{
     AccountOwned, Timestamp, function_usage_day, function_usage_hour, ids::UserId, usage_day, usage_hour,
     user::Model as User,
 };
 use sea_orm::{
-    ColumnTrait, FromQueryResult, JoinType, QueryFilter, QuerySelect, Select,
+    ColumnTrait, DatabaseBackend, FromQueryResult, JoinType, QueryFilter, QuerySelect, Select,
     sea_query::{Expr, ExprTrait, Func, Query},
 };
 use uuid::Uuid;
@@ -17,50 +18,61 @@ use super::{
     error::StoreError,
     function_usage::{FUNCTION_SUMS, FunctionUsage},
     scoped::AccountStore,
-    usage_hour::{DAY, DAY_HOURS, SUMS, Sums, sum_of},
+    usage_hour::{DAY, DAY_HOURS, SUMS, Sums, cut_day, cut_days, cut_hours, sum_of},
 };
 use crate::domain::{tag::Tag, usage::Usage};
 
-/// What has cells of its own.
+/// The dimensions that a table is grouped by.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CellsBy {
-    /// Each user, or all together.
+pub struct GroupBy {
+    /// True to group by user.
     pub user: bool,
-    /// Each step of time, or all of it.
+    /// The time step to group by.
     pub step: UsageStep,
-    /// Each tag: what a cluster used is in the cell of each of its tags.
-    pub tags: Option<Tags>,
-    /// Each version of this package, as the schedulers of clusters have it.
+    /// The tags to group by. The usage of a cluster counts in the cell of each of its tags.
+    pub tags: Option<TagGrouping>,
+    /// The package whose version to group by, as installed on the schedulers of the clusters.
     pub package: Option<String>,
 }
 
-/// Which tags are told apart.
+/// The tags that a table is grouped by.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Tags {
-    /// All.
+pub enum TagGrouping {
+    /// All tags.
     All,
-    /// Those with this key, of which a cluster has one at the most.
+    /// The tags with this key. A cluster has at most one of them.
     OfKey(String),
 }
 
-impl CellsBy {
-    /// Whether days do not know it.
-    fn is_of_clusters(&self) -> bool {
+impl GroupBy {
+    /// True if the daily sums do not have a dimension, so that hourly rows are needed.
+    fn needs_hourly_rows(&self) -> bool {
         self.step == UsageStep::Hour || self.tags.is_some() || self.package.is_some()
     }
 
-    /// Whether a cell is one row of days as they are stored, so that there is nothing to add up.
+    /// True if a cell is exactly one stored row of a day, so that there is nothing to sum.
     fn is_stored(&self) -> bool {
-        self.user && self.step == UsageStep::Day && !self.is_of_clusters()
+        self.user && self.step == UsageStep::Day && !self.needs_hourly_rows()
     }
 
-    /// What the rows of a cell come to in one column.
-    fn sum(&self, column: (&'static str, &'static str)) -> Expr {
-        if self.is_stored() { Expr::col(column) } else { sum_of(column) }
+    /// The expression for a cell's value of one column.
+    fn sum(&self, backend: DatabaseBackend, column: (&'static str, &'static str)) -> Expr {
+        if self.is_stored() { Expr::col(column) } else { sum_of(backend, column) }
     }
 
-    /// Each value of a column has cells of its own, if there is one.
-    fn told_apart<E: AccountOwned>(
+    /// The expression for the number of a cell's rows with a clamped value.
+    fn cut_rows(&self) -> Expr {
+        if self.needs_hourly_rows() {
+            cut_hours("usage_hours")
+        } else if self.is_stored() {
+            cut_day()
+        } else {
+            cut_days()
+        }
+    }
+
+    /// Selects a column and groups by it. Selects NULL if there is no column.
+    fn group_by_column<E: AccountOwned>(
         &self,
         select: Select<E>,
         name: &'static str,
@@ -74,49 +86,52 @@ impl CellsBy {
     }
 }
 
-/// Steps of time.
+/// The time steps of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UsageStep {
-    /// All of it is one.
+    /// The whole range as one step.
     Whole,
-    /// Days, which are sums.
+    /// Days, which are stored as sums.
     Day,
-    /// Hours, which are not: as many rows are read as clusters told of them.
+    /// Hours, which are read from one row per cluster and hour.
     Hour,
 }
 
-/// Where a cell stands.
+/// The coordinates of a cell.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CellAt {
-    /// Whole days or hours since 1970-01-01 UTC, as the step is.
+pub struct CellKey {
+    /// The number of whole days or hours, by the step, since 1970-01-01 UTC. `None` if the table has one
+    /// step.
     pub time: Option<i64>,
-    /// Whose clusters used it; none where users are together, and for clusters whose user is gone.
+    /// The user of the clusters. `None` if the table is not grouped by user, and for clusters whose user
+    /// was deleted.
     pub user_id: Option<UserId>,
-    /// The same user, if still a member.
+    /// The same user. `None` unless the user is a member now.
     pub user: Option<User>,
-    /// The tag; none where tags are together, and for clusters without one.
+    /// The tag. `None` if the table is not grouped by tag, and for clusters without a tag.
     pub tag: Option<Tag>,
-    /// The version; none where versions are together, and where it is not known.
+    /// The version. `None` if the table is not grouped by version, and if it is unknown.
     pub version: Option<String>,
 }
 
-/// What was used in one cell.
+/// The usage of one cell.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UsageCell {
-    /// Where it stands.
-    pub at: CellAt,
-    /// Clusters that were there: each counts once a day, or an hour.
+    /// The coordinates.
+    pub at: CellKey,
+    /// The number of clusters in use. Each one counts once per day, or once per cell if hourly rows are
+    /// read.
     pub clusters: i64,
-    /// What they used.
+    /// The usage.
     pub usage: Usage,
 }
 
-/// What the tasks of one function used in one cell.
+/// The usage of the tasks of one function in one cell.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FunctionCell {
-    /// Where it stands.
-    pub at: CellAt,
-    /// What they used.
+    /// The coordinates.
+    pub at: CellKey,
+    /// The usage.
     pub usage: FunctionUsage,
 }
 
@@ -148,7 +163,7 @@ struct FunctionRow {
     usage: FunctionUsage,
 }
 
-impl From<AtRow> for CellAt {
+impl From<AtRow> for CellKey {
     fn from(row: AtRow) -> Self {
         let AtRow { time, user_id, user_name, user_created_at, tag_key, tag_value, version } = row;
         let user_id = user_id.filter(|user| !user.0.is_nil());
@@ -162,27 +177,30 @@ impl From<AtRow> for CellAt {
 }
 
 impl AccountStore {
-    /// What the account used in the days from `from` to before `to`, in no particular order, at most `limit` cells.
+    /// Returns the account's usage from the day `from` to before `to`, in no particular order, at most
+    /// `limit` cells.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.usage_table.cells", skip_all)]
     pub async fn usage_cells(
         &self,
         days: (i64, i64),
-        by: &CellsBy,
+        by: &GroupBy,
         limit: u64,
     ) -> Result<Vec<UsageCell>, StoreError> {
-        let rows: Vec<UsageRow> = if by.is_of_clusters() {
+        let rows: Vec<UsageRow> = if by.needs_hourly_rows() {
             let clusters = Expr::col(("usage_hours", "cluster_id")).count_distinct();
             let cells = self.cells::<usage_hour::Entity>("usage_hours", days, by);
-            let select = with_sums(cells, "usage_hours", by, &SUMS);
-            select.expr_as(clusters, "clusters").limit(limit).into_model().all(&self.reads()).await?
+            let select =
+                with_sums(cells, self.backend(), "usage_hours", by, &SUMS).expr_as(by.cut_rows(), "cut_rows");
+            select.expr_as(clusters, "clusters").limit(limit).into_model().all(&self.read_executor()).await?
         } else {
-            let clusters = by.sum(("usage_days", "clusters"));
+            let clusters = by.sum(self.backend(), ("usage_days", "clusters"));
             let cells = self.cells::<usage_day::Entity>("usage_days", days, by);
-            let select = with_sums(cells, "usage_days", by, &SUMS);
-            select.expr_as(clusters, "clusters").limit(limit).into_model().all(&self.reads()).await?
+            let select =
+                with_sums(cells, self.backend(), "usage_days", by, &SUMS).expr_as(by.cut_rows(), "cut_rows");
+            select.expr_as(clusters, "clusters").limit(limit).into_model().all(&self.read_executor()).await?
         };
         let cells = rows.into_iter();
         Ok(cells
@@ -190,33 +208,41 @@ impl AccountStore {
             .collect())
     }
 
-    /// The same by function: each prefix of a cell is a cell.
+    /// Returns the same by function: each prefix of a cell is a cell of its own.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.usage_table.function_cells", skip_all)]
     pub async fn function_cells(
         &self,
         days: (i64, i64),
-        by: &CellsBy,
+        by: &GroupBy,
         limit: u64,
     ) -> Result<Vec<FunctionCell>, StoreError> {
-        let rows: Vec<FunctionRow> = if by.is_of_clusters() {
+        let rows: Vec<FunctionRow> = if by.needs_hourly_rows() {
             let table = "function_usage_hours";
             let select = self.cells::<function_usage_hour::Entity>(table, days, by);
-            by_prefix(select, table, by).limit(limit).into_model().all(&self.reads()).await?
+            by_prefix(select, self.backend(), table, by)
+                .limit(limit)
+                .into_model()
+                .all(&self.read_executor())
+                .await?
         } else {
             let table = "function_usage_days";
             let select = self.cells::<function_usage_day::Entity>(table, days, by);
-            by_prefix(select, table, by).limit(limit).into_model().all(&self.reads()).await?
+            by_prefix(select, self.backend(), table, by)
+                .limit(limit)
+                .into_model()
+                .all(&self.read_executor())
+                .await?
         };
         Ok(rows.into_iter().map(|row| FunctionCell { at: row.at.into(), usage: row.usage }).collect())
     }
 
-    /// How many users' clusters used something in the days from `from` to before `to`.
+    /// Returns the number of users whose clusters used anything from the day `from` to before `to`.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.usage_table.user_count", skip_all)]
     pub async fn usage_user_count(&self, (from, to): (i64, i64)) -> Result<i64, StoreError> {
         use usage_day::Column;
@@ -229,28 +255,28 @@ impl AccountStore {
             .filter(Column::Day.lt(to))
             .filter(Column::UserId.ne(UserId(Uuid::nil())))
             .into_tuple()
-            .one(&self.reads())
+            .one(&self.read_executor())
             .await?;
         Ok(count.unwrap_or(0))
     }
 
-    /// The rows of a table of usage by what has cells of its own, with where they stand; sums are to be added.
-    fn cells<E: AccountOwned>(&self, table: &'static str, (from, to): (i64, i64), by: &CellsBy) -> Select<E> {
-        let (time, hours) = if by.is_of_clusters() { ("hour", DAY_HOURS) } else { ("day", 1) };
+    /// Selects the grouped rows of a usage table with their coordinates. The caller adds the sums.
+    fn cells<E: AccountOwned>(&self, table: &'static str, (from, to): (i64, i64), by: &GroupBy) -> Select<E> {
+        let (time, hours) = if by.needs_hourly_rows() { ("hour", DAY_HOURS) } else { ("day", 1) };
         let column = |column: &'static str| Expr::col((table, column));
         let mut select = self
             .select::<E>()
             .select_only()
             .filter(column(time).gte(from * hours))
             .filter(column(time).lt(to * hours));
-        // As text: see the day of `usage_hour.rs`.
+        // The expression is text for the reason given at [`DAY`].
         let time = match by.step {
             UsageStep::Whole => None,
-            UsageStep::Day if by.is_of_clusters() => Some(Expr::cust(format!("{table}.{DAY}"))),
+            UsageStep::Day if by.needs_hourly_rows() => Some(Expr::cust(format!("{table}.{DAY}"))),
             UsageStep::Day | UsageStep::Hour => Some(column(time)),
         };
-        select = by.told_apart(select, "time", time);
-        if by.is_of_clusters() && (by.user || by.package.is_some()) {
+        select = by.group_by_column(select, "time", time);
+        if by.needs_hourly_rows() && (by.user || by.package.is_some()) {
             let of_hour = Expr::col(("clusters", "account_id"))
                 .equals((table, "account_id"))
                 .and(Expr::col(("clusters", "id")).equals((table, "cluster_id")));
@@ -259,16 +285,16 @@ impl AccountStore {
         select = by_user(select, table, by);
         select = by_tag(select, table, by);
         select = self.by_version(select, by);
-        // Without groups, nothing would be a row, too.
+        // Without GROUP BY, an empty range would still produce a row.
         if by.is_stored() { select } else { select.having(Expr::cust("COUNT(*) > 0")) }
     }
 
-    /// Each version of a package, as the schedulers of clusters have it.
-    fn by_version<E: AccountOwned>(&self, mut select: Select<E>, by: &CellsBy) -> Select<E> {
-        let Some(package) = by.package.as_deref() else { return by.told_apart(select, "version", None) };
+    /// Groups by the version of a package on the schedulers of the clusters.
+    fn by_version<E: AccountOwned>(&self, mut select: Select<E>, by: &GroupBy) -> Select<E> {
+        let Some(package) = by.package.as_deref() else { return by.group_by_column(select, "version", None) };
         let of_environment = |column: &'static str| Expr::col(("environments", column));
         let mut versions = Query::select()
-            // Told apart, so that the database looks into each environment once, and not for each hour.
+            // DISTINCT makes the database parse each environment once, and not once per hour.
             .distinct()
             .columns([("environments", "account_id"), ("environments", "cluster_id"), ("environments", "id")])
             .from("environments")
@@ -277,7 +303,7 @@ impl AccountStore {
         if package == "python" {
             versions.expr_as(of_environment("python"), "version");
         } else {
-            let each = Func::cust(self.each_package()).arg(of_environment("packages"));
+            let each = Func::cust(self.package_rows_function()).arg(of_environment("packages"));
             versions
                 .from_function(each, "package")
                 .expr_as(Expr::col(("package", "value")), "version")
@@ -288,17 +314,17 @@ impl AccountStore {
             .and(Expr::col(("versions", "cluster_id")).equals(("clusters", "id")))
             .and(Expr::col(("versions", "id")).equals(("clusters", "environment_id")));
         QuerySelect::query(&mut select).join_subquery(JoinType::LeftJoin, versions, "versions", of_scheduler);
-        by.told_apart(select, "version", Some(Expr::col(("versions", "version"))))
+        by.group_by_column(select, "version", Some(Expr::col(("versions", "version"))))
     }
 }
 
-fn by_user<E: AccountOwned>(mut select: Select<E>, table: &'static str, by: &CellsBy) -> Select<E> {
+fn by_user<E: AccountOwned>(mut select: Select<E>, table: &'static str, by: &GroupBy) -> Select<E> {
     let names = ["user_id", "user_name", "user_created_at"];
     if !by.user {
-        return names.into_iter().fold(select, |select, name| by.told_apart(select, name, None));
+        return names.into_iter().fold(select, |select, name| by.group_by_column(select, name, None));
     }
-    let user = if by.is_of_clusters() { ("clusters", "user_id") } else { (table, "user_id") };
-    // Through the membership: of those who left, nobody learns the name.
+    let user = if by.needs_hourly_rows() { ("clusters", "user_id") } else { (table, "user_id") };
+    // The join goes through the membership, so that the names of former members are not revealed.
     let member = Expr::col(("memberships", "account_id"))
         .equals((table, "account_id"))
         .and(Expr::col(("memberships", "user_id")).equals(user));
@@ -308,35 +334,41 @@ fn by_user<E: AccountOwned>(mut select: Select<E>, table: &'static str, by: &Cel
     names
         .into_iter()
         .zip(columns)
-        .fold(select, |select, (name, column)| by.told_apart(select, name, Some(Expr::col(column))))
+        .fold(select, |select, (name, column)| by.group_by_column(select, name, Some(Expr::col(column))))
 }
 
-fn by_tag<E: AccountOwned>(mut select: Select<E>, table: &'static str, by: &CellsBy) -> Select<E> {
+fn by_tag<E: AccountOwned>(mut select: Select<E>, table: &'static str, by: &GroupBy) -> Select<E> {
     let tags = by.tags.as_ref();
     let column = |column: &'static str| Expr::col(("cluster_tags", column));
     if let Some(tags) = tags {
         let mut of_hour = column("account_id")
             .equals((table, "account_id"))
             .and(column("cluster_id").equals((table, "cluster_id")));
-        if let Tags::OfKey(key) = tags {
+        if let TagGrouping::OfKey(key) = tags {
             of_hour = of_hour.and(column("key").eq(key.as_str()));
         }
         QuerySelect::query(&mut select).left_join("cluster_tags", of_hour);
     }
-    let select = by.told_apart(select, "tag_key", tags.map(|_| column("key")));
-    by.told_apart(select, "tag_value", tags.map(|_| column("value")))
+    let select = by.group_by_column(select, "tag_key", tags.map(|_| column("key")));
+    by.group_by_column(select, "tag_value", tags.map(|_| column("value")))
 }
 
 fn with_sums<E: AccountOwned>(
     select: Select<E>,
+    backend: DatabaseBackend,
     table: &'static str,
-    by: &CellsBy,
+    by: &GroupBy,
     sums: &[&'static str],
 ) -> Select<E> {
-    sums.iter().fold(select, |select, column| select.expr_as(by.sum((table, *column)), *column))
+    sums.iter().fold(select, |select, column| select.expr_as(by.sum(backend, (table, *column)), *column))
 }
 
-fn by_prefix<E: AccountOwned>(select: Select<E>, table: &'static str, by: &CellsBy) -> Select<E> {
-    let select = by.told_apart(select, "prefix", Some(Expr::col((table, "prefix"))));
-    with_sums(select, table, by, &FUNCTION_SUMS)
+fn by_prefix<E: AccountOwned>(
+    select: Select<E>,
+    backend: DatabaseBackend,
+    table: &'static str,
+    by: &GroupBy,
+) -> Select<E> {
+    let select = by.group_by_column(select, "prefix", Some(Expr::col((table, "prefix"))));
+    with_sums(select, backend, table, by, &FUNCTION_SUMS)
 }

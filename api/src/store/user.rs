@@ -1,4 +1,5 @@
-//! The database as one user sees it, over all accounts: their own memberships, and nothing that lies in an account.
+//! The database as one user sees it, over all accounts: the user's own memberships, and no data of an
+//! account.
 
 use entity::{
     Timestamp, account,
@@ -14,10 +15,10 @@ use serde_json::json;
 
 use super::{
     audit_entry,
-    connect::IMMEDIATE,
+    connect::IMMEDIATE_TRANSACTION,
+    current_membership::{CurrentMembership, UserRef, select_current, standing},
     error::StoreError,
     scoped::Pools,
-    standing::{Standing, Whose, current, standing},
     upsert::replace,
 };
 use crate::domain::{
@@ -25,11 +26,11 @@ use crate::domain::{
     slug::Slug,
 };
 
-/// Accounts of a user that are told, at the most.
+/// The largest number of a user's accounts that are listed.
 const MAX_ACCOUNTS: u64 = 1_000;
 
-/// The database as one user sees it, in the accounts that the credentials open. It comes only from a viewer whose credentials are the user's own, and its connection
-/// is out of reach.
+/// The database as one user sees it, in the accounts that the credentials give access to. It is created
+/// only for a viewer with the user's own credentials, and its connection is private.
 #[derive(Clone)]
 pub struct UserStore {
     pools: Pools,
@@ -50,14 +51,14 @@ impl UserStore {
         &self.pools.writer
     }
 
-    /// What the user is, and where: the default account first, and then in the order in which the user came. Memberships
-    /// that are over are not among them.
+    /// Returns the user's current memberships, the one in the default account first, then the oldest
+    /// first.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.user.standings", skip_all)]
-    pub async fn standings(&self, now: Timestamp) -> Result<Vec<Standing>, StoreError> {
-        let rows = current(Whose::User(self.user), self.accounts.as_deref(), now)
+    pub async fn standings(&self, now: Timestamp) -> Result<Vec<CurrentMembership>, StoreError> {
+        let rows = select_current(UserRef::User(self.user), self.accounts.as_deref(), now)
             .limit(MAX_ACCOUNTS)
             .find_also_related(account::Entity)
             .find_also_related(user::Entity)
@@ -66,22 +67,22 @@ impl UserStore {
         Ok(rows.into_iter().filter_map(standing).collect())
     }
 
-    /// Says which account is meant when none is named.
+    /// Sets the account that applies if a request names none.
     ///
     /// # Errors
-    /// [`StoreError::Unexpected`] when the user is no member of it, or the database does not answer; nothing is changed
-    /// then.
+    /// Returns [`StoreError::Unexpected`] if the user is not a member of it, or an error if the database
+    /// does not answer. Nothing is changed in either case.
     #[tracing::instrument(name = "store.user.set_default_account", skip_all)]
     #[expect(clippy::disallowed_methods, reason = "this is the user's own row, which belongs to no account")]
     pub async fn set_default_account(&self, account: AccountId, by: &Actor) -> Result<(), StoreError> {
-        let transaction = self.pools.writer.begin_with_options(IMMEDIATE).await?;
+        let transaction = self.pools.writer.begin_with_options(IMMEDIATE_TRANSACTION).await?;
         let row = default_account::Model { user_id: self.user, account_id: account };
         default_account::Entity::insert_many([row.into_active_model().reset_all()])
             .on_conflict(replace::<default_account::Entity>())
             .exec_without_returning(&transaction)
             .await?;
         let entry = Entry::done(Action::SetDefaultAccount, Target::User(self.user), json!({}));
-        audit_entry::add(&transaction, account, by, entry).await?;
+        audit_entry::insert_audit_entry(&transaction, account, by, entry).await?;
         transaction.commit().await?;
         Ok(())
     }

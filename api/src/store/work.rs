@@ -1,4 +1,4 @@
-//! The work that is analysed: some clusters, some of their spans, and what is stored of those.
+//! The data of an analysis: some clusters, some of their spans, and the metrics stored for those.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -10,63 +10,67 @@ use entity::{
     cluster::{self, Model},
     fine_metric,
     ids::{ClusterId, SpanId},
-    list::{CodeStacks, Names},
+    json_columns::{CodeStacks, Names},
     span, worker,
 };
 use sea_orm::{ColumnTrait, ExprTrait, QueryFilter, QueryOrder, QuerySelect, Select};
 
 use super::{
-    account_list::TimeRange, cluster_filter::ClusterFilter, error::StoreError, fine_metric::NO_SPAN,
-    one_of::one_of, scoped::AccountStore,
+    cluster_filter::ClusterFilter,
+    composite_in::{IsOneOf, one_of},
+    cross_cluster::TimeRange,
+    error::StoreError,
+    fine_metric::NO_SPAN,
+    scoped::AccountStore,
 };
 use crate::{
-    blocking::blocking,
+    blocking_work::run_blocking,
     domain::{
-        breakdown::{Breakdown, SpanChoice, Work},
-        fine_metric::{Labels, Unreadable},
+        breakdown::{Breakdown, SpanFilter, WorkSelection},
+        fine_metric::{CellReader, ReadCellsError},
         span::SpanTimes,
     },
 };
 
-/// Rows, and identifiers of rows, of one statement at the most.
+/// The largest number of rows, and of identifiers, of one statement.
 const MAX_ROWS: usize = 2_000;
 
-/// Rows of spans, and of their metrics, that are read for one piece of work at the most.
+/// The largest number of spans, and of rows of metrics, read for one analysis.
 const MAX_READ: usize = 100_000;
 
-/// Spans whose code is looked at, at the most.
+/// The largest number of spans whose code is read.
 const MAX_CODE: usize = 10_000;
 
-/// Why work is not analysed.
+/// The reason for refusing an analysis.
 const TOO_MANY_SPANS: &str =
-    "the clusters of the scope have more than 100000 spans: ask for fewer clusters or for less time";
+    "the clusters of the scope have more than 100000 spans: request fewer clusters or a shorter period";
 
-/// A span of some work: what it needs for arithmetic, and its path.
+/// A span of an analysis: its times and its path.
 #[derive(Clone, Debug)]
-pub struct WorkSpan {
-    /// Its cluster.
+pub struct AnalysisSpan {
+    /// The cluster.
     pub cluster: ClusterId,
-    /// Its times.
+    /// The times.
     pub times: SpanTimes,
     /// The tags from the outermost span to its own.
     pub path: Arc<[String]>,
 }
 
-/// How large the workers of a cluster were at the most.
+/// The largest size of a cluster's workers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WorkerSize {
-    /// Threads.
+    /// The number of threads.
     pub threads: i64,
-    /// Memory limit in bytes; none when no worker had one.
+    /// The memory limit, in bytes. `None` if no worker had one.
     pub memory_limit_bytes: Option<i64>,
 }
 
 impl AccountStore {
-    /// The clusters that pass a filter, that are among `ids` if there are any, and that are known to have been there at a
-    /// time from `from` to before `to`: the first so many by when they started.
+    /// Returns the clusters that match a filter, are among `ids` if it is given, and are known to have
+    /// existed at some time from `from` to before `to`. They are sorted by their start, at most `limit`.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.work.clusters", skip_all)]
     pub async fn work_clusters(
         &self,
@@ -76,78 +80,81 @@ impl AccountStore {
         limit: u64,
     ) -> Result<Vec<Model>, StoreError> {
         use cluster::Column::{Id, StartedAt};
-        let mut select = self.clusters_during(filter, range);
+        let mut select = self.select_clusters_in_range(filter, range);
         if let Some(ids) = ids {
-            select = select.filter(Id.is_in(ids.iter().copied()));
+            select = select.filter(Id.is_one_of(ids.iter().copied()));
         }
-        Ok(select.order_by_asc(StartedAt).order_by_asc(Id).limit(limit).all(&self.reads()).await?)
+        Ok(select.order_by_asc(StartedAt).order_by_asc(Id).limit(limit).all(&self.read_executor()).await?)
     }
 
-    /// The spans of clusters that are chosen.
+    /// Returns the spans of clusters that match a choice.
     ///
     /// # Errors
-    /// When the database does not answer, or [`StoreError::TooMuch`].
+    /// Returns an error if the database does not answer, or [`StoreError::TooLarge`] if there are more
+    /// than 100,000 spans.
     #[tracing::instrument(name = "store.work.spans", skip_all)]
-    pub async fn work_spans(
+    pub async fn analysis_spans(
         &self,
         clusters: &[ClusterId],
-        choice: SpanChoice,
-    ) -> Result<Vec<WorkSpan>, StoreError> {
+        choice: SpanFilter,
+    ) -> Result<Vec<AnalysisSpan>, StoreError> {
         use span::Column::{
             ClusterId as OfCluster, Done, EnqueuedAt, Id, ParentId, Path, StartedAt, StoppedAt,
         };
         type Row =
             (ClusterId, SpanId, Option<SpanId>, Names, Timestamp, Option<Timestamp>, Option<Timestamp>, bool);
         let columns = [OfCluster, Id, ParentId, Path, EnqueuedAt, StartedAt, StoppedAt, Done];
-        let mut select = self.select::<span::Entity>().filter(OfCluster.is_in(clusters.iter().copied()));
+        let mut select = self.select::<span::Entity>().filter(OfCluster.is_one_of(clusters.iter().copied()));
         for (bound, is_from) in [(choice.from, true), (choice.to, false)] {
             if let Some(at) = bound {
                 select = select.filter(if is_from { EnqueuedAt.gte(at) } else { EnqueuedAt.lt(at) });
             }
         }
         let select = select.select_only().columns(columns).limit(MAX_READ as u64 + 1);
-        let rows: Vec<Row> = select.into_tuple().all(&self.reads()).await?;
+        let rows: Vec<Row> = select.into_tuple().all(&self.read_executor()).await?;
         if rows.len() > MAX_READ {
-            return Err(StoreError::TooMuch(TOO_MANY_SPANS));
+            return Err(StoreError::TooLarge(TOO_MANY_SPANS));
         }
         let milliseconds = |time: Timestamp| time.timestamp_millis();
         let spans = rows.into_iter().filter_map(move |row| {
             let (cluster, id, parent, Names(path), enqueued, started, stopped, done) = row;
             let enqueued = milliseconds(enqueued);
             let (started, stopped) = (started.map(milliseconds), stopped.map(milliseconds));
-            choice.has(&path, enqueued).then(|| WorkSpan {
+            choice.has(&path, enqueued).then(|| AnalysisSpan {
                 cluster,
                 times: SpanTimes { id, parent, enqueued, started, stopped, done },
                 path: path.into(),
             })
         });
-        Ok(blocking(|| spans.collect()).await)
+        Ok(run_blocking(|| spans.collect()).await)
     }
 
-    /// Adds the fine performance metrics of some work to a breakdown, and tells how many rows were read.
+    /// Adds the fine performance metrics of an analysis to a breakdown. Returns the breakdown and the
+    /// number of rows read.
     ///
     /// # Errors
-    /// When the database does not answer, or [`StoreError::TooMuch`].
+    /// Returns an error if the database does not answer, or [`StoreError::TooLarge`] if there are more
+    /// than 100,000 rows.
     #[tracing::instrument(name = "store.work.break_down", skip_all)]
     pub async fn break_down(
         &self,
-        work: Arc<Work>,
+        work: Arc<WorkSelection>,
         mut breakdown: Breakdown,
     ) -> Result<(Breakdown, usize), StoreError> {
         use fine_metric::Column::{ClusterId, SpanId};
-        let (mut labels, mut read) = (Labels::default(), 0);
+        let (mut labels, mut read) = (CellReader::default(), 0);
         for part in self.metrics_of(&work) {
             let mut page = part.clone();
             loop {
-                let rows = page.all(&self.reads()).await?;
+                let rows = page.all(&self.read_executor()).await?;
                 let last = rows.last().map(|row| (row.cluster_id, row.span_id));
                 let whole = rows.len() < MAX_ROWS;
                 read += rows.len();
                 if read > MAX_READ {
-                    return Err(StoreError::TooMuch(TOO_MANY_SPANS));
+                    return Err(StoreError::TooLarge(TOO_MANY_SPANS));
                 }
                 let of = Arc::clone(&work);
-                (labels, breakdown) = blocking(move || -> Result<_, Unreadable> {
+                (labels, breakdown) = run_blocking(move || -> Result<_, ReadCellsError> {
                     for row in rows {
                         let span = Some(row.span_id).filter(|span| *span != NO_SPAN);
                         let cells = labels.read(&row.cells, span.is_some())?;
@@ -164,30 +171,31 @@ impl AccountStore {
         Ok((breakdown, read))
     }
 
-    /// The rows of metrics of some work, by parts: those of its spans if it is some of them alone, and all of its
-    /// clusters otherwise.
-    fn metrics_of(&self, work: &Work) -> Vec<Select<fine_metric::Entity>> {
+    /// Returns the statements for the metrics of an analysis: one for each batch of its spans if it
+    /// covers these alone, or one for all of its clusters.
+    fn metrics_of(&self, work: &WorkSelection) -> Vec<Select<fine_metric::Entity>> {
         use fine_metric::Column::{ClusterId, SpanId};
         let part = || {
             let select = self.select::<fine_metric::Entity>();
             select.order_by_asc(ClusterId).order_by_asc(SpanId).limit(MAX_ROWS as u64)
         };
         match &work.spans {
-            Some(spans) if work.spans_alone => {
+            Some(spans) if work.only_selected_spans => {
                 let ids: BTreeSet<_> = spans.keys().copied().collect();
                 let ids = Vec::from_iter(ids);
                 ids.chunks(MAX_ROWS).map(|ids| part().filter(one_of(ClusterId, SpanId, ids))).collect()
             }
             _ if work.clusters.is_empty() => Vec::new(),
-            _ => vec![part().filter(ClusterId.is_in(work.clusters.keys().copied()))],
+            _ => vec![part().filter(ClusterId.is_one_of(work.clusters.keys().copied()))],
         }
     }
 
-    /// The hashes of the code that called Dask for the spans of each cluster; clusters without any are missing. None of
-    /// very many spans, whose code would take long to be read.
+    /// Returns the hashes of the code that called Dask for the spans of each cluster. Clusters without
+    /// code are missing from the map. The map is empty for more than 10,000 spans, whose code would take
+    /// too long to read.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.work.code", skip_all)]
     pub async fn code_of_clusters(
         &self,
@@ -198,10 +206,10 @@ impl AccountStore {
             .select::<span::Entity>()
             .select_only()
             .columns([OfCluster, Code])
-            .filter(OfCluster.is_in(clusters.iter().copied()))
+            .filter(OfCluster.is_one_of(clusters.iter().copied()))
             .limit(MAX_CODE as u64 + 1)
             .into_tuple()
-            .all(&self.reads())
+            .all(&self.read_executor())
             .await?;
         if rows.len() > MAX_CODE {
             return Ok(HashMap::new());
@@ -217,10 +225,11 @@ impl AccountStore {
         Ok(found)
     }
 
-    /// How large the workers of each cluster were; clusters without any are missing.
+    /// Returns the largest size of the workers of each cluster. Clusters without workers are missing
+    /// from the map.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.work.worker_sizes", skip_all)]
     pub async fn worker_sizes(
         &self,
@@ -233,10 +242,10 @@ impl AccountStore {
             .column(OfCluster)
             .column_as(Threads.max(), "threads")
             .column_as(MemoryLimitBytes.max(), "memory")
-            .filter(OfCluster.is_in(clusters.iter().copied()))
+            .filter(OfCluster.is_one_of(clusters.iter().copied()))
             .group_by(OfCluster)
             .into_tuple()
-            .all(&self.reads())
+            .all(&self.read_executor())
             .await?;
         let size =
             |(cluster, threads, memory_limit_bytes)| (cluster, WorkerSize { threads, memory_limit_bytes });

@@ -4,28 +4,28 @@ use std::collections::{BTreeMap, HashMap};
 
 use entity::{
     ids::{ClusterId, WorkerId},
-    list::Names,
+    json_columns::Names,
     worker::{Column, End as WorkerEnd, Entity, Model},
 };
 use sea_orm::{ColumnTrait, Condition, QueryFilter, QuerySelect};
 
 use super::{
+    composite_in::{IsOneOf, one_of},
     error::StoreError,
-    lists,
-    one_of::one_of,
+    multi_list,
     page::{End, Key, KeyPart, Page, PageRequest, Sort},
     scoped::AccountStore,
-    upsert::newest_wins,
+    upsert::keep_newest_row,
 };
 use crate::domain::{
-    bounded::{Count, UnixTime},
     report::WorkerReport,
+    validated::{Count, UnixTime},
 };
 
-/// The orders workers can be listed in.
+/// The sort orders of workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum WorkerSort {
-    /// The worker that joined first comes first.
+    /// By the time of joining, the oldest first.
     OldestFirst,
 }
 
@@ -53,12 +53,12 @@ impl Sort for WorkerSort {
     }
 }
 
-/// Which workers of which cluster.
+/// The workers of a cluster, in any state or in one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct WorkerParent {
     /// The cluster.
     pub cluster: ClusterId,
-    /// Only those that are there, or only those that left.
+    /// True for workers that are connected, false for workers that have left. `None` for both.
     pub alive: Option<bool>,
 }
 
@@ -74,10 +74,10 @@ impl WorkerParent {
 }
 
 impl AccountStore {
-    /// The same page of the workers of each parent, in the order of `parents`.
+    /// Returns the same page of the workers of each parent, in the order of `parents`.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.worker.pages", skip_all)]
     pub async fn worker_pages(
         &self,
@@ -86,29 +86,31 @@ impl AccountStore {
         request: &PageRequest,
     ) -> Result<Vec<Page<Model>>, StoreError> {
         let of = |parent: &WorkerParent| self.select::<Entity>().filter(parent.condition());
-        lists::fetch_each(&self.reads(), parents.iter().map(of).collect(), sort, request).await
+        multi_list::fetch_pages(&self.read_executor(), parents.iter().map(of).collect(), sort, request).await
     }
 
-    /// How many workers each parent has; parents without any may be missing.
+    /// Returns the number of workers of each parent. Parents without workers may be missing from the
+    /// map.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.worker.counts", skip_all)]
     pub async fn worker_counts(
         &self,
         parents: &[WorkerParent],
     ) -> Result<HashMap<WorkerParent, i64>, StoreError> {
-        // Those that left counted apart: how many there are in all and are still there follows.
+        // One statement counts all workers and those that left. The number of connected workers is the
+        // difference.
         let rows: Vec<(ClusterId, i64, i64)> = self
             .select::<Entity>()
             .select_only()
             .column(Column::ClusterId)
             .column_as(Column::Id.count(), "all")
             .column_as(Column::EndedAt.count(), "left")
-            .filter(Column::ClusterId.is_in(parents.iter().map(|parent| parent.cluster)))
+            .filter(Column::ClusterId.is_one_of(parents.iter().map(|parent| parent.cluster)))
             .group_by(Column::ClusterId)
             .into_tuple()
-            .all(&self.reads())
+            .all(&self.read_executor())
             .await?;
         let counts = rows.into_iter().flat_map(|(cluster, all, left)| {
             [(None, all), (Some(true), all - left), (Some(false), left)]
@@ -117,11 +119,11 @@ impl AccountStore {
         Ok(counts.collect())
     }
 
-    /// The workers that died, at most `limit` of each cluster, those that joined last first, in the order of
-    /// `clusters`.
+    /// Returns the workers of each cluster that died, the latest to join first, at most `limit` per
+    /// cluster, in the order of `clusters`.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.worker.dead", skip_all)]
     pub async fn dead_workers(
         &self,
@@ -129,33 +131,36 @@ impl AccountStore {
         limit: u64,
     ) -> Result<Vec<Vec<Model>>, StoreError> {
         let of = |cluster: &ClusterId| {
-            let died = Column::EndKind.is_in([WorkerEnd::Memory, WorkerEnd::Lost]);
+            let died = Column::EndKind.is_one_of([WorkerEnd::Memory, WorkerEnd::Lost]);
             self.select::<Entity>().filter(Column::ClusterId.eq(*cluster)).filter(died)
         };
         let request = PageRequest::from(End::Last, limit);
         let selects = clusters.iter().map(of).collect();
-        let pages = lists::fetch_each(&self.reads(), selects, WorkerSort::OldestFirst, &request).await?;
+        let pages =
+            multi_list::fetch_pages(&self.read_executor(), selects, WorkerSort::OldestFirst, &request)
+                .await?;
         Ok(pages.into_iter().map(|page| page.into_rows().into_iter().rev().collect()).collect())
     }
 
-    /// The workers that exist among `ids`, in no particular order.
+    /// Returns the workers that exist among `ids`, in no particular order.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.worker.by_id", skip_all)]
     pub async fn workers_by_id(&self, ids: &[(ClusterId, WorkerId)]) -> Result<Vec<Model>, StoreError> {
         let these = one_of(Column::ClusterId, Column::Id, ids);
-        Ok(self.select::<Entity>().filter(these).all(&self.reads()).await?)
+        Ok(self.select::<Entity>().filter(these).all(&self.read_executor()).await?)
     }
 
-    /// Writes what a report says of workers.
+    /// Upserts the workers of a report.
     pub(crate) async fn record_workers(
         &self,
         cluster: ClusterId,
         sequence: i64,
         reports: &[WorkerReport],
     ) -> Result<(), StoreError> {
-        // By identifier: a statement must not meet a row twice, and transactions must lock in one order.
+        // The rows are sorted by identifier, since a statement must not contain a row twice and all
+        // transactions must lock in the same order.
         let reports: BTreeMap<_, _> = reports.iter().map(|report| (report.id, report)).collect();
         let rows = reports.values().map(|report| Model {
             account_id: self.account_id(),
@@ -179,7 +184,7 @@ impl AccountStore {
             last_memory_bytes: report.last_memory_bytes.map(Count::get),
             last_seen_at: report.last_seen_at.map(UnixTime::timestamp),
         });
-        self.insert::<Entity>(rows.collect(), &newest_wins::<Entity>(Column::Sequence)).await?;
+        self.insert::<Entity>(rows.collect(), &keep_newest_row::<Entity>(Column::Sequence)).await?;
         Ok(())
     }
 }

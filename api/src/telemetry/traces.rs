@@ -1,7 +1,7 @@
 //! Traces of requests, sent to a collector by OTLP over HTTP.
 //!
-//! A request that says which trace it belongs to, by the header `traceparent`, is part of that one. Spans hold names, methods and
-//! templates of routes, and nothing else of a request.
+//! A request with a `traceparent` header becomes part of that trace. Spans contain names, methods and
+//! route templates, and no other data of a request.
 
 use std::{fmt, time::Duration};
 
@@ -26,26 +26,26 @@ use tracing_opentelemetry::OpenTelemetrySpanExt;
 use tracing_subscriber::{Layer, filter::filter_fn, registry::LookupSpan};
 use url::Url;
 
-use crate::{config::TracesConfig, outgoing::Outgoing};
+use crate::{config::TracesConfig, http_client::OutgoingClient};
 
-/// What the program is called in traces, unless `OTEL_SERVICE_NAME` says otherwise.
+/// The default service name. `OTEL_SERVICE_NAME` overrides it.
 const SERVICE: &str = "galvo";
 
-/// What a program is called of which nobody says how it is called.
+/// The beginning of the SDK's default service name.
 const UNNAMED: &str = "unknown_service";
 
-/// How long the collector may take over what is left when the program ends.
-const LAST_WORDS: Duration = Duration::from_secs(5);
+/// The timeout for sending the remaining spans at the end of the program.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Bytes of a collector's answer that are read.
+/// The maximum size of a collector's response, in bytes.
 const MAX_ANSWER: usize = 64 << 10;
 
-/// Spans on their way to a collector. They wait in a queue that is bounded: those that find it full are dropped.
+/// The export of spans to a collector. Its queue is bounded, and spans are dropped while it is full.
 pub(super) struct Traces(SdkTracerProvider);
 
 impl Traces {
     pub(super) fn start(config: &TracesConfig) -> Self {
-        let client = Collector { outgoing: Outgoing::new(), runtime: Handle::current() };
+        let client = Collector { outgoing: OutgoingClient::new(), runtime: Handle::current() };
         let exporter = SpanExporter::builder()
             .with_http()
             .with_http_client(client)
@@ -53,7 +53,7 @@ impl Traces {
             .with_endpoint(traces_of(&config.endpoint))
             .build()
             .expect("it has an address and somebody who asks it");
-        // How many of the traces are kept, and what else is said of this program, is read from the variables that are usual for it.
+        // The standard environment variables determine the sampling and the other resource attributes.
         let said = Resource::builder().build();
         let name = said.get(&Key::from_static_str("service.name")).map(|name| name.to_string());
         let resource = match name {
@@ -64,7 +64,7 @@ impl Traces {
         Self(provider.build())
     }
 
-    /// What takes spans.
+    /// Returns the layer that records spans.
     pub(super) fn layer<S>(&self) -> impl Layer<S> + use<S>
     where
         S: Subscriber + for<'a> LookupSpan<'a> + Send + Sync,
@@ -76,31 +76,31 @@ impl Traces {
     }
 
     pub(super) async fn end(self) {
-        let ending = task::spawn_blocking(move || self.0.shutdown_with_timeout(LAST_WORDS));
+        let ending = task::spawn_blocking(move || self.0.shutdown_with_timeout(SHUTDOWN_TIMEOUT));
         if let Ok(Err(error)) = ending.await {
-            tracing::warn!(%error, "the last traces were not sent");
+            tracing::warn!(%error, "failed to export the last traces");
         }
     }
 }
 
-/// Spans of our own, and what went wrong in them. Others' would tell of others' values.
+/// Selects this crate's spans and warnings. Those of dependencies would contain values of requests.
 fn is_traced(of: &Metadata<'_>) -> bool {
     let least = if of.is_span() { Level::DEBUG } else { Level::WARN };
     *of.level() <= least && of.target().split("::").next() == Some(env!("CARGO_CRATE_NAME"))
 }
 
-/// Where a collector takes traces.
+/// Returns the collector's URL for traces.
 fn traces_of(endpoint: &Url) -> String {
     format!("{}/v1/traces", endpoint.as_str().trim_end_matches('/'))
 }
 
-/// Makes the span of a request part of the trace that it says it belongs to, and says what kind of request it is.
-pub(crate) fn follow(span: &Span, request: &Request) {
+/// Joins the trace of the request's `traceparent` header, and sets the attributes of the request.
+pub(crate) fn join_trace(span: &Span, request: &Request) {
     if span.is_disabled() {
         return;
     }
     let context = TraceContextPropagator::new().extract(&HeaderExtractor(request.headers()));
-    // Fails if nobody collects traces.
+    // Fails if traces are not exported.
     if span.set_parent(context).is_err() {
         return;
     }
@@ -115,8 +115,8 @@ pub(crate) fn follow(span: &Span, request: &Request) {
     span.set_attribute("http.request.method", method.to_owned());
 }
 
-/// Says how the request was answered.
-pub(crate) fn answer(span: &Span, answer: &Response) {
+/// Sets the status of the response.
+pub(crate) fn record_status(span: &Span, answer: &Response) {
     if span.is_disabled() {
         return;
     }
@@ -127,9 +127,9 @@ pub(crate) fn answer(span: &Span, answer: &Response) {
     }
 }
 
-/// Asks the collector. Who sends spans is a thread of its own, which has no runtime.
+/// The HTTP client for the collector. The exporter runs on a thread without a runtime.
 struct Collector {
-    outgoing: Outgoing,
+    outgoing: OutgoingClient,
     runtime: Handle,
 }
 

@@ -1,5 +1,6 @@
-//! The least that a server takes over HTTP. Of a request it reads the length and the token, looks that up, and writes what the
-//! hand-written statement finds. It checks nothing else, and keeps a connection to the database for each of its clients.
+//! A minimal HTTP server as a reference. It reads the length and the token of a request, looks the token
+//! up, and returns the result of the hand-written statement. It checks nothing else, and keeps one
+//! database connection per client.
 
 use std::{
     io,
@@ -19,7 +20,7 @@ use tokio::{
 use super::{fetch, queries::Operation, write};
 use crate::database::Result;
 
-/// What the token's bearer may see, as far as one has to know.
+/// The token's permissions, as far as a server has to know them.
 const TOKEN: &str = "SELECT api_tokens.secret_hash, api_tokens.scopes::text, api_tokens.expires_at, api_tokens.revoked_at,
       accounts.id, accounts.slug, accounts.name, users.id, users.name, memberships.role, memberships.ends_at
     FROM api_tokens
@@ -28,19 +29,20 @@ const TOKEN: &str = "SELECT api_tokens.secret_hash, api_tokens.scopes::text, api
     JOIN memberships ON memberships.account_id = api_tokens.account_id AND memberships.user_id = api_tokens.user_id
     WHERE api_tokens.identifier = $1";
 
-/// A server in this process, which ends when it is dropped.
+/// A server in this process. Dropping it ends it.
 pub(super) struct Bare {
     pub(super) address: SocketAddr,
-    /// The processes that work for its connections.
+    /// The database processes of its connections.
     pub(super) backends: Vec<u32>,
     accepting: JoinHandle<()>,
 }
 
-/// Connections that no client has.
+/// The connections without a client.
 type Databases = Arc<Mutex<Vec<PgConnection>>>;
 
 impl Bare {
-    /// One that answers `operation`, whatever it is asked, from the database at `url`, and so many clients at a time.
+    /// Starts a server that runs `operation` on the database at `url` for every request, with this many
+    /// concurrent clients.
     pub(super) async fn start(url: &str, operation: &Arc<Operation>, clients: u32) -> Result<Self> {
         let mut databases = try_join_all((0..clients).map(|_| PgConnection::connect(url))).await?;
         let mut backends = Vec::new();
@@ -68,7 +70,7 @@ impl Drop for Bare {
     }
 }
 
-/// Answers a client until it hangs up, or cannot be answered: it sees that the connection ends.
+/// Serves a client until it disconnects or an error occurs. On an error the connection is closed.
 async fn serve(stream: TcpStream, databases: Databases, operation: Arc<Operation>, first: usize) {
     let free = || databases.lock().unwrap_or_else(PoisonError::into_inner);
     let Some(mut database) = free().pop() else { return };
@@ -104,7 +106,7 @@ async fn answer(
     Ok(())
 }
 
-/// Reads a request and returns its token; none when there are no more.
+/// Reads a request and returns its token. `None` at the end of the connection.
 async fn request(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> io::Result<Option<String>> {
     buffer.clear();
     let head = loop {
@@ -126,7 +128,7 @@ async fn request(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> io::Result<Opt
     Ok(Some(value("Authorization: Bearer").unwrap_or_default().to_owned()))
 }
 
-/// Whether a token is what its row says.
+/// Returns true if the token's secret matches its row.
 async fn is_good(database: &mut PgConnection, token: &str) -> Result<bool> {
     let Some((identifier, secret)) = token.split_once('-') else { return Ok(false) };
     let row = sqlx::query(TOKEN).bind(identifier).fetch_optional(database).await?;

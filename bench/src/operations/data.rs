@@ -1,4 +1,4 @@
-//! What is asked about: one cluster that was reported, and copies of its rows that the database makes itself.
+//! The data of the operations: one cluster that is reported, and copies of its rows made by SQL.
 
 use serde_json::{Value, json};
 use sqlx::{AssertSqlSafe, Connection as _, Executor as _, PgConnection, Row as _};
@@ -13,37 +13,39 @@ use crate::{
     traffic::compress,
 };
 
-/// Clusters of the account that is asked, at scale 1.
+/// The number of clusters of the queried account, at scale 1.
 const CLUSTERS: i64 = 2_000;
 
-/// Other accounts in the same tables, and how many clusters each has for one of ours.
+/// The number of other accounts in the same tables. Each has one cluster per `OTHERS_SHARE` clusters of
+/// the queried account.
 const OTHERS: i64 = 4;
 const OTHERS_SHARE: i64 = 4;
 
-/// How many clusters have one with computations, task groups, errors and fine metrics among them.
+/// One in this many clusters has computations, task groups, errors and fine metrics.
 const ONE_IN: i64 = 10;
 
-/// Members whose clusters they are.
+/// The number of members who own the clusters.
 const USERS: i64 = 20;
 
-/// Days over which the clusters of scale 1 are spread; other scales go back further, at the same density.
+/// The number of days over which the clusters of scale 1 are spread. Other scales reach further back at
+/// the same density.
 pub(super) const DAYS: i64 = 90;
 
 const DAY: i64 = 86_400_000;
 
-/// A database with a history, and what to ask of it.
+/// A database with a history, and the subjects of the queries.
 pub(super) struct History {
     pub(super) database: Database,
     pub(super) account: Uuid,
-    /// Clusters with everything in them, spread over the whole history.
+    /// Clusters with all kinds of rows, spread over the whole history.
     pub(super) clusters: Vec<i64>,
-    /// How many clusters lie in front of those that a page far down shows.
+    /// The number of clusters before the deep page.
     before_deep: usize,
-    /// The days that are summed up: the first, and the one after the last, counted from 1970.
+    /// The range of days that is summed up: the first, and the one after the last, in days since 1970.
     pub(super) days: (i64, i64),
 }
 
-/// Makes a database with so many times the usual history.
+/// Creates a database with a history of this scale.
 pub(super) async fn generate(databases: &Databases, scale: i64) -> Result<History> {
     let database = databases.make().await?;
     let started_at = (now() / DAY) * DAY - 2 * DAY;
@@ -59,7 +61,7 @@ pub(super) async fn generate(databases: &Databases, scale: i64) -> Result<Histor
     add_users(&mut sql, account).await?;
     keep(&mut sql, account).await?;
     add_fine_metric_rows(&mut sql, account, number).await?;
-    // Whole seconds, so that the copies of one model differ in what they are ordered by.
+    // Rounded to whole seconds, so that the copies of one model differ in their sort key.
     let apart = days * DAY / clusters / 1_000 * 1_000;
     add_clusters(&mut sql, account, clusters, apart).await?;
     add_days(&mut sql, account, started_at / DAY, days).await?;
@@ -80,17 +82,17 @@ pub(super) async fn generate(databases: &Databases, scale: i64) -> Result<Histor
     })
 }
 
-/// A place far down in the list of clusters.
+/// A position far down in the list of clusters.
 pub(super) struct Deep {
-    /// As the server writes it.
+    /// The server's cursor.
     pub(super) cursor: String,
-    /// As hand-written SQL says it: when the cluster that stands there started, and its number.
+    /// The same position for hand-written SQL: the cluster's start and its ID.
     pub(super) started_at: i64,
     pub(super) number: i64,
 }
 
 impl History {
-    /// Pages down to it, as a reader would.
+    /// Finds the position by paging, as a reader would.
     pub(super) async fn find_deep(&self, server: &Server, token: &str) -> Result<Deep> {
         let mut client = Connection::open(server.address, token).await?;
         let (mut cursor, mut number, mut seen) = (Value::Null, Value::Null, 0);
@@ -115,7 +117,7 @@ impl History {
     }
 }
 
-/// The other members of the account, and accounts that have nothing to do with it.
+/// Adds the other members of the account, and unrelated accounts.
 async fn add_users(sql: &mut PgConnection, account: Uuid) -> Result<()> {
     let users = format!(
         "INSERT INTO users (id, name, created_at)
@@ -129,7 +131,7 @@ async fn add_users(sql: &mut PgConnection, account: Uuid) -> Result<()> {
     Ok(())
 }
 
-/// Has the account keep everything: the server would remove what is in the older part of the longer history.
+/// Sets the longest retention, because the server would remove the older part of the longer history.
 async fn keep(sql: &mut PgConnection, account: Uuid) -> Result<()> {
     let keep = "INSERT INTO data_policies (account_id, data_class, accepted, retention_days)
         SELECT $1, class, true, 36500
@@ -138,7 +140,7 @@ async fn keep(sql: &mut PgConnection, account: Uuid) -> Result<()> {
     Ok(())
 }
 
-/// The fine metrics as rows of their own, as somebody would have them who does not pack them.
+/// Stores the fine metrics as one row each, as a hand-written schema without packing would.
 async fn add_fine_metric_rows(sql: &mut PgConnection, account: Uuid, cluster: i64) -> Result<()> {
     let table = "CREATE TABLE fine_metric_rows (
         account_id uuid NOT NULL, cluster_id bigint NOT NULL, span_id uuid NOT NULL, context text NOT NULL,
@@ -161,7 +163,7 @@ async fn add_fine_metric_rows(sql: &mut PgConnection, account: Uuid, cluster: i6
     Ok(())
 }
 
-/// Copies of the one cluster, each of which started before the one it comes after.
+/// Copies the model cluster. Each copy starts before the previous one.
 async fn add_clusters(sql: &mut PgConnection, account: Uuid, clusters: i64, apart: i64) -> Result<()> {
     let times = ["reported_at", "first_seen_at", "last_seen_at", "started_at", "closed_at", "ended_key"]
         .map(|column| (column, format!("model.{column} - n * {apart}")));
@@ -208,7 +210,7 @@ async fn add_clusters(sql: &mut PgConnection, account: Uuid, clusters: i64, apar
     Ok(())
 }
 
-/// What was used on each day by each member, and by the other accounts.
+/// Adds daily usage of each member, and of the other accounts.
 async fn add_days(sql: &mut PgConnection, account: Uuid, last: i64, days: i64) -> Result<()> {
     let value = |(name, _): (String, String)| match name.as_str() {
         "account_id" => "account".to_owned(),
@@ -216,7 +218,7 @@ async fn add_days(sql: &mut PgConnection, account: Uuid, last: i64, days: i64) -
         "user_id" => "md5('user' || member)::uuid".to_owned(),
         "clusters" => "1 + member % 3".to_owned(),
         "idle_us" => "1000003 * (day % 89 + member)".to_owned(),
-        // More than all others together, as the threads that were there are.
+        // More than all other columns together, as thread time is.
         "thread_us" => "50000021 * (day % 89 + member + 1)".to_owned(),
         _ => "1000003 * (day % 97 + member)".to_owned(),
     };
@@ -234,7 +236,8 @@ async fn add_days(sql: &mut PgConnection, account: Uuid, last: i64, days: i64) -
     Ok(())
 }
 
-/// Adds rows that are those of a model but for the columns in `changes`, which are expressions of `model` and `n`.
+/// Copies rows of a model, except for the columns in `changes`, which are expressions of `model` and
+/// `n`.
 async fn copy(
     sql: &mut PgConnection,
     table: &str,
@@ -259,7 +262,7 @@ async fn copy(
     Ok(())
 }
 
-/// The columns of a table in their order, with their types.
+/// Returns the columns of a table in order, with their types.
 async fn columns(sql: &mut PgConnection, table: &str) -> Result<Vec<(String, String)>> {
     let select = "SELECT attname::text, format_type(atttypid, NULL) FROM pg_attribute \
                   WHERE attrelid = $1::regclass AND attnum > 0 AND NOT attisdropped ORDER BY attnum";

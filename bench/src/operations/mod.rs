@@ -1,5 +1,5 @@
-//! Operations: what people and programs ask, of the server and of the database by one statement written by hand, on
-//! a history and on one that is ten times as long.
+//! Read operations of people and programs: the server against one hand-written statement each, on a
+//! history and on one that is ten times as long.
 
 mod bare;
 mod data;
@@ -34,45 +34,45 @@ const AIM_GROWTH: f64 = 1.2;
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// How many times longer the longer history is.
+    /// Factor between the lengths of the two histories.
     #[arg(long, default_value_t = 10)]
     scale: i64,
     #[arg(long, default_value_t = 5)]
     rounds: usize,
-    /// How long each side works on one operation in a round.
+    /// Duration of one operation per side and round, in seconds.
     #[arg(long, default_value_t = 3.0)]
     seconds: f64,
-    /// Requests, or statements, that are under way at once, and connections to PostgreSQL.
+    /// Number of concurrent requests or statements, and of connections to PostgreSQL.
     #[arg(long, default_value_t = 8)]
     connections: u32,
-    /// Only operations with this in their name.
+    /// Run only operations with this text in their name.
     #[arg(long)]
     only: Option<String>,
 }
 
-/// A history, the server on it, and what is asked of both.
+/// A history, its server, and the operations.
 struct Side {
     server: Server,
     history: History,
     operations: Vec<Arc<Operation>>,
 }
 
-/// What was done in a round by one side.
+/// The result of one side in a round.
 #[derive(Clone, Copy, Debug)]
-struct Done {
-    /// Operations per second.
+struct Measurement {
+    /// The number of operations per second.
     rate: f64,
-    /// Processor time per operation, of whoever asked, whoever answered and the database, in seconds.
+    /// The CPU time per operation of client, server and database, in seconds.
     processor: f64,
 }
 
-/// The same of each round.
+/// The results of all rounds.
 #[derive(Default)]
 struct Rounds {
-    short: Vec<Done>,
-    long: Vec<Done>,
-    bare: Vec<Done>,
-    by_hand: Vec<Done>,
+    short: Vec<Measurement>,
+    long: Vec<Measurement>,
+    bare: Vec<Measurement>,
+    by_hand: Vec<Measurement>,
 }
 
 pub(crate) async fn run(options: &Options) -> Result<()> {
@@ -87,13 +87,14 @@ pub(crate) async fn run(options: &Options) -> Result<()> {
         check(&long, &databases.token, operation).await?;
         let bare = Bare::start(&long.history.database.url, operation, options.connections).await?;
         let mut rounds = Rounds::default();
-        // The first round only warms up.
+        // The first round is a warm-up.
         for round in 0..=options.rounds {
-            let on_short = ask(&short, &databases.token, &short.operations[index], options).await?;
-            let on_long = ask(&long, &databases.token, operation, options).await?;
+            let on_short =
+                measure_server(&short, &databases.token, &short.operations[index], options).await?;
+            let on_long = measure_server(&long, &databases.token, operation, options).await?;
             let of_bare =
                 exchange(bare.address, &databases.token, operation, options, &bare.backends).await?;
-            let by_hand = by_hand(&long, operation, options).await?;
+            let by_hand = measure_sql(&long, operation, options).await?;
             println!(
                 "  {} round {round}: {:.0}/s, {:.0}/s on the short history, {:.0}/s of a bare server, {:.0}/s by hand",
                 operation.name, on_long.rate, on_short.rate, of_bare.rate, by_hand.rate
@@ -128,10 +129,10 @@ impl Side {
 
 impl Rounds {
     fn tell(&self, name: &str, options: &Options) {
-        let rate = |of: &[Done]| spread(&of.iter().map(|done| done.rate).collect::<Vec<_>>()).0;
+        let rate = |of: &[Measurement]| spread(&of.iter().map(|done| done.rate).collect::<Vec<_>>()).0;
         let processor =
-            |of: &[Done]| spread(&of.iter().map(|done| 1e3 * done.processor).collect::<Vec<_>>()).0;
-        let ratios = |these: &[Done], those: &[Done]| {
+            |of: &[Measurement]| spread(&of.iter().map(|done| 1e3 * done.processor).collect::<Vec<_>>()).0;
+        let ratios = |these: &[Measurement], those: &[Measurement]| {
             let ratios = these.iter().zip(those).map(|(this, that)| this.rate / that.rate);
             spread(&ratios.collect::<Vec<_>>())
         };
@@ -153,7 +154,7 @@ impl Rounds {
             aim: format!(">= {AIM_RATE}"),
             held: Some(ratio >= AIM_RATE),
         }
-        .tell();
+        .publish();
         let (ratio, least, most) = ratios(&self.bare, &self.by_hand);
         let (of_that, ..) = ratios(&self.long, &self.bare);
         Outcome {
@@ -169,7 +170,7 @@ impl Rounds {
             aim: String::new(),
             held: None,
         }
-        .tell();
+        .publish();
         let (growth, least, most) = ratios(&self.short, &self.long);
         Outcome {
             benchmark: format!("operations, {name}: growth"),
@@ -183,11 +184,11 @@ impl Rounds {
             aim: format!("<= {AIM_GROWTH}"),
             held: Some(growth <= AIM_GROWTH),
         }
-        .tell();
+        .publish();
     }
 }
 
-/// Whether server and statement tell of the same number of rows, whichever request it is.
+/// Checks that server and statement return the same number of rows for every request.
 async fn check(side: &Side, token: &str, operation: &Operation) -> Result<()> {
     let mut client = Connection::open(side.server.address, token).await?;
     let mut database = PgConnection::connect(&side.history.database.url).await?;
@@ -214,22 +215,27 @@ async fn check(side: &Side, token: &str, operation: &Operation) -> Result<()> {
     Ok(())
 }
 
-/// What the server does.
-async fn ask(side: &Side, token: &str, operation: &Arc<Operation>, options: &Options) -> Result<Done> {
+/// Measures the server.
+async fn measure_server(
+    side: &Side,
+    token: &str,
+    operation: &Arc<Operation>,
+    options: &Options,
+) -> Result<Measurement> {
     let database = PgConnection::connect(&side.history.database.url).await?;
     let mut processes = backends(database).await?;
     processes.push(side.server.pid());
     exchange(side.server.address, token, operation, options, &processes).await
 }
 
-/// What whoever listens at `address` does, with the help of these processes.
+/// Measures the server at `address`. `processes` are the processes whose CPU time counts.
 async fn exchange(
     address: SocketAddr,
     token: &str,
     operation: &Arc<Operation>,
     options: &Options,
     processes: &[u32],
-) -> Result<Done> {
+) -> Result<Measurement> {
     let workers = (0..options.connections as usize).map(|worker| {
         let (operation, token) = (Arc::clone(operation), token.to_owned());
         async move |deadline: Instant| -> Result<(usize, Option<PgConnection>)> {
@@ -238,7 +244,7 @@ async fn exchange(
                 operation.requests.iter().map(|request| client.query(request)).collect();
             let mut done = 0;
             while Instant::now() < deadline {
-                // Each worker begins elsewhere, so that they do not ask for the same at once.
+                // Each worker starts at another request, so that they do not send the same at once.
                 let answer = client.exchange(&requests[(done + 17 * worker) % requests.len()]).await?;
                 if !answer.starts_with(b"{\"data\":{") {
                     return Err(String::from_utf8_lossy(answer).into_owned().into());
@@ -251,7 +257,7 @@ async fn exchange(
     rate(options.seconds, workers, processes).await
 }
 
-/// The processes that work for the server's connections.
+/// Returns the database processes of the server's connections.
 async fn backends(mut database: PgConnection) -> Result<Vec<u32>> {
     let select =
         "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'galvo'";
@@ -259,8 +265,8 @@ async fn backends(mut database: PgConnection) -> Result<Vec<u32>> {
     Ok(processes.into_iter().map(i32::unsigned_abs).collect())
 }
 
-/// What the database does, whose rows are read and written as JSON.
-async fn by_hand(side: &Side, operation: &Arc<Operation>, options: &Options) -> Result<Done> {
+/// Measures the hand-written statement. Its rows are read and written as JSON.
+async fn measure_sql(side: &Side, operation: &Arc<Operation>, options: &Options) -> Result<Measurement> {
     let connect = (0..options.connections).map(|_| PgConnection::connect(&side.history.database.url));
     let mut databases = try_join_all(connect).await?;
     let mut processes = Vec::new();
@@ -277,19 +283,20 @@ async fn by_hand(side: &Side, operation: &Arc<Operation>, options: &Options) -> 
                 std::hint::black_box(write(&rows));
                 done += 1;
             }
-            // The connection stays open until its process has been asked for its time.
+            // The connection stays open until the CPU time of its process has been read.
             Ok((done, Some(database)))
         }
     });
     rate(options.seconds, workers, &processes).await
 }
 
-/// What all workers together do, each in a task of its own, and the time of these processes and this one.
+/// Runs all workers, each in its own task. Returns their total rate, and the CPU time of `processes` and
+/// of this process.
 async fn rate<Worker, Work>(
     seconds: f64,
     workers: impl Iterator<Item = Worker>,
     processes: &[u32],
-) -> Result<Done>
+) -> Result<Measurement>
 where
     Worker: FnOnce(Instant) -> Work,
     Work: Future<Output = Result<(usize, Option<PgConnection>)>> + Send + 'static,
@@ -305,10 +312,10 @@ where
     let done: Vec<(usize, Option<PgConnection>)> = done.into_iter().collect::<Result<_>>()?;
     #[expect(clippy::cast_precision_loss, reason = "far below 2^53")]
     let number = done.iter().map(|(number, _)| number).sum::<usize>() as f64;
-    Ok(Done { rate: number / elapsed, processor: used / number })
+    Ok(Measurement { rate: number / elapsed, processor: used / number })
 }
 
-/// The rows of a statement, which stays prepared.
+/// Runs the operation's statement, which stays prepared, and returns its rows.
 async fn fetch(database: &mut PgConnection, operation: &Operation, turn: usize) -> Result<Vec<PgRow>> {
     let query = sqlx::query(AssertSqlSafe(operation.statement.as_str()));
     let binds = operation.binds[turn % operation.binds.len()].iter();
@@ -319,7 +326,7 @@ async fn fetch(database: &mut PgConnection, operation: &Operation, turn: usize) 
     Ok(query.fetch_all(database).await?)
 }
 
-/// The rows as JSON.
+/// Writes the rows as JSON.
 fn write(rows: &[PgRow]) -> String {
     #[derive(Clone, Copy)]
     enum Kind {

@@ -1,5 +1,5 @@
-//! The one cluster that is reported: 10 computations of 15 task groups, 10 errors, and as many spans of 20 fine
-//! metrics as a usual cluster has in four hours.
+//! The model cluster: 10 computations of 15 task groups, 10 errors, and as many spans of 20 fine metrics
+//! as a usual cluster has in four hours.
 
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -17,7 +17,7 @@ const ACTIVITIES: [(&str, &str); 4] = [
     ("disk-read", "bytes"),
 ];
 
-/// What it did, told in one report.
+/// Returns the report of the cluster.
 pub(super) fn report(started_at: i64) -> Value {
     let at = |minutes: u128| seconds(started_at) + 60.0 * number(minutes);
     let computation = |n: u128| {
@@ -85,10 +85,10 @@ pub(super) fn report(started_at: i64) -> Value {
     })
 }
 
-/// A span's fine metric: the span, context, function, activity, unit and value.
+/// A fine metric of a span: span, context, function, activity, unit and value.
 pub(super) type Cell = (Uuid, &'static str, Option<&'static str>, &'static str, &'static str, f64);
 
-/// The fine metrics of all spans.
+/// Returns the fine metrics of all spans.
 pub(super) fn cells() -> Vec<Cell> {
     let of_span = |n: u128| {
         OPERATIONS.into_iter().flat_map(move |function| {

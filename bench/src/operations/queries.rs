@@ -1,4 +1,4 @@
-//! The operations, each as it is asked of the server and as one statement that somebody would write by hand.
+//! The operations, each as a GraphQL request and as one hand-written statement.
 
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -12,22 +12,22 @@ pub(super) enum Bind {
     Int(i64),
 }
 
-/// One thing that is asked, in turns with different parameters.
+/// An operation, with different parameters in turn.
 pub(super) struct Operation {
     pub(super) name: &'static str,
-    /// Bodies of requests.
+    /// The bodies of the requests.
     pub(super) requests: Vec<Vec<u8>>,
     pub(super) statement: String,
-    /// Parameters of the statement, for each of the requests.
+    /// The parameters of the statement for each request.
     pub(super) binds: Vec<Vec<Bind>>,
-    /// How many rows of the statement an answer has.
+    /// Returns the number of the statement's rows that a response contains.
     pub(super) rows: fn(&Value) -> usize,
 }
 
-/// What a list shows of each cluster.
+/// The fields of each cluster in a list.
 const CLUSTER: &str = "id schedulerId name state startedAt endedAt durationSeconds lastSeenAt
     totals { tasks tasksSucceeded tasksErred errors bytes workers peakWorkers peakThreads computeSeconds
-      transferSeconds clusterSeconds }";
+      transferSeconds threadSeconds }";
 const CLUSTER_COLUMNS: &str = "id, scheduler_id, name, status, started_at, closed_at, duration_ms, last_seen_at,
     total_tasks, total_tasks_succeeded, total_tasks_erred, total_errors, total_bytes, total_workers, peak_workers,
     peak_threads, total_compute_seconds, total_transfer_seconds, total_thread_seconds";
@@ -91,12 +91,13 @@ fn deep_page(history: &History, deep: &Deep) -> Operation {
 fn drill_down(history: &History) -> Operation {
     let document = "query($id: ID!) { cluster(id: $id) {
         name state startedAt endedAt durationSeconds
-        totals { tasks tasksSucceeded tasksErred errors bytes computeSeconds transferSeconds clusterSeconds }
+        totals { tasks tasksSucceeded tasksErred errors bytes computeSeconds transferSeconds threadSeconds }
         computations(first: 10) { nodes { daskId state startedAt endedAt
           taskGroups(first: 15) { nodes { name prefix startedAt endedAt tasks tasksSucceeded tasksErred bytes
             states { state count } durations { action seconds } } } } }
         errors(first: 10) { nodes { key type origin at worker retries } } } }";
-    // Rows of four kinds in the same columns. JSON nested by the database takes it several times as long.
+    // Rows of four kinds share the same columns. JSON nested by the database would take several times as
+    // long.
     let statement = "WITH shown AS (
           SELECT id, state, started_at, stopped_at FROM computations
           WHERE account_id = $1 AND cluster_id = $2 ORDER BY started_at DESC, id DESC LIMIT 10)
@@ -147,9 +148,9 @@ fn drill_down(history: &History) -> Operation {
 fn heat_map(history: &History) -> Operation {
     let document = "query($from: Date!, $to: Date!) { viewer { account {
         statistics(from: $from, to: $to) { clusters users
-          usage { clusterSeconds computeSeconds idleSeconds tasks errors bytes } }
+          usage { threadSeconds computeSeconds idleSeconds tasks errors bytes } }
         usageTable(from: $from, to: $to, by: [USER, DAY]) { day clusters user { name }
-          usage { clusterSeconds computeSeconds } } } } }";
+          usage { threadSeconds computeSeconds } } } } }";
     let statement = "SELECT days.day, days.clusters, users.name, days.thread_us, days.compute_us,
           NULL::bigint AS idle_us, NULL::bigint AS tasks, NULL::bigint AS errors, NULL::bigint AS bytes
         FROM usage_days AS days
@@ -192,7 +193,7 @@ fn fine_metrics(history: &History) -> Operation {
     }
 }
 
-/// A day counted from 1970-01-01, as the API writes it (the days of the civil calendar, after Howard Hinnant).
+/// Converts days since 1970-01-01 to a date in the API's format (civil calendar, after Howard Hinnant).
 fn date(day: i64) -> String {
     let shifted = day + 719_468;
     let (era, of_era) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));

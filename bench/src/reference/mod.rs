@@ -1,7 +1,7 @@
-//! The same rows as the server writes, written by hand: what the database itself can do.
+//! The rows that the server writes, written by hand-written SQL: the performance of the database itself.
 //!
-//! Which rows a report touches, the report says; what stands in them is read from a database that a server has
-//! filled. Each time that a row is written it carries the sequence of the report that writes it.
+//! A report lists the rows it touches. Their values are read from a database that a server has filled. A
+//! row that is written several times carries the sequence number of the respective report.
 
 mod postgres;
 mod sqlite;
@@ -15,24 +15,24 @@ use crate::{
     traffic::{Cluster, Report},
 };
 
-/// A table and what tells its rows apart within a cluster, in the words of [`crate::traffic::Touched`].
+/// A table and the key of its rows within a cluster, as in [`crate::traffic::Touched`].
 pub(crate) struct Table {
     pub(crate) name: &'static str,
     pub(crate) key: &'static [&'static str],
-    /// What becomes of a row that is there.
+    /// The treatment of an existing row.
     pub(crate) conflict: Conflict,
-    /// Whether its rows belong to clusters, and not to the account as a whole.
+    /// True if the rows belong to clusters, false if they belong to the account.
     pub(crate) of_clusters: bool,
 }
 
-/// What becomes of a row that is there already.
+/// The treatment of an existing row.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Conflict {
-    /// The one with the higher sequence wins.
+    /// The row with the higher sequence number is kept.
     Newest,
-    /// It wins.
+    /// The existing row is kept.
     First,
-    /// The new one wins.
+    /// The new row replaces it.
     Last,
 }
 
@@ -40,7 +40,7 @@ const fn table(name: &'static str, key: &'static [&'static str], conflict: Confl
     Table { name, key, conflict, of_clusters: true }
 }
 
-/// All tables that reports are written to, parents before children.
+/// All tables that reports write to, parents before children.
 pub(crate) const TABLES: [Table; 19] = [
     table("clusters", &[], Conflict::Newest),
     table("environments", &["id"], Conflict::First),
@@ -63,7 +63,7 @@ pub(crate) const TABLES: [Table; 19] = [
     table("function_usage_hours", &["hour", "prefix"], Conflict::Newest),
 ];
 
-/// A value as it stands in a row.
+/// A value of a row.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Value {
     Null,
@@ -81,23 +81,23 @@ impl Value {
             Self::Int(value) => value.to_string(),
             Self::Text(text) => text.clone(),
             Self::Uuid(id) => id.to_string(),
-            // So SQLite keeps UUIDs.
+            // SQLite stores UUIDs as blobs.
             Self::Blob(bytes) => Uuid::from_slice(bytes).map(|id| id.to_string()).unwrap_or_default(),
             _ => String::new(),
         }
     }
 }
 
-/// All rows of a table as a server has left them.
+/// All rows of a table after the server has written them.
 pub(crate) struct Content {
     pub(crate) table: &'static Table,
     pub(crate) columns: Vec<Column>,
-    /// Those that the primary key consists of.
+    /// The columns of the primary key.
     pub(crate) primary_key: Vec<String>,
     pub(crate) rows: Vec<Vec<Value>>,
 }
 
-/// A column, and its type in the database's words.
+/// A column and its database type.
 #[derive(Clone)]
 pub(crate) struct Column {
     pub(crate) name: String,
@@ -109,7 +109,7 @@ impl Content {
         self.columns.iter().position(|column| column.name == name)
     }
 
-    /// The table's rows by cluster and key.
+    /// Returns the positions of the table's rows by cluster and key.
     fn by_key(&self) -> HashMap<(i64, String), usize> {
         let cluster = self.position(if self.table.name == "clusters" { "id" } else { "cluster_id" });
         let key: Vec<usize> = self.table.key.iter().filter_map(|name| self.position(name)).collect();
@@ -124,13 +124,13 @@ impl Content {
     }
 }
 
-/// What one report writes: of each table some rows.
+/// The rows of one report, by table.
 pub(crate) struct Batch {
     pub(crate) cluster: usize,
     pub(crate) parts: Vec<Part>,
 }
 
-/// Rows of one table, by its place in the contents.
+/// Rows of one table. `content` is the table's position in the contents.
 pub(crate) struct Part {
     pub(crate) content: usize,
     pub(crate) rows: Vec<Vec<Value>>,
@@ -142,14 +142,14 @@ impl Batch {
     }
 }
 
-/// Statements and rows, ready to be written to an empty database.
+/// The statements and rows to write to an empty database.
 pub(crate) struct Reference {
     contents: Vec<Content>,
     pub(crate) batches: Vec<Batch>,
 }
 
 impl Reference {
-    /// From a database that a server has written these reports to.
+    /// Reads the rows from a database to which a server has written these reports.
     pub(crate) async fn prepare(
         store: Store,
         filled: &Database,
@@ -182,7 +182,7 @@ impl Reference {
                 let Some(place) = places.get(touched.table).copied() else { continue };
                 let content = &contents[place];
                 let of = if content.table.of_clusters { cluster } else { 0 };
-                // What the server does not keep need not be written.
+                // Rows that the server does not keep are left out.
                 let Some(row) = keys[place].get(&(of, touched.key.clone())) else { continue };
                 parts[place].push(content.as_of(*row, report));
             }
@@ -194,7 +194,8 @@ impl Reference {
         Ok(Self { contents, batches })
     }
 
-    /// Writes all batches, one transaction each, those of a cluster in their order; returns the seconds that took.
+    /// Writes all batches, one transaction each, those of a cluster in order. Returns the elapsed
+    /// seconds.
     pub(crate) async fn write(&self, store: Store, empty: &Database, connections: u32) -> Result<f64> {
         match store {
             Store::Postgres => postgres::write(self, &empty.url, connections as usize).await,
@@ -204,7 +205,7 @@ impl Reference {
 }
 
 impl Content {
-    /// The row as it was written with this report.
+    /// Returns the row as this report wrote it.
     fn as_of(&self, row: usize, report: &Report) -> Vec<Value> {
         let mut row = self.rows[row].clone();
         if let Some(sequence) = self.position("sequence") {

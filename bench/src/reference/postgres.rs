@@ -1,4 +1,5 @@
-//! PostgreSQL: one statement per table and transaction, whatever the number of rows, with arrays as parameters.
+//! The reference on PostgreSQL: one statement per table and transaction for any number of rows, with
+//! arrays as parameters.
 
 use std::time::Instant;
 
@@ -61,7 +62,7 @@ fn values(row: &PgRow, columns: &[Column]) -> Result<Vec<Value>> {
     columns.iter().enumerate().map(value).collect()
 }
 
-/// Rows of one table turned into an array for each column.
+/// The rows of one table, as one array per column.
 struct Arrays<'a> {
     statement: &'a str,
     columns: Vec<Array>,
@@ -138,7 +139,7 @@ fn statement(content: &Content) -> String {
 }
 
 impl Content {
-    /// The same in both dialects.
+    /// Returns the conflict clause, which is the same in both dialects.
     pub(super) fn on_conflict(&self) -> String {
         if self.table.conflict == Conflict::First {
             return "DO NOTHING".to_owned();

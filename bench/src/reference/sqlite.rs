@@ -1,4 +1,4 @@
-//! SQLite: prepared statements, one transaction per report, one connection.
+//! The reference on SQLite: prepared statements, one transaction per report, one connection.
 
 use std::{str::FromStr as _, time::Instant};
 
@@ -11,7 +11,7 @@ use sqlx::{
 use super::{Column, Content, Reference, TABLES, Value};
 use crate::database::Result;
 
-/// As the server opens its store.
+/// Opens the database with the server's options.
 async fn open(url: &str) -> Result<SqliteConnection> {
     let options = SqliteConnectOptions::from_str(url)?
         .journal_mode(SqliteJournalMode::Wal)
@@ -53,7 +53,7 @@ fn values(row: &SqliteRow, columns: usize) -> Result<Vec<Value>> {
         if raw.is_null() {
             return Ok(Value::Null);
         }
-        // What is stored, whatever the column's declared type.
+        // The stored type counts, regardless of the column's declared type.
         Ok(match raw.type_info().name() {
             "INTEGER" | "BOOLEAN" => Value::Int(row.try_get_unchecked(i)?),
             "REAL" => Value::Real(row.try_get_unchecked(i)?),

@@ -1,4 +1,4 @@
-//! The reference: a process that writes the same bytes to as many sockets, and does nothing else.
+//! The reference: a process that only writes the same bytes to the same number of sockets.
 
 use std::{io, net::SocketAddr, process::Stdio, sync::Arc, time::Duration};
 
@@ -12,22 +12,22 @@ use tokio::{
 
 use crate::{database::Result, ingest::now, server::processor_seconds};
 
-/// Messages that wait for one that is slow.
+/// The number of messages queued for a slow socket.
 const QUEUE: usize = 1_024;
 
 const WELCOME: &[u8] = b"HTTP/1.1 101 Switching Protocols\r\n\r\n\x81\x19{\"type\":\"connection_ack\"}";
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Messages in a second.
+    /// Number of messages per second.
     #[arg(long)]
     per_second: f64,
-    /// Bytes of each.
+    /// Size of each message, in bytes.
     #[arg(long)]
     bytes: usize,
 }
 
-/// Writes until it is killed.
+/// Writes until the process is killed.
 pub(crate) async fn run(options: &Options) -> Result<()> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     println!("{}", listener.local_addr()?);
@@ -42,12 +42,12 @@ pub(crate) async fn run(options: &Options) -> Result<()> {
     ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
     loop {
         ticks.tick().await;
-        // Nobody needs to listen.
+        // Fails only without receivers, which is fine.
         let _ = sender.send(message(options.bytes));
     }
 }
 
-/// A frame that tells when it was made, and is as long as it has to be.
+/// Returns a frame with the current time, padded to the given size.
 fn message(bytes: usize) -> Arc<[u8]> {
     let time = now().rem_euclid(86_400_000);
     let (seconds, fraction) = (time / 1_000, time % 1_000);
@@ -74,9 +74,9 @@ async fn serve(mut stream: TcpStream, mut messages: broadcast::Receiver<Arc<[u8]
     }
 }
 
-/// Such a process, which is killed when dropped.
+/// A broadcast process. Dropping it kills the process.
 pub(super) struct Broadcast {
-    /// Held for as long as it is to run.
+    /// Owns the process.
     _child: Child,
     pid: u32,
     pub(super) address: SocketAddr,

@@ -1,5 +1,5 @@
-//! Subscribers: how soon all of many hear of each report, what that costs beside a bare broadcast of the same bytes, and how
-//! much memory each of them takes.
+//! Subscribers: the latency of each report for many subscribers, its cost compared with a plain
+//! broadcast of the same bytes, and the memory of each subscriber.
 
 mod broadcast;
 mod reader;
@@ -31,54 +31,55 @@ use crate::{
     traffic::{Cluster, Rates, USUAL},
 };
 use broadcast::Broadcast;
-use reader::{Seen, Sight};
+use reader::{LatencyCounter, LatencyStats};
 
-/// Milliseconds at [`AIMED_AT`] subscribers.
+/// The aim for the 99th percentile at [`AIMED_AT`] subscribers, in milliseconds.
 const AIM: usize = 250;
 const AIMED_AT: usize = 1_000;
 
-/// Bytes of a subscriber.
+/// The aim for the memory of a subscriber, in bytes.
 const MEMORY_AIM: f64 = 25e3;
 
-/// What those who take nothing may change of the time that others wait.
+/// The maximum factor by which stalled subscribers may increase the latency of the others.
 const STALLED_AIM: f64 = 1.2;
 
-/// Sockets that are opened at a time.
+/// The number of sockets opened concurrently.
 const OPENING: usize = 100;
 
-/// Subscribers before memory is measured: too few to leave room for the others.
+/// The number of subscribers before the first memory measurement. They are few, so that they leave no
+/// free memory for the later ones.
 const FIRST: usize = 10;
 
-/// Before anything is counted.
+/// The wait before each measurement.
 const SETTLING: Duration = Duration::from_secs(5);
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Numbers of subscribers, one after the other.
+    /// Numbers of subscribers, in sequence.
     #[arg(long, value_delimiter = ',', default_values_t = [1_000, 5_000])]
     subscribers: Vec<usize>,
-    /// Clusters of their account, each of which reports every second.
+    /// Number of clusters of the account. Each reports every second.
     #[arg(long, default_value_t = 100)]
     clusters: usize,
-    /// Subscribers that take nothing, beside the others.
+    /// Number of additional subscribers that never read.
     #[arg(long, default_value_t = 20)]
     stalled: usize,
-    /// How long each measurement takes.
+    /// Duration of each measurement, in seconds.
     #[arg(long, default_value_t = 20)]
     seconds: u64,
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }
 
-/// What was seen within a time, and what that cost.
+/// The messages received during a measurement, and their cost.
 struct Measured {
-    sight: Sight,
+    sight: LatencyStats,
     processor_seconds: f64,
 }
 
 impl Measured {
-    /// Microseconds of processor time for each message.
-    #[expect(clippy::cast_precision_loss, reason = "there are fewer than 2^53")]
+    /// Returns the CPU time per message, in microseconds. `without` is the CPU time that does not count.
+    #[expect(clippy::cast_precision_loss, reason = "far below 2^53")]
     fn per_message(&self, without: f64) -> f64 {
         1e6 * (self.processor_seconds - without) / self.sight.messages.max(1) as f64
     }
@@ -101,16 +102,16 @@ async fn compare(options: &Options, databases: &Databases, number: usize) -> Res
         let connection = Connection::open(server.address, &databases.token).await?;
         reporting.spawn(report(options.seed, cluster, connection, Arc::clone(&refused)));
     }
-    let nobody = Seen::new();
+    let nobody = LatencyCounter::new();
     sleep(SETTLING).await;
     let processor = || server.processor_seconds();
     let alone = measure(options, &nobody, processor).await.processor_seconds;
-    // What the first of all makes once is no part of what each takes.
+    // One-time allocations for the first subscribers do not count for each subscriber.
     drop(subscribe(server.address, &databases.token, FIRST, &nobody).await?);
     sleep(SETTLING).await;
     let before = server.resident_megabytes();
 
-    let seen = Seen::new();
+    let seen = LatencyCounter::new();
     let mut reading = subscribe(server.address, &databases.token, number, &seen).await?;
     sleep(SETTLING).await;
     refused.store(0, Ordering::Relaxed);
@@ -136,13 +137,13 @@ async fn compare(options: &Options, databases: &Databases, number: usize) -> Res
     Ok(())
 }
 
-/// What a process does that writes as many messages of the same length in a second and nothing else.
-async fn reference(options: &Options, number: usize, sight: &Sight) -> Result<Measured> {
-    #[expect(clippy::cast_precision_loss, reason = "there are fewer than 2^53")]
+/// Measures a process that only writes the same number of messages of the same length per second.
+async fn reference(options: &Options, number: usize, sight: &LatencyStats) -> Result<Measured> {
+    #[expect(clippy::cast_precision_loss, reason = "far below 2^53")]
     let per_second = sight.messages as f64 / (number as u64 * options.seconds) as f64;
     let bytes = usize::try_from(sight.bytes / sight.messages.max(1))?;
     let broadcast = Broadcast::start(per_second, bytes).await?;
-    let seen = Seen::new();
+    let seen = LatencyCounter::new();
     let reading = subscribe(broadcast.address, "", number, &seen).await?;
     sleep(SETTLING).await;
     let measured = measure(options, &seen, || broadcast.processor_seconds()).await;
@@ -150,7 +151,8 @@ async fn reference(options: &Options, number: usize, sight: &Sight) -> Result<Me
     Ok(measured)
 }
 
-/// A report of a cluster every second, forever. One that is refused because the server is busy is counted and left out.
+/// Sends a report of a cluster every second, forever. Reports that the busy server rejects are counted
+/// and skipped.
 async fn report(
     seed: u64,
     number: usize,
@@ -159,7 +161,7 @@ async fn report(
 ) -> std::io::Result<()> {
     let rates = Rates { interval_seconds: 1.0, worker_samples: false, ..USUAL };
     let mut cluster = Cluster::new(seed, number, now(), rates, false);
-    // Not all at once.
+    // Spreads the reports over the second.
     let start = tokio::time::Instant::now() + Duration::from_millis(number as u64 * 37 % 1_000);
     let mut seconds = interval_at(start, Duration::from_secs(1));
     seconds.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -179,12 +181,12 @@ async fn sockets(address: SocketAddr, token: &str, number: usize) -> Result<Vec<
     Ok(opening.try_collect().await?)
 }
 
-/// Subscribes so often, and reads what comes.
+/// Opens this many subscriptions and reads their messages.
 async fn subscribe(
     address: SocketAddr,
     token: &str,
     number: usize,
-    seen: &Arc<Seen>,
+    seen: &Arc<LatencyCounter>,
 ) -> Result<JoinSet<std::io::Result<()>>> {
     let mut reading = JoinSet::new();
     for socket in sockets(address, token, number).await? {
@@ -193,14 +195,14 @@ async fn subscribe(
     Ok(reading)
 }
 
-async fn measure(options: &Options, seen: &Seen, processor_seconds: impl Fn() -> f64) -> Measured {
+async fn measure(options: &Options, seen: &LatencyCounter, processor_seconds: impl Fn() -> f64) -> Measured {
     seen.take();
     let before = processor_seconds();
     sleep(Duration::from_secs(options.seconds)).await;
     Measured { sight: seen.take(), processor_seconds: processor_seconds() - before }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "all are small")]
+#[expect(clippy::cast_precision_loss, reason = "all values are small")]
 fn tell(
     options: &Options,
     number: usize,
@@ -209,7 +211,7 @@ fn tell(
     [before, after, with_stalled]: [f64; 3],
 ) {
     let seconds = options.seconds as f64;
-    let per_second = |sight: &Sight| sight.messages as f64 / seconds;
+    let per_second = |sight: &LatencyStats| sight.messages as f64 / seconds;
     let ratio = |of: usize, to: usize| of as f64 / to.max(1) as f64;
     let sight = &usual.sight;
     println!(
@@ -232,7 +234,7 @@ fn tell(
         aim: if number == AIMED_AT { format!("<= {AIM} ms") } else { String::new() },
         held: (number == AIMED_AT).then_some(sight.p99 <= AIM),
     }
-    .tell();
+    .publish();
     Outcome {
         benchmark: format!("{number} subscribers, {} more that take nothing", options.stalled),
         figure: format!("{} ms, {:.1} MB more", beside.sight.p99, with_stalled - after),
@@ -241,7 +243,7 @@ fn tell(
         aim: format!("<= {STALLED_AIM}"),
         held: Some(ratio(beside.sight.p99, sight.p99) <= STALLED_AIM),
     }
-    .tell();
+    .publish();
     let (cost, bare) = (usual.per_message(alone), reference.per_message(0.0));
     Outcome {
         benchmark: format!("{number} subscribers, processor time of a message"),
@@ -250,7 +252,7 @@ fn tell(
         ratio: Some(cost / bare),
         ..Outcome::default()
     }
-    .tell();
+    .publish();
     let memory = 1e6 * (after - before) / number as f64;
     Outcome {
         benchmark: format!("{number} subscribers, memory of each"),
@@ -260,5 +262,5 @@ fn tell(
         aim: format!("<= {:.0} kB", MEMORY_AIM / 1e3),
         held: Some(memory <= MEMORY_AIM),
     }
-    .tell();
+    .publish();
 }

@@ -1,4 +1,4 @@
-//! Readers of a WebSocket that cost next to nothing: a buffer, and no copy of what comes.
+//! WebSocket readers with minimal overhead: one buffer, and no copy of the messages.
 
 use std::{
     io,
@@ -19,34 +19,34 @@ use crate::ingest::now;
 
 const DAY: i64 = 86_400_000;
 
-/// Later ones are counted with the last.
+/// The longest counted latency, in milliseconds. Longer ones count as this.
 const MILLISECONDS: usize = 30_000;
 
-/// What a dashboard asks of the clusters it shows. `lastSeenAt` is when the server had read the report.
+/// The fields of a typical dashboard. `lastSeenAt` is the time at which the server had read the report.
 const SUBSCRIPTION: &str = "subscription { clusters(account: \"default\") { cursor gap matches cluster { \
     id schedulerId name state lastSeenAt totals { tasks tasksErred } now { workers memoryUsed } } } }";
 
-/// A pong without anything in it, masked by nothing.
+/// An empty pong frame with a zero mask.
 const PONG: [u8; 6] = [0x8A, 0x80, 0, 0, 0, 0];
 
-/// What all readers have seen since it was last cleared.
-pub(super) struct Seen {
+/// The messages of all readers since the last reset.
+pub(super) struct LatencyCounter {
     after: Vec<AtomicU64>,
     bytes: AtomicU64,
 }
 
-/// How much was seen, and how soon.
+/// The number of messages and their latency.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Sight {
+pub(super) struct LatencyStats {
     pub(super) messages: u64,
     pub(super) bytes: u64,
-    /// Milliseconds.
+    /// The latencies are in milliseconds.
     pub(super) median: usize,
     pub(super) p99: usize,
     pub(super) most: usize,
 }
 
-impl Seen {
+impl LatencyCounter {
     pub(super) fn new() -> Arc<Self> {
         let after = (0..=MILLISECONDS).map(|_| AtomicU64::new(0)).collect();
         Arc::new(Self { after, bytes: AtomicU64::new(0) })
@@ -58,8 +58,8 @@ impl Seen {
         self.bytes.fetch_add(message.len() as u64, Ordering::Relaxed);
     }
 
-    /// What was seen so far, which is forgotten then.
-    pub(super) fn take(&self) -> Sight {
+    /// Returns the counts so far and resets them.
+    pub(super) fn take(&self) -> LatencyStats {
         let counts: Vec<u64> = self.after.iter().map(|count| count.swap(0, Ordering::Relaxed)).collect();
         let messages: u64 = counts.iter().sum();
         let place = |rank: u64| {
@@ -70,7 +70,7 @@ impl Seen {
             };
             counts.iter().position(reaches).unwrap_or_default()
         };
-        Sight {
+        LatencyStats {
             messages,
             bytes: self.bytes.swap(0, Ordering::Relaxed),
             median: place(messages / 2),
@@ -80,7 +80,7 @@ impl Seen {
     }
 }
 
-/// How many milliseconds ago the server had read the report that a message tells of.
+/// Returns the time since the server read the report of this message, in milliseconds.
 fn age(message: &[u8], now: i64) -> Option<usize> {
     const NAME: &[u8] = b"\"lastSeenAt\":\"";
     let at = message.windows(NAME.len()).position(|bytes| bytes == NAME)? + NAME.len();
@@ -92,7 +92,7 @@ fn age(message: &[u8], now: i64) -> Option<usize> {
     usize::try_from((now - (1_000 * seconds + fraction)).rem_euclid(DAY)).ok()
 }
 
-/// A frame of a client, masked by nothing.
+/// Returns a client frame with a zero mask.
 fn frame(text: &str) -> Vec<u8> {
     let length = u16::try_from(text.len()).expect("it is short").to_be_bytes();
     [&[0x81, 0xFE], &length[..], &[0; 4], text.as_bytes()].concat()
@@ -122,8 +122,8 @@ pub(super) async fn open(address: SocketAddr, token: &str) -> io::Result<TcpStre
     Ok(stream)
 }
 
-/// Reads until the socket ends.
-pub(super) async fn read(mut stream: TcpStream, seen: Arc<Seen>) -> io::Result<()> {
+/// Reads until the socket is closed.
+pub(super) async fn read(mut stream: TcpStream, seen: Arc<LatencyCounter>) -> io::Result<()> {
     let mut buffer = Vec::with_capacity(16 << 10);
     loop {
         if stream.read_buf(&mut buffer).await? == 0 {
@@ -142,7 +142,7 @@ pub(super) async fn read(mut stream: TcpStream, seen: Arc<Seen>) -> io::Result<(
     }
 }
 
-/// The first whole frame: what kind it is, what is in it and where it ends.
+/// Returns the first complete frame: its opcode, its payload and its length.
 fn next(bytes: &[u8]) -> Option<(u8, &[u8], usize)> {
     let (first, second) = (*bytes.first()?, *bytes.get(1)?);
     let (length, head) = match second {

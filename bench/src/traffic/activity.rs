@@ -1,9 +1,9 @@
-//! What goes on for a while: computations and spans, and when the next ones come.
+//! Activities with a duration: computations and spans, and the schedule of their starts.
 
 use rand::{RngExt as _, rngs::StdRng};
 use uuid::Uuid;
 
-/// Things that happen so often in the mean, at irregular times.
+/// A schedule of events with a mean rate, at irregular times.
 pub(crate) struct Due {
     every: f64,
     next: f64,
@@ -17,14 +17,14 @@ impl Due {
         Self { every, next }
     }
 
-    /// The times at which it has happened until now.
+    /// Returns the times of the events until `now`, in epoch milliseconds.
     pub(crate) fn until(&mut self, now: i64, random: &mut StdRng) -> Vec<i64> {
         let mut times = Vec::new();
         #[expect(clippy::cast_precision_loss, reason = "times of this millennium are exact")]
         while self.next <= now as f64 {
             #[expect(
                 clippy::cast_possible_truncation,
-                reason = "the fraction of a millisecond is meant to go"
+                reason = "the fraction of a millisecond is dropped on purpose"
             )]
             times.push(self.next as i64);
             self.next += self.every * random.random_range(0.5..1.5);
@@ -33,7 +33,7 @@ impl Due {
     }
 }
 
-/// A computation with its task groups, of which one after the other works for a part of the time.
+/// A computation and its task groups, each of which runs for a part of the time.
 pub(crate) struct Computation {
     pub(crate) id: Uuid,
     pub(crate) started_at: i64,
@@ -42,7 +42,7 @@ pub(crate) struct Computation {
     pub(crate) snippet: usize,
     pub(crate) groups: Vec<Group>,
     pub(crate) erred: bool,
-    /// Whether the report that is being made tells its end.
+    /// True if the current report contains its end.
     pub(crate) over: bool,
 }
 
@@ -59,19 +59,19 @@ pub(crate) struct Group {
     pub(crate) seconds_per_task: f64,
     pub(crate) depends_on: Vec<Uuid>,
     pub(crate) typename: &'static str,
-    /// Tasks done when it was last told; none before the first time.
-    pub(crate) told: Option<i64>,
+    /// The number of finished tasks in the last report. `None` before the first report.
+    pub(crate) last_reported: Option<i64>,
 }
 
 impl Group {
-    /// Tasks done by now.
+    /// Returns the number of tasks finished by `now`.
     pub(crate) fn done(&self, now: i64) -> i64 {
         let (past, whole) = (now - self.begins_at, (self.ends_at - self.begins_at).max(1));
         (self.tasks * past / whole).clamp(0, self.tasks)
     }
 }
 
-/// A span, whose cells grow while it goes on.
+/// A span. Its cells grow while it is active.
 pub(crate) struct Span {
     pub(crate) id: Uuid,
     pub(crate) name: &'static str,

@@ -1,8 +1,8 @@
-//! Reports as the plugin sends them, of clusters that exist only here.
+//! Reports as the plugin sends them, of simulated clusters.
 //!
-//! A cluster lives by a clock of its own, so a day takes as long as its reports take to be written down. The same
-//! seed gives the same reports. Besides its text, a report names the rows a server has to write for it, so that
-//! others can write the same ones.
+//! A cluster has its own clock, so a day takes only as long as writing its reports. The same seed gives
+//! the same reports. In addition to its text, a report lists the rows a server has to write for it, so
+//! that the reference can write the same rows.
 
 mod activity;
 mod moments;
@@ -17,10 +17,10 @@ use uuid::Uuid;
 
 use activity::{Computation, Due, Span};
 
-/// How much a cluster does.
+/// The activity rates of a cluster.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rates {
-    /// Between two reports.
+    /// The interval between two reports.
     pub(crate) interval_seconds: f64,
     pub(crate) computations_per_hour: f64,
     pub(crate) task_groups_per_computation: usize,
@@ -32,11 +32,11 @@ pub(crate) struct Rates {
     pub(crate) profile_nodes: usize,
     pub(crate) errors_per_day: f64,
     pub(crate) workers: usize,
-    /// Whether each worker is sampled, too, and not only the cluster as a whole.
+    /// True if each worker is sampled, and not only the cluster as a whole.
     pub(crate) worker_samples: bool,
 }
 
-/// A usual cluster that is up all day.
+/// The rates of a usual cluster that is up all day.
 pub(crate) const USUAL: Rates = Rates {
     interval_seconds: 15.0,
     computations_per_hour: 10.0,
@@ -52,32 +52,32 @@ pub(crate) const USUAL: Rates = Rates {
     worker_samples: true,
 };
 
-/// A row that a report makes a server write: its table, and its key without account and cluster.
+/// A row that a report touches: its table, and its key without account and cluster.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Touched {
     pub(crate) table: &'static str,
     pub(crate) key: String,
 }
 
-/// What a scheduler sends at one moment.
+/// A report of a scheduler.
 #[derive(Debug)]
 pub(crate) struct Report {
-    /// The number of its cluster.
+    /// The number of the cluster.
     pub(crate) cluster: usize,
     pub(crate) sequence: i64,
-    /// JSON, compressed as the plugin does it.
+    /// The JSON, compressed as the plugin does it.
     pub(crate) body: Vec<u8>,
     pub(crate) touched: Vec<Touched>,
-    /// How much of a chunk of samples has been written by now.
+    /// The part of the current chunk of samples that has been written so far.
     pub(crate) chunk_share: f64,
 }
 
-/// A scheduler and what happens to it.
+/// A simulated scheduler.
 pub(crate) struct Cluster {
     number: usize,
     rates: Rates,
     random: StdRng,
-    /// Milliseconds since 1970, by the cluster's own clock.
+    /// The time of the cluster's own clock, in epoch milliseconds.
     now: i64,
     started_at: i64,
     sequence: i64,
@@ -100,11 +100,13 @@ pub(crate) struct Cluster {
 }
 
 impl Cluster {
-    /// A cluster whose scheduler starts at this moment. Some clusters do far more than others do if `skewed`.
+    /// Returns a cluster whose scheduler starts at this time. If `skewed`, the activity of clusters
+    /// varies widely.
     pub(crate) fn new(seed: u64, number: usize, started_at: i64, rates: Rates, skewed: bool) -> Self {
         let mut random = StdRng::seed_from_u64(seed.wrapping_mul(1_000_003).wrapping_add(number as u64));
         let started_at = started_at + random.random_range(0..15_000);
-        // With a long tail: half of the clusters do less than half of the mean, and one in fifty five times it.
+        // A long-tailed distribution: half of the clusters do less than half of the mean, and one in
+        // fifty does five times the mean.
         let share: f64 = random.random_range(0.0..1.0);
         let busy = if skewed { (0.35 / (1.0 - 0.98 * share)).powf(0.8) } else { 1.0 };
         let mut due = |per_hour: f64| Due::new(per_hour, started_at, &mut random);
@@ -143,12 +145,12 @@ impl Cluster {
         }
     }
 
-    /// The identity the cluster reports under.
+    /// Returns the scheduler ID the cluster reports under.
     pub(crate) fn scheduler_id(seed: u64, number: usize) -> String {
         format!("Scheduler-{}", Uuid::from_u128(u128::from(seed) << 64 | number as u128))
     }
 
-    /// What has happened in the next interval.
+    /// Advances the clock by one interval and returns the report.
     pub(crate) fn next_report(&mut self, seed: u64) -> Report {
         let first = self.now == self.started_at;
         let hour_before = self.hour_number();
@@ -206,7 +208,7 @@ impl Cluster {
         if let Value::Object(report) = &mut report {
             report.append(&mut sections);
         }
-        #[expect(clippy::cast_precision_loss, reason = "ten minutes are few milliseconds")]
+        #[expect(clippy::cast_precision_loss, reason = "ten minutes are far below 2^53 milliseconds")]
         let chunk_share = (self.now.rem_euclid(600_000) as f64 + 1.0) / 600_000.0;
         Report {
             cluster: self.number,
@@ -222,7 +224,7 @@ impl Cluster {
     }
 }
 
-/// As they stand in reports.
+/// Converts milliseconds to seconds, as in reports.
 pub(crate) fn seconds(milliseconds: i64) -> f64 {
     #[expect(clippy::cast_precision_loss, reason = "times of this millennium are exact")]
     let exact = milliseconds as f64;

@@ -1,4 +1,4 @@
-//! What happens at one moment.
+//! The sections of a report for events without a duration.
 
 use rand::RngExt as _;
 use serde_json::{Value, json};
@@ -179,7 +179,7 @@ impl Cluster {
                 })
             };
             let frames: Vec<Value> = (0..150.min(number)).map(frame).collect();
-            // Deep stacks that part now and then; totals include what is below.
+            // Deep stacks with occasional branches. Totals include the samples of child nodes.
             let mut parents: Vec<Option<usize>> = vec![None];
             for i in 1..number {
                 let back =

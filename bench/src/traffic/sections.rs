@@ -1,4 +1,4 @@
-//! The sections of a report: what of a cluster's life stands in each, and which rows that touches.
+//! The sections of a report, and the rows each of them touches.
 
 use std::collections::BTreeSet;
 
@@ -50,7 +50,7 @@ const ACTIVITIES: [(&str, &str); 5] = [
     ("executor", "seconds"),
     ("disk-read", "bytes"),
 ];
-/// What belongs to no span.
+/// Activities outside of any span.
 pub(crate) const REST: [(&str, &str, &str); 6] = [
     ("gather-dep", "network", "seconds"),
     ("gather-dep", "deserialize", "seconds"),
@@ -62,7 +62,7 @@ pub(crate) const REST: [(&str, &str, &str); 6] = [
 const THREADS: i64 = 4;
 pub(super) const GIB: i64 = 1 << 30;
 
-/// Code that called Dask.
+/// Source code that called Dask.
 pub(crate) struct Snippet {
     pub(crate) hash: String,
     text: String,
@@ -72,12 +72,12 @@ pub(crate) fn random_uuid(random: &mut StdRng) -> Uuid {
     uuid::Builder::from_random_bytes(random.random()).into_uuid()
 }
 
-/// What tells a text from others, as 64 digits.
+/// Returns the SHA-256 hash of a text, as 64 hexadecimal digits.
 fn digest(text: &str) -> String {
     Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat()
 }
 
-/// As the plugin makes them: they sort by time.
+/// Returns a UUID as the plugin creates them, sortable by time.
 pub(super) fn timed_uuid(random: &mut StdRng, at: i64) -> Uuid {
     let bytes: [u8; 10] = random.random();
     uuid::Builder::from_unix_timestamp_millis(at.unsigned_abs(), &bytes).into_uuid()
@@ -110,7 +110,7 @@ pub(crate) fn environment(random: &mut StdRng) -> Value {
     })
 }
 
-/// Low numbers are far more frequent than high ones.
+/// Returns a random number below `below`. Low numbers are far more frequent.
 pub(super) fn skewed(random: &mut StdRng, below: usize) -> usize {
     #[expect(
         clippy::cast_possible_truncation,
@@ -123,7 +123,7 @@ pub(super) fn skewed(random: &mut StdRng, below: usize) -> usize {
 }
 
 pub(super) fn whole(value: f64) -> i64 {
-    #[expect(clippy::cast_possible_truncation, reason = "the fraction is meant to go")]
+    #[expect(clippy::cast_possible_truncation, reason = "the fraction is dropped on purpose")]
     let whole = value as i64;
     whole
 }
@@ -275,7 +275,7 @@ impl Cluster {
                     seconds_per_task: random.random_range(0.01..2.0),
                     depends_on: groups.last().map(|group| group.id).into_iter().collect(),
                     typename: TYPES[skewed(random, TYPES.len())],
-                    told: None,
+                    last_reported: None,
                 });
             }
             self.computations.push(Computation {
@@ -298,11 +298,11 @@ impl Cluster {
         for computation in &mut self.computations {
             computation.over = computation.ends_at <= now;
             for group in &mut computation.groups {
-                let (before, done) = (group.told.unwrap_or_default(), group.done(now));
-                if group.told == Some(done) {
+                let (before, done) = (group.last_reported.unwrap_or_default(), group.done(now));
+                if group.last_reported == Some(done) {
                     continue;
                 }
-                group.told = Some(done);
+                group.last_reported = Some(done);
                 let grown = float(done - before);
                 let (compute, transfer) =
                     (grown * group.seconds_per_task, grown * group.seconds_per_task * 0.1);
@@ -409,7 +409,7 @@ impl Cluster {
         })
     }
 
-    /// What was sent so far, by class of data.
+    /// Returns the counts of everything sent so far, by data class.
     pub(super) fn count(&mut self, sections: &Map<String, Value>, touched: &mut Vec<Touched>) -> Value {
         for (name, items) in sections {
             let class = match name.as_str() {
@@ -443,7 +443,7 @@ impl Cluster {
     }
 }
 
-/// So many different ones, those that are there first.
+/// Returns this many distinct numbers, beginning with the given ones.
 fn distinct(some: &BTreeSet<usize>, number: usize) -> Vec<usize> {
     let others = (0..).filter(|prefix| !some.contains(prefix));
     some.iter().copied().chain(others).take(number).collect()

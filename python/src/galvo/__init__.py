@@ -1,10 +1,10 @@
-"""Reports what Dask clusters do to a Galvo server, and asks it about them.
+"""Reports the activity of Dask clusters to a Galvo server, and queries that server.
 
 >>> import galvo
 >>> galvo.register(server="http://127.0.0.1:8000", token="...")  # doctest: +SKIP
 >>> galvo.list_clusters()  # doctest: +SKIP
 
-Where there is no client to register with: ``dask scheduler --preload galvo``.
+Without a client to register, load the plugin with ``dask scheduler --preload galvo``.
 """
 
 from galvo.client.cluster import close, list_clusters
@@ -32,7 +32,7 @@ from galvo.client.watch import Watch, watch
 from galvo.importing import Imported, import_file
 from galvo.plugin import VERSION as __version__
 from galvo.plugin import CoiledTelemetry, dask_setup
-from galvo.registration import register
+from galvo.registration import Registration, register
 
 __all__ = [
     "CoiledTelemetry",
@@ -45,6 +45,7 @@ __all__ = [
     "NotFound",
     "NotImportable",
     "Records",
+    "Registration",
     "Report",
     "RequestRefused",
     "ServerUnreachable",

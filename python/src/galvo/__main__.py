@@ -1,4 +1,4 @@
-"""``python -m galvo``: the same as the command ``galvo``, whatever else is called so."""
+"""``python -m galvo``: the ``galvo`` command, even if another program has that name."""
 
 import sys
 

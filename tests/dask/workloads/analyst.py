@@ -1,4 +1,4 @@
-"""A client as ``errands.py`` has it, that asks Galvo with the Python package, too."""
+"""The client of ``errands.py``, which also queries Galvo with the Python package."""
 
 import sys
 import warnings
@@ -10,7 +10,7 @@ import galvo
 
 
 def plain(value):
-    """A value as JSON has it; moments are seconds since 1970."""
+    """Returns a value as JSON; times become seconds since 1970."""
     if isinstance(value, datetime):
         return value.timestamp()
     if isinstance(value, dict):
@@ -19,7 +19,7 @@ def plain(value):
 
 
 def flat(row, above=""):
-    """A row as columns: names with a dot where dictionaries are nested. Lists are as they are."""
+    """Returns a row as columns: nested names are joined by dots, and lists are unchanged."""
     cells = {}
     for name, value in row.items():
         if isinstance(value, dict) and name != "data":
@@ -31,7 +31,7 @@ def flat(row, above=""):
 
 class Analyst(errands.Errands):
     def ask(self, function, mine=False, **arguments):
-        """What a function of the package returns; with ``mine``, of this client's cluster."""
+        """Returns the rows of a package function; with ``mine``, about this client's cluster."""
         if mine:
             arguments["cluster_id"] = self.client
         with warnings.catch_warnings(record=True) as warned:
@@ -41,14 +41,14 @@ class Analyst(errands.Errands):
         return {"rows": plain(returned), "warnings": told}
 
     def refused(self, function, **arguments):
-        """The error of a function that fails."""
+        """Returns the error of a failing function."""
         try:
             getattr(galvo, function)(**arguments)
         except galvo.GalvoError as error:
             return {"kind": type(error).__name__, "message": str(error), "codes": error.codes}
 
     def tables(self, function, **arguments):
-        """The rows of a list, and the same as tables: the cells of each, row by row."""
+        """Returns the rows of a list, and the same as tables: the cells of each, row by row."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
             records = getattr(galvo, function)(**arguments)

@@ -1,6 +1,6 @@
-"""Makes what can be imported, and tells what Dask itself knows of the same work.
+"""Creates files to import, and prints Dask's own data about the same work.
 
-Run with a directory, it leaves there a performance report and a cluster dump in both formats.
+Run with a directory, it creates a performance report and a cluster dump in both formats there.
 """
 
 import json
@@ -88,7 +88,9 @@ def logs_of(dask_worker):
 
 
 def work(client, other):
-    """Tasks that are well, one that fails and one for its sake, in a span and of two clients."""
+    """Submits successful tasks, a failing one and one that depends on it, in a span and from two
+    clients.
+    """
     squares = client.map(square, range(NUMBERS))
     with span("readings"):
         readings = client.map(measure, range(4))
@@ -105,7 +107,7 @@ def work(client, other):
 def main(directory):
     settings = {
         "distributed.scheduler.dashboard.tasks.task-stream-length": 10_000,
-        # The thread that coiled's gilknocker measures with can abort a process that ends.
+        # The thread of coiled's gilknocker can abort an exiting process.
         "distributed.admin.system-monitor.gil.enabled": False,
     }
     with (
@@ -118,15 +120,15 @@ def main(directory):
     ):
         client.wait_for_workers(2)
         started = time.time()
-        # What is done in here is the code that the report shows.
+        # The code in this block is the code that the report shows.
         with performance_report(filename=str(directory / "report.html")):
-            # Workers tell times by what they take the scheduler's clock to be, and a report leaves
-            # out what ended before it began by that.
+            # Workers use their estimate of the scheduler's clock, and a report leaves out what
+            # ended before it started by that estimate.
             time.sleep(1.0)
             futures, failed = work(client, other)
             # Workers add a second of their profile at once.
             time.sleep(2.2)
-            # To make the page of it takes its own time.
+            # Creating the page takes its own time.
             lasted = time.time() - started
         stream = client.get_task_stream(start=started)
         for format in ("msgpack", "yaml"):

@@ -1,4 +1,4 @@
-"""A client that does what it is told: a command per line of input, an answer per line of output.
+"""A client that executes commands: one command per line of input, one response per line of output.
 
 Both are JSON: ``{"command": "release", "arguments": {}}`` is answered with ``null``.
 """
@@ -7,13 +7,11 @@ import json
 import os
 import sys
 import time
+import warnings
 
-# Answers must not get mixed up with what libraries print.
+# Responses must not be mixed with the output of libraries.
 ANSWERS = os.fdopen(os.dup(1), "w")
 os.dup2(2, 1)
-
-for name in os.environ.get("MODULES_TO_MISS", "").split():
-    sys.modules[name] = None
 
 import tasks  # noqa: E402
 from distributed import Client, wait  # noqa: E402
@@ -29,8 +27,23 @@ class Commands:
 
         galvo.register()
 
+    def try_to_register(self, package="galvo", **arguments):
+        """Returns the number and the warnings, or the name of an exception and its message."""
+        import galvo
+
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            try:
+                if package == "galvo":
+                    number = galvo.register(**arguments).number
+                else:
+                    number = self.register_with_coiled()
+            except Exception as error:
+                return [type(error).__name__, str(error)]
+        return [number, [str(one.message) for one in said if "galvo" in str(one.message)]]
+
     def unregister_galvo(self):
-        # Not all releases of Dask offer it to clients.
+        # Not all releases of Dask offer this to clients.
         self.client.run_on_scheduler(
             lambda dask_scheduler: dask_scheduler.remove_plugin(name="galvo")
         )
@@ -44,7 +57,7 @@ class Commands:
         self.client.wait_for_workers(count, timeout=60)
 
     def run(self, workload, **options):
-        """Runs a workload, holds on to its futures, and tells how long it took and what it says."""
+        """Runs a workload, holds its futures, and returns its duration and result."""
         begun = time.perf_counter()
         outcome = getattr(tasks, workload)(self.client, **options)
         seconds = time.perf_counter() - begun
@@ -66,6 +79,12 @@ class Commands:
     def dask_report(self):
         report = json.loads(self.client.sync(self.client.scheduler.dask_report))
         return {**report, "dashboard": self.client.dashboard_link}
+
+    def idle(self):
+        """Returns the scheduler's identifier, and the start of its idleness."""
+        return self.client.run_on_scheduler(
+            lambda dask_scheduler: [dask_scheduler.id, dask_scheduler.idle_since]
+        )
 
     def footprint(self):
         return self.client.sync(self.client.scheduler.galvo_footprint)

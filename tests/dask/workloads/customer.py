@@ -1,4 +1,4 @@
-"""A client as ``client.py`` has it, that asks with the published ``coiled`` package alone."""
+"""The client of ``client.py``, which uses only the published ``coiled`` package."""
 
 import importlib.util
 import logging
@@ -28,8 +28,13 @@ def announce(number):
     return number
 
 
+def complain(message):
+    """Logs a line in the process in which it is called."""
+    logging.getLogger("distributed.scheduler").warning(message)
+
+
 class WithSpans:
-    """What the package takes for a cluster of its own as far as spans go."""
+    """The part of a cluster object that the package needs for spans."""
 
     def __init__(self, number):
         self.number = number
@@ -49,7 +54,7 @@ class WithSpans:
 
 class Customer(client.Commands):
     def work(self, failures, events, computations):
-        """Tasks in a span that fail, events, and computations one after the other."""
+        """Runs failing tasks in a span, events, and consecutive computations."""
         with span("nightly"):
             with span("turbines"):
                 failing = self.client.map(stall, range(failures), pure=False)
@@ -57,12 +62,15 @@ class Customer(client.Commands):
         self.held.append(failing)
         self.announce(0, events)
         for number in range(computations):
-            # The next one is another only when nothing is left to be done.
+            # A new computation starts only when nothing is left to do.
             assert self.client.submit(turn, number, pure=False).result(60) == number + 1
 
     def announce(self, first, count):
-        """Tasks that log an event, and a line of their worker's log."""
+        """Runs tasks that log an event and a line of their worker's log."""
         wait(self.client.map(announce, range(first, first + count), pure=False), timeout=60)
+
+    def complain_on_scheduler(self, message):
+        self.client.run_on_scheduler(complain, message)
 
     def analytics(self, function, **arguments):
         return getattr(coiled.analytics, function)(**arguments)
@@ -81,7 +89,7 @@ class Customer(client.Commands):
             return str(error)
 
     def timed_span(self, number):
-        """A span that is told by the client, too."""
+        """Runs a span that the client reports, too."""
         cluster = WithSpans(number)
         with client_span(cluster, name="timed", note="by hand"):
             self.client.submit(turn, -1, pure=False).result(60)
@@ -100,7 +108,7 @@ class Customer(client.Commands):
             )
 
     def draw(self, path, private):
-        """Stores a performance report: one that Dask draws where there is Bokeh to draw with."""
+        """Stores a performance report: drawn by Dask if Bokeh is installed."""
         if importlib.util.find_spec("bokeh"):
             with coiled.performance_report(filename=path, private=private) as kept:
                 self.client.submit(turn, -2, pure=False).result(60)

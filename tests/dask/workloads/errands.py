@@ -1,4 +1,4 @@
-"""A client as ``client.py`` has it, that knows the workloads of ``trouble.py``, too."""
+"""The client of ``client.py``, which also has the workloads of ``trouble.py``."""
 
 import json
 import sys
@@ -17,7 +17,7 @@ class Errands(client.Commands):
         return outcome
 
     def let_go(self):
-        """Gives up what runs without an end."""
+        """Cancels endless tasks."""
         for futures in self.held:
             self.client.cancel(futures)
         self.held.clear()
@@ -32,7 +32,7 @@ class Errands(client.Commands):
         time.sleep(seconds)
 
     def look(self, at, **arguments):
-        """What the observer's handler of that name answers."""
+        """Returns the response of the observer's handler with that name."""
         ask = getattr(self.client.scheduler, f"observed_{at}")
         return json.loads(self.client.sync(ask, **arguments))
 

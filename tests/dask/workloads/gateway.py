@@ -1,4 +1,4 @@
-"""A preload with options, as Dask Gateway has one."""
+"""A preload with options, like Dask Gateway's."""
 
 import click
 

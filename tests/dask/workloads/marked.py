@@ -1,7 +1,7 @@
-"""Work with a marker on each line of source that could leave a cluster, and markers in its data.
+"""Work with a marker on each line of source that could be sent, and markers in its data.
 
-Markers are letters, so that they look the same in any notation. Those of data are made of two
-parts, so that source shows none.
+Markers are letters, so that they look the same in any notation. Those of data are concatenated from
+two parts, so that source does not contain them.
 """
 
 import itertools
@@ -20,7 +20,7 @@ def data(name):
 
 
 class Reading:
-    """Shows what it holds, on several lines, as tables do."""
+    """Its repr shows its content on several lines, like tables."""
 
     def __init__(self, name):
         self.name = name
@@ -45,7 +45,7 @@ def break_down():
 
 
 def fail_with_traceback(number):
-    """As libraries do that have processes of their own."""
+    """Like libraries with their own processes."""
     try:
         break_down()  # MessageMarkerCall
     except OSError:
@@ -107,7 +107,7 @@ def fail_to_run(reading, more):
 
 
 def troubles(client, value):
-    """Everything whose source, arguments or results could be told. CodeMarkerText"""
+    """Everything whose source, arguments or results could be sent. CodeMarkerText"""
     # CodeMarkerComment
     busy = client.map(work, range(2))  # CodeMarkerCall
     failed = [

@@ -1,6 +1,6 @@
-"""Imports files in which something is what it should not be, and tells what became of each.
+"""Imports randomly damaged files, and prints the outcome of each.
 
-Run with a directory of artefacts, how many mutants to make of each, and a seed.
+Run with a directory of artefacts, the number of mutants of each, and a seed.
 """
 
 import gzip
@@ -20,7 +20,7 @@ JUNK = [
 
 
 def places(value, found, depth=0):
-    """All places in nested data, each as the container and the key in it."""
+    """Collects all places in nested data, each as the container and the key in it."""
     items = value.items() if isinstance(value, dict) else enumerate(value)
     for key, item in list(items):
         found.append((value, key))
@@ -44,7 +44,7 @@ def mutants_of_dump(directory, chance):
         packed = file.read()
     while True:
         dump = msgpack.unpackb(packed, strict_map_key=False)
-        # Most of a dump is never looked at.
+        # Most of a dump is never read.
         dump["workers"] = {k: {"logs": v["logs"]} for k, v in dump["workers"].items()}
         mutate(dump, chance)
         path = directory / "mutant.dump"

@@ -1,6 +1,6 @@
-"""A preload for the scheduler that keeps what Dask knows of workers, clients and moments.
+"""A scheduler preload that records Dask's data about workers, clients and resources.
 
-The witness tells of tasks, this one of where they ran, independently of Galvo's plugin.
+The witness reports tasks, this one where they ran, independently of Galvo's plugin.
 """
 
 import json
@@ -46,7 +46,7 @@ class Observer(SchedulerPlugin):
                 "ended": None,
             }
         )
-        # Another may come, or this one go, before the timer looks again.
+        # A worker may join or leave before the next sample.
         self.sample()
 
     def remove_worker(self, scheduler, worker, **kwargs):
@@ -56,7 +56,7 @@ class Observer(SchedulerPlugin):
         self.sample()
 
     def transition(self, key, start, finish, *args, **kwargs):
-        # What tasks do may be over before the timer looks again.
+        # A task's activity may be over before the next sample.
         self.sample()
 
     def add_client(self, scheduler, client):

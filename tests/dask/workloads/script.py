@@ -1,6 +1,6 @@
-"""A program with a cluster of its own, which it never closes: ``script.py threads|processes END``.
+"""A program with its own cluster that it never closes: ``script.py threads|processes END``.
 
-It says which scheduler it had. Its tasks are told after the first report, so by the last one.
+It prints its scheduler. Its tasks end after the first report, so the last one contains them.
 """
 
 import os
@@ -17,7 +17,7 @@ from distributed import Client, LocalCluster, wait
 
 
 def compute(client):
-    """Squares, and a task that fails; returns the latter."""
+    """Computes squares, and returns a failed task."""
     squares = client.map(tasks.square, range(20))
     wait(squares)
     failed = client.submit(tasks.fail, 17)
@@ -26,8 +26,8 @@ def compute(client):
 
 
 def interrupt(scheduler):
-    """Somebody loses patience with a computation that is done in part, and does another one."""
-    # Whoever starts tests in the background of a shell has them ignore it.
+    """Interrupts a partly finished computation like a user, and runs another one."""
+    # Shells start background processes with SIGINT ignored.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
     def lose_patience():
@@ -38,7 +38,7 @@ def interrupt(scheduler):
     with suppress(KeyboardInterrupt):
         threading.Thread(target=lose_patience, daemon=True).start()
         dask.compute([dask.delayed(time.sleep)(0.5 + number / 1000) for number in range(60)])
-    time.sleep(1)  # what runs is let finish
+    time.sleep(1)  # running tasks finish
 
 
 def main(workers, end):

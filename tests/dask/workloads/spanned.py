@@ -1,6 +1,6 @@
-"""Work in spans, and work whose time, code and profile are known.
+"""Work in spans, and work with known time, code and profile.
 
-As in ``tasks``, tasks travel as names.
+As in ``tasks``, tasks are pickled by name.
 """
 
 import inspect
@@ -15,7 +15,7 @@ PAUSE = 0.1
 
 
 def pause():
-    time.sleep(PAUSE)  # where all the time goes
+    time.sleep(PAUSE)  # all the time is spent here
 
 
 def spend(number, pauses):
@@ -25,7 +25,7 @@ def spend(number, pauses):
 
 
 def compute(client, function, *arguments):
-    """So that the same function in another span makes a group of its own."""
+    """Computes and forgets, so that the same function in another span gets a new group."""
     client.gather(client.map(function, *arguments))
     wait_until_forgotten(client, function.__name__)
 
@@ -36,13 +36,13 @@ def array(client, first):
 
 
 def shuffle(client):
-    """Moves blocks directly between workers, where this release of Dask can."""
+    """Transfers blocks directly between workers, if this release of Dask can."""
     x = dask.array.ones((400, 400), chunks=(400, 50))
     x.rechunk((50, 400), method="p2p").sum().compute()
 
 
 def nested(client, attempts, p2p):
-    """Spans at up to three levels, with tags that occur at several of them. Holds the last."""
+    """Runs spans at up to three levels, with tags that occur at several of them. Holds the last."""
     compute(client, square, range(2))  # in a span of Dask's own
     with span("pipeline"):
         compute(client, square, range(4))
@@ -70,7 +70,7 @@ def nested(client, attempts, p2p):
 
 
 def shift(client, rounds, threads, pauses):
-    """Keeps all threads busy for some times, with gaps between them."""
+    """Keeps all threads busy for some periods, with gaps between them."""
     begun = time.perf_counter()
     with span("shift"):
         for number in range(rounds):
@@ -85,7 +85,7 @@ def shift(client, rounds, threads, pauses):
 
 
 def call_often(client, times):
-    """The same code calls Dask again and again."""
+    """Calls Dask repeatedly from the same code."""
     with span("calls"):
         for number in range(times):
             client.submit(add, number, 1).result()
@@ -98,7 +98,7 @@ def call_often(client, times):
 
 
 def spans_of_coiled(client, number):
-    """What the coiled client tells of a span, told to the cluster with this number."""
+    """Returns the coiled client's data about a span, sent for the cluster with this number."""
     import coiled
     import coiled.spans
 
@@ -121,7 +121,7 @@ def spans_of_coiled(client, number):
 
 
 def shift_of_kinds(client, attempts, pauses):
-    """Some of everything that usage counts, in known numbers."""
+    """Runs known numbers of everything that usage counts."""
     array(client, 0)
     compute(client, spend, range(4), [pauses] * 4)
     compute(client, square, range(8))

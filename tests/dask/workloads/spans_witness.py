@@ -1,6 +1,6 @@
-"""A preload for the scheduler that tells of spans and fine metrics what Dask itself knows.
+"""A scheduler preload that returns Dask's own data about spans and fine metrics.
 
-Values of a span that include those of the spans below it are Dask's own properties.
+Values of a span that include its descendants are Dask's own properties.
 """
 
 import json
@@ -37,7 +37,7 @@ def inclusive(span):
 
 
 def collections(span):
-    """In the order they came; the first release with spans does not tell."""
+    """Returns the collections in order; the first release with spans has none."""
     metadata = getattr(span, "metadata", None) or {"collections": []}
     return list(dict.fromkeys(kind["type"] for kind in metadata["collections"]))
 
@@ -79,7 +79,7 @@ def dask_setup(scheduler):
     async def metrics():
         return {
             "metrics": cells(scheduler.cumulative_worker_metrics),
-            # Each worker has told all that it had measured by then.
+            # Each worker has sent all measurements up to this time.
             "complete_until": min(ws.metrics["time"] for ws in scheduler.workers.values()),
         }
 

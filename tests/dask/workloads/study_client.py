@@ -1,4 +1,4 @@
-"""The client of ``client.py`` with more commands, see there."""
+"""The client of ``client.py`` with further commands."""
 
 import contextlib
 import io
@@ -13,7 +13,7 @@ import spanned
 
 class StudyCommands(client.Commands):
     def study(self, workload, **options):
-        """Runs a workload that tells what became of it, and holds on to its futures."""
+        """Runs a workload that returns its result, and holds its futures."""
         module = spanned if hasattr(spanned, workload) else marked
         outcome = getattr(module, workload)(self.client, **options)
         self.held.append(outcome.pop("held"))
@@ -26,10 +26,10 @@ class StudyCommands(client.Commands):
         return json.loads(self.client.sync(ask))
 
     def dask_metrics(self):
-        """The fine metrics of all that has been done by now, once workers have told of it.
+        """Returns the fine metrics of all work until now, once workers have sent them.
 
-        They do so by heartbeats, and do not before they close: what they measured since the last
-        one is lost, to Dask as well.
+        They do so with heartbeats, and not on closing: measurements since the last heartbeat are
+        lost, for Dask, too.
         """
         asked_at = time.time()
         while True:

@@ -1,9 +1,8 @@
 """Tasks, and workloads made of them.
 
-Clients, schedulers and workers can all import this module, so tasks travel as names: bytecode must
-not, where the versions of Python differ.
-
-A workload gets the client and returns the futures that keep its results, or what became of them.
+Clients, schedulers and workers can all import this module, so tasks are pickled by name: bytecode
+must not be pickled between different versions of Python. A workload gets the client, and returns
+the futures that hold its results, or its result.
 """
 
 import os
@@ -12,7 +11,6 @@ import time
 from pathlib import Path
 
 import dask
-import dask.array
 from distributed import wait
 
 
@@ -35,7 +33,7 @@ def summarise(reading, station):
 
 
 def succeed_at_last(attempts, needed):
-    """Fails until it has been called so many times; the attempts are counted in a file."""
+    """Fails until it has been called ``needed`` times; the attempts are counted in a file."""
     with open(attempts, "a") as file:
         file.write(".")
     made = Path(attempts).stat().st_size
@@ -55,14 +53,14 @@ def kill_worker():
 
 
 def outlast(started, end):
-    """Makes one file and runs until another one appears."""
+    """Creates one file, and runs until another one appears."""
     Path(started).touch()
     while not Path(end).exists():
         time.sleep(0.05)
 
 
 def wait_until_forgotten(client, prefix=""):
-    """Waits until the scheduler knows no tasks of this prefix, or none at all."""
+    """Waits until the scheduler has no tasks with this prefix, or none at all."""
     deadline = time.monotonic() + 30
     while any(key.startswith(prefix) for key in client.sync(client.scheduler.dask_tasks)):
         if time.monotonic() > deadline:
@@ -77,14 +75,17 @@ def squares(client, first, count):
 
 
 def failure(client, reading, stations):
-    """A task that fails, and others that need its result, as one graph."""
+    """Submits a task that fails, and others that need its result, as one graph."""
     bad = dask.delayed(fail, pure=True)(reading)
     summaries = [dask.delayed(summarise, pure=True)(bad, station) for station in range(stations)]
     return client.compute([bad, *summaries])
 
 
 def mixture(client, attempts):
-    """A bit of everything. Each part is waited for, so that it is a computation of its own."""
+    """Runs a mixture of everything.
+
+    Each part is waited for, so that it is a separate computation.
+    """
     held = []
 
     def hold(*futures):
@@ -102,7 +103,9 @@ def mixture(client, attempts):
     hold(client.compute(sums[0]))
     assert held[-1].result() == sum(number * number for number in range(16))
 
-    x = dask.array.arange(40_000, chunks=5_000).reshape(200, 200)
+    from dask import array  # not all environments have NumPy
+
+    x = array.arange(40_000, chunks=5_000).reshape(200, 200)
     y = (x + x.T).sum(axis=0).persist()
     wait(y, timeout=60)
     held.append(y)
@@ -122,7 +125,7 @@ def mixture(client, attempts):
 
 
 def lethal(client):
-    """A task that takes its worker along, as often as Dask lets it."""
+    """Submits a task that kills its worker, as often as Dask allows."""
     future = client.submit(kill_worker)
     wait(future, timeout=60)
     exception = future.exception()
@@ -142,7 +145,7 @@ def failure_of(client, reading, stations):
 
 
 def failure_then_need(client):
-    """A task that needs one that has failed already."""
+    """Submits a task that needs one that has already failed."""
     bad = client.submit(fail, 1)
     wait(bad, timeout=60)
     summary = client.submit(summarise, bad, 1)
@@ -151,7 +154,7 @@ def failure_then_need(client):
 
 
 def waves(client, until):
-    """Keeps something of every kind happening until a file appears. Holds the last results."""
+    """Keeps activity of every kind running until a file appears. Holds the last results."""
 
     def wave(first):
         held = failure(client, first, stations=1)
@@ -163,7 +166,7 @@ def waves(client, until):
 
     first, held = 0, []
     while not Path(until).exists():
-        # Groups that are still known would be used again, which Dask accounts for differently.
+        # Existing groups would be used again, which Dask accounts for differently.
         held.clear()
         wait_until_forgotten(client)
         held = wave(first)
@@ -173,18 +176,18 @@ def waves(client, until):
 
 
 def failures(client, first, count):
-    """Very many errors, forgotten at once."""
+    """Runs very many errors, which are forgotten at once."""
     wait(client.map(fail, range(first, first + count)), timeout=120)
 
 
 def numbers(client, first, count):
-    """Very many tasks that do next to nothing, forgotten at once."""
+    """Runs very many tiny tasks, which are forgotten at once."""
     expected = [str(number) for number in range(first, first + count)]
     assert client.gather(client.map(str, range(first, first + count))) == expected
 
 
 def endless(client, started, end):
-    """Something short, and a task that nothing but a file ends."""
+    """Runs something short, and a task that ends only when a file appears."""
     held = client.map(square, range(4))
     wait(held, timeout=60)
     held.append(client.submit(outlast, started, end))

@@ -1,6 +1,6 @@
-"""Tasks that fail, kill and devour, and workloads made of them.
+"""Tasks that fail, kill workers and consume memory, and workloads made of them.
 
-A workload gets the client and returns the futures that keep its results, or what became of them.
+A workload gets the client, and returns the futures that hold its results, or its result.
 """
 
 import logging
@@ -18,7 +18,7 @@ logger = logging.getLogger("turbine")
 
 
 def occupy(started, end, words):
-    """Says something, and runs until a file appears."""
+    """Logs a line, and runs until a file appears."""
     logger.warning(words)
     tasks.outlast(started, end)
 
@@ -32,7 +32,7 @@ def devour():
 
 def kill_worker(words):
     logger.warning(words)
-    time.sleep(0.3)  # what is written leaves at once, but not in no time
+    time.sleep(0.3)  # log lines are sent immediately, but not in no time
     os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -47,7 +47,7 @@ def announce(topic, number, password):
 
 
 def break_worker():
-    """Makes the worker's state machine fail, which is a defect of Dask's own."""
+    """Makes the worker's state machine fail, like a defect in Dask."""
     worker = get_worker()
     worker.loop.add_callback(worker.handle_stimulus, None)
     time.sleep(30)
@@ -58,7 +58,7 @@ def ballast(megabytes, number):
 
 
 def occupation(client, workers, starts, end, words):
-    """A task without end for each of these files, each on a certain worker."""
+    """Submits an endless task for each of these files, each on a specific worker."""
     return [
         client.submit(occupy, started, end, words, workers=[address], pure=False)
         for address, started in zip(workers, starts)
@@ -89,7 +89,7 @@ def lethal(client, words):
 
 
 def failings(client, attempts, reading, password):
-    """Errors with and without retries, and one that tells a secret."""
+    """Runs errors with and without retries, and one with a secret in its message."""
     held = tasks.failure(client, reading, stations=3)
     names = [str(Path(attempts) / name) for name in ("succeeds", "fails")]
     held.append(client.submit(tasks.succeed_at_last, names[0], 3, retries=5, key="patient"))
@@ -123,7 +123,7 @@ def ballasts(client, workers, megabytes, count):
 
 
 def arrays(client):
-    """What people do with arrays, and a rechunking that goes from worker to worker."""
+    """Runs typical array operations, and a rechunking between workers."""
     x = dask.array.arange(90_000, chunks=7_500).reshape(300, 300)
     y = (x @ x.T).mean(axis=0).persist()
     wait(y, timeout=60)
@@ -135,7 +135,7 @@ def arrays(client):
 
 
 def dataframes(client):
-    """A shuffle from worker to worker, and an aggregation of what comes out of it."""
+    """Runs a shuffle between workers, and an aggregation of its result."""
     import dask.dataframe
     import pandas
 

@@ -1,20 +1,15 @@
-"""A preload for the scheduler that tells what Dask itself knows, independently of Galvo's plugin.
+"""A scheduler preload that returns Dask's own data, independently of Galvo's plugin.
 
-Dask drops a task group as soon as all of its tasks are forgotten. Holding on to its objects is all
-that is needed to learn later what they said last.
+Dask drops a task group as soon as all of its tasks are forgotten. Holding its objects is sufficient
+to read their final values later.
 """
 
 import gc
 import json
-import os
 import sys
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 
-# Whatever finds its way to a scheduler has to do with what Dask brings along.
-for name in os.environ.get("MODULES_TO_MISS", "").split():
-    sys.modules[name] = None
-
-from distributed.diagnostics.plugin import SchedulerPlugin  # noqa: E402
+from distributed.diagnostics.plugin import SchedulerPlugin
 
 
 class Witness(SchedulerPlugin):
@@ -22,8 +17,8 @@ class Witness(SchedulerPlugin):
 
     def __init__(self, scheduler):
         self.scheduler = scheduler
-        self.groups = {}  # how many tasks of each TaskGroup object erred
-        self.origins = {}  # the TaskGroup and the Computation of each task that erred, by its key
+        self.groups = {}  # the number of erred tasks of each TaskGroup object
+        self.origins = {}  # the TaskGroup and the Computation of each erred task, by its key
         self.workers = self.peak_workers = self.peak_threads = 0
 
     def transition(self, key, start, finish, *args, **kwargs):
@@ -31,7 +26,7 @@ class Witness(SchedulerPlugin):
         self.groups.setdefault(task.group, 0)
         if finish == "erred" and task.exception_blame is task:
             self.groups[task.group] += 1
-            # Another computation begins only when nothing is left to do.
+            # A new computation starts only when nothing is left to do.
             self.origins[str(key)] = task.group, str(self.scheduler.computations[-1].id)
 
     def add_worker(self, scheduler, worker):
@@ -44,7 +39,7 @@ class Witness(SchedulerPlugin):
         scheduler = self.scheduler
         for history in (scheduler.erred_tasks, scheduler.computations):
             assert len(history) < history.maxlen, "Dask itself does not remember more"
-        for group in scheduler.task_groups.values():  # scattered data makes no transition
+        for group in scheduler.task_groups.values():  # scattered data has no transition
             self.groups.setdefault(group, 0)
         place = {group: n for n, group in enumerate(self.groups)}
         return json.dumps(
@@ -111,7 +106,7 @@ class Witness(SchedulerPlugin):
         return [str(key) for key in self.scheduler.tasks]
 
     async def footprint(self):
-        """Bytes that only Galvo's plugin keeps alive, as far as they can be told."""
+        """Returns the bytes that only Galvo's plugin keeps alive, as far as determinable."""
         gc.collect()
         seen, total = set(), 0
         left = [vars(self.scheduler.plugins["galvo"])]

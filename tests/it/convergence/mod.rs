@@ -1,6 +1,6 @@
-//! Repeats, losses and reordering of reports end in the same rows as a clean delivery, on both databases.
+//! Repeated, lost and reordered reports result in the same rows as a clean delivery, on both databases.
 
-mod rows;
+pub(crate) mod rows;
 mod scheduler;
 
 use std::{collections::BTreeSet, ops::Range};
@@ -20,16 +20,16 @@ use self::{
     scheduler::{Scheduler, Step, step, steps},
 };
 
-/// What becomes of one report on its way.
+/// The fate of one report in transit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Delivery {
-    /// It arrives and its answer, too.
+    /// The report and its response arrive.
     Answered,
-    /// It arrives, but its answer does not.
+    /// The report arrives, but its response does not.
     AnswerLost,
-    /// It never arrives.
+    /// The report never arrives.
     Lost,
-    /// It is lost at first and arrives after all the others.
+    /// The report is lost at first and arrives after all the others.
     Late,
 }
 
@@ -42,15 +42,16 @@ fn delivery() -> impl Strategy<Value = Delivery> {
     ]
 }
 
-/// What an account may refuse, and the tables in which that shows.
+/// The classes that an account may refuse, and the tables that this affects.
 const CLASSES: [(&str, &[&str]); 6] = [
     (
         "TASKS",
         &[
             "task_groups",
-            // The keys of what they were processing.
+            // The keys of tasks that they were processing.
             "workers",
             "computations",
+            "computation_shares",
             "computation_task_groups",
             "spans",
             "fine_metrics",
@@ -72,7 +73,7 @@ async fn refuse(member: &Member, class: &str) {
     assert_eq!(answer["setDataPolicy"]["userErrors"], json!([]), "{class}");
 }
 
-/// One case of a property: a server, and accounts of its own.
+/// One case of a property: a server, and its own accounts.
 struct Case<'a> {
     app: &'a TestApp,
     number: u32,
@@ -87,7 +88,7 @@ impl Case<'_> {
         [self.account("clean").await, self.account("other").await]
     }
 
-    /// Says whether both accounts end the same, once all hours are part of their days.
+    /// Checks that both accounts have the same rows after all hours were folded.
     async fn same_end(&self, one: &Member, other: &Member, ways: Ways) -> TestCaseResult {
         self.app.fold_usage().await;
         let (one, other) = (Content::of(self.app, one, ways).await, Content::of(self.app, other, ways).await);
@@ -111,7 +112,7 @@ fn check<S: Strategy>(strategy: &S, property: &impl AsyncFn(&Case<'_>, S::Value)
     runtime.block_on(app.stop());
 }
 
-/// The reports of a scheduler, each of which was answered before the next one.
+/// The reports of a scheduler, each acknowledged before the next one.
 fn reports(name: &'static str, steps: &[Vec<Step>]) -> Vec<Value> {
     let mut scheduler = Scheduler::new(name);
     let reports = (1_i64..).zip(steps).map(|(sequence, steps)| {
@@ -121,7 +122,8 @@ fn reports(name: &'static str, steps: &[Vec<Step>]) -> Vec<Value> {
     reports.collect()
 }
 
-/// All of so many reports in any order, some of them several times, and after which of them hours are folded.
+/// All of these reports in any order, some of them several times, with the points at which hours are
+/// folded.
 fn any_order(reports: usize) -> impl Strategy<Value = Vec<(usize, bool)>> {
     vec(0..reports, 0..12)
         .prop_flat_map(move |repeats| Just((0..reports).chain(repeats).collect::<Vec<_>>()).prop_shuffle())
@@ -131,7 +133,7 @@ fn any_order(reports: usize) -> impl Strategy<Value = Vec<(usize, bool)>> {
         })
 }
 
-/// What happens before each of some reports, and an order of these reports.
+/// The steps before each of some reports, and an order of these reports.
 fn steps_and_order(reports: Range<usize>) -> impl Strategy<Value = (Vec<Vec<Step>>, Vec<(usize, bool)>)> {
     steps(reports).prop_flat_map(|steps| {
         let order = any_order(steps.len());
@@ -185,14 +187,14 @@ fn losses_are_made_up_for_by_the_next_report() {
         }
         for (member, base) in [(&clean, last - 1), (&other, base)] {
             let mut report = scheduler.report(last, base);
-            // What comes after the last report does not open a cluster again.
+            // Reports after the last one do not reopen a cluster.
             report["final"] = json!(closes);
             member.reported(&report).await;
         }
         for report in &late {
             other.reported(report).await;
         }
-        // Which report a row was last written from may differ; what it says may not.
+        // The report that last wrote a row may differ; the row's content may not.
         case.same_end(&clean, &other, Ways::Different).await
     });
 }
@@ -204,21 +206,21 @@ fn a_store_that_lost_rows_asks_until_it_has_all() {
         let [clean, other] = case.accounts().await;
         let mut scheduler = Scheduler::new("Scheduler-1");
         scheduler.apply(&before, 1);
-        // The other store was restored to a time before all of this, which had been acknowledged as 5.
+        // The other store was restored to a state before all reports that it had acknowledged up to 5.
         let (mut base, mut acknowledged) = (5, 5);
         for (sequence, (steps, answered)) in (6_i64..).zip(&rounds) {
             scheduler.apply(steps, sequence);
             let (_, body) = other.report(&scheduler.report_after(sequence, base, acknowledged)).await;
             prop_assert_eq!(&body["resend"], &Value::Bool(base > 0), "report {}", sequence);
             if *answered {
-                // A reporter that was asked begins anew, with everything it still knows.
+                // A reporter that was asked to resend starts over, with everything it still knows.
                 (base, acknowledged) = (0, sequence);
             }
             case.app.fold_usage().await;
         }
         let (_, body) = other.report(&scheduler.report_after(9, 0, acknowledged)).await;
         prop_assert_eq!(&body["resend"], &Value::Bool(false));
-        // What was forgotten when it was acknowledged is gone for good.
+        // Data that the reporter discarded after the acknowledgment is lost.
         clean.reported(&scheduler.report_after(9, 0, 5)).await;
         case.same_end(&clean, &other, Ways::Different).await
     });
@@ -279,7 +281,7 @@ fn what_an_account_refuses_does_not_depend_on_the_order_either() {
             }
         }
         case.same_end(&clean, &other, Ways::Reordered).await?;
-        // What is not refused is as it would be without a policy.
+        // Data that is not refused is the same as without a policy.
         let mut tables: Vec<&str> = refused.iter().flat_map(|(_, tables)| tables.iter().copied()).collect();
         tables.push("data_policies");
         let clean = Content::of(case.app, &clean, Ways::Same).await.without(&tables).without_receipts();
@@ -290,7 +292,7 @@ fn what_an_account_refuses_does_not_depend_on_the_order_either() {
     });
 }
 
-/// Two clusters of two users with something of everything, over three days.
+/// Two clusters of two users with data of every kind, over three days.
 async fn everything_once(app: &TestApp, ada: &Member) {
     let bob = app.member("bob", ada.slug()).await;
     let span = |number: u8| [Step::Span(number, true), Step::Metrics(number, 3), Step::Metrics(number, 8)];
@@ -334,7 +336,7 @@ async fn everything_once(app: &TestApp, ada: &Member) {
     assert_eq!(answer.status(), reqwest::StatusCode::OK);
 }
 
-/// The same file for both databases, so that they hold the same.
+/// One snapshot for both databases, so that both must have the same content.
 #[tokio::test]
 async fn both_databases_hold_the_same() {
     let app = TestApp::start().await;

@@ -1,4 +1,4 @@
-//! What the tables hold, so that two accounts or two databases can be compared.
+//! The content of the tables, in a form that can be compared between accounts and databases.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -7,9 +7,9 @@ use std::{
 
 use entity::{
     AccountOwned, account, client, client_span, cluster, cluster_sample_chunk, code_snippet, computation,
-    computation_task_group, data_policy, environment, error_group, error_occurrence, event, fine_metric,
-    function_usage_day, function_usage_hour, ids, log_line, profile, span, task_group, thread_change,
-    usage_day, usage_hour, user, worker, worker_sample_chunk,
+    computation_share, computation_task_group, data_policy, environment, error_group, error_occurrence,
+    event, fine_metric, function_usage_day, function_usage_hour, ids, log_line, profile, span, task_group,
+    thread_change, usage_day, usage_hour, user, worker, worker_sample_chunk,
 };
 use galvo::{
     domain::{fine_metric::Table, metric::Metric, sample_chunk::unpack},
@@ -22,8 +22,9 @@ use sea_orm::{
 };
 use serde_json::{Map, Value, json};
 
-/// Tables that are not compared, and why.
-pub(super) const EXEMPT: [(&str, &str); 25] = [
+/// Tables that are not compared, with the reason.
+pub(super) const EXEMPT: [(&str, &str); 33] = [
+    ("account_removals", "written by people, never by reports"),
     ("accounts", "made by operators; reports only find them"),
     ("alert_deliveries", "written by a job"),
     ("alert_rules", "written by people, never by reports"),
@@ -33,6 +34,8 @@ pub(super) const EXEMPT: [(&str, &str); 25] = [
     ("cluster_controls", "written by people and policies"),
     ("cluster_flags", "written by a job"),
     ("cluster_notes", "written by people, never by reports"),
+    ("cluster_removals", "written by people, never by reports"),
+    ("cluster_reporters", "says which tokens reported, and these are random"),
     ("cluster_tags", "written by people, never by reports"),
     ("cost_rates", "made by operators"),
     ("default_accounts", "chosen by people"),
@@ -40,31 +43,36 @@ pub(super) const EXEMPT: [(&str, &str); 25] = [
     ("flag_mutes", "written by people, never by reports"),
     ("identities", "made when people sign in"),
     ("idle_policies", "written by people, never by reports"),
+    ("ingest_days", "counts what came, also what came twice"),
     ("invitations", "made by members"),
     ("memberships", "made by operators"),
     ("passwords", "of users, who belong to no account"),
     ("performance_report_pieces", "stored by people, never by reports of schedulers"),
     ("performance_reports", "stored by people, never by reports of schedulers"),
+    ("quotas", "said by operators"),
+    ("retention_watch", "written by a job"),
     ("sessions", "of users, who belong to no account"),
+    ("sign_in_links", "of users, who belong to no account"),
+    ("token_policies", "written by people, never by reports"),
     ("token_requests", "of nobody yet"),
     ("removed_members", "removed by members"),
     ("users", "made by operators; rows that name them are compared by name"),
 ];
 
-/// How much of the way that reports took may show.
+/// The traces of delivery that the comparison includes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ways {
-    /// All of it: both have the same reports in the same order.
+pub(crate) enum Ways {
+    /// All of them: both accounts got the same reports in the same order.
     Same,
-    /// Rows come from the same reports, which came in other orders.
+    /// Rows come from the same reports in another order.
     Reordered,
-    /// Rows say the same, and may come from other reports.
+    /// Rows have the same content, but may come from other reports.
     Different,
 }
 
-/// What the tables hold of an account, without what must differ between two.
+/// The table content of an account, without values that must differ between two.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Content {
+pub(crate) struct Content {
     /// The rows by table, as JSON.
     pub(super) rows: BTreeMap<&'static str, Vec<String>>,
     /// The columns by table.
@@ -72,8 +80,8 @@ pub(super) struct Content {
 }
 
 impl Content {
-    /// Everything there is of an account.
-    pub(super) async fn of(app: &TestApp, member: &Member, ways: Ways) -> Self {
+    /// Reads everything stored for an account.
+    pub(crate) async fn of(app: &TestApp, member: &Member, ways: Ways) -> Self {
         let reader = Reader::new(app, member, ways).await;
         let mut content = Self::default();
         macro_rules! read {
@@ -91,11 +99,12 @@ impl Content {
             cluster_sample_chunk: |_, row| vec![("data", samples(&row.data))],
             code_snippet: |reader, row| vec![("sealed", json!(reader.store.snippet_text(row).unwrap()))],
             computation,
+            computation_share,
             computation_task_group,
             data_policy,
             environment,
             error_group: |reader, row| vec![("sealed", json!(reader.store.error_group_title(row).unwrap()))],
-            error_occurrence: |reader, row| vec![("sealed", json!(reader.store.error_text(row).unwrap()))],
+            error_occurrence: |reader, row| vec![("sealed", json!(reader.store.decrypt_error_text(row).unwrap()))],
             event,
             fine_metric: |_, row| vec![("cells", cells(&row.cells))],
             function_usage_day,
@@ -113,8 +122,8 @@ impl Content {
         content
     }
 
-    /// What only one of both has, readably; empty when they are the same.
-    pub(super) fn differences(&self, other: &Self) -> String {
+    /// The rows that only one of both has, as text; empty if they are equal.
+    pub(crate) fn differences(&self, other: &Self) -> String {
         let only = |one: &Self, other: &Self, sign: &str| {
             let rows = one.rows.iter().flat_map(|(table, rows)| rows.iter().map(move |row| (table, row)));
             let only = rows.filter(|(table, row)| !other.rows[*table].contains(row));
@@ -126,13 +135,13 @@ impl Content {
         format!("not the same:{}{}", only(self, other, "-"), only(other, self, "+"))
     }
 
-    /// The same without these tables.
+    /// The content without these tables.
     pub(super) fn without(mut self, tables: &[&str]) -> Self {
         self.rows.retain(|table, _| !tables.contains(table));
         self
     }
 
-    /// The same without what clusters say of each class of data, which tells what was refused.
+    /// The content without the clusters' receipts, which show what was refused.
     pub(super) fn without_receipts(mut self) -> Self {
         for row in self.rows.get_mut("clusters").into_iter().flatten() {
             let mut columns: Map<String, Value> = serde_json::from_str(row).unwrap();
@@ -153,7 +162,7 @@ impl fmt::Display for Content {
     }
 }
 
-/// What stands in the place of some columns.
+/// Replacements for the values of some columns.
 type Shown = Vec<(&'static str, Value)>;
 
 struct Reader {
@@ -173,7 +182,7 @@ impl Reader {
         let clusters = cluster::Entity::find().filter(cluster::Column::AccountId.eq(account));
         let clusters = clusters.all(&database).await.unwrap();
         let users = user::Entity::find().all(&database).await.unwrap();
-        // The owner of an account has its name, which is another one for each.
+        // The owner of an account has its name, which differs between accounts.
         let name = |name: String| if name == member.slug() { "owner".to_owned() } else { name };
         Self {
             store: app.store_of(member).await,
@@ -207,21 +216,23 @@ impl Reader {
         rows
     }
 
-    /// A value as JSON; none of what differs between any two accounts, or of what may differ here.
+    /// A value as JSON; `None` for values that differ between any two accounts, or may differ here.
     fn value(&self, table: &str, column: &str, value: &SqlValue) -> Option<Value> {
         let value = match value {
             SqlValue::Bytes(_) => panic!("{table}.{column} has to be shown in a way of its own"),
             other => sea_value_to_json_value(other),
         };
         match (table, column) {
-            // The identifiers of account and cluster, which are random, and in which order things arrived, by the server's clock.
+            // The identifiers of account and cluster, which are random, and the arrival order by the
+            // server's clock.
             (_, "account_id" | "arrived_at") | ("clusters", "id" | "changed_at" | "late_at") => None,
             (_, "key_id") => Some(json!(value != json!(0))),
             (_, "cluster_id") => Some(json!(self.clusters[&value.as_i64().unwrap()])),
             (_, "user_id") => Some(value.as_str().map_or(Value::Null, |id| json!(self.users[id]))),
-            // The server's own note of what it may have missed.
+            // The server's own record of possible gaps.
             ("clusters", "complete_until") if self.ways != Ways::Same => None,
-            (_, "sequence") if self.ways == Ways::Different => None,
+            // `cut` are the places that were clamped in any report.
+            (_, "sequence") | ("clusters", "cut") if self.ways == Ways::Different => None,
             _ => Some(value),
         }
     }
@@ -238,7 +249,7 @@ fn samples(packed: &[u8]) -> Value {
 /// Packed fine metrics.
 fn cells(packed: &[u8]) -> Value {
     let mut table = Table::default();
-    table.add(&galvo::domain::fine_metric::Labels::default().read(packed, true).unwrap());
+    table.add(&galvo::domain::fine_metric::CellReader::default().read(packed, true).unwrap());
     let cell = |row: galvo::domain::fine_metric::Row| {
         json!([row.label.context, row.label.function, row.label.activity, row.label.unit, row.value])
     };

@@ -1,4 +1,4 @@
-//! A scheduler as its reporter sees it, and what happens on it.
+//! A simulated scheduler as seen by its reporter, and the steps that change it.
 
 use std::collections::BTreeMap;
 
@@ -6,48 +6,48 @@ use harness::{ReportBuilder, code, code_frame, computation, profile, span, task_
 use proptest::{collection::vec, prelude::*};
 use serde_json::{Value, json};
 
-/// When the schedulers of all tests started.
+/// The start time of all schedulers in tests.
 const STARTED_AT: i64 = 1_795_172_400;
 
 /// Code that all schedulers run.
 const SNIPPETS: [&str; 3] =
     ["def main():\n    load().compute()\n", "x.sum().compute()", "fit(model, data)  # ünïcode\n"];
 
-/// Milliseconds after the start at which something is measured, around the ends of the ten minutes of a chunk.
+/// The sampling times in milliseconds after the start, around the ends of the ten-minute chunks.
 const MOMENTS: [i64; 10] =
     [0, 1, 14_999, 599_999, 600_000, 600_001, 615_000, 1_199_999, 1_200_000, 3_600_000];
 
-/// Hours of three days, as hours since the midnight before the start.
-const HOURS: [i64; 6] = [11, 12, 23, 24, 47, 48];
+/// Hours of two days and one that lies too far ahead, as hours since the midnight before the start.
+const HOURS: [i64; 6] = [11, 12, 23, 24, 36, 48];
 
-/// What happens on the scheduler between two reports.
+/// A step on the scheduler between two reports.
 #[derive(Clone, Debug)]
 pub(super) enum Step {
     /// Tasks are added to a task group.
     Tasks(u8, u8),
-    /// A computation appears or uses another task group.
+    /// A computation is added or uses another task group.
     Computation(u8, u8),
-    /// A task errs, which is an event and a line of the log as well.
+    /// A task errs, with an event and a log line.
     Error(u8),
     /// The size of the cluster changes.
     Threads(u8),
-    /// A worker joins, tells of its memory, or ends.
+    /// A worker joins, reports its memory, or ends.
     Worker(u8, u8),
     /// A client connects or leaves.
     Client(u8),
-    /// Measurements are made, of the cluster or a worker: of whom, from which moment on, how many.
+    /// Samples of the cluster or a worker: the subject, the first time, and the number.
     Samples(u8, u8, u8),
-    /// A span appears, goes on or is done.
+    /// A span is added, continues or is done.
     Span(u8, bool),
-    /// Fine metrics of a span, or of none, grow.
+    /// Fine metrics of a span, or without a span, grow.
     Metrics(u8, u8),
     /// Code is seen for the first time.
     Code(u8),
     /// A window of the profile ends.
     Profile(u8),
-    /// Something is used in an hour, by a function.
+    /// A function uses resources in an hour.
     Usage(u8, u8, u8),
-    /// The reporter gives something up.
+    /// The reporter drops an item.
     Dropped(u8),
 }
 
@@ -69,15 +69,15 @@ pub(super) fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What happens before each of some reports.
+/// The steps before each of some reports.
 pub(super) fn steps(reports: std::ops::Range<usize>) -> impl Strategy<Value = Vec<Vec<Step>>> {
     vec(vec(step(), 0..6), reports)
 }
 
-/// Sections whose items the reporter no longer has once they were acknowledged.
+/// Sections whose items the reporter discards after their acknowledgment.
 const FORGOTTEN: [&str; 5] = ["errors", "samples", "events", "logs", "profiles"];
 
-/// Classes of data by section, as the reporter's receipt counts them.
+/// The data class of a section, as counted in the reporter's receipt.
 fn class(section: &str) -> &'static str {
     match section {
         "task_groups" | "computations" | "spans" | "fine_metrics" => "tasks",
@@ -90,7 +90,7 @@ fn class(section: &str) -> &'static str {
     }
 }
 
-/// A scheduler as the reporter sees it: everything it knows, and in which report each thing was new.
+/// A scheduler as the reporter sees it: all known items, with the report in which each was last changed.
 #[derive(Clone)]
 pub(super) struct Scheduler {
     name: &'static str,
@@ -105,7 +105,7 @@ impl Scheduler {
         Self { name, cluster, dropped: BTreeMap::new(), sections: BTreeMap::new() }
     }
 
-    /// Something that changes: what is known of it, to be changed.
+    /// The state of a mutable item, to be changed.
     fn state(
         &mut self,
         section: &'static str,
@@ -119,17 +119,17 @@ impl Scheduler {
         value
     }
 
-    /// Something that never changes: what is known of it stays.
+    /// Adds an immutable item unless it is known.
     fn fact(&mut self, section: &'static str, key: &str, now: i64, value: Value) {
         self.sections.entry(section).or_default().entry(key.to_owned()).or_insert((now, value));
     }
 
-    /// How many things of a section there were ever.
+    /// The number of items that a section ever had.
     fn count(&self, section: &str) -> u32 {
         self.sections.get(section).map_or(0, |known| u32::try_from(known.len()).unwrap())
     }
 
-    /// Lets all of this happen before the report with the number `now`.
+    /// Applies steps before the report with the number `now`.
     pub(super) fn apply(&mut self, steps: &[Step], now: i64) {
         for step in steps {
             self.apply_one(step, now);
@@ -153,6 +153,7 @@ impl Scheduler {
                 let id = 1 + u128::from(number);
                 let known = self.state("computations", &uuid(id), now, || computation(id, &[]));
                 insert(&mut known["task_group_ids"], json!(uuid(10 + u128::from(group))));
+                share(&mut known["task_group_shares"], &uuid(10 + u128::from(group)), number % 2 == 0);
                 insert(&mut known["span_ids"], json!(uuid(30 + u128::from(group % 4))));
                 known["code"] = json!([[code_frame(SNIPPETS[usize::from(number % 3)], 7, 1)]]);
             }
@@ -250,7 +251,7 @@ impl Scheduler {
     fn error(&mut self, group: u8, now: i64) {
         let n = self.count("errors");
         let mut error = harness::error(100 + u128::from(n), 10 + u128::from(group), 1);
-        // Neither the first nor the last report has to hold the first or last error of a group.
+        // The first or last report need not contain the first or last error of a group.
         error["at"] = json!(STARTED_AT + i64::from(7 * n % 5));
         let message = format!("division number {n} by zero");
         error["message"] = json!(if group < 2 { format!("ZeroDivisionError('{message}')") } else { message });
@@ -288,7 +289,11 @@ impl Scheduler {
         let known = self.state("usage", &hour.to_string(), now, || {
             let mut first = usage(hour, 1);
             first["functions"] = json!([]);
-            // Of some hours Dask does not tell where the time went.
+            // Of some hours there is more compute time than thread time, as of tasks that began before.
+            if hour % 3 == 0 {
+                first["compute_seconds"] = json!(9_000);
+            }
+            // For some hours Dask does not report how the time was spent.
             if hour % 2 == 0 {
                 first
                     .as_object_mut()
@@ -312,13 +317,13 @@ impl Scheduler {
         }
     }
 
-    /// Everything that changed since `base`, as it is now.
+    /// A report with everything changed since `base`, in its present state.
     pub(super) fn report(&self, sequence: i64, base: i64) -> Value {
         self.report_after(sequence, base, base)
     }
 
-    /// Everything that changed since `base`, as it is now, but of what is forgotten once it was acknowledged only
-    /// what came after `acknowledged`.
+    /// A report with everything changed since `base`, in its present state, but for discarded sections
+    /// only the items after `acknowledged`.
     pub(super) fn report_after(&self, sequence: i64, base: i64, acknowledged: i64) -> Value {
         let mut report = ReportBuilder::new(self.name, sequence)
             .with("/base", Some(base).filter(|base| *base > 0))
@@ -348,7 +353,27 @@ fn add(number: &mut Value, amount: i64) {
     };
 }
 
-/// Adds to a list that may be absent what is not in it yet.
+/// Counts one more task of a computation in a group that it shares with others.
+fn share(shares: &mut Value, group: &str, joint: bool) {
+    if shares.is_null() {
+        *shares = json!([]);
+    }
+    let shares = shares.as_array_mut().unwrap();
+    let place = shares.iter().position(|share| share["task_group_id"] == group).unwrap_or_else(|| {
+        shares.push(json!({
+            "task_group_id": group, "joint": joint, "states": { "memory": 0 }, "tasks": 0,
+            "tasks_succeeded": 0, "tasks_erred": 0, "tasks_retried": 0,
+            "durations": { "compute": 0.5 }, "bytes": 7,
+        }));
+        shares.len() - 1
+    });
+    for field in ["tasks", "tasks_succeeded"] {
+        add(&mut shares[place][field], 1.into());
+    }
+    add(&mut shares[place]["states"]["memory"], 1.into());
+}
+
+/// Adds an item to a list that may be absent, unless it is in it.
 fn insert(list: &mut Value, item: Value) {
     if list.is_null() {
         *list = json!([]);

@@ -1,4 +1,4 @@
-//! What `docs/export.md` and `/api/v1/openapi.json` say of exports is what there is.
+//! `docs/export.md` and `/api/v1/openapi.json` match the actual exports.
 
 use std::{collections::BTreeSet, fmt::Write, fs, path::Path};
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::file::{ARROW, CSV, exports};
 
-/// Where the tables of the document begin, which are written from the description of the routes.
+/// The line after which the document's tables are generated from the routes' description.
 const TABLES: &str =
     "<!-- What follows is written by `INSTA_UPDATE=always cargo test -p galvo-tests export`. -->\n";
 

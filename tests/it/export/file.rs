@@ -1,4 +1,4 @@
-//! Exports as clients read them, and what the description of the routes says of them.
+//! Exports as clients read them, and as the routes' description documents them.
 
 use std::io::Cursor;
 
@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 pub(super) const ARROW: &str = "application/vnd.apache.arrow.stream";
 pub(super) const CSV: &str = "text/csv";
 
-/// An export, as the description of the routes has it.
+/// An export, as the routes' description documents it.
 pub(super) struct Export {
     pub(super) path: String,
     pub(super) columns: Vec<Column>,
@@ -31,7 +31,7 @@ pub(super) struct Column {
     pub(super) description: String,
 }
 
-/// All exports that are described.
+/// All documented exports.
 pub(super) fn exports() -> Vec<Export> {
     let openapi = serde_json::to_value(galvo::http::openapi()).unwrap();
     let paths = openapi["paths"].as_object().unwrap().iter();
@@ -53,18 +53,18 @@ pub(super) fn exports() -> Vec<Export> {
 }
 
 impl Export {
-    /// What it is called in its address.
+    /// Its name in the path.
     pub(super) fn name(&self) -> &str {
         self.path.rsplit('/').next().unwrap()
     }
 
-    /// What those that have the list are called in its address: `clusters`; nothing for the account.
+    /// The path segment of the list's owner, such as `clusters`; `None` for the account.
     pub(super) fn of(&self) -> Option<&str> {
         self.path.strip_prefix("/api/v1/export/").unwrap().split_once("/{id}/").map(|(of, _)| of)
     }
 }
 
-/// Begins an export.
+/// Requests an export.
 pub(super) async fn begin(
     member: &Member,
     path: &str,
@@ -75,7 +75,7 @@ pub(super) async fn begin(
     request.send().await.unwrap()
 }
 
-/// A whole export as Arrow: its schema and the batches.
+/// Reads a whole export as Arrow: its schema and batches.
 pub(super) async fn arrow(
     member: &Member,
     path: &str,
@@ -92,7 +92,7 @@ pub(super) async fn arrow(
     (schema, reader.map(Result::unwrap).collect())
 }
 
-/// A whole export as CSV: its names and rows.
+/// Reads a whole export as CSV: its column names and rows.
 pub(super) async fn csv(
     member: &Member,
     path: &str,
@@ -111,7 +111,7 @@ pub(super) async fn csv(
     (names, reader.records().map(|record| texts(&record.unwrap())).collect())
 }
 
-/// The rows of batches, each value as [`of_answer`] writes it.
+/// The rows of batches, each value in the form of [`of_answer`].
 pub(super) fn rows(batches: &[RecordBatch], columns: &[Column]) -> Vec<Vec<Value>> {
     let rows = batches.iter().flat_map(|batch| {
         (0..batch.num_rows()).map(|row| {
@@ -150,7 +150,7 @@ fn cell(array: &ArrayRef, row: usize, kind: &str) -> Value {
     }
 }
 
-/// A value of GraphQL's answer as it should be in Arrow: moments as milliseconds, days as their number.
+/// A value of GraphQL's response in the form of Arrow: times in milliseconds, days as numbers.
 pub(super) fn of_answer(value: &Value, kind: &str) -> Value {
     match (kind, value) {
         (_, Value::Null) => Value::Null,
@@ -165,15 +165,27 @@ pub(super) fn of_answer(value: &Value, kind: &str) -> Value {
     }
 }
 
-/// Whether a cell of CSV tells a value of GraphQL's answer.
+/// True if a CSV cell matches a value of GraphQL's response.
 pub(super) fn tells(cell: &str, value: &Value, kind: &str) -> bool {
     match (kind, value) {
         (_, Value::Null) => cell.is_empty(),
         ("JSON" | "list of texts", value) => serde_json::from_str::<Value>(cell).unwrap() == *value,
         ("number", number) => cell.parse::<f64>().ok() == number.as_f64(),
         ("text", Value::String(text)) => {
-            let formula = text.starts_with(['=', '+', '-', '@', '\t', '\r', '\'']);
-            *cell == if formula { format!("'{text}") } else { text.clone() }
+            // Ignores the quote before characters that could begin a formula.
+            let is_line = text.starts_with(['\t', '\r', '\n']);
+            let mut told = cell.strip_prefix('\'').filter(|_| is_line).unwrap_or(cell).chars().peekable();
+            let (mut begins, mut without) = (true, String::new());
+            while let Some(character) = told.next() {
+                let guarded = told.peek().is_some_and(|next| "=+-@＝＋－＠'".contains(*next));
+                if begins && character == '\'' && guarded {
+                    without.extend(told.next());
+                } else {
+                    without.push(character);
+                }
+                begins = ";\t\r\n".contains(character) || begins && character.is_whitespace();
+            }
+            without == *text
         }
         (_, Value::String(text)) => cell == text,
         (_, value) => value.to_string().as_str() == cell,

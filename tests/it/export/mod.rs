@@ -1,4 +1,4 @@
-//! Exports: each beside what GraphQL tells when its pages are walked, and what becomes of those that end early.
+//! Exports: each compared with GraphQL's pages, and exports that end early.
 
 mod document;
 mod file;
@@ -13,11 +13,11 @@ use serde_json::{Map, Value, json};
 
 use self::file::{ARROW, CSV, Column, Export, arrow, begin, csv, exports, of_answer, rows, tells};
 
-/// The types of what has lists, besides the account and clusters.
+/// The types with lists, besides accounts and clusters.
 const TYPES: [(&str, &str); 3] =
     [("computations", "Computation"), ("error-groups", "ErrorGroup"), ("spans", "Span")];
 
-/// What lists of objects are made of, which are written as JSON.
+/// The fields of list columns with objects, which are written as JSON.
 const INSIDE: [(&str, &str); 9] = [
     ("causes", "cause seconds"),
     (
@@ -34,7 +34,7 @@ const INSIDE: [(&str, &str); 9] = [
     ("users", "id name"),
 ];
 
-/// What an account decides before anything is reported: who is told of what, and who may do what.
+/// Creates an account's settings before anything is reported: alert rules and access rights.
 async fn decide(ada: &Member) {
     let decide = "mutation($until: DateTime!) {
         told: createAlertRule(input: { name: \"failures\", condition: { failures: { count: 1, withinSeconds: 3600 } },
@@ -47,10 +47,14 @@ async fn decide(ada: &Member) {
     for (name, answer) in decided.as_object().unwrap() {
         assert_eq!(answer["userErrors"], json!([]), "{name}");
     }
+    let exchange = ada.request(reqwest::Method::POST, "/api/v1/scheduler-tokens");
+    let exchange =
+        exchange.json(&json!({ "schedulerId": "Scheduler-1", "label": "=gpu" })).send().await.unwrap();
+    assert_eq!(exchange.status(), 201);
     ada.stored_report("private", "report.html", "<p>").await;
 }
 
-/// An account with something in every list of clusters, and more than a page in some.
+/// Reports data for every list of clusters, with more than a page in some.
 async fn world(ada: &Member) -> (i64, i64) {
     let mut line = log_line(700, "=1+1, \"quoted\",\r\nand more");
     (line["level"], line["source"]) = (json!("WARNING"), json!("worker"));
@@ -115,7 +119,7 @@ async fn world(ada: &Member) -> (i64, i64) {
     (first, second)
 }
 
-/// The field that an export is named after, with everything that its columns are.
+/// The GraphQL field that an export is named after.
 fn field(export: &Export) -> String {
     let mut words = export.name().split('-');
     let first = words.next().unwrap().to_owned();
@@ -146,7 +150,7 @@ fn write(tree: &Map<String, Value>, of_span: bool) -> String {
     })
 }
 
-/// What GraphQL tells, page by page: the nodes of the list.
+/// The nodes of the GraphQL list, read page by page.
 async fn walked(ada: &Member, export: &Export, id: &str, arguments: &str) -> Vec<Value> {
     let (field, columns) = (field(export), selection(export));
     let (root, end) = match export.of() {
@@ -179,7 +183,7 @@ async fn walked(ada: &Member, export: &Export, id: &str, arguments: &str) -> Vec
     }
 }
 
-/// An export in both formats beside what GraphQL told. Returns its length.
+/// Compares an export in both formats with the GraphQL list, and returns its length.
 async fn compare(
     ada: &Member,
     export: &Export,
@@ -261,7 +265,7 @@ async fn every_export_is_what_graphql_tells() {
         }
     }
     assert!(empty.len() > 5, "files without rows have their columns all the same: {empty:?}");
-    // An identifier of something else has no such list.
+    // An identifier of another type has no such list.
     for (of, list) in
         [("computations", "task-groups"), ("error-groups", "occurrences"), ("spans", "children")]
     {
@@ -365,7 +369,8 @@ async fn long_exports_are_several_batches() {
     let (_, batches) = arrow(&ada, &format!("/api/v1/export/clusters/{number}/thread-history"), &[]).await;
     let lengths: Vec<_> = batches.iter().map(arrow_array::RecordBatch::num_rows).collect();
     assert_eq!(lengths, [4_000, 4_000, 1_000]);
-    // Nine pages of 1,000, each one statement for the cluster and one for the list, and two for the sign-in.
+    // Nine pages of 1,000, each with one statement for the cluster and one for the list, and two for
+    // authentication.
     let before = app.statements();
     arrow(&ada, &format!("/api/v1/export/clusters/{number}/thread-history"), &[]).await;
     let statements = app.statements() - before;
@@ -379,7 +384,7 @@ async fn what_cannot_be_decrypted_is_null() {
     let ada = app.account("ada").await;
     let (number, _) = world(&ada).await;
     let stranger =
-        TestApp::start_beside(&app, galvo::key_ring::KeySource::Ring(galvo::seal::Keys::generate()));
+        TestApp::start_beside(&app, galvo::key_ring::KeySource::Ring(galvo::encryption::Keys::generate()));
     let stranger = stranger.await;
     let there = stranger.here(&ada);
     let path = format!("/api/v1/export/clusters/{number}/logs");
@@ -414,10 +419,19 @@ async fn what_cannot_be_exported_is_refused() {
         (&"/api/v1/export/usage-table".to_owned(), vec![], CSV, 400, "INVALID_PARAMETER", "from"),
         (&of("events"), vec![("topics", "mine")], CSV, 400, "INVALID_PARAMETER", "'topics'"),
         (&of("logs"), vec![("sources", "[\"MOON\"]")], ARROW, 400, "INVALID_PARAMETER", "sources"),
-        (&of("members"), vec![], CSV, 404, "NOT_FOUND", "nothing"),
+        (&of("members"), vec![], CSV, 404, "NOT_FOUND", "no such export"),
         (&"/api/v1/export/clusters/999/events".to_owned(), vec![], ARROW, 404, "NOT_FOUND", "nothing"),
         (&"/api/v1/export/clusters/%FF/fine-metrics".to_owned(), vec![], CSV, 404, "NOT_FOUND", "nothing"),
-        (&"/api/v1/export/passwords".to_owned(), vec![], CSV, 404, "NOT_FOUND", "nothing"),
+        (&"/api/v1/export/passwords".to_owned(), vec![], CSV, 404, "NOT_FOUND", "no such export"),
+        (&"/api/v1/export/passwords".to_owned(), vec![], CSV, 404, "NOT_FOUND", "audit-log, clusters, "),
+        (
+            &account,
+            vec![],
+            "text/csv;q=0, application/vnd.apache.arrow.stream;q=0, */*",
+            406,
+            "NOT_ACCEPTABLE",
+            ARROW,
+        ),
         (&"/api/v1/export/spans/1/children".to_owned(), vec![], CSV, 404, "NOT_FOUND", "nothing"),
     ] {
         let parameters: Vec<_> =
@@ -430,9 +444,17 @@ async fn what_cannot_be_exported_is_refused() {
     let blind = ada.with_token(ada.token(&[entity::api_token::Scope::Ingest], None).await);
     let response = begin(&blind, &account, &[], CSV).await;
     assert_eq!(response.status(), StatusCode::FORBIDDEN);
-    // Who may read may not read everything.
+    // The scope `read` does not permit all lists.
     let reader = ada.with_token(ada.token(&[entity::api_token::Scope::Read], None).await);
-    for list in ["alert-rules", "alert-deliveries", "audit-log", "invitations", "members", "tokens"] {
+    for list in [
+        "alert-rules",
+        "alert-deliveries",
+        "audit-log",
+        "invitations",
+        "members",
+        "scheduler-tokens",
+        "tokens",
+    ] {
         let response = begin(&reader, &format!("/api/v1/export/{list}"), &[], CSV).await;
         assert_eq!(response.status(), StatusCode::FORBIDDEN, "{list}");
     }

@@ -1,4 +1,4 @@
-//! Exports that take long: what happens meanwhile, and those that end before they are whole.
+//! Long exports: changes during an export, and exports that end early.
 
 use std::{io::Cursor, time::Duration};
 
@@ -15,17 +15,18 @@ use tokio::{
 
 use super::file::{ARROW, CSV, begin};
 
-/// Points a minute with which an export of 3,000 events has to wait for some 15 seconds, since half of them are spent after
-/// two thirds of its pages: long enough for what is reported meanwhile to arrive on a busy machine.
+/// The points per minute with which an export of 3,000 events must wait for some 15 seconds, because
+/// half of them are used after two thirds of its pages: long enough for concurrent reports to arrive on
+/// a busy machine.
 const FEW_POINTS: u32 = 48_000;
 
-/// Events of a cluster, by their numbers.
+/// Reports events of a cluster, by their numbers.
 async fn events(ada: &Member, sequence: i64, numbers: impl Iterator<Item = u32>) -> i64 {
     let events: Vec<_> = numbers.map(|n| event(n, "mine", json!({ "number": n }))).collect();
     ada.reported(&ReportBuilder::new("Scheduler-1", sequence).with("/events", events).build()).await
 }
 
-/// The same member with a token of their own, and so with points of its own.
+/// The same member with another token, and so with a separate rate limit.
 async fn with_points(ada: &Member, expires: Option<&str>) -> Member {
     let expires = expires.map(|at| at.parse::<DateTime<Utc>>().unwrap());
     ada.with_token(ada.token(&[Scope::Read], expires).await)
@@ -54,7 +55,7 @@ async fn an_export_waits_for_points_and_tells_each_row_once() {
     let cut_off_too = begin(&expelled, &path, &[], ARROW).await;
     assert_eq!((read.status(), cut_off.status()), (StatusCode::OK, StatusCode::OK));
 
-    // Behind what was read there are new ones, and before it, which nobody goes back for.
+    // New events arrive after the read position, and before it, where they are not exported.
     events(&ada, 3, (1..101).chain(4_001..4_101)).await;
     app.set_clock("2026-11-20T14:00:00Z");
     let body = read.bytes().await.unwrap();
@@ -64,7 +65,7 @@ async fn an_export_waits_for_points_and_tells_each_row_once() {
         .collect();
     assert_eq!(numbers, (1_001..4_101).collect::<Vec<_>>());
     assert!(began.elapsed() > Duration::from_secs(1), "it had more points than there are");
-    // A token that is no longer good gets no more, and nobody takes what there was for the whole.
+    // An expired token gets no further rows, and the truncated export is detected as incomplete.
     assert!(cut_off.bytes().await.is_err() && cut_off_too.bytes().await.is_err());
 
     let left = begin(&deserter, &path, &[], ARROW).await;
@@ -77,7 +78,7 @@ async fn an_export_waits_for_points_and_tells_each_row_once() {
     app.stop().await;
 }
 
-/// Fine metrics of spans, 5,000 of each.
+/// Reports fine metrics of spans, 5,000 of each.
 async fn fine_metrics(ada: &Member, sequence: i64, spans: std::ops::Range<u128>) -> i64 {
     let cell = |n: i32| json!(["execute", format!("function-{n}"), "thread-cpu", "seconds", n]);
     let cells: Vec<_> = (0..5_000).map(cell).collect();
@@ -85,7 +86,7 @@ async fn fine_metrics(ada: &Member, sequence: i64, spans: std::ops::Range<u128>)
     ada.reported(&ReportBuilder::new("Scheduler-1", sequence).with("/fine_metrics", metrics).build()).await
 }
 
-/// Sends the head of a request, and reads up to the end of the head that is answered.
+/// Sends the head of a request, and reads the head of the response.
 async fn asked(
     app: &TestApp,
     member: &Member,
@@ -112,7 +113,7 @@ async fn asked(
 #[tokio::test]
 async fn a_reader_may_be_slow_but_not_asleep() {
     let patience = Duration::from_secs(1);
-    let app = TestApp::start_with(|settings| settings.patience.answer = patience).await;
+    let app = TestApp::start_with(|settings| settings.timeouts.answer = patience).await;
     let ada = app.account("ada").await;
     let mut number = 0;
     for report in 0..8_u32 {
@@ -129,7 +130,7 @@ async fn a_reader_may_be_slow_but_not_asleep() {
             break;
         }
         bytes.extend_from_slice(&buffer[..read]);
-        // Five megabytes a second: a little all the time, and longer than the patience in all.
+        // Five megabytes per second: steadily, and longer than the timeout in total.
         sleep(Duration::from_micros(u64::try_from(read).unwrap() / 5)).await;
     }
     assert!(bytes.ends_with(b"0\r\n\r\n"), "{} bytes", bytes.len());
@@ -138,7 +139,7 @@ async fn a_reader_may_be_slow_but_not_asleep() {
     assert!(began.elapsed() > patience * 2, "{:?}", began.elapsed());
 
     let (mut asleep, _) = asked(&app, &ada, path, "1.1", 4_096).await;
-    // However long it takes to fill what lies between: nothing is read any more, and has not been for long.
+    // The statements stop once all buffers between server and client are full.
     let mut statements = 0;
     while app.statements() > statements {
         statements = app.statements();
@@ -155,7 +156,7 @@ async fn a_reader_may_be_slow_but_not_asleep() {
 
 #[tokio::test]
 async fn a_million_rows_take_no_memory() {
-    let database = Database::empty().await;
+    let database = Database::migrated().await;
     let run = async |arguments: &[&str]| {
         let (status, output, errors) =
             Program::run(&[arguments, &["--database-url", database.url()]].concat()).await;
@@ -184,7 +185,7 @@ async fn a_million_rows_take_no_memory() {
         (bytes, peak)
     };
     let path = format!("/api/v1/export/clusters/{number}/fine-metrics");
-    // The threads that read and write fill their heaps once. What counts is that four times as many rows need no more.
+    // The threads allocate their heaps once. Four times as many rows must need no more memory.
     let (few, before) = export(&path).await;
     copy_spans(&database, 750).await;
     let (bytes, peak) = export(&path).await;
@@ -195,13 +196,13 @@ async fn a_million_rows_take_no_memory() {
     server.terminate().await;
 }
 
-/// What one span spent, as a thousand functions.
+/// The fine metrics of one span, with a thousand functions.
 fn cells() -> Vec<Value> {
     let cell = |n: i32| json!(["execute", format!("function-{n}"), "thread-cpu", "seconds", n]);
     (0..1_000).map(cell).collect()
 }
 
-/// So many more spans with the fine metrics of the one that was reported.
+/// Copies the reported span with its fine metrics this many times.
 async fn copy_spans(database: &Database, spans: u64) {
     use sea_orm::{ConnectionTrait, DatabaseBackend};
 
@@ -213,9 +214,9 @@ async fn copy_spans(database: &Database, spans: u64) {
     let columns = "account_id, cluster_id, span_id, sequence, cells";
     let copy = format!(
         "INSERT INTO fine_metrics ({columns})
-         WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < {spans})
          SELECT f.account_id, f.cluster_id, {span}, f.sequence, f.cells
-         FROM numbers, (SELECT * FROM fine_metrics LIMIT 1) f"
+         FROM {}, (SELECT * FROM fine_metrics LIMIT 1) f",
+        harness::numbers(connection.get_database_backend(), 1, spans.try_into().unwrap())
     );
     assert_eq!(connection.execute_unprepared(&copy).await.unwrap().rows_affected(), spans);
     connection.close().await.unwrap();

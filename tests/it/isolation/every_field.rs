@@ -1,8 +1,8 @@
-//! Every field of the schema, asked for by somebody who has a neighbour: the answers are those of somebody who
-//! has none.
+//! Every field of the schema, queried by a member with a neighbor account: the responses are the same as
+//! without the neighbor.
 //!
-//! The fields are those that the schema's own text names, so that one that is new is asked for as well. It has
-//! to show something to the neighbour, since what shows nothing to anybody would hide nothing from anybody.
+//! The fields come from the schema's SDL, so that new ones are covered. Each must return data for the
+//! neighbor, because a field that is empty for everybody proves nothing.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -13,11 +13,11 @@ use serde_json::{Value, json};
 use super::{life::Life, node_ids, of_nothing};
 use crate::sdl::{Sdl, innermost, path, required};
 
-/// What fields are asked for with, where they need something, or show little without; some of them twice.
+/// Arguments for fields that require them, or return little without; some fields have several variants.
 const ARGUMENTS: [(&str, Arguments); 17] = [
-    ("Account.alertRules", &[("first", "4")]),
+    ("Account.alertRules", &[("first", "5")]),
     ("Account.alerts", &[("active", "null"), ("first", "30")]),
-    // Whoever asks for everything reads code, which is written down.
+    // This test reads code, which adds audit entries.
     ("Account.auditLog", &[("filter", r#"{ until: "2026-11-20T12:02:00Z" }"#)]),
     ("Account.clusters", &[("first", "4")]),
     (
@@ -41,22 +41,22 @@ const ARGUMENTS: [(&str, Arguments); 17] = [
     ("Worker.series", &[("metrics", "[CPU]")]),
 ];
 
-/// Fields that name one thing: they have cases of their own in the tests beside this one.
+/// Fields that look up one object: separate cases in the other tests cover them.
 const BY_NAME: [&str; 3] = ["Query.account", "Query.cluster", "Query.node"];
 
-/// Counts what the walk itself asks for.
+/// This field changes with the queries of the test itself.
 const COUNTING: &str = "Query.rateLimit";
 
-/// Looks for Dask's own identifier of a worker among the lines that are the cluster's anyway.
+/// Filters the cluster's own lines by Dask's identifier of a worker.
 const BY_UUID: &str = "Cluster.logs";
 
-/// Behind these there is less than behind others that lead to the same type.
+/// These paths lead to less data than other paths to the same type.
 const DETOURS: [&str; 1] = ["Flag.worker"];
 
-/// How all of the schema is asked for.
+/// The queries that cover the whole schema.
 pub(super) struct Walk {
     sdl: Sdl,
-    /// For each type that a query can reach the shortest way to it: fields as they are asked for, and members of unions.
+    /// The shortest path to each reachable type: fields with their arguments, and members of unions.
     ways: BTreeMap<String, Vec<String>>,
 }
 
@@ -81,7 +81,7 @@ impl Walk {
         walk
     }
 
-    /// The fields of a type that are asked for.
+    /// The queried fields of a type.
     fn asked(&self, of: &str) -> impl Iterator<Item = &FieldDefinition> {
         self.sdl.fields(of).filter(move |field| {
             let path = path(of, field);
@@ -89,16 +89,16 @@ impl Walk {
         })
     }
 
-    /// All fields of all objects that may tell of an account's data.
+    /// All fields of all objects that may contain an account's data.
     fn fields(&self) -> impl Iterator<Item = String> {
-        // What is wrong with what was sent tells of that alone.
+        // Error objects only contain the request's own data.
         let objects = self.sdl.objects().filter(|(of, _)| !of.ends_with("Error"));
         let fields =
             objects.flat_map(|(of, object)| object.fields.iter().map(move |field| path(of, &field.node)));
         fields.filter(|path| !BY_NAME.contains(&path.as_str()) && !path.ends_with(".userErrors"))
     }
 
-    /// What is asked of a field of a root.
+    /// The selection for a root field.
     pub(super) fn whole_of(&self, root: &str, field: &str) -> String {
         let field = self.sdl.fields(root).find(|known| known.name.node == field).unwrap();
         self.contents(innermost(&field.ty.node))
@@ -109,13 +109,13 @@ impl Walk {
         self.select(of, |_| true)
     }
 
-    /// What is told where something of a type is: all of it, but of what has a global identifier only values, since
-    /// the rest is asked for where the type itself is.
+    /// The selection for a nested object: all fields, but only scalar ones of a node, because its own
+    /// query covers the others.
     fn contents(&self, of: &str) -> String {
         let is_node = self.sdl.implements_node(of);
         self.select(of, |field| {
             let is_value = !self.sdl.is_composite(innermost(&field.ty.node));
-            // The edges hold the same rows.
+            // The edges contain the same rows.
             required(field).next().is_none() && field.name.node != "edges" && (is_value || !is_node)
         })
     }
@@ -132,12 +132,12 @@ impl Walk {
         format!("{{ __typename{} }}", fields.collect::<String>())
     }
 
-    /// A query for something of a type.
+    /// A query for objects of a type.
     fn query(&self, of: &str, selection: &str) -> String {
         self.ways[of].iter().rev().fold(selection.to_owned(), |inside, step| format!("{{ {step} {inside} }}"))
     }
 
-    /// Where an argument takes global identifiers: values for it with `<ID>` in place of one.
+    /// Values for an argument that takes global identifiers, with `<ID>` in place of one.
     fn places(&self, ty: &Type) -> Vec<String> {
         let name = innermost(ty);
         let places = if name == "ID" {
@@ -153,7 +153,7 @@ impl Walk {
         places.into_iter().map(|place| if is_list { format!("[{place}]") } else { place }).collect()
     }
 
-    /// Queries for everything that is found by global identifiers below the root, with `<ID>` in place of one.
+    /// Queries for all lookups by global identifiers below the root, with `<ID>` in place of one.
     fn lookups(&self) -> BTreeMap<String, String> {
         let mut lookups = BTreeMap::new();
         for of in self.ways.keys() {
@@ -173,7 +173,7 @@ impl Walk {
         lookups
     }
 
-    /// Everything that a member can ask for, by the type that was asked for.
+    /// All data that a member can query, by type.
     async fn everything(&self, member: &Member) -> BTreeMap<String, Value> {
         let mut answers = BTreeMap::new();
         for of in self.ways.keys().filter(|of| self.sdl.fields(of).next().is_some()) {
@@ -186,7 +186,7 @@ impl Walk {
 
 type Arguments = &'static [(&'static str, &'static str)];
 
-/// A field with the arguments that it is asked for with, under a name for each way.
+/// A field with its arguments, under an alias for each variant.
 fn ask_for(of: &str, field: &FieldDefinition) -> Vec<String> {
     let ways: Vec<String> = usual(of, field).map(|usual| arguments(of, field, usual, None)).collect();
     let name = &field.name.node;
@@ -197,7 +197,7 @@ fn ask_for(of: &str, field: &FieldDefinition) -> Vec<String> {
     names.collect()
 }
 
-/// What a field is asked for with, for each way.
+/// The usual arguments of a field, for each variant.
 fn usual(of: &str, field: &FieldDefinition) -> impl Iterator<Item = Arguments> {
     let path = path(of, field);
     let mut ways =
@@ -206,11 +206,11 @@ fn usual(of: &str, field: &FieldDefinition) -> impl Iterator<Item = Arguments> {
     ways.chain(bare)
 }
 
-/// The arguments of a field as they are written: usual ones, one in place of a usual one, and how much of a list.
+/// The arguments of a field: the usual ones, an override, and the size of a list.
 fn arguments(of: &str, field: &FieldDefinition, usual: Arguments, given: Option<(&str, &str)>) -> String {
     let mut arguments: BTreeMap<&str, &str> = usual.iter().copied().chain(given).collect();
     for argument in &field.arguments {
-        // Lists of lists of lists would cost more than one query may.
+        // Larger nested lists would exceed the cost limit.
         if argument.node.name.node == "first" && argument.node.default_value.is_none() {
             arguments.entry("first").or_insert("3");
         }
@@ -222,7 +222,7 @@ fn arguments(of: &str, field: &FieldDefinition, usual: Arguments, given: Option<
     if arguments.is_empty() { String::new() } else { format!("({})", arguments.join(", ")) }
 }
 
-/// The fields of objects in an answer that hold something.
+/// The fields of objects in a response that have a value.
 fn shown(answer: &Value) -> BTreeSet<String> {
     match answer {
         Value::Array(items) => items.iter().flat_map(shown).collect(),

@@ -1,7 +1,8 @@
-//! An account in which there is one of everything.
+//! An account with objects of every kind.
 
 use std::{collections::BTreeMap, time::Duration};
 
+use galvo::app::QuotaChange;
 use harness::{
     Heard, Member, ReportBuilder, STARTED_AT, SigningKey, Socket, TestApp, claims, code, code_frame,
     computation, error, event, log_line, profile, sample, span, task_group, threads, usage, uuid, worker,
@@ -11,10 +12,10 @@ use serde_json::{Value, json};
 
 use super::every_field::Walk;
 
-/// When everything has been done: until then the walk looks at the audit log.
+/// The time after all activity, up to which the test reads the audit log.
 const AFTERWARDS: &str = "2026-11-20T12:02:00Z";
 
-/// Somebody who fills an account, and what they were answered.
+/// A member who fills an account, and the responses.
 pub(super) struct Life<'a> {
     app: &'a TestApp,
     walk: &'a Walk,
@@ -23,9 +24,11 @@ pub(super) struct Life<'a> {
 }
 
 impl<'a> Life<'a> {
-    /// Reports, does and decides everything that can be in an account. Whatever has a text says whose it is.
+    /// Creates every possible object in an account. Every text contains the owner's name.
     pub(super) async fn of(app: &'a TestApp, walk: &'a Walk, owner: &'a Member) -> Self {
         app.set_clock("2026-11-20T12:00:00Z");
+        let wish = QuotaChange { retention_days: Some(Some(365)), ..QuotaChange::default() };
+        app.accounts().set_quota(&owner.slug().parse().unwrap(), wish).await.unwrap();
         let mut life = Self { app, walk, owner, answers: Vec::new() };
         let mut socket = life.watches().await;
         life.decides().await;
@@ -47,7 +50,7 @@ impl<'a> Life<'a> {
         life
     }
 
-    /// Subscribes to everything that is told.
+    /// Subscribes to all streams.
     async fn watches(&self) -> Socket {
         let mut socket = self.app.socket_of(self.owner).await;
         for field in ["clusters", "computations", "errors", "events", "logs", "snapshots"] {
@@ -58,13 +61,13 @@ impl<'a> Life<'a> {
         socket
     }
 
-    /// Keeps what was answered by a field of a root.
+    /// Stores the response of a root field.
     fn note(&mut self, root: &str, mut answer: Value) {
         answer["__typename"] = json!(root);
         self.answers.push(answer);
     }
 
-    /// Changes something, and asks for all that is told of it.
+    /// Runs a mutation, and selects its whole payload.
     async fn change(&mut self, mutation: &str, arguments: &str) -> Value {
         let owner = self.owner.clone();
         self.change_as(&owner, mutation, arguments).await
@@ -82,7 +85,7 @@ impl<'a> Life<'a> {
         answer
     }
 
-    /// What stands before anything is reported.
+    /// Creates the settings that precede any report.
     async fn decides(&mut self) {
         for day in ["2026-11-01", "2026-11-02"] {
             self.change(
@@ -94,9 +97,13 @@ impl<'a> Life<'a> {
             .await;
         }
         self.change("deleteCostRate", "validFrom: \"2026-11-02\"").await;
-        let idle = "input: { mode: STOP, timeoutSeconds: 1800, warnBeforeSeconds: 60, exemptTags: [{ key: \"<NAME>\", value: \"x\" }] }";
+        let idle = "input: { mode: STOP, timeoutSeconds: 90, warnBeforeSeconds: 60, exemptTags: [{ key: \"<NAME>\", value: \"x\" }] }";
         self.change("setIdlePolicy", idle).await;
         self.change("setDataPolicy", "input: { class: PROFILES, accepted: true, retentionDays: 30 }").await;
+        self.change("setTokenPolicy", "input: { refusesBroadTokens: false }").await;
+        let asked = self.owner.request(Method::POST, "/api/v1/scheduler-tokens");
+        let told = json!({ "schedulerId": format!("Scheduler-of-{}", self.owner.name()), "label": self.owner.name() });
+        assert_eq!(asked.json(&told).send().await.unwrap().status(), 201);
         let tag = "tag: { key: \"<NAME>\", value: \"x\" }, until: \"2026-12-01T00:00:00Z\"";
         self.change("muteFlag", &format!("input: {{ kind: SPILLING, {tag} }}")).await;
         self.change("muteFlag", "input: { kind: GIL_CONTENTION }").await;
@@ -111,6 +118,7 @@ impl<'a> Life<'a> {
             "failures: { count: 1, withinSeconds: 3600 }",
             "cost: { amount: 0.01, of: USER }",
             "idle: { forSeconds: 60 }",
+            "quotaNears: { percent: 80 }",
         ] {
             let input = format!("name: \"<NAME>'s rule\", condition: {{ {condition} }}");
             let made = self.change("createAlertRule", &format!("input: {{ {input}, {told} }}")).await;
@@ -125,7 +133,7 @@ impl<'a> Life<'a> {
         self.change("deleteAlertRule", &format!("identifier: {}", made["alertRule"]["identifier"])).await;
     }
 
-    /// Clusters that work, have nothing to do, and are over.
+    /// Reports clusters that work, are idle, and have ended.
     async fn works(&self) {
         let name = self.owner.name();
         let mut spans = Vec::new();
@@ -141,22 +149,28 @@ impl<'a> Life<'a> {
         }
     }
 
-    /// A minute later something that was resolved fails again, one idle cluster is warned, and the other has work.
+    /// Before a cluster counts as silent, a resolved error recurs, one idle cluster is warned, and the
+    /// other gets work.
     async fn goes_on(&mut self) {
         self.app.run_jobs().await;
         let groups = "{ viewer { account { errorGroups(first: 1) { nodes { id } } } } }";
         let groups = self.owner.query(groups, json!({})).await;
         let group = &groups["viewer"]["account"]["errorGroups"]["nodes"][0]["id"];
         self.change("setErrorGroupStatus", &format!("group: {group}, status: RESOLVED")).await;
-        self.app.set_clock("2026-11-20T12:01:00Z");
+        self.app.set_clock("2026-11-20T12:00:40Z");
         let name = self.owner.name();
         for report in [failed_again(name), still_idle(name), busy_again(name)] {
             self.owner.reported(&report).await;
         }
         self.app.run_jobs().await;
+        // The reasons are unknown for silent clusters.
+        let reasons =
+            "{ viewer { account { clusters { nodes { runReasons { __typename code detail count } } } } } }";
+        let answer = self.owner.query(reasons, json!({})).await;
+        self.answers.push(answer);
     }
 
-    /// What people write of what there is.
+    /// Creates user-defined annotations.
     async fn writes(&mut self) {
         let query = "{ viewer { account { clusters { nodes { id schedulerId } } } } }";
         let clusters =
@@ -172,6 +186,19 @@ impl<'a> Life<'a> {
                 self.change("setDesiredState", &stop).await;
             }
         }
+        // Quarantined clusters are restored, and deleted ones are not.
+        let token = self.owner.secret().split('-').next().unwrap().to_owned();
+        let since = "since: \"2026-11-20T00:00:00Z\"";
+        self.change("forgetToken", &format!("input: {{ tokenId: \"{token}\", {since} }}")).await;
+        self.change("restoreToken", &format!("input: {{ tokenId: \"{token}\" }}")).await;
+        let me =
+            self.owner.query("{ viewer { user { id } } }", json!({})).await["viewer"]["user"]["id"].take();
+        let number = self.owner.reported(&ReportBuilder::new("Scheduler-9", 1).build()).await;
+        let query = "query($id: ID!) { cluster(id: $id) { id } }";
+        let id = self.owner.query(query, json!({ "id": number.to_string() })).await["cluster"]["id"].take();
+        self.change("handOverCluster", &format!("input: {{ clusterId: {id}, userId: {me} }}")).await;
+        self.change("deleteData", &format!("input: {{ class: EVENTS, clusterId: {id} }}")).await;
+        self.change("deleteCluster", &format!("input: {{ clusterId: {id} }}")).await;
         for kind in ["public", "private"] {
             self.owner
                 .stored_report(kind, &format!("report of {}.html", self.owner.name()), "<p>x</p>")
@@ -183,7 +210,7 @@ impl<'a> Life<'a> {
         self.change("deletePerformanceReport", &format!("identifier: {report}")).await;
     }
 
-    /// Who may do what.
+    /// Changes access rights.
     async fn lets_in(&mut self) {
         let until = "until: \"2026-12-01T00:00:00Z\"";
         for who in ["guest", "other"] {
@@ -200,7 +227,14 @@ impl<'a> Life<'a> {
                 self.change("removeMember", &format!("user: {user}")).await;
             }
         }
-        // Somebody who has an account of their own and knows how to say who they are.
+        let made = self.change("addMember", "input: { name: \"<NAME>-gone\", role: VIEWER }").await;
+        let user = &made["member"]["user"]["id"];
+        self.change("deleteUser", &format!("input: {{ userId: {user} }}")).await;
+        // A user who deletes their own account.
+        let given_up = format!("{}-given-up", self.owner.name());
+        let member = self.app.account(&given_up).await;
+        self.change_as(&member, "deleteAccount", &format!("input: {{ confirmSlug: \"{given_up}\" }}")).await;
+        // A user with their own account and a linked identity.
         let friend = format!("{}-friend", self.owner.name());
         self.app.account(&friend).await;
         self.app.link(&friend, &friend).await;
@@ -214,11 +248,11 @@ impl<'a> Life<'a> {
     }
 }
 
-/// When things are measured, in seconds after the start; the last is when it is reported.
+/// The sampling times in seconds after the start. The last one is that of the report.
 const MOMENTS: [i64; 5] = [40, 55, 70, 85, 100];
 
-/// A report of a cluster with one of everything, but for what tells whether it works.
-fn cluster(name: &str, scheduler: &str, code_text: &str) -> ReportBuilder {
+/// A report of a cluster with data of every kind, except for its present activity.
+pub(crate) fn cluster(name: &str, scheduler: &str, code_text: &str) -> ReportBuilder {
     let report = ReportBuilder::new(scheduler, 100)
         .with("/cluster/name", format!("cluster of {name}"))
         .with("/cluster/address", format!("tcp://{name}:8786"))
@@ -228,7 +262,8 @@ fn cluster(name: &str, scheduler: &str, code_text: &str) -> ReportBuilder {
         .with("/cluster/threads", 4)
         .with("/cluster/graph_updates", 2)
         .with("/cluster/totals/tasks", 6)
-        .with("/usage", json!([usage(11, 2)]))
+        // The second hour is in the future, and left out.
+        .with("/usage", json!([usage(11, 2), usage(20_000, 2)]))
         .with("/dropped", json!(DROPPED.map(|section| (section, 1)).into_iter().collect::<BTreeMap<_, _>>()))
         .with("/receipt", json!({ "logs": { "sent": 2, "bytes": 20, "withheld": 1 } }));
     told(measured(processes(worked(report, name, code_text), name), name), name)
@@ -252,7 +287,7 @@ const DROPPED: [&str; 15] = [
     "usage",
 ];
 
-/// Spans, computations, task groups and what failed of them.
+/// Adds spans, computations, task groups and errors.
 fn worked(report: ReportBuilder, name: &str, code_text: &str) -> ReportBuilder {
     let stack = json!([[code_frame(code_text, 1, 0)]]);
     let mut outer = span(30, None, &[name], 1.0, Some(2.0));
@@ -282,7 +317,7 @@ fn failed(name: &str, number: u128) -> Value {
     failed
 }
 
-/// The scheduler, a worker that is lost, one that is there, and a client that has gone, in several environments.
+/// Adds the scheduler, a lost worker, a live one, and a disconnected client, in several environments.
 fn processes(report: ReportBuilder, name: &str) -> ReportBuilder {
     let mut lost = worker(50);
     (lost["ended_at"], lost["end"]) = (json!(STARTED_AT + 6.0), json!("lost"));
@@ -306,7 +341,7 @@ fn environment(number: u128, package: &str) -> Value {
         "os_release": "6.1", "machine": "x86_64", "packages": { "dask": format!("2026.{number}.0"), package: "2.3.0" } })
 }
 
-/// Samples by which a worker is short of memory and the graph is too large, fine metrics and a profile.
+/// Adds samples of a worker short of memory and of a large graph, fine metrics and a profile.
 fn measured(report: ReportBuilder, name: &str) -> ReportBuilder {
     let of_cluster = json!({ "workers": 1, "cpu_cores": 1.5, "memory_process_bytes": 60, "memory_limit_bytes": 100,
         "tasks_processing": 5, "tasks_waiting": 150_000, "tasks_memory": 60_000 });
@@ -329,7 +364,7 @@ fn measured(report: ReportBuilder, name: &str) -> ReportBuilder {
         .with("/profiles", json!([profile(70, 1.0, 3, &frames, &json!([[-1, 1, 1, 3], [0, 0, 2, 2]]))]))
 }
 
-/// An event and a line of a log.
+/// Adds an event and a log line.
 fn told(report: ReportBuilder, name: &str) -> ReportBuilder {
     let mut said = event(1, "mine", json!({ "said": name }));
     said["worker_id"] = json!(uuid(50));
@@ -339,7 +374,7 @@ fn told(report: ReportBuilder, name: &str) -> ReportBuilder {
     report.with("/events", json!([said])).with("/logs", json!([line]))
 }
 
-/// One that has something to do.
+/// A cluster with running work.
 fn busy(name: &str) -> Value {
     let mut report = cluster(name, "Scheduler-1", &format!("x = '{name}'")).build();
     let mut running = computation(2, &[10]);
@@ -348,19 +383,19 @@ fn busy(name: &str) -> Value {
     report
 }
 
-/// The same a little later, when something failed again.
+/// The same cluster a little later, after another error.
 fn failed_again(name: &str) -> Value {
     let mut again = failed(name, 200);
     again["at"] = json!(STARTED_AT + 3_630.0);
     later(&busy(name)).with("/errors", json!([again])).build()
 }
 
-/// An idle one that still is.
+/// An idle cluster that remains idle.
 fn still_idle(name: &str) -> Value {
     later(&idle(name, "Scheduler-2")).build()
 }
 
-/// An idle one that has something to do again.
+/// An idle cluster that gets work again.
 fn busy_again(name: &str) -> Value {
     later(&idle(name, "Scheduler-3")).with("/cluster/idle_since", Value::Null).build()
 }
@@ -370,7 +405,7 @@ fn later(report: &Value) -> ReportBuilder {
     ReportBuilder::new(scheduler, 101).with("/base", 100).with("/cluster", report["cluster"].clone())
 }
 
-/// One that has had nothing to do for 29 and a half minutes.
+/// A cluster that has been idle for 29 and a half minutes.
 fn idle(name: &str, scheduler: &str) -> Value {
     cluster(name, scheduler, &format!("x = '{name}'"))
         .with("/cluster/idle_since", STARTED_AT + 100.0 - 1_770.0)
@@ -378,7 +413,7 @@ fn idle(name: &str, scheduler: &str) -> Value {
         .build()
 }
 
-/// One that is over, and was of another make.
+/// A closed cluster with another environment.
 fn ended(name: &str) -> Value {
     let other = json!({ "id": uuid(42), "python": "3.11.0", "executable": "/usr/bin/python3", "os": "Darwin",
         "os_release": "24.0", "machine": "arm64", "packages": { "dask": "2026.6.0", "pandas": "2.3.0" } });

@@ -1,4 +1,4 @@
-//! What is added: all of it, once, however often the connection breaks.
+//! Streams of added rows: complete and without duplicates, however often the connection breaks.
 
 use harness::{ReportBuilder, TestApp, computation, error, event, log_line, task_group, uuid};
 use serde_json::{Value, json};
@@ -21,7 +21,7 @@ fn events(numbers: impl IntoIterator<Item = u32>) -> Value {
     numbers.into_iter().map(|number| event(number, "topic", number)).collect()
 }
 
-/// The numbers of the events of a payload.
+/// The numbers of the events in a payload.
 fn numbers(batch: &Value) -> Vec<i64> {
     assert_eq!(batch["gap"], false);
     batch["events"].as_array().unwrap().iter().map(|event| event["data"].as_i64().unwrap()).collect()
@@ -38,13 +38,13 @@ async fn what_is_added_comes_once_in_the_order_in_which_it_arrived() {
     let second = report("one", 2, events([20, 21]));
     ada.reported(&second).await;
     assert_eq!(numbers(&watching.next().await), [20, 21]);
-    // What happened before comes after, and what is reported again does not come again.
+    // Late events follow with their earlier time, and repeated ones are not sent again.
     ada.reported(&second).await;
     ada.reported(&report("one", 3, events([5, 20]))).await;
     assert_eq!(numbers(&watching.next().await), [5]);
     ada.reported(&report("two", 1, events([7]))).await;
     assert_eq!(numbers(&watching.next().await), [7]);
-    // A late report has its events, too.
+    // Events of a late report are sent, too.
     ada.reported(&report("two", 5, events([]))).await;
     ada.reported(&report("two", 2, events([3]))).await;
     assert_eq!(numbers(&watching.next().await), [3]);
@@ -60,7 +60,8 @@ async fn a_stream_that_breaks_everywhere_loses_and_repeats_nothing() {
     let mut whole = Watching::begin(&app, &ada, "events", EVENTS, json!({ "after": start })).await;
     let (mut expected, mut at_once, mut broken, mut after) = (Vec::new(), Vec::new(), Vec::new(), start);
     for round in 0..6_u32 {
-        // The server's clock stands still in some rounds and moves far in others, and one report has more than a payload.
+        // The server's clock is fixed in some rounds and jumps in others, and one report exceeds a
+        // payload.
         if round % 2 == 1 {
             app.set_clock(&format!("2026-11-20T12:0{round}:00Z"));
         }
@@ -105,7 +106,7 @@ async fn what_arrives_while_the_clock_jumps_is_not_left_out() {
         app.set_clock(&after);
         ada.reported(&report("two", 1 + sequence, number)).await;
         assert_eq!(numbers(&watching.next().await), [i64::from(number)]);
-        // It began before the clock jumped, and is told of together with the next one.
+        // It started before the clock jumped, and is sent together with the next one.
         app.set_clock(&before);
         ada.reported(&report("one", 2 + 2 * sequence, number + 1)).await;
         app.set_clock(&after);
@@ -163,7 +164,7 @@ async fn lists_filters_choose_what_comes() {
         Watching::begin(&app, &ada, "computations", COMPUTATIONS, json!({ "after": start })).await;
     let states = json!([{ "state": "FINISHED" }, { "state": "RUNNING" }]);
     assert_eq!(watching.next().await["computations"], states);
-    // Only what is something else now comes again.
+    // Only changed computations are sent again.
     let mut done = computation(2, &[10]);
     done["state"] = json!("erred");
     let next = ReportBuilder::new("one", 2).with("/computations", json!([done]));

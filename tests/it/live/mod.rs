@@ -1,4 +1,4 @@
-//! What subscriptions bring: all of it, once, in the order in which it arrived, to whoever may see it.
+//! Subscriptions: complete, without duplicates, in order of arrival, and only for authorized members.
 
 mod append;
 mod replicas;
@@ -7,14 +7,14 @@ mod state;
 use harness::{Heard, Member, Socket, TestApp};
 use serde_json::{Value, json};
 
-/// A subscription on a socket of its own.
+/// A subscription on a separate socket.
 struct Watching {
     socket: Socket,
     field: &'static str,
 }
 
 impl Watching {
-    /// Begins one that takes a cursor, behind all there is.
+    /// Starts one with a cursor, after all existing rows.
     async fn begin(
         app: &TestApp,
         member: &Member,
@@ -30,7 +30,7 @@ impl Watching {
         Self { socket, field }
     }
 
-    /// The next payload's field.
+    /// Returns the field of the next payload.
     async fn next(&mut self) -> Value {
         let mut message = self.socket.message().await;
         assert_eq!((&message["id"], &message["type"]), (&json!("live"), &json!("next")), "{message}");
@@ -38,19 +38,19 @@ impl Watching {
         message["payload"]["data"][self.field].take()
     }
 
-    /// Whether nothing comes for a while.
+    /// True if nothing arrives for a while.
     async fn is_quiet(&mut self) -> bool {
         self.socket.hear_within(std::time::Duration::from_millis(400)).await.is_none()
     }
 }
 
-/// Where the streams of a member's account are now.
+/// The present position of an account's streams.
 async fn cursor(member: &Member) -> Value {
     member.query("{ viewer { account { liveCursor } } }", json!({})).await["viewer"]["account"]["liveCursor"]
         .take()
 }
 
-/// The answer to a subscription that does not begin.
+/// The error of a subscription that is refused.
 async fn refusal(app: &TestApp, member: &Member, query: &str, variables: Value) -> Value {
     let mut socket = app.socket_of(member).await;
     socket.ask("live", query, variables).await;

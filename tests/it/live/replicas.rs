@@ -1,8 +1,8 @@
-//! Several servers of one store.
+//! Several servers with one store.
 
 use std::{process::Stdio, time::Duration};
 
-use galvo::{config::ServeConfig, key_ring::KeySource, seal::Keys};
+use galvo::{config::ServeConfig, encryption::Keys, key_ring::KeySource};
 use harness::{ReportBuilder, TestApp, event};
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -18,7 +18,7 @@ use super::Watching;
 const CLUSTERS: &str = "subscription($after: String) { clusters(account: \"ada\", after: $after) { cluster { name totals { tasks } } } }";
 const EVENTS: &str = "subscription($after: String) { events(account: \"ada\", after: $after) { events { cluster { name } data } } }";
 
-/// A Redis of its own, which can be killed.
+/// A separate Redis process that can be killed.
 struct Redis {
     port: u16,
     directory: TempDir,
@@ -87,7 +87,7 @@ fn report(name: &str, sequence: i64) -> Value {
 
 #[tokio::test]
 async fn what_one_server_stores_the_other_shows_also_after_redis_was_away() {
-    // Redis comes with the services that the suite is run with; without them there is one server.
+    // The services script starts Redis. Without it, the suite runs with one server.
     if std::env::var_os("GALVO_TEST_REDIS_URL").is_none() {
         return;
     }
@@ -104,7 +104,7 @@ async fn what_one_server_stores_the_other_shows_also_after_redis_was_away() {
     }
     let mut watching = Watching::begin(&here, &ada, "clusters", CLUSTERS, json!({})).await;
     let mut following = Watching::begin(&here, &ada, "events", EVENTS, json!({})).await;
-    // By the other server, which has the same store.
+    // Through the other server, which has the same store.
     let over_there = there.here(&ada);
     over_there.reported(&report("one", 1)).await;
     assert_eq!(watching.next().await["cluster"], json!({ "name": "one", "totals": { "tasks": 1 } }));
@@ -114,11 +114,12 @@ async fn what_one_server_stores_the_other_shows_also_after_redis_was_away() {
     for app in [&here, &there] {
         until(async || readiness(app).await["live"] == "alone").await;
     }
-    // Reports and queries go on, and what comes by this server is shown.
+    // Reports and queries continue to work, and changes through this server are delivered.
     over_there.reported(&report("one", 2)).await;
     over_there.reported(&report("one", 3)).await;
     ada.reported(&report("two", 1)).await;
-    // A cluster may be shown again: soon after an account begins to be watched it is looked for what was missed.
+    // A cluster may be sent again: soon after the first subscription of an account, the server checks
+    // for missed changes.
     while watching.next().await["cluster"]["name"] != "two" {}
     let mut events = Vec::new();
     while !events.contains(&json!({ "cluster": { "name": "two" }, "data": 1 })) {
@@ -126,7 +127,8 @@ async fn what_one_server_stores_the_other_shows_also_after_redis_was_away() {
     }
 
     redis.go_on().await;
-    // The rest is shown when all are heard again: every event once, and the clusters as a query shows them.
+    // The rest is delivered after the connection is restored: every event once, and the clusters in
+    // their present state.
     while events.len() < 3 {
         events.extend(following.next().await["events"].as_array().unwrap().clone());
     }

@@ -1,4 +1,4 @@
-//! Clusters as they are now.
+//! Streams of the clusters' latest state.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -27,7 +27,7 @@ fn seen(change: &Value) -> (String, i64, bool) {
     (text(&cluster["name"]), cluster["totals"]["tasks"].as_i64().unwrap(), change["matches"] == true)
 }
 
-/// Waits for a state. One that was sent may be sent again, and what changes again meanwhile is left out.
+/// Waits for a state. An earlier one may be repeated, and intermediate ones may be skipped.
 async fn until(watching: &mut Watching, name: &str, tasks: i64, matches: bool) -> Value {
     let expected = (name.to_owned(), tasks, matches);
     for _ in 0..5 {
@@ -47,11 +47,11 @@ async fn a_change_reaches_whoever_watches_the_account() {
     let mut other = Watching::begin(&app, &bob, "clusters", CLUSTERS, json!({ "account": "bob" })).await;
     let number = ada.reported(&report("one", 1, 5).build()).await;
     assert_eq!(until(&mut watching, "one", 5, true).await["gap"], false);
-    // The state is the newest: two reports in one round are one change.
+    // The state is the latest one: two reports in one round are one change.
     ada.reported(&report("one", 2, 6).build()).await;
     ada.reported(&report("one", 3, 7).build()).await;
     until(&mut watching, "one", 7, true).await;
-    // What people say of a cluster is a change, too.
+    // User-defined annotations are changes, too.
     let id =
         ada.query("query($id: ID!) { cluster(id: $id) { id } }", json!({ "id": number.to_string() })).await;
     let id = id["cluster"]["id"].clone();
@@ -84,8 +84,8 @@ async fn a_resumed_stream_brings_what_changed_since() {
     assert_eq!(changes, [("one".to_owned(), 2, true), ("two".to_owned(), 1, true)]);
     ada.reported(&report("two", 2, 3).build()).await;
     until(&mut watching, "two", 3, true).await;
-    // A cursor lies a minute before the round in front of its own, so that nothing is missed that is committed late or was to
-    // come with it: what changed since then comes again.
+    // A cursor points to a minute before its round, so that late commits are not missed. So changes
+    // since then are sent again.
     app.set_clock("2026-11-20T12:10:00Z");
     ada.reported(&report("one", 3, 4).build()).await;
     until(&mut watching, "one", 4, true).await;
@@ -102,7 +102,7 @@ async fn a_resumed_stream_brings_what_changed_since() {
 async fn a_filter_and_identifiers_choose_clusters() {
     let app = TestApp::start().await;
     let ada = app.account("ada").await;
-    // Without workers it would be starting.
+    // Without workers its state would be "starting".
     let report =
         |name: &str, sequence, tasks| report(name, sequence, tasks).with("/cluster/totals/workers", 2);
     let number = ada.reported(&report("one", 1, 1).build()).await;
@@ -116,7 +116,7 @@ async fn a_filter_and_identifiers_choose_clusters() {
     until(&mut two, "two", 1, true).await;
     ada.reported(&report("one", 2, 2).build()).await;
     until(&mut one, "one", 2, true).await;
-    // One that ends does not pass any more, which is told once.
+    // A cluster that ends no longer matches the filter, which is sent once.
     ada.reported(&report("two", 2, 2).with("/final", true).build()).await;
     until(&mut two, "two", 2, false).await;
     ada.reported(&report("two", 3, 3).with("/final", true).build()).await;
@@ -158,7 +158,7 @@ async fn snapshots_come_together_at_their_pace() {
         ada.reported(&report(name, 1, 1).with("/cluster/workers", 2).build()).await;
     }
     let mut watching = Watching::begin(&app, &ada, "snapshots", SNAPSHOTS, json!({ "after": start })).await;
-    // Clusters that appear in the same millisecond have identifiers in any order.
+    // Clusters that are added in the same millisecond have identifiers in any order.
     let workers = |batch: &Value| {
         assert_eq!(batch["gap"], false);
         let clusters = batch["clusters"].as_array().unwrap().iter();
@@ -169,7 +169,8 @@ async fn snapshots_come_together_at_their_pace() {
         workers.iter().map(|(name, workers)| (json!(name).to_string(), *workers)).collect()
     };
     assert_eq!(workers(&watching.next().await), of(&[("one", 2), ("two", 2)]));
-    // The first round is at once, the second a second later: what is reported between the two is one payload.
+    // The first round is immediate, the second a second later: all reports between the two are one
+    // payload.
     ada.reported(&report("one", 2, 1).with("/cluster/workers", 3).build()).await;
     assert_eq!(workers(&watching.next().await), of(&[("one", 3)]));
     for (sequence, workers) in [(3, 4), (4, 5)] {
@@ -191,7 +192,7 @@ async fn snapshots_come_together_at_their_pace() {
 async fn a_slow_reader_gets_the_newest_state_and_is_told_of_the_gap() {
     let app = TestApp::start().await;
     let ada = app.account("ada").await;
-    // Every payload has some hundred kilobytes, so that what the connection itself holds is soon full.
+    // Every payload has some hundred kilobytes, so that the connection's buffers fill up soon.
     let long = "x".repeat(2_000);
     let names: Vec<String> = (0..180).map(|number| format!("n{number}: name")).collect();
     let query = format!(
@@ -237,14 +238,14 @@ async fn what_is_written_down_when_it_is_read_cannot_be_watched() {
     ] {
         let query = of_clusters(selected) + " " + fragment;
         let refused = refusal(&app, &ada, &query, json!({})).await;
-        let message = "code and profiles are not part of subscriptions: ask for them with a query";
+        let message = "code and profiles are not available in subscriptions: use a query";
         assert_eq!(refused[0]["message"], message, "{refused}");
         assert_eq!(refused[0]["extensions"]["code"], "FORBIDDEN");
         let column = query.find(at).unwrap() + 1;
         assert_eq!(refused[0]["locations"], json!([{ "line": 1, "column": column }]), "{query}");
     }
 
-    // What code is called is no secret.
+    // The hash of code is not confidential.
     let query = of_clusters(spans) + " fragment Shown on CodeSnippet { hash }";
     let mut watching = Watching::begin(&app, &ada, "clusters", &query, json!({})).await;
     let mut with_code = span(30, None, &["etl"], 1.0, Some(2.0));

@@ -1,12 +1,12 @@
-//! Reads the text format of Prometheus, and takes nothing that its documentation does not allow.
+//! A strict parser of Prometheus' text format.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What was told.
+/// The parsed metrics.
 pub(super) struct Exposition {
     /// The kinds of metrics, by name.
     pub(super) kinds: BTreeMap<String, String>,
-    /// The values, by name and labels as they are written, labels in the order of their names.
+    /// The values, by name and labels as written, with labels sorted by name.
     samples: BTreeMap<String, f64>,
     /// The names of all labels.
     pub(super) labels: BTreeSet<String>,
@@ -20,7 +20,7 @@ struct Sample {
 }
 
 impl Exposition {
-    /// Reads a text.
+    /// Parses a text.
     pub(super) fn parse(text: &str) -> Self {
         assert!(text.ends_with('\n'), "the last line ends");
         let (mut helps, mut kinds): (BTreeSet<String>, BTreeMap<String, String>) = Default::default();
@@ -82,17 +82,17 @@ impl Exposition {
         Self { kinds, samples, labels }
     }
 
-    /// A value.
+    /// The value of a sample.
     pub(super) fn value(&self, sample: &str) -> f64 {
         *self.samples.get(sample).unwrap_or_else(|| panic!("there is no {sample}"))
     }
 
-    /// Whether there is such a sample.
+    /// True if the sample exists.
     pub(super) fn has(&self, sample: &str) -> bool {
         self.samples.contains_key(sample)
     }
 
-    /// How many samples there are.
+    /// The number of samples.
     pub(super) fn len(&self) -> usize {
         self.samples.len()
     }
@@ -103,7 +103,7 @@ impl Exposition {
     }
 }
 
-/// The rules for names, and the practices for those of units.
+/// Checks the rules for names and units.
 fn check_name(name: &str, kind: &str) {
     let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
     assert!(name.chars().all(fits) && name.starts_with(|c: char| c.is_ascii_lowercase()), "{name}");
@@ -142,7 +142,7 @@ fn sample(line: &str) -> Sample {
             let (label, quoted) = rest.split_once("=\"").unwrap_or_else(|| panic!("{line}"));
             let fits = |c: char| c.is_ascii_lowercase() || c == '_';
             assert!(!label.is_empty() && label.chars().all(fits) && !label.starts_with("__"), "{line}");
-            // None of ours needs to be escaped.
+            // None of Galvo's label values needs escaping.
             let (value, after) = quoted.split_once('"').unwrap_or_else(|| panic!("{line}"));
             assert!(!value.contains('\\'), "{line}");
             assert!(labels.insert(label.to_owned(), value.to_owned()).is_none(), "{line}");

@@ -1,4 +1,4 @@
-//! Metrics: exact for what was done, in a format that Prometheus reads, and of nobody.
+//! Metrics: exact counts, in a format that Prometheus reads, and without tenant data.
 #![expect(
     clippy::cast_precision_loss,
     clippy::float_cmp,
@@ -13,7 +13,7 @@ use std::{net::Ipv4Addr, time::Duration};
 use chrono::DateTime;
 use galvo::{
     config::ServeConfig,
-    domain::address::{ForwardedHeader, Proxies},
+    domain::client_ip::{ForwardedHeader, TrustedProxies},
 };
 use harness::{Heard, Member, ReportBuilder, TestApp};
 use reqwest::{Method, StatusCode, header};
@@ -23,7 +23,7 @@ use self::exposition::Exposition;
 
 const NOW: &str = "2026-11-20T12:00:00Z";
 
-/// The metrics as they are now.
+/// The present metrics.
 async fn scrape(app: &TestApp) -> Exposition {
     let answer = app.anonymous(Method::GET, "/metrics").send().await.unwrap();
     assert_eq!(answer.status(), StatusCode::OK);
@@ -43,13 +43,13 @@ async fn scraped_when(app: &TestApp, sample: &str, value: f64) -> Exposition {
     panic!("{sample} is not {value}: {:?}", scrape(app).await.value(sample));
 }
 
-/// A report that was made so many seconds ago.
+/// A report that was sent this many seconds ago.
 fn made(seconds: f64, sequence: i64) -> Value {
     let now = DateTime::parse_from_rfc3339(NOW).unwrap().timestamp() as f64;
     ReportBuilder::new("Scheduler-1", sequence).with("/sent_at", now - seconds).build()
 }
 
-/// Does a little of all that is counted.
+/// Performs a few operations of every counted kind.
 async fn do_a_little(app: &TestApp, ada: &Member) {
     for (sequence, ago) in [(1, 0.5), (2, 20.0), (3, -5.0)] {
         ada.reported(&made(ago, sequence)).await;
@@ -90,12 +90,12 @@ async fn what_was_done_is_counted_exactly() {
         (format!("galvo_http_requests_total{{{posts},status=\"2xx\"}}"), 3.0),
         (format!("galvo_http_requests_total{{{posts},status=\"4xx\"}}"), 3.0),
         (format!("galvo_http_request_duration_seconds_count{{{posts}}}"), 6.0),
-        // What accepts plain JSON is told by this status, too, that nothing ran.
+        // For plain JSON this status also means that nothing was executed.
         (format!("galvo_http_requests_total{{{graphql},status=\"2xx\"}}"), 4.0),
         ("galvo_http_requests_total{method=\"GET\",route=\"/healthz\",status=\"2xx\"}".into(), 1.0),
         ("galvo_http_requests_total{method=\"other\",route=\"/healthz\",status=\"4xx\"}".into(), 1.0),
         ("galvo_http_requests_total{method=\"GET\",route=\"none\",status=\"4xx\"}".into(), 1.0),
-        // The scrape before; this one is not answered yet.
+        // The previous scrape; this one is not answered yet.
         ("galvo_http_requests_total{method=\"GET\",route=\"/metrics\",status=\"2xx\"}".into(), 1.0),
         ("galvo_http_requests_in_flight".into(), 1.0),
         ("galvo_http_connections_max".into(), 900.0),
@@ -105,7 +105,7 @@ async fn what_was_done_is_counted_exactly() {
         ("galvo_reports_refused_total{reason=\"unauthenticated\"}".into(), 1.0),
         ("galvo_reports_in_flight".into(), 0.0),
         ("galvo_report_commit_seconds_count".into(), 3.0),
-        // A clock that goes before ours makes no report that came before it was made.
+        // A reporter's fast clock does not cause a negative lag.
         ("galvo_report_lag_seconds_sum".into(), 20.5),
         ("galvo_report_lag_seconds_bucket{le=\"0.05\"}".into(), 1.0),
         ("galvo_report_lag_seconds_bucket{le=\"0.5\"}".into(), 2.0),
@@ -132,7 +132,7 @@ async fn what_was_done_is_counted_exactly() {
     let elsewhere = ReportBuilder::new("Scheduler-1", 4).with("/account", "elsewhere").build();
     let sent = [made(0.5, 1), made(20.0, 2), made(-5.0, 3), wrong, elsewhere];
     let sent: usize = sent.iter().map(bytes).sum();
-    // Nothing is read of who does not say who they are.
+    // The body of an unauthenticated request is not read.
     assert_eq!(after.value("galvo_report_bytes_total"), sent as f64);
     assert_eq!(
         after.value("galvo_store_statements_total"),
@@ -177,7 +177,7 @@ async fn a_store_that_is_away_shows() {
         .iter()
         .sum();
     let on_sqlite = metrics.has("galvo_store_connections_max{pool=\"writer\"}");
-    // PostgreSQL is missed before, by who looks at the token.
+    // With PostgreSQL the failure occurs earlier, when the token is looked up.
     assert!(!on_sqlite || failed == 1.0, "{failed}");
     app.stop().await;
 }
@@ -224,7 +224,7 @@ async fn nothing_in_it_is_of_anybody_and_nobody_makes_it_longer() {
         json!({ "query": "query Embargoed { viewer { user { name } } }", "operationName": "Embargoed" });
     ada.request(Method::POST, "/graphql").json(&named).send().await.unwrap();
     do_a_little(&app, &ada).await;
-    // The first scrape is counted when the second one comes.
+    // The first scrape is counted in the second one.
     scrape(&app).await;
     let series = scrape(&app).await.len();
     for number in 0..50 {
@@ -241,7 +241,7 @@ async fn nothing_in_it_is_of_anybody_and_nobody_makes_it_longer() {
         ada.request(Method::POST, "/graphql").json(&named).send().await.unwrap();
     }
     let after = scrape(&app).await;
-    // A count and a histogram for each of the two routes that were not asked before.
+    // A counter and a histogram for each of the two routes that were not requested before.
     assert_eq!(after.len(), series + 2 * (1 + 17));
     let text =
         app.anonymous(Method::GET, "/metrics").send().await.unwrap().text().await.unwrap().to_lowercase();
@@ -255,7 +255,7 @@ async fn nothing_in_it_is_of_anybody_and_nobody_makes_it_longer() {
 async fn on_the_address_of_everybody_metrics_are_for_this_machine_alone() {
     let trusting = |settings: &mut ServeConfig| {
         let networks = vec!["127.0.0.0/8".parse().unwrap()];
-        settings.perimeter.proxies = Proxies::new(networks, ForwardedHeader::default());
+        settings.perimeter.proxies = TrustedProxies::new(networks, ForwardedHeader::default());
     };
     let app = TestApp::start_with(trusting).await;
     for (name, value, status) in [
@@ -319,7 +319,7 @@ async fn both_formats_tell_the_same() {
     let text = app.anonymous(Method::GET, "/metrics").send().await.unwrap().text().await.unwrap();
     let (open_metrics, text) = (names(&open_metrics), names(&text));
     let more: Vec<_> = text.difference(&open_metrics).collect();
-    // The scrape before is counted by now.
+    // The previous scrape is counted now.
     assert!(more.iter().all(|name| name.contains("/metrics")), "{more:?}");
     assert!(open_metrics.is_subset(&text));
     app.stop().await;

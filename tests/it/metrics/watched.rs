@@ -1,4 +1,4 @@
-//! The dashboard and the alert rules: what they ask for exists.
+//! The metrics used by the dashboard and the alert rules exist.
 
 use std::{collections::BTreeSet, fs, path::Path};
 
@@ -11,7 +11,7 @@ fn file(path: &str) -> String {
     fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join(path)).unwrap()
 }
 
-/// The words of an expression, without what stands in quotes.
+/// The words of an expression, without quoted parts.
 fn words(expression: &str) -> impl Iterator<Item = &str> {
     expression
         .split('"')
@@ -27,7 +27,7 @@ fn check(expression: &str, metrics: &Exposition, names: &BTreeSet<&str>) {
     for name in asked_for {
         assert!(names.contains(name), "there is no {name}: {expression}");
     }
-    // What stands in front of an operator in braces, and in the parentheses of an aggregation.
+    // The names before an operator in braces, and in the parentheses of an aggregation.
     let in_braces = expression.split('{').skip(1).map(|rest| rest.split('}').next().unwrap());
     let selected = in_braces.flat_map(|selector| {
         let plain = selector.split('"').step_by(2);
@@ -108,7 +108,7 @@ async fn the_dashboard_and_the_rules_ask_for_what_there_is() {
             assert!(!field(needed).is_empty(), "{name}: {needed}");
         }
     }
-    // What is told there is a metric here is one, whether it is shown or not.
+    // Every documented metric exists, whether it is on the dashboard or not.
     assert!(metrics.kinds.len() > 40, "{:?}", metrics.kinds.keys());
     app.stop().await;
 }

@@ -1,4 +1,4 @@
-//! Who may open a socket, in which ways they show it, and what becomes of one whose credentials cease to be good.
+//! Credentials on sockets: the ways to present them, and sockets whose credentials become invalid.
 
 use entity::{api_token::Scope, membership::Role};
 use harness::{Browser, Heard, Member, ReportBuilder, Socket, TestApp};
@@ -8,7 +8,7 @@ use super::{NAME, complete, remove, says_nothing};
 
 const PROTOCOL: (&str, &str) = ("Sec-WebSocket-Protocol", "graphql-transport-ws");
 
-/// What a socket hears that shows something in its headers, and something else when it begins.
+/// Opens a socket with headers and an init payload, and returns its first response.
 async fn greeted(app: &TestApp, headers: &[(&str, &str)], payload: Value) -> (Socket, Heard) {
     let mut socket = app.socket_with(&[&[PROTOCOL], headers].concat()).await.unwrap();
     socket.say(&json!({ "type": "connection_init", "payload": payload })).await;
@@ -29,7 +29,7 @@ fn bearer(token: &str) -> String {
     format!("Bearer {token}")
 }
 
-/// The account and the user that a socket is of.
+/// The account and the user of a socket.
 async fn who(socket: &mut Socket) -> Value {
     socket.ask("who", "{ viewer { user { name } account { slug } } }", json!({})).await;
     let answer = socket.message().await;
@@ -64,23 +64,30 @@ async fn a_token_is_shown_by_the_upgrade_or_by_the_greeting() {
         (vec![], json!({}), 4401),
         (vec![], json!({ "Authorization": "Bearer nonsense" }), 4401),
         (vec![], json!({ "Authorization": 1 }), 4401),
-        (vec![("Authorization", "Basic YTpi")], json!({}), 4401),
-        // Of two that differ, neither counts.
+        // If two of them differ, neither is accepted.
         (vec![("Authorization", of_bob.as_str())], json!({ "authorization": of_ada }), 4401),
         (vec![], json!({ "Authorization": of_ada, "authorization": of_bob }), 4401),
-        (vec![("Authorization", of_ada.as_str()), ("Authorization", of_ada.as_str())], json!({}), 4401),
         (vec![], json!({ "Authorization": ingest }), 4403),
         (vec![], json!({ "Authorization": of_ada, "Galvo-Account": "bob" }), 4403),
         (vec![], json!({ "Authorization": of_ada, "Galvo-Account": "nobody" }), 4403),
     ] {
-        let opened = app.socket_with(&[&[PROTOCOL], headers.as_slice()].concat()).await;
-        let Ok(mut socket) = opened else {
-            assert_eq!((opened.err(), headers.len()), (Some(401), 2));
-            continue;
-        };
-        socket.say(&json!({ "type": "connection_init", "payload": payload })).await;
-        assert_eq!(socket.hear().await, ended(code), "{headers:?} {payload}");
+        let (_, heard) = greeted(&app, &headers, payload.clone()).await;
+        assert_eq!(heard, ended(code), "{headers:?} {payload}");
     }
+    // Of the headers, invalid credentials are refused before the upgrade. The payload may select the
+    // account.
+    for authorizations in [
+        vec!["Basic YTpi"],
+        vec!["Bearer nonsense"],
+        vec!["Bearer aaaaaaaaaaaaaaaaaaaaaa-nonsense"],
+        vec![of_ada.as_str(), of_ada.as_str()],
+    ] {
+        let headers: Vec<_> =
+            authorizations.iter().map(|value| ("Authorization", *value)).chain([PROTOCOL]).collect();
+        assert_eq!(app.socket_with(&headers).await.err(), Some(401), "{authorizations:?}");
+    }
+    let headers = [("Authorization", of_ada.as_str()), ("Galvo-Account", "bob")];
+    assert_eq!(greeted(&app, &headers, json!({})).await.1, ended(4403));
     app.stop().await;
 }
 
@@ -121,7 +128,7 @@ async fn a_session_opens_a_socket_for_our_own_pages_alone() {
     let changed = socket.message().await;
     assert_eq!(changed["payload"]["data"]["setDesiredState"]["cluster"]["id"], id, "{changed}");
 
-    // Where a token is shown the session does not count, whoever it is of.
+    // A token takes precedence over the session, whoever owns it.
     let mut socket = app.socket_with(&of_page(&cookie, Some(&here))).await.unwrap();
     socket
         .say(&json!({ "type": "connection_init", "payload": { "Authorization": bearer(bob.secret()) } }))
@@ -173,7 +180,7 @@ async fn a_socket_ends_with_its_credentials() {
     app.stop().await;
 }
 
-/// Revokes a token, of which the part before the dash is its name.
+/// Revokes a token. The part before the dash is its identifier.
 async fn revoke(member: &Member, token: &str) {
     let revoke =
         "mutation($identifier: String!) { revokeToken(identifier: $identifier) { userErrors { code } } }";
@@ -209,8 +216,8 @@ async fn operations_cost_what_they_cost_over_http() {
     let told = |remaining| json!({ "rateLimit": { "cost": 3, "remaining": remaining } });
     assert_eq!(first["payload"]["data"], told(2_000), "{first}");
     assert_eq!(socket.message().await, complete("a"));
-    // What is refused costs a thousand, however few there are left: two are paid for, and a third is if the bucket has got a
-    // point again by then, which takes 30 milliseconds.
+    // A refusal costs a thousand points, even if fewer remain: two are paid for, and a third one if the
+    // bucket has gained a point by then, which takes 30 milliseconds.
     let mut refusals = 0;
     let last = loop {
         socket.ask("a", "{ nonsense }", json!({})).await;
@@ -223,7 +230,7 @@ async fn operations_cost_what_they_cost_over_http() {
     };
     assert_eq!(last, "RATE_LIMITED");
     assert!((2..=3).contains(&refusals), "{refusals}");
-    // The same bucket serves all ways, and an empty one ends no socket.
+    // The same bucket applies to all transports, and an empty one closes no socket.
     assert_eq!(ada.ask(NAME, json!({})).await["errors"][0]["extensions"]["code"], "RATE_LIMITED");
     says_nothing(&mut socket).await;
     app.stop().await;

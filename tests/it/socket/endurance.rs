@@ -1,8 +1,8 @@
-//! Sockets that are many, slow, silent, cut off, or there when the server stops.
+//! Many, slow, silent and broken sockets, and sockets during a shutdown.
 
 use std::time::{Duration, Instant};
 
-use galvo::config::Patience;
+use galvo::config::Timeouts;
 use harness::{Heard, TestApp};
 use serde_json::json;
 use tokio::{
@@ -14,7 +14,7 @@ use tokio_tungstenite::tungstenite::Message;
 
 use super::NAME;
 
-/// An upgrade by hand, of a client that answers nothing.
+/// A raw upgrade by a client that does not respond to pings.
 async fn raw_socket(app: &TestApp) -> TcpStream {
     let mut stream = TcpStream::connect(app.url("").strip_prefix("http://").unwrap()).await.unwrap();
     let head = "GET /graphql HTTP/1.1\r\nHost: galvo\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
@@ -29,7 +29,7 @@ async fn raw_socket(app: &TestApp) -> TcpStream {
     stream
 }
 
-/// A text in a frame of a client, whose mask changes nothing.
+/// A text in a client frame with a zero mask.
 fn frame(text: &str) -> Vec<u8> {
     let mut frame = vec![0x81];
     match u8::try_from(text.len()) {
@@ -52,13 +52,13 @@ fn greeting(token: &str) -> String {
 #[tokio::test]
 async fn who_answers_no_heartbeat_is_gone() {
     let heartbeat = Duration::from_millis(50);
-    let app = TestApp::start_with(|serve| serve.patience.heartbeat = heartbeat).await;
+    let app = TestApp::start_with(|serve| serve.timeouts.heartbeat = heartbeat).await;
     let ada = app.account("ada").await;
     let mut dead = raw_socket(&app).await;
     dead.write_all(&frame(&greeting(ada.secret()))).await.unwrap();
     let mut bytes = Vec::new();
     let _ = timeout(Duration::from_secs(20), dead.read_to_end(&mut bytes)).await.expect("it ends");
-    // The acknowledgement, and three pings in vain.
+    // The acknowledgment, and three unanswered pings.
     let acknowledgement = br#"{"type":"connection_ack"}"#;
     assert_eq!(bytes[2..2 + acknowledgement.len()], *acknowledgement);
     assert_eq!(bytes[2 + acknowledgement.len()..], [0x89, 0, 0x89, 0, 0x89, 0]);
@@ -74,14 +74,14 @@ async fn who_answers_no_heartbeat_is_gone() {
 #[tokio::test]
 async fn who_takes_nothing_is_not_waited_for_for_ever() {
     let app = TestApp::start_with(|serve| {
-        serve.patience.answer = Duration::from_millis(300);
+        serve.timeouts.answer = Duration::from_millis(300);
         serve.max_connections = 1;
     })
     .await;
     let ada = app.account("ada").await;
     let mut paused = raw_socket(&app).await;
     paused.write_all(&frame(&greeting(ada.secret()))).await.unwrap();
-    // Megabytes of answers, which fit into no buffer.
+    // Megabytes of responses, which exceed all buffers.
     let all =
         "{ __schema { types { name description fields { name description args { name description } } } } }";
     let mut asked = 0;
@@ -96,7 +96,7 @@ async fn who_takes_nothing_is_not_waited_for_for_ever() {
     };
     let ended: Result<std::io::Result<()>, _> = timeout(Duration::from_mins(1), written).await;
     assert!(ended.expect("it ends").is_err());
-    // What it held is free for others.
+    // Its resources are available to others.
     let mut socket = timeout(Duration::from_secs(20), app.socket_of(&ada)).await.expect("there is a place");
     socket.ask("a", NAME, json!({})).await;
     assert_eq!(socket.message().await["type"], "next");
@@ -112,7 +112,7 @@ async fn a_socket_is_one_of_the_connections_there_may_be() {
     assert!(timeout(Duration::from_millis(300), &mut third).await.is_err(), "there is no place for it");
     second.ask("a", NAME, json!({})).await;
     assert_eq!(second.message().await["type"], "next");
-    // However it ends: here without a word.
+    // However it ends: here without a close frame.
     drop(first);
     let mut third = timeout(Duration::from_secs(20), third).await.expect("its place is free");
     third.ask("a", NAME, json!({})).await;
@@ -122,7 +122,7 @@ async fn a_socket_is_one_of_the_connections_there_may_be() {
 
 #[tokio::test]
 async fn a_server_that_stops_says_so_at_once() {
-    let app = TestApp::start_with(|serve| serve.patience = Patience::default()).await;
+    let app = TestApp::start_with(|serve| serve.timeouts = Timeouts::default()).await;
     let ada = app.account("ada").await;
     let (mut greeted, mut silent) = (app.socket_of(&ada).await, app.socket().await);
     let mut deaf = raw_socket(&app).await;
@@ -132,10 +132,10 @@ async fn a_server_that_stops_says_so_at_once() {
         let began = Instant::now();
         assert_eq!(greeted.hear().await, going());
         assert_eq!(silent.hear().await, going());
-        // They answer the end, which ends the connection.
+        // They acknowledge the close frame, which ends the connection.
         assert_eq!((greeted.hear().await, silent.hear().await), (Heard::Gone, Heard::Gone));
         assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
-        // Who does not answer is left behind, and the server goes all the same.
+        // A client that does not acknowledge is disconnected, and the server still ends.
         let mut rest = Vec::new();
         let _ = deaf.read_to_end(&mut rest).await;
         assert!(rest.windows(2).any(|bytes| bytes == 1001_u16.to_be_bytes()));

@@ -1,4 +1,4 @@
-//! GraphQL over WebSockets: what is said, what ends a socket and with which code.
+//! GraphQL over WebSockets: the messages, and the close codes.
 
 mod credentials;
 mod endurance;
@@ -19,7 +19,7 @@ use tokio_tungstenite::tungstenite::{
 
 const NAME: &str = "{ viewer { user { name } } }";
 
-/// What a member is answered by HTTP.
+/// The response to the same query over HTTP.
 async fn over_http(member: &Member, query: &str) -> Value {
     let accept = ("Accept", "application/graphql-response+json");
     let request = member.request(Method::POST, "/graphql").header(accept.0, accept.1);
@@ -40,13 +40,13 @@ async fn a_socket_answers_what_http_answers() {
     let ada = app.account("ada").await;
     let number = ada.reported(&ReportBuilder::new("Scheduler-1", 1).build()).await;
     let mut socket = app.socket_of(&ada).await;
-    // A name can be used again when what had it is over.
+    // An identifier can be reused after its operation has ended.
     for query in [NAME, "{ viewer { account { clusters { nodes { schedulerId } } } } }", NAME] {
         socket.ask("a", query, json!({})).await;
         assert_eq!(socket.message().await, next("a", &over_http(&ada, query).await), "{query}");
         assert_eq!(socket.message().await, complete("a"));
     }
-    // What failed in part is a result.
+    // A partial failure is a result.
     let partly =
         "{ cluster(id: \"x\") { schedulerId } viewer { account { baseline(name: \"x\") { name } } } }";
     let wrong = "{ viewer { account { clusters(first: 0) { totalCount } } } }";
@@ -99,7 +99,7 @@ async fn what_is_refused_is_told_by_a_list_of_errors_and_nothing_follows() {
     app.stop().await;
 }
 
-/// What somebody says who is signed in, or is not yet.
+/// Sends a message with or without authentication, and returns the next item.
 async fn end_after(app: &TestApp, member: Option<&Member>, message: Message) -> Heard {
     let mut socket = match member {
         Some(member) => app.socket_of(member).await,
@@ -148,7 +148,7 @@ async fn what_the_protocol_does_not_have_ends_the_socket() {
             assert_eq!(end_after(&app, member, Message::text(text)).await, invalid(), "{text}");
         }
     }
-    // An object is the one thing that a greeting may bring.
+    // An init payload must be an object.
     for payload in ["\"x\"", "[]", "1"] {
         let text = format!(r#"{{"type":"connection_init","payload":{payload}}}"#);
         assert_eq!(end_after(&app, None, Message::text(text)).await, invalid(), "{payload}");
@@ -177,7 +177,7 @@ async fn frames_are_bounded_and_of_the_protocol() {
             assert!(matches!(end, Heard::Closed(found, _) if found == code), "{case}: {end:?}");
         }
     }
-    // In pieces it is as large.
+    // The size limit applies to the sum of the fragments.
     let mut socket = app.socket_of(&ada).await;
     socket.send(frame(vec![b' '; 200 << 10], Data::Text, false)).await;
     socket.send(frame(vec![b' '; 200 << 10], Data::Continue, true)).await;
@@ -209,7 +209,7 @@ async fn pings_are_answered_before_and_after_the_greeting() {
             socket.say(&ping).await;
             assert_eq!(socket.message().await, json!({ "type": "pong" }));
         }
-        // Nobody answers an answer, nor that something is over that never was.
+        // A pong, and a complete message for an unknown operation, get no response.
         socket.say(&json!({ "type": "pong" })).await;
         socket.say(&json!({ "type": "complete", "id": "a" })).await;
         socket.say(&json!({ "type": "ping" })).await;
@@ -220,7 +220,8 @@ async fn pings_are_answered_before_and_after_the_greeting() {
 
 #[tokio::test]
 async fn a_socket_begins_once_and_soon() {
-    let app = TestApp::start_with(|serve| serve.patience.greeting = Duration::from_millis(300)).await;
+    let app =
+        TestApp::start_with(|serve| serve.timeouts.authentication_timeout = Duration::from_millis(300)).await;
     let ada = app.account("ada").await;
     let mut socket = app.socket_of(&ada).await;
     tokio::time::sleep(Duration::from_millis(400)).await;
@@ -335,14 +336,14 @@ async fn user(member: &Member, name: &str) -> Value {
     members.find(|member| member["user"]["name"] == name).unwrap()["user"]["id"].clone()
 }
 
-/// Ends the membership of somebody.
+/// Ends a membership.
 async fn remove(member: &Member, name: &str) {
     let remove = "mutation($user: ID!) { removeMember(user: $user) { userErrors { code } } }";
     let removed = member.query(remove, json!({ "user": user(member, name).await })).await;
     assert_eq!(removed["removeMember"]["userErrors"], json!([]));
 }
 
-/// A socket that has heard everything so far.
+/// Checks that a socket has no further messages.
 async fn says_nothing(socket: &mut Socket) {
     let heard = socket.hear_within(Duration::from_millis(50)).await;
     assert_eq!(heard, None);

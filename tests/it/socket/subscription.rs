@@ -1,6 +1,6 @@
-//! Subscriptions on a socket: their names, their turns, and their ends.
+//! Subscriptions on a socket: their identifiers, their fairness, and their end.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use entity::membership::Role;
 use harness::{Heard, Member, ReportBuilder, Socket, TestApp, event};
@@ -14,7 +14,7 @@ const CLUSTERS: &str = "subscription($ids: [ID!]) { clusters(account: \"ada\", i
 const EVENTS: &str = "subscription($after: String) { events(account: \"ada\", after: $after) {
     cursor events { at topic } } }";
 
-/// A report of a cluster that has so many workers.
+/// A report of a cluster with this number of workers.
 fn report(scheduler: &str, sequence: i64) -> Value {
     ReportBuilder::new(scheduler, sequence).with("/cluster/workers", sequence).build()
 }
@@ -26,8 +26,8 @@ async fn cluster(member: &Member, scheduler: &str) -> Value {
     member.query(query, json!({ "n": number.to_string() })).await["cluster"]["id"].take()
 }
 
-/// Reports until the socket hears of it, since nobody tells when a subscription has begun. Returns the message and the
-/// sequence of the last report.
+/// Reports until the socket receives a message, because nothing signals that a subscription has started.
+/// Returns the message and the sequence of the last report.
 async fn first_of(socket: &mut Socket, member: &Member, scheduler: &str) -> (Value, i64) {
     for sequence in 2..200 {
         member.reported(&report(scheduler, sequence)).await;
@@ -52,12 +52,12 @@ async fn a_name_has_one_operation_at_a_time() {
     assert_eq!(change["cluster"]["now"]["workers"], sequence);
     assert!(change["cursor"].is_string(), "{message}");
 
-    // What the client ends is over without an echo, and its name is free.
+    // A subscription that the client ends gets no confirmation, and its identifier is free.
     socket.say(&complete("a")).await;
     ada.reported(&report("Scheduler-1", sequence + 1)).await;
     tokio::time::sleep(Duration::from_millis(300)).await;
     while let Some(heard) = socket.hear_within(Duration::from_millis(50)).await {
-        // What was on its way when the client said so.
+        // A message that was in flight when the client ended it.
         assert!(matches!(&heard, Heard::Message(message) if message["type"] == "next"), "{heard:?}");
     }
     ada.reported(&report("Scheduler-1", sequence + 2)).await;
@@ -131,10 +131,19 @@ async fn two_hundred_operations_are_enough() {
     assert_eq!((&refused["type"], &refused["id"]), (&json!("error"), &json!("one more")), "{refused}");
     assert_eq!(refused["payload"][0]["extensions"]["code"], "TOO_MANY_OPERATIONS");
     socket.say(&complete("17")).await;
-    socket.ask("one more", "{ __typename }", json!({})).await;
-    assert_eq!(socket.message().await["payload"]["data"], json!({ "__typename": "Query" }));
+    // The server may be busy with the start of the others, which is another error.
+    let answer = loop {
+        socket.ask("one more", "{ __typename }", json!({})).await;
+        let message = socket.message().await;
+        if message["type"] != "error" {
+            break message;
+        }
+        assert_ne!(message["payload"][0]["extensions"]["code"], "TOO_MANY_OPERATIONS", "{message}");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    };
+    assert_eq!(answer["payload"]["data"], json!({ "__typename": "Query" }), "{answer}");
     assert_eq!(socket.message().await, complete("one more"));
-    // They hold no more than so many bytes either.
+    // Their total size is bounded, too.
     let long = format!("{CLUSTERS} #{}", "x".repeat(60_000));
     let mut socket = app.socket_of(&ada).await;
     for number in 0..18 {
@@ -160,7 +169,7 @@ async fn a_stream_that_always_has_something_keeps_no_other_from_its_turn() {
         let events: Vec<Value> = (0..500).map(|n| event(sequence * 500 + n, "busy", json!({}))).collect();
         ada.reported(&ReportBuilder::new("Busy", sequence.into()).with("/events", events).build()).await;
     }
-    // Streams that each have fifty payloads to send at once.
+    // Streams with fifty payloads each to send at once.
     let mut socket = app.socket_of(&ada).await;
     for (number, id) in quiet.iter().enumerate() {
         socket.ask(&format!("quiet {number}"), CLUSTERS, json!({ "ids": [id] })).await;
@@ -172,14 +181,13 @@ async fn a_stream_that_always_has_something_keeps_no_other_from_its_turn() {
     for number in 0..3 {
         ada.reported(&report(&format!("Quiet-{number}"), 2)).await;
     }
-    let reported = Instant::now();
-    let (mut heard, mut busy) = ([None; 3], 0);
-    while heard.iter().any(Option::is_none) {
+    let (mut heard, mut busy) = ([false; 3], 0);
+    while heard.iter().any(|heard| !heard) {
         let message = socket.message().await;
         let id = message["id"].as_str().unwrap();
         match id.strip_prefix("quiet ") {
             Some(number) => {
-                heard[number.parse::<usize>().unwrap()].get_or_insert(reported.elapsed());
+                heard[number.parse::<usize>().unwrap()] = true;
                 assert_eq!(
                     message["payload"]["data"]["clusters"]["cluster"]["now"]["workers"], 2,
                     "{message}"
@@ -188,10 +196,8 @@ async fn a_stream_that_always_has_something_keeps_no_other_from_its_turn() {
             None => busy += 1,
         }
     }
-    assert!(busy < 4 * 50, "the others were through before: {busy}");
-    for waited in heard {
-        assert!(waited.unwrap() < Duration::from_secs(1), "{heard:?}, beside {busy} others");
-    }
+    // They are due long before the busy streams are through, in numbers that no machine's speed changes.
+    assert!(busy < 4 * 50, "the busy streams were through before: {busy}");
     app.stop().await;
 }
 
@@ -216,7 +222,7 @@ async fn a_subscription_ends_with_what_it_was_begun_with() {
     let change = "mutation($user: ID!) { setMemberRole(user: $user, role: MEMBER) { userErrors { code } } }";
     let changed = ada.query(change, json!({ "user": user(&ada, "rea").await })).await;
     assert_eq!(changed["setMemberRole"]["userErrors"], json!([]));
-    // Others would be told more, or less, than they may now.
+    // Other subscriptions would now show more, or less, than before.
     assert_eq!(of_reader.close_code().await, 4403);
     remove(&ada, "gil").await;
     assert_eq!(of_guest.close_code().await, 4401);

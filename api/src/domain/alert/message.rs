@@ -1,72 +1,74 @@
-//! What a receiver is told, as JSON and as text.
+//! Messages to the receivers of alerts, as JSON and as text.
 
 use std::fmt::Write;
 
 use chrono::{DateTime, SecondsFormat, Utc};
 use entity::{
     alert_delivery::Event,
-    cluster_flag::Kind,
+    cluster_flag::ClusterFlagKind,
     ids::{AlertDeliveryId, AlertId, AlertRuleId, ClusterId},
 };
 use sea_orm::ActiveEnum;
 use serde_json::{Value, json};
 
-/// Alerts that one message tells of at the most; of more it tells the number.
+use crate::domain::visible_text::visible;
+
+/// The largest number of alerts in one message. Of further ones it contains the number.
 const MAX_ITEMS: usize = 50;
 
-/// Whether something is so or not any more.
+/// The phase of an alert.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// It is so.
+    /// The condition holds.
     Firing,
-    /// It was so.
+    /// The condition no longer holds.
     Resolved,
 }
 
-/// An alert, as it is told.
+/// An alert in a message.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Item {
-    /// Which one.
+pub struct AlertItem {
+    /// The id of the alert.
     pub id: AlertId,
-    /// Whether it is so.
+    /// The phase.
     pub phase: Phase,
-    /// Since when.
+    /// The start of the condition.
     pub since: DateTime<Utc>,
-    /// Until when, if it is not any more.
+    /// The end of the condition. `None` while it holds.
     pub until: Option<DateTime<Utc>>,
-    /// How much.
+    /// The value.
     pub value: f64,
-    /// Of what.
+    /// The unit of the value.
     pub unit: String,
-    /// The cluster it is about, with its name, if it is about one.
+    /// The cluster concerned, with its name. `None` if the alert concerns no single cluster.
     pub cluster: Option<(ClusterId, Option<String>)>,
-    /// The user it is about, if it is about one.
+    /// The user concerned. `None` if the alert concerns no single user.
     pub user: Option<String>,
-    /// What was noticed, if that is what it is about.
-    pub flag: Option<Kind>,
-    /// All of it in one sentence.
+    /// The kind of flag. `None` if the alert is not about a flag.
+    pub flag: Option<ClusterFlagKind>,
+    /// A sentence that describes the alert.
     pub text: String,
 }
 
-/// What a receiver is told.
+/// A message to the receivers of a rule.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Message {
-    /// Which message: the same however often it is sent.
+    /// The id of the message. It is the same in every delivery attempt.
     pub id: AlertDeliveryId,
-    /// What about.
+    /// The kind of message.
     pub event: Event,
-    /// When it was written.
+    /// The time at which it was created.
     pub at: DateTime<Utc>,
-    /// The account's short name.
+    /// The slug of the account.
     pub account: String,
-    /// Whose rule.
+    /// The rule and its name.
     pub rule: (AlertRuleId, String),
-    /// What happened.
-    pub alerts: Vec<Item>,
+    /// The alerts.
+    pub alerts: Vec<AlertItem>,
 }
 
 impl Message {
-    /// The body of a request.
+    /// Returns the body of a webhook request.
     #[must_use]
     pub fn json(&self) -> Value {
         json!({
@@ -76,15 +78,15 @@ impl Message {
             "created_at": time(self.at),
             "account": self.account,
             "rule": { "id": self.rule.0, "name": self.rule.1 },
-            "alerts": self.alerts.iter().take(MAX_ITEMS).map(Item::json).collect::<Vec<_>>(),
+            "alerts": self.alerts.iter().take(MAX_ITEMS).map(AlertItem::json).collect::<Vec<_>>(),
             "more": self.alerts.len().saturating_sub(MAX_ITEMS),
         })
     }
 
-    /// The subject of an e-mail.
+    /// Returns the subject of an e-mail.
     #[must_use]
     pub fn title(&self) -> String {
-        let (account, rule) = (&self.account, &self.rule.1);
+        let (account, rule) = (&self.account, visible(&self.rule.1));
         if self.event == Event::Test {
             return format!("[Galvo] {account}: {rule}: a test");
         }
@@ -98,19 +100,19 @@ impl Message {
         format!("[Galvo] {account}: {rule}: {said}")
     }
 
-    /// The text of an e-mail.
+    /// Returns the text of an e-mail. Invisible characters in user-defined names are made visible.
     #[must_use]
     pub fn text(&self) -> String {
         let mut text = String::new();
         if self.event == Event::Test {
-            text.push_str("This is a test: somebody wants to know whether messages of this rule arrive.\n");
+            text.push_str("This is a test message of an alert rule.\n");
         }
         for item in self.alerts.iter().take(MAX_ITEMS) {
             let phase = match item.phase {
                 Phase::Firing => "Firing",
                 Phase::Resolved => "Resolved",
             };
-            let _ = write!(text, "{phase}: {}\n  since {}", item.text, time(item.since)); // text takes what it is given
+            let _ = write!(text, "{phase}: {}\n  since {}", visible(&item.text), time(item.since)); // a `String` accepts every write
             if let Some(until) = item.until {
                 let _ = write!(text, " until {}", time(until));
             }
@@ -120,12 +122,12 @@ impl Message {
         if more > 0 {
             let _ = writeln!(text, "… and {more} more.");
         }
-        let _ = write!(text, "\nRule: {}\nAccount: {}\n", self.rule.1, self.account);
+        let _ = write!(text, "\nRule: {}\nAccount: {}\n", visible(&self.rule.1), self.account);
         text
     }
 }
 
-impl Item {
+impl AlertItem {
     fn json(&self) -> Value {
         let cluster = self.cluster.as_ref().map(|(number, name)| json!({ "number": number, "name": name }));
         json!({
@@ -145,4 +147,40 @@ impl Item {
 
 fn time(at: DateTime<Utc>) -> String {
     at.to_rfc3339_opts(SecondsFormat::Millis, true)
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+
+    #[test]
+    fn nothing_of_a_name_is_unseen_in_an_e_mail() {
+        let (at, id) = (DateTime::UNIX_EPOCH, Uuid::nil());
+        let item = AlertItem {
+            id: AlertId(id),
+            phase: Phase::Firing,
+            since: at,
+            until: None,
+            value: 1.0,
+            unit: "clusters".to_owned(),
+            cluster: None,
+            user: None,
+            flag: None,
+            text: "Cluster a\u{202e}b\nResolved".to_owned(),
+        };
+        let message = Message {
+            id: AlertDeliveryId(id),
+            event: Event::Test,
+            at,
+            account: "ada".to_owned(),
+            rule: (AlertRuleId(id), "r\u{200f}".to_owned()),
+            alerts: vec![item],
+        };
+        assert_eq!(message.title(), "[Galvo] ada: r\\u{200f}: a test");
+        let text = message.text();
+        assert!(text.contains("Firing: Cluster a\\u{202e}b\\u{a}Resolved\n"), "{text}");
+        assert!(text.ends_with("\nRule: r\\u{200f}\nAccount: ada\n"), "{text}");
+    }
 }

@@ -1,4 +1,4 @@
-//! Rules of accounts, and their bounds.
+//! Alert rules of accounts and their limits.
 
 use std::{fmt, ops::RangeInclusive};
 
@@ -6,146 +6,153 @@ use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use entity::{
     alert_rule::{Condition, Scope},
     ids::UserId,
-    list::TagPattern,
+    json_columns::TagPattern,
 };
 use rand::Rng;
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-use crate::domain::{cost::Currency, http_address::is_http_address, tag::MAX_PATTERNS};
+use crate::domain::{cost::Currency, outgoing_url::is_plain_http_url, tag::MAX_PATTERNS};
 
-/// Rules of one account at the most: each is asked for again and again.
+/// The largest number of rules of one account. Every rule is evaluated repeatedly.
 pub const MAX_RULES: u64 = 50;
 
-/// Addresses of one kind that a rule tells at the most.
+/// The largest number of addresses of one kind in a rule.
 pub const MAX_TARGETS: usize = 10;
 
-/// Characters of a name at the most.
+/// The largest length of a name, in characters.
 const MAX_NAME: usize = 100;
 
-/// Characters of an address at the most.
+/// The largest length of an address, in bytes.
 const MAX_ADDRESS: usize = 2_048;
 
-/// Users a rule names at the most.
+/// The largest number of users in a rule's scope.
 const MAX_USERS: usize = 100;
 
-/// Times in seconds in which errors can be counted, or for which clusters can be idle: a minute to 31 days.
-const TIMES: RangeInclusive<i64> = 60..=31 * 86_400;
+/// The accepted periods for counting errors and for idleness, in seconds: a minute to 31 days.
+const PERIOD_SECONDS: RangeInclusive<i64> = 60..=31 * 86_400;
 
-/// How long nothing is said again, in seconds: a minute to a week.
-const RESTS: RangeInclusive<i64> = 60..=7 * 86_400;
+/// The accepted shares of a quota, in percent.
+const PERCENT: RangeInclusive<i64> = 1..=100;
 
-/// What one can count, and what one can pay.
+/// The accepted cooldowns, in seconds: a minute to a week.
+const COOLDOWN_SECONDS: RangeInclusive<i64> = 60..=7 * 86_400;
+
+/// The accepted counts; the constant below holds the accepted amounts of money.
 const COUNTS: RangeInclusive<i64> = 1..=1_000_000_000;
 const NANOS: RangeInclusive<i64> = 1..=1_000_000_000_000_000_000;
 
-/// Days that costs can be summed over.
+/// The accepted numbers of days over which costs are summed.
 const DAYS: RangeInclusive<i64> = 1..=31;
 
-/// What a rule is to be.
+/// The properties of a rule to create or change.
 #[derive(Clone, Debug)]
-pub struct RuleWish {
-    /// What it is called.
+pub struct RuleInput {
+    /// The name.
     pub name: String,
-    /// Whether it is looked at.
+    /// True if the rule is evaluated.
     pub enabled: bool,
-    /// What is to be told.
+    /// The condition that raises an alert.
     pub condition: Condition,
-    /// Of which clusters.
+    /// The clusters to which it applies.
     pub scope: Scope,
-    /// How long nothing is said again of what was just told, in seconds.
+    /// The time in which a repeated alert is not sent again, in seconds.
     pub cool_down_seconds: i64,
-    /// Whether it is told when it is over.
-    pub tells_end: bool,
+    /// True if the end of an alert is sent as well.
+    pub sends_resolved: bool,
 }
 
-/// Where a rule sends what it tells, with the secret that it signs with. It has no `Debug`: addresses hold secrets, too.
+/// The receivers of a rule's alerts, with the signing key. The type has no `Debug`, because addresses
+/// contain secrets too.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct Channels {
-    /// Addresses that are sent HTTP requests.
+    /// The URLs of webhooks.
     pub webhooks: Vec<String>,
-    /// Addresses that are sent e-mails.
+    /// The e-mail addresses.
     pub emails: Vec<String>,
-    /// What requests are signed with.
-    pub secret: Secret,
+    /// The key that signs webhook requests.
+    pub secret: SigningKey,
 }
 
-/// What requests of a rule are signed with. Its `Debug` is blank.
+/// A key that signs a rule's webhook requests. Its `Debug` output is blank.
 #[derive(Clone, Serialize, Deserialize)]
-pub struct Secret(String);
+pub struct SigningKey(String);
 
-impl Secret {
-    /// A new one of 256 random bits.
+impl SigningKey {
+    /// Creates a key of 256 random bits.
     pub fn generate(random: &mut impl Rng) -> Self {
         let mut bytes = [0; 32];
         random.fill_bytes(&mut bytes);
         Self(format!("whsec_{}", URL_SAFE_NO_PAD.encode(bytes)))
     }
 
-    /// The secret itself, to be shown once and to be signed with.
+    /// Returns the key, to display it once and to sign with it.
     #[must_use]
     pub fn reveal(&self) -> &str {
         &self.0
     }
 }
 
-impl fmt::Debug for Secret {
+impl fmt::Debug for SigningKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Secret")
     }
 }
 
-/// Why a rule cannot be so.
+/// The reason for rejecting a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AlertError {
-    /// It cannot be called that.
+    /// The name is not valid.
     #[error("must have 1 to {MAX_NAME} characters, none of them a control character")]
     Name,
-    /// Nothing to be noticed.
+    /// The list of kinds is empty.
     #[error("must be at least one kind")]
     NoKinds,
-    /// Too few or too many.
+    /// The count is out of range.
     #[error("must be from {} to {}", COUNTS.start(), COUNTS.end())]
     Count,
-    /// Too short or too long.
-    #[error("must be from {} to {} seconds", TIMES.start(), TIMES.end())]
+    /// The period is out of range.
+    #[error("must be from {} to {} seconds", PERIOD_SECONDS.start(), PERIOD_SECONDS.end())]
     Time,
-    /// Too little or too much.
+    /// The amount is out of range.
     #[error("must be more than 0 and at most a thousand million")]
     Amount,
-    /// No currency.
+    /// The text is not a currency.
     #[error("must be three capital letters, as in USD")]
     Currency,
-    /// Too few or too many.
+    /// The number of days is out of range.
     #[error("must be from {} to {} days", DAYS.start(), DAYS.end())]
     Days,
-    /// Too short or too long.
-    #[error("must be from {} to {} seconds", RESTS.start(), RESTS.end())]
+    /// The percentage is out of range.
+    #[error("must be from {} to {} percent", PERCENT.start(), PERCENT.end())]
+    Percent,
+    /// The cooldown is out of range.
+    #[error("must be from {} to {} seconds", COOLDOWN_SECONDS.start(), COOLDOWN_SECONDS.end())]
     CoolDown,
-    /// Too many users.
+    /// The scope has too many users.
     #[error("must be at most {MAX_USERS}")]
     Users,
-    /// Too many tags.
+    /// The scope has too many tags.
     #[error("must be at most {MAX_PATTERNS}")]
     Tags,
-    /// Nobody would be told.
+    /// The rule has no receiver.
     #[error("needs a webhook or an e-mail address")]
     NoChannel,
-    /// Too many addresses.
+    /// The rule has too many addresses of one kind.
     #[error("must be at most {MAX_TARGETS}")]
     TooManyTargets,
-    /// Not one to send requests to.
+    /// The text is not a URL of a webhook.
     #[error(
         "must be an address beginning with https://, or http:// where the operator allows it, without a user or password"
     )]
     Webhook,
-    /// Not one to send e-mails to.
-    #[error("must be an e-mail address, as ada@example.com")]
+    /// The text is not an e-mail address.
+    #[error("must be an e-mail address, such as ada@example.com")]
     Email,
 }
 
-impl RuleWish {
-    /// What is wrong with it, each with the field it is about.
+impl RuleInput {
+    /// Returns every violation with the name of its field.
     #[must_use]
     pub fn check(&self) -> Vec<(&'static str, AlertError)> {
         let mut wrong = Vec::new();
@@ -164,7 +171,7 @@ impl RuleWish {
             Condition::Flags(kinds) => unless(!kinds.is_empty(), "flags", AlertError::NoKinds),
             Condition::Failures { count, within_seconds, .. } => {
                 unless(COUNTS.contains(count), "count", AlertError::Count);
-                unless(TIMES.contains(within_seconds), "withinSeconds", AlertError::Time);
+                unless(PERIOD_SECONDS.contains(within_seconds), "withinSeconds", AlertError::Time);
             }
             Condition::Cost { nanos, currency, days, .. } => {
                 unless(NANOS.contains(nanos), "amount", AlertError::Amount);
@@ -172,20 +179,23 @@ impl RuleWish {
                 unless(DAYS.contains(days), "days", AlertError::Days);
             }
             Condition::Idle { for_seconds } => {
-                unless(TIMES.contains(for_seconds), "forSeconds", AlertError::Time);
+                unless(PERIOD_SECONDS.contains(for_seconds), "forSeconds", AlertError::Time);
+            }
+            Condition::QuotaNears { percent } => {
+                unless(PERCENT.contains(percent), "percent", AlertError::Percent);
             }
         }
         let few = |users: &Vec<UserId>| users.len() <= MAX_USERS;
         unless(self.scope.users.as_ref().is_none_or(few), "users", AlertError::Users);
         let few = |tags: &Vec<TagPattern>| tags.len() <= MAX_PATTERNS;
         unless(self.scope.tags.as_ref().is_none_or(few), "tags", AlertError::Tags);
-        unless(RESTS.contains(&self.cool_down_seconds), "coolDownSeconds", AlertError::CoolDown);
+        unless(COOLDOWN_SECONDS.contains(&self.cool_down_seconds), "coolDownSeconds", AlertError::CoolDown);
         wrong
     }
 }
 
 impl Channels {
-    /// What is wrong with it, each with the field it is about.
+    /// Returns every violation with the name of its field.
     #[must_use]
     pub fn check(&self) -> Vec<(&'static str, AlertError)> {
         let mut wrong = Vec::new();
@@ -205,9 +215,9 @@ impl Channels {
         wrong
     }
 
-    /// What everybody may read of an address that is sent requests: its path may be a secret.
+    /// Returns the public part of a webhook's URL. Its path may contain a secret.
     #[must_use]
-    pub fn shown(webhook: &str) -> String {
+    pub fn redact_webhook(webhook: &str) -> String {
         let url = webhook.parse::<Url>().ok();
         let origin = url.map(|url| url.origin().ascii_serialization());
         origin.map_or_else(|| "…".to_owned(), |origin| format!("{origin}/…"))
@@ -215,7 +225,7 @@ impl Channels {
 }
 
 fn is_webhook(address: &str) -> bool {
-    address.len() <= MAX_ADDRESS && address.parse::<Url>().is_ok_and(|url| is_http_address(&url))
+    address.len() <= MAX_ADDRESS && address.parse::<Url>().is_ok_and(|url| is_plain_http_url(&url))
 }
 
 fn is_email(address: &str) -> bool {
@@ -224,32 +234,35 @@ fn is_email(address: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use entity::alert_rule::Whose;
+    use entity::alert_rule::AggregationScope;
 
     use super::*;
 
-    fn wish(condition: Condition) -> RuleWish {
-        RuleWish {
+    fn wish(condition: Condition) -> RuleInput {
+        RuleInput {
             name: "Failures at night".to_owned(),
             enabled: true,
             condition,
             scope: Scope::default(),
             cool_down_seconds: 3_600,
-            tells_end: true,
+            sends_resolved: true,
         }
     }
 
     #[test]
     fn rules_have_bounds() {
-        use AlertError::{Amount, Count, Currency, Days, NoKinds, Time};
+        use AlertError::{Amount, Count, Currency, Days, NoKinds, Percent, Time};
         let cost = |nanos, currency: &str, days| Condition::Cost {
             nanos,
             currency: currency.to_owned(),
             days,
-            of: Whose::User,
+            of: AggregationScope::User,
         };
-        let failures =
-            |count, within_seconds| Condition::Failures { count, within_seconds, of: Whose::Cluster };
+        let failures = |count, within_seconds| Condition::Failures {
+            count,
+            within_seconds,
+            of: AggregationScope::Cluster,
+        };
         for (condition, wrong) in [
             (Condition::Flags(vec![]), vec![("flags", NoKinds)]),
             (failures(1, 60), vec![]),
@@ -257,10 +270,13 @@ mod tests {
             (cost(1, "EUR", 31), vec![]),
             (cost(0, "eur", 32), vec![("amount", Amount), ("currency", Currency), ("days", Days)]),
             (Condition::Idle { for_seconds: 31 * 86_400 + 1 }, vec![("forSeconds", Time)]),
+            (Condition::QuotaNears { percent: 100 }, vec![]),
+            (Condition::QuotaNears { percent: 101 }, vec![("percent", Percent)]),
+            (Condition::QuotaNears { percent: 0 }, vec![("percent", Percent)]),
         ] {
             assert_eq!(wish(condition.clone()).check(), wrong, "{condition:?}");
         }
-        let named = |name: &str| RuleWish { name: name.to_owned(), ..wish(failures(1, 60)) }.check();
+        let named = |name: &str| RuleInput { name: name.to_owned(), ..wish(failures(1, 60)) }.check();
         assert_eq!(named(&"ä".repeat(100)), []);
         for name in [String::new(), "a\nb".to_owned(), "ä".repeat(101)] {
             assert_eq!(named(&name), [("name", AlertError::Name)], "{name}");
@@ -272,7 +288,7 @@ mod tests {
         let channels = |webhooks: &[&str], emails: &[&str]| Channels {
             webhooks: webhooks.iter().map(|text| (*text).to_owned()).collect(),
             emails: emails.iter().map(|text| (*text).to_owned()).collect(),
-            secret: Secret::generate(&mut rand::rng()),
+            secret: SigningKey::generate(&mut rand::rng()),
         };
         assert_eq!(channels(&[], &[]).check(), [("webhooks", AlertError::NoChannel)]);
         assert_eq!(
@@ -294,9 +310,9 @@ mod tests {
         }
         assert_eq!(channels(&["https://a.de"; 11], &[]).check(), [("webhooks", AlertError::TooManyTargets)]);
         assert_eq!(
-            Channels::shown("https://hooks.example.com:8443/T0/secret?x=y"),
+            Channels::redact_webhook("https://hooks.example.com:8443/T0/secret?x=y"),
             "https://hooks.example.com:8443/…"
         );
-        assert!(!format!("{:?}", Secret::generate(&mut rand::rng())).contains("whsec"));
+        assert!(!format!("{:?}", SigningKey::generate(&mut rand::rng())).contains("whsec"));
     }
 }

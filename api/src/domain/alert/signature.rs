@@ -1,20 +1,21 @@
-//! How a receiver can tell that a message comes from here, and when it was sent.
+//! Signatures, by which a receiver verifies the sender and the time of a message.
 
 use std::fmt::Write;
 
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
-/// The value of the header `Galvo-Signature`: the time in seconds, and the HMAC-SHA-256 of the time, a dot and the body,
-/// in hexadecimal digits. Its key is the secret as it was shown.
+/// Returns the value of the header `Galvo-Signature`: the time in seconds, and the HMAC-SHA-256 of the
+/// time, a dot and the body, in hexadecimal digits. The key is the secret in the form in which it was
+/// displayed.
 #[must_use]
-#[expect(clippy::missing_panics_doc, reason = "it takes keys of any length")]
+#[expect(clippy::missing_panics_doc, reason = "HMAC accepts keys of any length")]
 pub fn sign(secret: &str, at: i64, body: &[u8]) -> String {
     let mut mac = Hmac::<Sha256>::new_from_slice(secret.as_bytes()).expect("it takes keys of any length");
     mac.update(format!("{at}.").as_bytes());
     mac.update(body);
     mac.finalize().into_bytes().iter().fold(format!("t={at},v1="), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}"); // text takes what it is given
+        let _ = write!(text, "{byte:02x}"); // a `String` accepts every write
         text
     })
 }

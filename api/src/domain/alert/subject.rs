@@ -1,28 +1,28 @@
-//! What an alert is about.
+//! Subjects of alerts.
 
 use std::{fmt, str::FromStr};
 
 use entity::{
-    cluster_flag::Kind,
+    cluster_flag::ClusterFlagKind,
     ids::{ClusterId, UserId},
 };
 use sea_orm::ActiveEnum;
 
-/// What an alert is about. As text, which is how it is stored, it is one thing in one way.
+/// The subject of an alert. Its text form, which is stored, is unique.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Subject {
-    /// All clusters of a rule together.
+    /// All clusters of the rule together.
     Account,
-    /// Those of a user.
+    /// The clusters of a user.
     User(UserId),
     /// A cluster.
     Cluster(ClusterId),
-    /// Something that was noticed of a cluster.
-    Flag(ClusterId, Kind),
+    /// A flag of a cluster.
+    Flag(ClusterId, ClusterFlagKind),
 }
 
 impl Subject {
-    /// The cluster it is about, if it is about one.
+    /// Returns the cluster concerned, or `None` if the subject is not a single cluster.
     #[must_use]
     pub fn cluster(self) -> Option<ClusterId> {
         match self {
@@ -57,7 +57,7 @@ impl FromStr for Subject {
                 match kind {
                     None => Ok(Self::Cluster(cluster)),
                     Some(kind) => {
-                        let kind = Kind::try_from_value(&kind.to_owned()).map_err(|_| wrong)?;
+                        let kind = ClusterFlagKind::try_from_value(&kind.to_owned()).map_err(|_| wrong)?;
                         Ok(Self::Flag(cluster, kind))
                     }
                 }
@@ -78,7 +78,7 @@ mod tests {
             Subject::Account,
             Subject::User(user),
             Subject::Cluster(ClusterId(5)),
-            Subject::Flag(ClusterId(5), Kind::GilContention),
+            Subject::Flag(ClusterId(5), ClusterFlagKind::GilContention),
         ] {
             assert_eq!(subject.to_string().parse(), Ok(subject));
         }

@@ -1,11 +1,13 @@
-//! Answers to the questions people have about a cluster: from what is known to a verdict, one sentence, and a number
-//! with how far it can be trusted. Where nothing was measured the answer says so, and what would have to be done;
-//! it never shows a zero that nobody counted.
+//! Answers to common questions about a cluster: a verdict, a headline, and a number with its confidence.
+//! If nothing was measured, the answer says so and names the remedy; it never shows a zero that was not
+//! counted. If the start, the end or a part of the cluster is unknown, the answer states this too.
 
 mod baseline;
 mod change;
-mod loss;
+mod completeness;
+mod lost_time;
 mod outcome;
+mod question;
 mod run_reason;
 
 use std::borrow::Cow;
@@ -14,84 +16,86 @@ use chrono::{DateTime, Utc};
 use entity::ids::{ClusterId, ComputationId, ErrorGroupId, WorkerId};
 
 pub use self::{
-    baseline::{Against, EarlierRun, Likeness, Workload, last_good_run},
-    change::{Scaling, Slower, WhatChanged, scaling, slower, what_changed, without_baseline},
-    loss::{
-        EventLoop, FunctionTime, Gil, MetricTimes, Network, NonCpu, Spill, TopTime, cpu, event_loop, gil,
-        network, spill, top_time,
+    baseline::{Baseline, BaselineReason, EarlierRun, Workload, last_good_run},
+    change::{ChangeFacts, Scaling, Slower, answer_changes, answer_scaling, answer_slower, without_baseline},
+    completeness::{KnownPart, Qualified, qualify_works},
+    lost_time::{
+        EventLoop, FunctionTime, Gil, MetricTimes, Network, NonCpu, Spill, TopTime, answer_cpu,
+        answer_event_loop, answer_gil, answer_network, answer_spill, answer_top_time,
     },
     outcome::{
-        ComputationStates, DeadWorker, ErrorKind, Exceptions, Finished, Now, RunEvidence, WhyRunning, cost,
-        deciding_state, exceptions, finished, why_running,
+        ClusterNow, ComputationStates, DeadWorker, ErrorKind, Exceptions, FinishedFacts, RunEvidence,
+        WhyRunning, answer_exceptions, answer_finished, answer_why_running, cost, deciding_state,
     },
-    run_reason::{RunReason, RunReasonCode, Situation, run_reasons},
+    question::Question,
+    run_reason::{RunFacts, RunReason, RunReasonCode, run_reasons},
 };
 
-/// Pieces of evidence an answer has at the most: as many as one takes in at a glance.
+/// The largest number of pieces of evidence in an answer: as many as a reader grasps at a glance.
 pub const MAX_EVIDENCE: usize = 5;
 
-/// What to make of an answer.
+/// The rating of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// There is nothing to do.
+    /// No action is needed.
     Good,
-    /// Worth a look.
+    /// The result deserves attention.
     Notice,
     /// Something is wrong.
     Bad,
-    /// It cannot be told.
+    /// The result cannot be rated.
     Unknown,
 }
 
-/// How far the number of an answer can be trusted.
+/// The confidence in the number of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Confidence {
-    /// It was counted or measured.
+    /// The number was counted or measured.
     Measured,
-    /// It rests on an assumption, or on a part of the data.
+    /// The number is based on an assumption, or on a part of the data.
     Estimated,
-    /// It happened beside other work, and what it cost cannot be told apart.
+    /// The activity ran in parallel to other work, so its cost cannot be separated.
     NotAttributable,
-    /// Nobody measured it, or it was not stored.
+    /// The number was not measured, or not stored.
     NotCollected,
 }
 
-/// What a question is answered with.
+/// The answer to a question.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Answer {
-    /// What to make of it.
+    /// The rating.
     pub verdict: Verdict,
-    /// One sentence.
+    /// A sentence that states the result.
     pub headline: String,
-    /// The number of it, with what it counts.
+    /// The number, with its unit.
     pub value: Option<(f64, Cow<'static, str>)>,
     /// The number as a share, from 0 to 1.
     pub share: Option<f64>,
-    /// Thread-seconds that could be won at the least and at the most.
+    /// The least and the largest possible gain, in thread-seconds.
     pub benefit: Option<(f64, f64)>,
-    /// How far the number can be trusted.
+    /// The confidence in the number.
     pub confidence: Confidence,
-    /// What it rests on, at most [`MAX_EVIDENCE`].
+    /// The supporting facts, at most [`MAX_EVIDENCE`].
     pub evidence: Vec<Evidence>,
 }
 
-/// Something an answer rests on.
+/// A fact that supports an answer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Evidence {
-    /// What it is.
+    /// The description.
     pub label: String,
-    /// Its number, with what that counts.
+    /// The number, with its unit.
     pub value: Option<(f64, Cow<'static, str>)>,
-    /// The thing it is about.
+    /// The object concerned.
     pub subject: Option<Subject>,
 }
 
-/// A thing of which an answer speaks.
+/// An object to which an answer refers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Subject {
-    /// Work that was submitted.
+    /// A computation.
     Computation(ClusterId, ComputationId),
-    /// Errors that look alike.
+    /// A group of similar errors.
     ErrorGroup(ErrorGroupId),
     /// A worker process.
     Worker(ClusterId, WorkerId),
@@ -99,14 +103,15 @@ pub enum Subject {
     Cluster(ClusterId),
 }
 
-/// Why nothing of a class of data is there.
+/// The reason for the absence of a data class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Missing {
     /// The account refuses the class.
     Refused,
-    /// The account accepts it now, but something was kept back by the scheduler or dropped here before.
+    /// The account accepts the class now, but the scheduler withheld some items or the server dropped
+    /// some earlier.
     KeptBack,
-    /// Nothing was kept back, as far as is known.
+    /// Nothing is known to be withheld.
     NotReported,
 }
 
@@ -135,7 +140,7 @@ impl Answer {
         Self { benefit: Some((least, most)), ..self }
     }
 
-    fn because(mut self, evidence: impl IntoIterator<Item = Evidence>) -> Self {
+    fn with_evidence(mut self, evidence: impl IntoIterator<Item = Evidence>) -> Self {
         self.evidence.extend(evidence);
         self.evidence.truncate(MAX_EVIDENCE);
         self
@@ -156,7 +161,7 @@ impl Evidence {
     }
 }
 
-/// What the account would have to do to have what is missing, as the end of a sentence.
+/// Describes the remedy for missing data, as the end of a sentence.
 fn remedy(missing: Missing, class: &str) -> String {
     match missing {
         Missing::Refused => {
@@ -170,22 +175,22 @@ fn remedy(missing: Missing, class: &str) -> String {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "counts and microseconds of centuries are exact below 2^53")]
-fn number(count: i64) -> f64 {
+fn to_f64(count: i64) -> f64 {
     count as f64
 }
 
-/// Microseconds in seconds.
+/// Converts microseconds to seconds.
 fn seconds(microseconds: i64) -> f64 {
-    number(microseconds) / 1e6
+    to_f64(microseconds) / 1e6
 }
 
-/// A part as a share; none of nothing.
+/// Returns a part as a share of the whole. Returns `None` if the whole is zero.
 fn share_of(part: f64, whole: f64) -> Option<f64> {
     (whole > 0.0).then(|| (part / whole).clamp(0.0, 1.0))
 }
 
-/// A count with its noun.
-fn many(count: i64, one: &str, more: &str) -> String {
+/// Formats a count with its noun.
+fn count_text(count: i64, one: &str, more: &str) -> String {
     if count == 1 { format!("1 {one}") } else { format!("{count} {more}") }
 }
 
@@ -194,9 +199,9 @@ pub(in crate::domain) fn percent(share: f64) -> String {
     if percent > 0.0 && percent < 1.0 { format!("{percent:.1} %") } else { format!("{percent:.0} %") }
 }
 
-/// A length of time as people say it.
-pub(in crate::domain) fn duration(seconds: f64) -> String {
-    #[expect(clippy::cast_possible_truncation, reason = "far below 2^63 for any time there is")]
+/// Formats a duration in words.
+pub(in crate::domain) fn format_duration(seconds: f64) -> String {
+    #[expect(clippy::cast_possible_truncation, reason = "far below 2^63 for every possible time")]
     let whole = |seconds: f64| seconds.round() as i64;
     let minutes = whole(seconds / 60.0);
     if seconds < 59.95 {
@@ -211,7 +216,7 @@ pub(in crate::domain) fn duration(seconds: f64) -> String {
     }
 }
 
-/// Bytes as people say them.
+/// Formats a number of bytes with a unit.
 fn bytes(count: f64) -> String {
     let units = ["kB", "MB", "GB", "TB", "PB"];
     if count < 1_000.0 {
@@ -226,8 +231,8 @@ fn bytes(count: f64) -> String {
     format!("{value:.1} {}", units[unit])
 }
 
-/// A moment as people write it.
-fn moment(at: DateTime<Utc>) -> String {
+/// Formats a time.
+fn format_time(at: DateTime<Utc>) -> String {
     at.format("%Y-%m-%d %H:%M:%S UTC").to_string()
 }
 
@@ -250,7 +255,7 @@ mod tests {
             "2 days",
             "10 days",
         ];
-        assert_eq!(durations.map(duration), expected);
+        assert_eq!(durations.map(format_duration), expected);
         assert_eq!(
             [0.0, 0.004, 0.0099, 0.01, 0.625, 1.0].map(percent),
             ["0 %", "0.4 %", "1.0 %", "1 %", "62 %", "100 %"]
@@ -259,13 +264,31 @@ mod tests {
             [0.0, 999.0, 1_500.0, 667e6, 2e18].map(bytes),
             ["0 bytes", "999 bytes", "1.5 kB", "667.0 MB", "2000.0 PB"]
         );
-        assert_eq!((many(1, "task", "tasks"), many(0, "task", "tasks")), ("1 task".into(), "0 tasks".into()));
+        assert_eq!(
+            (count_text(1, "task", "tasks"), count_text(0, "task", "tasks")),
+            ("1 task".into(), "0 tasks".into())
+        );
+    }
+
+    #[test]
+    fn an_answer_from_a_part_of_the_work_is_an_estimate_that_says_so() {
+        let known = KnownPart { part: Some("The rest is not known.".to_owned()), ..KnownPart::default() };
+        let part = |answer: Answer| known.qualify(Question::TopTime, answer).into_answer();
+        let counted = Answer::measured(Verdict::Good, "3 tasks failed.".to_owned()).value(3.0, "tasks");
+        let whole = KnownPart::default().qualify(Question::TopTime, counted.clone()).into_answer();
+        assert_eq!(whole, counted);
+        let told = part(counted.clone());
+        assert_eq!(told.headline, "3 tasks failed. The rest is not known.");
+        assert_eq!((told.confidence, told.value), (Confidence::Estimated, counted.value));
+        // The answer has no number that could be partial.
+        let nothing = Answer::not_collected("No rates are set.");
+        assert_eq!(part(nothing.clone()), nothing);
     }
 
     #[test]
     fn an_answer_has_few_pieces_of_evidence_and_no_share_above_one() {
         let answer = Answer::measured(Verdict::Good, "x".to_owned()).share(Some(1.5));
-        let answer = answer.because((0..9).map(|n| Evidence::new(n.to_string())));
+        let answer = answer.with_evidence((0..9).map(|n| Evidence::new(n.to_string())));
         assert_eq!((answer.evidence.len(), answer.share), (MAX_EVIDENCE, Some(1.0)));
     }
 }

@@ -1,4 +1,4 @@
-//! What became of the work, what it cost, and why the cluster is still there.
+//! Answers about the outcome of the work, its cost, and the reason why a cluster is still running.
 
 use std::collections::BTreeMap;
 
@@ -11,8 +11,8 @@ use entity::{
 };
 
 use super::{
-    Answer, Confidence, Evidence, Missing, Subject, Verdict, duration, many, moment, number, percent, remedy,
-    seconds, share_of,
+    Answer, Confidence, Evidence, Missing, Subject, Verdict, count_text, format_duration, format_time,
+    percent, remedy, seconds, share_of, to_f64,
 };
 use crate::domain::{
     cost::{Basis, Cost, RateCard},
@@ -20,51 +20,53 @@ use crate::domain::{
     usage::{Cause, Usage},
 };
 
-/// Seconds without work after which a cluster is more than between two tries of somebody at a notebook.
+/// The idle time, in seconds, above which an idle cluster is rated as bad. It is longer than the usual
+/// pause of a user in a notebook.
 const LONG_IDLE_SECONDS: f64 = 1_800.0;
 
-/// The share of the money that went into idle threads from which on it is worth a look: more than was of use.
-const MUCH_IDLE: f64 = 0.5;
+/// The share of the cost for idle threads from which an answer is rated as notable: half of the money had
+/// no use.
+const NOTABLE_IDLE_SHARE: f64 = 0.5;
 
-/// How many computations of a cluster are in a state.
+/// The number of computations of a cluster in one state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ComputationStates {
     /// The state.
     pub state: State,
-    /// How many are in it.
+    /// The number of computations in this state.
     pub count: i64,
-    /// When the last of them was submitted.
+    /// The time at which the last of them was submitted.
     pub last_started_at: DateTime<Utc>,
 }
 
 /// A computation as evidence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RunEvidence {
-    /// Which.
+    /// The id of the computation.
     pub id: (ClusterId, ComputationId),
     /// Its state.
     pub state: State,
-    /// When it was submitted.
+    /// The time at which it was submitted.
     pub started_at: DateTime<Utc>,
-    /// When its last task ended.
+    /// The time at which its last task ended.
     pub stopped_at: Option<DateTime<Utc>>,
 }
 
-/// What is known of whether the work of a cluster finished.
+/// The facts for the question whether a cluster's work finished.
 #[derive(Clone, Debug)]
-pub struct Finished<'a> {
-    /// All computations.
+pub struct FinishedFacts<'a> {
+    /// The counts of all computations by state.
     pub states: &'a [ComputationStates],
-    /// The newest in the state that decides, see [`deciding_state`].
+    /// The newest computations in the deciding state, see [`deciding_state`].
     pub shown: &'a [RunEvidence],
-    /// Tasks the scheduler was given.
+    /// The number of tasks that the scheduler received.
     pub tasks: i64,
-    /// Computations the reporter gave up.
-    pub dropped: i64,
-    /// Why there are no computations, if there are none.
+    /// The reason for the absence of computations, if there are none.
     pub missing: Missing,
-    /// How the cluster is now.
-    pub now: &'a Now,
+    /// The reason why the reports hold only a part of the work, if they do.
+    pub partial: Option<&'a str>,
+    /// The current state of the cluster.
+    pub now: &'a ClusterNow,
 }
 
 fn count_of(states: &[ComputationStates], state: State) -> i64 {
@@ -75,7 +77,8 @@ fn last(states: &[ComputationStates]) -> Option<State> {
     states.iter().max_by_key(|row| row.last_started_at).map(|row| row.state)
 }
 
-/// The state whose computations show best why the answer is what it is; `None` when there are none.
+/// Returns the state whose computations best support the answer. Returns `None` if there are no
+/// computations.
 #[must_use]
 pub fn deciding_state(states: &[ComputationStates]) -> Option<State> {
     match last(states)? {
@@ -86,9 +89,10 @@ pub fn deciding_state(states: &[ComputationStates]) -> Option<State> {
     }
 }
 
-/// Did the computations finish? The last one counts most: what failed before may have been mended since.
+/// Answers whether the computations finished. The last computation decides, because earlier failures may
+/// have been fixed since.
 #[must_use]
-pub fn finished(facts: &Finished<'_>) -> Answer {
+pub fn answer_finished(facts: &FinishedFacts<'_>) -> Answer {
     let Some(last) = last(facts.states) else { return nothing_submitted(facts) };
     let of = |state| count_of(facts.states, state);
     let (done, running) = (of(State::Finished), of(State::Running));
@@ -97,7 +101,7 @@ pub fn finished(facts: &Finished<'_>) -> Answer {
     let (verdict, headline) = match last {
         State::Erred => (Verdict::Bad, format!("The last computation failed; {done} of {all} finished.")),
         State::Cancelled => {
-            // While its cluster goes on, somebody gave it up, and most likely knows.
+            // A user cancelled it while the cluster kept running, and most likely knows about it.
             let verdict = if facts.now.closed_at.is_some() { Verdict::Bad } else { Verdict::Notice };
             let headline =
                 format!("The last computation was cancelled before it was done; {done} of {all} finished.");
@@ -105,8 +109,8 @@ pub fn finished(facts: &Finished<'_>) -> Answer {
         }
         State::Lost => {
             let why = match facts.now.closed_at {
-                Some(_) => "its cluster closed without telling",
-                None => "nothing is heard of its cluster any more",
+                Some(_) => "its cluster closed without reporting it",
+                None => "its cluster stopped reporting",
             };
             (
                 Verdict::Bad,
@@ -117,7 +121,7 @@ pub fn finished(facts: &Finished<'_>) -> Answer {
         }
         _ if running > 0 => {
             if let Some(silent) = facts.now.silence() {
-                let when = format!("the cluster was last heard of, {} ago", duration(silent));
+                let when = format!("the cluster was last heard of, {} ago", format_duration(silent));
                 (Verdict::Unknown, format!("{running} of {all} computations had not finished when {when}."))
             } else {
                 let are = if running == 1 { "is" } else { "are" };
@@ -130,27 +134,24 @@ pub fn finished(facts: &Finished<'_>) -> Answer {
         _ if all == 1 => (Verdict::Good, "The 1 computation finished.".to_owned()),
         _ => (Verdict::Good, format!("All {all} computations finished.")),
     };
-    let (confidence, headline) = if facts.dropped > 0 {
-        let unknown = many(facts.dropped, "more computation was", "more computations were");
-        (Confidence::Estimated, format!("{headline} {unknown} not reported."))
-    } else {
-        (Confidence::Measured, headline)
-    };
-    Answer::new(verdict, confidence, headline)
-        .value(number(done), "computations")
-        .share(share_of(number(done), number(all)))
-        .because(facts.shown.iter().map(run))
+    Answer::measured(verdict, headline)
+        .value(to_f64(done), "computations")
+        .share(share_of(to_f64(done), to_f64(all)))
+        .with_evidence(facts.shown.iter().map(run))
 }
 
-fn nothing_submitted(facts: &Finished<'_>) -> Answer {
+fn nothing_submitted(facts: &FinishedFacts<'_>) -> Answer {
     if facts.tasks == 0 {
+        if let Some(why) = facts.partial {
+            return Answer::not_collected(format!("Whether anything was submitted is not known. {why}"));
+        }
         let headline = match facts.now.closed_at {
             Some(_) => "Nothing was ever submitted, 0 tasks.",
             None => "Nothing was submitted yet, 0 tasks.",
         };
         return Answer::measured(Verdict::Unknown, headline.to_owned()).value(0.0, "computations");
     }
-    let tasks = many(facts.tasks, "task was", "tasks were");
+    let tasks = count_text(facts.tasks, "task was", "tasks were");
     let why = remedy(facts.missing, "TASKS");
     Answer::not_collected(format!("{tasks} submitted, but no computations are stored, {why}."))
 }
@@ -163,7 +164,7 @@ fn run(run: &RunEvidence) -> Evidence {
         State::Cancelled => "cancelled",
         State::Lost => "lost",
     };
-    let label = format!("Computation of {}, {how}", moment(run.started_at));
+    let label = format!("Computation of {}, {how}", format_time(run.started_at));
     let evidence = match run.stopped_at {
         Some(stop) => Evidence::of(label, (stop - run.started_at).as_seconds_f64(), "seconds"),
         None => Evidence::new(label),
@@ -171,95 +172,118 @@ fn run(run: &RunEvidence) -> Evidence {
     evidence.about(Subject::Computation(run.id.0, run.id.1))
 }
 
-/// Errors of one kind on a cluster.
+/// A group of similar errors of one cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ErrorKind {
-    /// Whose failure.
+    /// The origin of the failure.
     pub origin: Origin,
-    /// What they look like; none for old ones.
+    /// The error group. `None` for errors recorded before groups existed.
     pub group: Option<ErrorGroupId>,
     /// The exception's class.
     pub exception_type: Option<String>,
-    /// How many look so.
+    /// The number of errors in this group.
     pub count: i64,
-    /// How many are of this origin in all.
+    /// The number of all errors of this origin.
     pub of_origin: i64,
 }
 
 /// A worker that died.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeadWorker {
-    /// Which.
+    /// The id of the worker.
     pub id: (ClusterId, WorkerId),
-    /// Dask's name of it.
+    /// The worker's name in Dask.
     pub name: String,
-    /// How it ended.
+    /// The cause of its death.
     pub end: End,
-    /// Tasks it was processing.
+    /// The number of tasks it was processing.
     pub processing: i64,
 }
 
-/// What is known of the exceptions of a cluster.
+/// The facts for the question about a cluster's exceptions.
 #[derive(Clone, Debug)]
 pub struct Exceptions<'a> {
-    /// The commonest kinds of each origin, the commonest first.
+    /// The most common groups of each origin, by descending count.
     pub kinds: &'a [ErrorKind],
     /// Workers that died, if Dask itself failed.
     pub dead: &'a [DeadWorker],
-    /// Errors the reporter recorded, whether they are stored or not.
+    /// The number of errors that the plugin recorded, stored or not.
     pub recorded: i64,
-    /// Tasks that erred themselves.
+    /// The number of errors that the plugin discarded.
+    pub dropped: i64,
+    /// The number of tasks that failed by an exception of their own.
     pub tasks_erred: i64,
-    /// Tasks that came to be in memory.
+    /// The number of tasks that produced a result in memory.
     pub tasks_succeeded: i64,
-    /// Errors of the computations' own code that were not stored, as far as the receipt tells.
-    pub kept_back: i64,
-    /// Why there are no user errors, if there are none.
+    /// The number of errors in user code that were not stored, according to the receipts.
+    pub not_stored: i64,
+    /// The reason for the absence of user errors, if there are none.
     pub missing: Missing,
+    /// The reason why the reports hold only a part of the work, if they do.
+    pub partial: Option<&'a str>,
 }
 
-/// Did any exceptions occur?
+/// Answers whether exceptions occurred.
 #[must_use]
-pub fn exceptions(facts: &Exceptions<'_>) -> Answer {
+pub fn answer_exceptions(facts: &Exceptions<'_>) -> Answer {
     let of = |origin| facts.kinds.iter().find(|kind| kind.origin == origin).map_or(0, |kind| kind.of_origin);
-    let (user, dask) = (of(Origin::User), of(Origin::Dask));
-    let share = share_of(number(facts.tasks_erred), number(facts.tasks_erred + facts.tasks_succeeded));
-    let all = user + dask;
+    let (user, dask, unknown) = (of(Origin::User), of(Origin::Dask), of(Origin::Unknown));
+    let share = share_of(to_f64(facts.tasks_erred), to_f64(facts.tasks_erred + facts.tasks_succeeded));
+    let all = user + dask + unknown;
+    // Errors can be discarded by the plugin, refused, or older than the retention. The receipt knows only
+    // some of these.
+    let not_stored = facts.not_stored.max(facts.dropped).max(facts.recorded - all);
     if all == 0 {
-        if facts.tasks_erred == 0 {
-            let succeeded = many(facts.tasks_succeeded, "task", "tasks");
+        if let Some(why) = facts.partial.filter(|_| facts.tasks_erred + facts.tasks_succeeded == 0) {
+            return Answer::not_collected(format!("Whether tasks failed is not known. {why}"));
+        }
+        if facts.tasks_erred == 0 && not_stored <= 0 {
+            let succeeded = count_text(facts.tasks_succeeded, "task", "tasks");
             let headline = format!("No exceptions: 0 tasks failed and {succeeded} succeeded.");
             return Answer::measured(Verdict::Good, headline).value(0.0, "exceptions").share(share);
         }
-        let tasks = many(facts.tasks_erred, "task", "tasks");
-        let why = remedy(facts.missing, "USER_ERRORS");
-        let headline = format!("{tasks} failed, but their exceptions are not stored, {why}.");
+        let why = if facts.dropped > 0 && facts.missing == Missing::NotReported {
+            "because there were more at once than its scheduler keeps".to_owned()
+        } else {
+            remedy(facts.missing, "USER_ERRORS")
+        };
+        let headline = if facts.tasks_erred > 0 {
+            let tasks = count_text(facts.tasks_erred, "task", "tasks");
+            format!("{tasks} failed, but their exceptions are not stored, {why}.")
+        } else {
+            let recorded = count_text(not_stored, "exception was", "exceptions were");
+            format!("{recorded} recorded, but not stored, {why}.")
+        };
         return Answer { verdict: Verdict::Bad, ..Answer::not_collected(headline) };
     }
-    let headline = match (user, dask) {
-        (user, 0) => format!("{}, all of the computations' own code.", many(user, "exception", "exceptions")),
-        (0, dask) => format!("{}, all of Dask itself.", many(dask, "exception", "exceptions")),
-        (user, dask) => {
-            format!("{all} exceptions: {user} of the computations' own code, {dask} of Dask itself.")
-        }
+    let whose =
+        [(user, "of the computations' own code"), (dask, "of Dask itself"), (unknown, "of unknown cause")];
+    let parts: Vec<_> = whose.into_iter().filter(|(count, _)| *count > 0).collect();
+    let headline = if let [(count, whose)] = parts[..] {
+        format!("{}, all {whose}.", count_text(count, "exception", "exceptions"))
+    } else {
+        let parts: Vec<_> = parts.iter().map(|(count, whose)| format!("{count} {whose}")).collect();
+        format!("{all} exceptions: {}.", parts.join(", "))
     };
-    // Dropped by the reporter, refused, or older than such data is kept: the receipt knows of some of them only.
-    let not_stored = facts.kept_back.max(facts.recorded - all);
     let (confidence, headline) = if not_stored > 0 {
-        let more = many(not_stored, "more is", "more are");
+        let more = count_text(not_stored, "more is", "more are");
         (Confidence::Estimated, format!("At least {headline} {more} not stored."))
     } else {
         (Confidence::Measured, headline)
     };
-    // The commonest of each origin before all others.
+    // The most common group of each origin precedes all others.
     let first_of = |origin| facts.kinds.iter().position(|kind| kind.origin == origin);
-    let firsts = [first_of(Origin::User), first_of(Origin::Dask)];
+    let firsts = [Origin::User, Origin::Dask, Origin::Unknown].map(first_of);
     let (first, others): (Vec<_>, Vec<_>) =
         facts.kinds.iter().enumerate().partition(|(place, _)| firsts.contains(&Some(*place)));
     let kinds = first.into_iter().chain(others).map(|(_, kind)| {
-        let whose = if kind.origin == Origin::Dask { "of Dask" } else { "of the code" };
+        let whose = match kind.origin {
+            Origin::User => "of the code",
+            Origin::Dask => "of Dask",
+            Origin::Unknown => "of unknown cause",
+        };
         let name = kind.exception_type.as_deref().unwrap_or("exception");
-        let evidence = Evidence::of(format!("{name}, {whose}"), number(kind.count), "exceptions");
+        let evidence = Evidence::of(format!("{name}, {whose}"), to_f64(kind.count), "exceptions");
         match kind.group {
             Some(group) => evidence.about(Subject::ErrorGroup(group)),
             None => evidence,
@@ -271,101 +295,105 @@ pub fn exceptions(facts: &Exceptions<'_>) -> Answer {
             _ => "lost",
         };
         let label = format!("Worker {}, {how} while it processed", worker.name);
-        let evidence = Evidence::of(label, number(worker.processing), "tasks");
+        let evidence = Evidence::of(label, to_f64(worker.processing), "tasks");
         evidence.about(Subject::Worker(worker.id.0, worker.id.1))
     });
-    // Both, where there is more than there is room for.
+    // Keeps room for both kinds of evidence if they exceed the limit together.
     let room = super::MAX_EVIDENCE - facts.dead.len().min(2);
     Answer::new(Verdict::Bad, confidence, headline)
-        .value(number(all), "exceptions")
+        .value(to_f64(all), "exceptions")
         .share(share)
-        .because(kinds.take(room).chain(dead))
+        .with_evidence(kinds.take(room).chain(dead))
 }
 
-/// What did it cost? `days` is what it used on each day.
+/// Answers what the cluster cost. `days` holds its usage by day. The answer names every amount: the costs
+/// by the account's rates, and the estimates for days without a rate.
 #[must_use]
 pub fn cost(rates: &RateCard, days: &BTreeMap<i64, Usage>) -> Answer {
+    if days.is_empty() {
+        return Answer::not_collected("No usage was reported, 0 hours of it, so there is nothing to price.");
+    }
     let costs = rates.cost(days.iter().map(|(day, usage)| (*day, usage)));
     let thread_us: i64 = days.values().map(|usage| usage.thread_us).fold(0, i64::saturating_add);
     let thread_hours =
         Evidence::of("Thread time, busy or idle", seconds(thread_us) / 3_600.0, "thread-hours");
     let (priced, guessed): (Vec<&Cost>, Vec<&Cost>) =
         costs.iter().partition(|cost| cost.basis == Basis::RateCard);
-    let guessed = guessed.into_iter().map(|cost| {
-        let label = "Days without a rate, if a thread-hour cost 0.05 USD, the server's guess";
-        Evidence::of(label, cost.amount(), cost.currency.clone())
-    });
-    if days.is_empty() {
-        return Answer::not_collected("No usage was reported, 0 hours of it, so there is nothing to price.");
+    let in_words = |costs: &[&Cost]| {
+        let amounts: Vec<String> = costs.iter().map(|cost| cost.in_words()).collect();
+        amounts.join(" and ")
+    };
+    let guess = "estimated at 0.05 USD per thread-hour, as no rate is set: setCostRate sets one.";
+    if let [cost] = &costs[..] {
+        let idle = idle_share(cost, days);
+        let of_it =
+            idle.map(|idle| format!(", {} of it while threads were idle", percent(idle))).unwrap_or_default();
+        // An estimate by default rates is no basis for a verdict.
+        let verdict = match (cost.basis, idle) {
+            (Basis::Estimated, _) | (_, None) => Verdict::Unknown,
+            (Basis::RateCard, Some(idle)) if idle >= NOTABLE_IDLE_SHARE => Verdict::Notice,
+            (Basis::RateCard, Some(_)) => Verdict::Good,
+        };
+        let headline = match cost.basis {
+            Basis::RateCard => format!("It cost {} by the account's rates{of_it}.", cost.in_words()),
+            Basis::Estimated => format!("It cost {}{of_it}, {guess}", cost.in_words()),
+        };
+        return Answer::new(verdict, Confidence::Estimated, headline)
+            .value(cost.amount(), cost.currency.clone())
+            .share(idle)
+            .with_evidence([thread_hours]);
     }
-    let amounts: Vec<String> =
-        priced.iter().map(|cost| format!("{:.2} {}", cost.amount(), cost.currency)).collect();
-    let [cost] = priced[..] else {
-        if priced.is_empty() {
-            let used = duration(seconds(thread_us));
-            let headline = format!(
-                "No rates are set for its days, so what {used} of thread time cost is not known: setCostRate sets them."
-            );
-            return Answer::not_collected(headline).because([thread_hours].into_iter().chain(guessed));
-        }
-        let headline = format!("It cost {} by the account's rates.", amounts.join(" and "));
-        let parts = priced
-            .iter()
-            .map(|cost| Evidence::of("By the rates in this currency", cost.amount(), cost.currency.clone()));
-        return Answer::new(Verdict::Unknown, Confidence::Estimated, headline)
-            .because(parts.chain([thread_hours]).chain(guessed));
+    let by_rates = format!("It cost {} by the account's rates", in_words(&priced));
+    let headline = if guessed.is_empty() {
+        by_rates + "."
+    } else {
+        format!("{by_rates}, and {} on days without a rate, {guess}", in_words(&guessed))
     };
-    #[expect(clippy::cast_precision_loss, reason = "a share needs no more digits")]
-    let idle = days
-        .values()
-        .any(|usage| usage.idle_us.is_some())
-        .then(|| cost.causes.get(&Cause::Idle).copied().unwrap_or(0))
-        .and_then(|idle| share_of(idle as f64, cost.nanos as f64));
-    let (verdict, headline) = match idle {
-        None => (Verdict::Unknown, format!("It cost {} by the account's rates.", amounts[0])),
-        Some(idle) => {
-            let verdict = if idle >= MUCH_IDLE { Verdict::Notice } else { Verdict::Good };
-            let of_it = percent(idle);
-            (
-                verdict,
-                format!(
-                    "It cost {} by the account's rates, {of_it} of it while threads were idle.",
-                    amounts[0]
-                ),
-            )
-        }
-    };
-    Answer::new(verdict, Confidence::Estimated, headline)
-        .value(cost.amount(), cost.currency.clone())
-        .share(idle)
-        .because([thread_hours].into_iter().chain(guessed))
+    let part = |label: &str, cost: &Cost| Evidence::of(label, cost.amount(), cost.currency.clone());
+    let priced = priced.into_iter().map(|cost| part("By the rates in this currency", cost));
+    let guessed = guessed.into_iter().map(|cost| part("Days without a rate, estimated", cost));
+    Answer::new(Verdict::Unknown, Confidence::Estimated, headline)
+        .with_evidence(priced.chain([thread_hours]).chain(guessed))
 }
 
-/// How a cluster is at the moment it is asked about.
+/// Returns the share of a cost that was paid for idle threads. Returns `None` if Dask does not report
+/// idle time.
+#[expect(clippy::cast_precision_loss, reason = "a share needs no more digits")]
+fn idle_share(cost: &Cost, days: &BTreeMap<i64, Usage>) -> Option<f64> {
+    let idle = cost.causes.get(&Cause::Idle).copied().unwrap_or(0);
+    days.values()
+        .any(|usage| usage.idle_us.is_some())
+        .then(|| share_of(idle as f64, cost.nanos as f64))
+        .flatten()
+}
+
+/// The state of a cluster at the time of the question.
 #[derive(Clone, Debug)]
-pub struct Now {
-    /// The moment, by the server's clock.
+pub struct ClusterNow {
+    /// The time of the question, by the server's clock.
     pub at: DateTime<Utc>,
-    /// When the server last heard of it, by the same clock.
+    /// The time of the last report, by the server's clock.
     pub last_seen_at: DateTime<Utc>,
-    /// The scheduler's clock when it made the newest report.
+    /// The time of the newest report, by the scheduler's clock.
     pub reported_at: DateTime<Utc>,
-    /// Seconds the reporter means to wait between reports.
+    /// The configured interval between reports, in seconds.
     pub interval_seconds: f64,
-    /// When it closed, by the scheduler's clock.
+    /// The time at which it closed, by the scheduler's clock.
     pub closed_at: Option<DateTime<Utc>>,
-    /// Why it closed.
+    /// True if the end of the cluster is known. An imported file may end before its cluster does.
+    pub is_end_known: bool,
+    /// The reason for which it closed.
     pub close_reason: Option<String>,
-    /// Since when it has no work, by the scheduler's clock.
+    /// The time since which it has no work, by the scheduler's clock.
     pub idle_since: Option<DateTime<Utc>>,
-    /// Whether the account wants it stopped.
-    pub stop_wanted: bool,
-    /// Connected workers.
+    /// True if the account requests that the cluster stop.
+    pub stop_requested: bool,
+    /// The number of connected workers.
     pub workers: i64,
 }
 
-impl Now {
-    /// For how many seconds nothing was heard of it, if that is longer than it should be.
+impl ClusterNow {
+    /// Returns the seconds since the last report if they exceed the allowed silence.
     #[must_use]
     pub fn silence(&self) -> Option<f64> {
         let silent = self.at - self.last_seen_at;
@@ -374,44 +402,57 @@ impl Now {
     }
 }
 
-/// What is known of why a cluster is there. The numbers of tasks are `None` when nobody told of them.
+/// The facts for the question why a cluster is running. The numbers of tasks are `None` if no data
+/// reports them.
 #[derive(Clone, Debug)]
 pub struct WhyRunning<'a> {
-    /// How it is.
-    pub now: &'a Now,
-    /// Tasks assigned to a worker.
+    /// The current state of the cluster.
+    pub now: &'a ClusterNow,
+    /// The number of tasks assigned to a worker.
     pub processing: Option<i64>,
-    /// Tasks held back until a thread is free.
+    /// The number of tasks queued until a thread is free.
     pub queued: Option<i64>,
-    /// Tasks no worker may run.
+    /// The number of tasks that no worker may run.
     pub no_worker: Option<i64>,
-    /// Tasks waiting for others.
+    /// The number of tasks that wait for other tasks.
     pub waiting: Option<i64>,
-    /// Results held.
+    /// The number of results held in memory.
     pub memory: Option<i64>,
-    /// Clients that are connected.
+    /// The number of connected clients.
     pub clients: i64,
-    /// Graphs that its scheduler takes in.
+    /// The number of graphs that the scheduler is processing.
     pub graph_updates: Option<i64>,
 }
 
-/// Why is the cluster still running? The first of these that applies: it is not (closed, or silent), it works, its
-/// tasks cannot run, its scheduler takes graphs in, clients hold results, it is idle.
+/// Answers why the cluster is still running. The first applicable reason wins: it is not running (closed
+/// or silent), it runs tasks, its tasks cannot run, its scheduler processes graphs, clients hold results,
+/// it is idle.
 #[must_use]
-pub fn why_running(facts: &WhyRunning<'_>) -> Answer {
+pub fn answer_why_running(facts: &WhyRunning<'_>) -> Answer {
     let now = facts.now;
     if let Some(closed) = now.closed_at {
-        let reason = now.close_reason.as_deref().map_or_else(String::new, |reason| format!(": {reason}"));
         let since = (now.at - closed).as_seconds_f64().max(0.0);
-        let headline =
-            format!("It is not running: it closed at {}, {} ago{reason}.", moment(closed), duration(since));
+        if !now.is_end_known {
+            let headline = format!(
+                "Whether it runs is not known: the file that it was imported from ends at {}, {} ago.",
+                format_time(closed),
+                format_duration(since)
+            );
+            return Answer::measured(Verdict::Unknown, headline).value(since, "seconds");
+        }
+        let reason = now.close_reason.as_deref().map_or_else(String::new, |reason| format!(": {reason}"));
+        let headline = format!(
+            "It is not running: it closed at {}, {} ago{reason}.",
+            format_time(closed),
+            format_duration(since)
+        );
         return Answer::measured(Verdict::Good, headline).value(since, "seconds");
     }
     if let Some(silent) = now.silence() {
         let headline = format!(
-            "Whether it runs is not known: nothing was heard of it for {}, though it reports every {}.",
-            duration(silent),
-            duration(now.interval_seconds)
+            "Whether it runs is not known: it has not reported for {}, though it reports every {}.",
+            format_duration(silent),
+            format_duration(now.interval_seconds)
         );
         return Answer::measured(Verdict::Unknown, headline).value(silent, "seconds");
     }
@@ -423,52 +464,52 @@ pub fn why_running(facts: &WhyRunning<'_>) -> Answer {
         ("Clients connected", Some(facts.clients), "clients"),
     ];
     let counts = counts.into_iter().filter_map(|(label, count, unit)| {
-        count.filter(|count| *count > 0).map(|count| Evidence::of(label, number(count), unit))
+        count.filter(|count| *count > 0).map(|count| Evidence::of(label, to_f64(count), unit))
     });
     let answer = if let Some(idle_since) = now.idle_since {
         idle(facts, (now.reported_at - idle_since).as_seconds_f64().max(0.0))
     } else {
-        at_work(facts)
+        answer_working(facts)
     };
-    let answer = answer.because(counts);
-    if now.stop_wanted {
-        let headline = format!("It was told to stop, and has not yet done so. {}", answer.headline);
+    let answer = answer.with_evidence(counts);
+    if now.stop_requested {
+        let headline = format!("It was requested to stop, and has not stopped yet. {}", answer.headline);
         return Answer { verdict: Verdict::Notice, headline, ..answer };
     }
     answer
 }
 
-fn at_work(facts: &WhyRunning<'_>) -> Answer {
+fn answer_working(facts: &WhyRunning<'_>) -> Answer {
     let some = |count: Option<i64>| count.filter(|count| *count > 0);
-    let workers = many(facts.now.workers, "worker", "workers");
+    let workers = count_text(facts.now.workers, "worker", "workers");
     if let Some(count) = some(facts.processing) {
         let stuck = some(facts.no_worker).map(|stuck| format!(", but no worker may run {stuck} others"));
         let verdict = if stuck.is_some() { Verdict::Notice } else { Verdict::Good };
-        let tasks = many(count, "task is", "tasks are");
+        let tasks = count_text(count, "task is", "tasks are");
         let headline = format!("It works: {tasks} processed by its {workers}{}.", stuck.unwrap_or_default());
-        return Answer::measured(verdict, headline).value(number(count), "tasks");
+        return Answer::measured(verdict, headline).value(to_f64(count), "tasks");
     }
     if let Some(count) = some(facts.no_worker) {
-        let tasks = many(count, "task waits", "tasks wait");
+        let tasks = count_text(count, "task waits", "tasks wait");
         let them = if count == 1 { "it" } else { "them" };
         let headline =
             format!("{tasks} for a worker that may run {them}: there are {workers}, and none may.");
-        return Answer::measured(Verdict::Bad, headline).value(number(count), "tasks");
+        return Answer::measured(Verdict::Bad, headline).value(to_f64(count), "tasks");
     }
     if let Some(count) = some(facts.queued) {
-        let tasks = many(count, "task is", "tasks are");
+        let tasks = count_text(count, "task is", "tasks are");
         let verdict = if facts.now.workers == 0 { Verdict::Bad } else { Verdict::Notice };
         let headline = format!("{tasks} queued for a free thread, and none runs on its {workers}.");
-        return Answer::measured(verdict, headline).value(number(count), "tasks");
+        return Answer::measured(verdict, headline).value(to_f64(count), "tasks");
     }
     if let Some(count) = some(facts.graph_updates) {
-        let headline = format!("Its scheduler takes in {}.", many(count, "graph", "graphs"));
-        return Answer::measured(Verdict::Good, headline).value(number(count), "graphs");
+        let headline = format!("Its scheduler takes in {}.", count_text(count, "graph", "graphs"));
+        return Answer::measured(Verdict::Good, headline).value(to_f64(count), "graphs");
     }
     if let Some(count) = some(facts.waiting) {
-        let tasks = many(count, "task waits", "tasks wait");
+        let tasks = count_text(count, "task waits", "tasks wait");
         let headline = format!("{tasks} for others, and none runs on its {workers}.");
-        return Answer::measured(Verdict::Notice, headline).value(number(count), "tasks");
+        return Answer::measured(Verdict::Notice, headline).value(to_f64(count), "tasks");
     }
     if facts.processing.is_none() {
         let headline =
@@ -482,19 +523,21 @@ fn at_work(facts: &WhyRunning<'_>) -> Answer {
 
 fn idle(facts: &WhyRunning<'_>, idle: f64) -> Answer {
     let verdict = if idle >= LONG_IDLE_SECONDS { Verdict::Bad } else { Verdict::Notice };
-    let since = facts.now.idle_since.map(moment).unwrap_or_default();
+    let since = facts.now.idle_since.map(format_time).unwrap_or_default();
     let results = facts.memory.unwrap_or(0);
     if facts.clients > 0 && results > 0 {
-        let (clients, hold) =
-            (many(facts.clients, "client", "clients"), if facts.clients == 1 { "holds" } else { "hold" });
-        let results_held = many(results, "result", "results");
+        let (clients, hold) = (
+            count_text(facts.clients, "client", "clients"),
+            if facts.clients == 1 { "holds" } else { "hold" },
+        );
+        let results_held = count_text(results, "result", "results");
         let headline = format!(
             "{clients} {hold} {results_held} in its memory; it has had no work for {}, since {since}.",
-            duration(idle)
+            format_duration(idle)
         );
-        return Answer::measured(verdict, headline).value(number(results), "results");
+        return Answer::measured(verdict, headline).value(to_f64(results), "results");
     }
-    let headline = format!("It is idle: it has had no work for {}, since {since}.", duration(idle));
+    let headline = format!("It is idle: it has had no work for {}, since {since}.", format_duration(idle));
     Answer::measured(verdict, headline).value(idle, "seconds")
 }
 
@@ -508,16 +551,17 @@ mod tests {
         DateTime::from_timestamp(1_795_172_400 + seconds, 0).expect("it is a time")
     }
 
-    fn now() -> Now {
-        Now {
+    fn now() -> ClusterNow {
+        ClusterNow {
             at: at(1_000),
             last_seen_at: at(990),
             reported_at: at(990),
             interval_seconds: 15.0,
             closed_at: None,
+            is_end_known: true,
             close_reason: None,
             idle_since: None,
-            stop_wanted: false,
+            stop_requested: false,
             workers: 2,
         }
     }
@@ -547,33 +591,61 @@ mod tests {
             let states = states(&of);
             assert_eq!(deciding_state(&states), Some(deciding), "{of:?}");
             let now = now();
-            let facts = Finished {
+            let facts = FinishedFacts {
                 states: &states,
                 shown: &[],
                 tasks: 1,
-                dropped: 0,
                 missing: Missing::NotReported,
+                partial: None,
                 now: &now,
             };
-            assert_eq!(finished(&facts).verdict, verdict, "{of:?}");
-            let lossy = finished(&Finished { dropped: 2, ..facts });
-            assert_eq!(lossy.confidence, Confidence::Estimated);
-            assert!(lossy.headline.ends_with("2 more computations were not reported."), "{}", lossy.headline);
+            assert_eq!(answer_finished(&facts).verdict, verdict, "{of:?}");
         }
         assert_eq!(deciding_state(&[]), None);
+    }
+
+    #[test]
+    fn exceptions_that_are_not_stored_are_not_none() {
+        let none = Exceptions {
+            kinds: &[],
+            dead: &[],
+            recorded: 0,
+            dropped: 0,
+            tasks_erred: 0,
+            tasks_succeeded: 5,
+            not_stored: 0,
+            missing: Missing::NotReported,
+            partial: None,
+        };
+        assert_eq!(answer_exceptions(&none).verdict, Verdict::Good);
+        let told = |facts: &Exceptions<'_>| {
+            let answer = answer_exceptions(facts);
+            (answer.verdict, answer.confidence, answer.headline)
+        };
+        let recorded = "1 exception was recorded, but not stored, and none was kept back: it may be older than such data \
+                        is kept.";
+        let dropped = "3 exceptions were recorded, but not stored, because there were more at once than its scheduler \
+                       keeps.";
+        for (facts, headline) in [
+            (Exceptions { recorded: 1, ..none.clone() }, recorded),
+            (Exceptions { dropped: 3, ..none.clone() }, dropped),
+            (Exceptions { recorded: 3, dropped: 2, ..none }, dropped),
+        ] {
+            assert_eq!(told(&facts), (Verdict::Bad, Confidence::NotCollected, headline.to_owned()));
+        }
     }
 
     #[test]
     fn silence_is_several_intervals_and_not_a_short_time() {
         let silent = |seconds: i64, interval: f64| {
             let last_seen_at = now().at - TimeDelta::seconds(seconds);
-            Now { last_seen_at, interval_seconds: interval, ..now() }.silence()
+            ClusterNow { last_seen_at, interval_seconds: interval, ..now() }.silence()
         };
         assert_eq!(silent(45, 15.0), None);
         assert_eq!(silent(46, 15.0), Some(46.0));
         assert_eq!(silent(30, 1.0), None);
         assert_eq!(silent(31, 1.0), Some(31.0));
-        let closed = Now { closed_at: Some(at(0)), last_seen_at: at(-100_000), ..now() };
+        let closed = ClusterNow { closed_at: Some(at(0)), last_seen_at: at(-100_000), ..now() };
         assert_eq!(closed.silence(), None);
     }
 
@@ -591,7 +663,7 @@ mod tests {
             graph_updates: Some(0),
         };
         let said = |facts: &WhyRunning<'_>| {
-            let answer = why_running(facts);
+            let answer = answer_why_running(facts);
             (answer.verdict, answer.value.map(|(value, unit)| format!("{value} {unit}")))
         };
         let tasks = |count: i64| Some(format!("{count} tasks"));
@@ -606,18 +678,18 @@ mod tests {
         assert_eq!(said(&nothing), (Verdict::Notice, tasks(0)));
         let grown = WhyRunning { processing: None, graph_updates: Some(1), ..nothing.clone() };
         assert_eq!(said(&grown), (Verdict::Good, Some("1 graphs".to_owned())));
-        let untold = why_running(&WhyRunning { processing: None, ..nothing.clone() });
+        let untold = answer_why_running(&WhyRunning { processing: None, ..nothing.clone() });
         assert_eq!((untold.confidence, untold.value), (Confidence::NotCollected, None));
-        // What an idle scheduler held when a sample was taken does not keep it.
-        let rested = Now { idle_since: Some(at(-1_000)), ..now.clone() };
+        // The counts of the last sample do not keep an idle scheduler running.
+        let rested = ClusterNow { idle_since: Some(at(-1_000)), ..now.clone() };
         let idle = WhyRunning { now: &rested, processing: Some(7), ..nothing };
         assert_eq!(said(&idle), (Verdict::Bad, Some("1990 seconds".to_owned())));
         let held = WhyRunning { memory: Some(5), clients: 2, ..idle };
         assert_eq!(said(&held), (Verdict::Bad, Some("5 results".to_owned())));
-        let stopping = Now { stop_wanted: true, ..now.clone() };
-        let told = why_running(&WhyRunning { now: &stopping, ..queued });
+        let stopping = ClusterNow { stop_requested: true, ..now.clone() };
+        let told = answer_why_running(&WhyRunning { now: &stopping, ..queued });
         assert_eq!(told.verdict, Verdict::Notice);
-        assert!(told.headline.starts_with("It was told to stop"), "{}", told.headline);
+        assert!(told.headline.starts_with("It was requested to stop"), "{}", told.headline);
     }
 
     #[test]
@@ -634,7 +706,11 @@ mod tests {
         let days = BTreeMap::from([(1, used), (2, used), (3, used)]);
         let rates = RateCard::new(vec![rate(2, "EUR"), rate(3, "USD")]);
         let answer = cost(&rates, &days);
-        assert_eq!(answer.headline, "It cost 1.00 EUR and 1.00 USD by the account's rates.");
+        assert_eq!(
+            answer.headline,
+            "It cost 1.00 EUR and 1.00 USD by the account's rates, and 0.0500 USD on days without a rate, \
+             estimated at 0.05 USD per thread-hour, as no rate is set: setCostRate sets one."
+        );
         assert_eq!((answer.value.clone(), answer.share), (None, None));
         let evidence: Vec<_> = answer.evidence.iter().filter_map(|row| row.value.clone()).collect();
         let value = |value, unit: &str| (value, unit.to_owned().into());

@@ -1,108 +1,115 @@
-//! Why a cluster is still there, all that applies: what it works on, what keeps it without work, and why nothing stops it.
+//! All reasons why a cluster is still running: its work, the causes that keep it without work, and the
+//! absence of a stop.
 
 use chrono::{DateTime, Utc};
 
-use super::{Confidence, duration, many, moment};
-use crate::domain::{idleness::Course, life_cycle::State};
+use super::{Confidence, count_text, format_duration, format_time};
+use crate::domain::{idle_verdict::IdleVerdict, life_cycle::State};
 
-/// What keeps a cluster.
+/// The code of a reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RunReasonCode {
-    /// Workers work on tasks.
+    /// Workers process tasks.
     Processing,
-    /// Tasks are held back until a thread is free.
+    /// Tasks are queued until a thread is free.
     Queued,
-    /// No worker may run some tasks.
+    /// Some tasks have no worker that may run them.
     NoWorker,
-    /// Tasks wait for others.
+    /// Tasks wait for other tasks.
     Waiting,
-    /// The scheduler takes graphs in.
+    /// The scheduler is processing graphs.
     GraphUpdate,
-    /// Nothing was ever submitted.
+    /// No task was ever submitted.
     NeverHadWork,
     /// Clients hold results.
     ClientHoldsResults,
     /// An adaptive cluster keeps some workers.
     AdaptiveMinimum,
-    /// Nobody said that idle clusters are to be stopped.
+    /// The account has no policy that stops idle clusters.
     NoPolicy,
-    /// It has not been idle for long enough.
+    /// The idle timeout has not passed.
     WithinTimeout,
-    /// Somebody keeps it.
+    /// A user keeps it alive.
     KeptAlive,
     /// One of its tags exempts it.
     Exempt,
-    /// It is to stop, and has not yet.
+    /// A stop is requested and has not happened yet.
     Stopping,
-    /// Nothing is heard of it.
+    /// No reports arrive.
     Lost,
 }
 
-/// One of the reasons.
+/// A reason why a cluster is still running.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunReason {
-    /// What it is.
+    /// The code.
     pub code: RunReasonCode,
-    /// One sentence.
+    /// A sentence for people.
     pub detail: String,
-    /// How many there are of what it is about.
+    /// The number of the tasks, results, graphs or workers concerned.
     pub count: Option<i64>,
-    /// Since when.
+    /// The start of the condition.
     pub since: Option<DateTime<Utc>>,
-    /// Whether it is known to apply.
+    /// The confidence that the reason applies.
     pub confidence: Confidence,
 }
 
-/// What is known of a cluster that is there. Numbers are `None` when nobody told of them.
+/// The facts about a running cluster. Numbers are `None` if no data reports them.
 #[derive(Clone, Debug)]
-pub struct Situation {
-    /// What it does.
+pub struct RunFacts {
+    /// The state.
     pub state: State,
-    /// When it was last heard of.
+    /// The time of the last report.
     pub last_seen_at: DateTime<Utc>,
-    /// When it started.
+    /// True if that is longer ago than the allowed silence.
+    pub is_silent: bool,
+    /// The time at which it started.
     pub started_at: DateTime<Utc>,
-    /// Since when it has no work.
+    /// The time since which it has no work. `None` while it has work.
     pub idle_since: Option<DateTime<Utc>>,
-    /// Whether it was ever given a task.
+    /// True if it ever received a task.
     pub had_work: bool,
-    /// Its workers.
+    /// The number of workers.
     pub workers: i64,
-    /// Tasks assigned to a worker.
+    /// The number of tasks assigned to a worker.
     pub processing: Option<i64>,
-    /// Tasks held back until a thread is free.
+    /// The number of tasks queued until a thread is free.
     pub queued: Option<i64>,
-    /// Tasks no worker may run.
+    /// The number of tasks that no worker may run.
     pub no_worker: Option<i64>,
-    /// Tasks waiting for others.
+    /// The number of tasks that wait for other tasks.
     pub waiting: Option<i64>,
-    /// Results held.
+    /// The number of results held in memory.
     pub memory: Option<i64>,
-    /// Graphs the scheduler was taking in.
+    /// The number of graphs that the scheduler is processing.
     pub graph_updates: Option<i64>,
-    /// Clients that are connected.
+    /// The number of connected clients.
     pub clients: i64,
-    /// Seconds without work after which it closes by itself.
+    /// The scheduler's own idle timeout, in seconds. `None` if it has none.
     pub own_timeout_seconds: Option<f64>,
-    /// What becomes of it by the account's policy.
-    pub course: Course,
-    /// Until when somebody keeps it.
+    /// The consequence of the account's idle policy.
+    pub course: IdleVerdict,
+    /// The time until which a user keeps it alive.
     pub kept_until: Option<DateTime<Utc>>,
-    /// When it was told to stop.
+    /// The time of the stop request.
     pub stop_at: Option<DateTime<Utc>>,
-    /// The moment of the question.
+    /// The time of the question.
     pub at: DateTime<Utc>,
 }
 
-/// Why the cluster is still there; nothing for one that closed.
+/// Returns the reasons why the cluster is still running. A closed cluster has none.
 #[must_use]
-pub fn run_reasons(facts: &Situation) -> Vec<RunReason> {
+pub fn run_reasons(facts: &RunFacts) -> Vec<RunReason> {
     match facts.state {
         State::Closed => Vec::new(),
         State::Lost => vec![lost(facts)],
-        State::Closing => [vec![stopping(facts)], work(facts)].concat(),
-        State::Starting | State::Running | State::Idle if facts.idle_since.is_none() => work(facts),
-        State::Starting | State::Running | State::Idle => [keepers(facts), spared(facts)].concat(),
+        State::Closing if facts.is_silent => vec![lost(facts), stopping(facts)],
+        _ if facts.is_silent => vec![lost(facts)],
+        State::Closing => [vec![stopping(facts)], work_reasons(facts)].concat(),
+        State::Starting | State::Running | State::Idle if facts.idle_since.is_none() => work_reasons(facts),
+        State::Starting | State::Running | State::Idle => {
+            [idle_causes(facts), no_stop_reasons(facts)].concat()
+        }
     }
 }
 
@@ -124,33 +131,34 @@ impl RunReason {
     }
 }
 
-fn lost(facts: &Situation) -> RunReason {
-    let silent = duration((facts.at - facts.last_seen_at).as_seconds_f64().max(0.0));
-    let detail = format!("Whether it runs is not known: nothing was heard of it for {silent}.");
+fn lost(facts: &RunFacts) -> RunReason {
+    let silent = format_duration((facts.at - facts.last_seen_at).as_seconds_f64().max(0.0));
+    let since = format_time(facts.last_seen_at);
+    let detail = format!("Whether it runs is not known: it has not reported for {silent}, since {since}.");
     RunReason::new(RunReasonCode::Lost, detail).since(Some(facts.last_seen_at))
 }
 
-fn stopping(facts: &Situation) -> RunReason {
+fn stopping(facts: &RunFacts) -> RunReason {
     let detail = "It is to stop, which its scheduler learns with the answer to its next report.";
     RunReason::new(RunReasonCode::Stopping, detail).since(facts.stop_at)
 }
 
-/// What it works on. Without work there is nothing to tell.
-fn work(facts: &Situation) -> Vec<RunReason> {
+/// Returns the work of the cluster as reasons. An idle cluster has none.
+fn work_reasons(facts: &RunFacts) -> Vec<RunReason> {
     use RunReasonCode::{GraphUpdate, NoWorker, Processing, Queued, Waiting};
-    type Told<'a> = (RunReasonCode, Option<i64>, &'a dyn Fn(i64) -> String);
+    type CountedReason<'a> = (RunReasonCode, Option<i64>, &'a dyn Fn(i64) -> String);
     if facts.idle_since.is_some() {
         return Vec::new();
     }
-    let workers = many(facts.workers, "worker", "workers");
+    let workers = count_text(facts.workers, "worker", "workers");
     let is = |count: i64| if count == 1 { "is" } else { "are" };
-    let tasks = |count: i64| many(count, "task", "tasks");
-    let known: [Told<'_>; 4] = [
+    let tasks = |count: i64| count_text(count, "task", "tasks");
+    let known: [CountedReason<'_>; 4] = [
         (Processing, facts.processing, &|n| format!("{} {} processed by its {workers}.", tasks(n), is(n))),
         (Queued, facts.queued, &|n| format!("{} {} queued until a thread is free.", tasks(n), is(n))),
         (NoWorker, facts.no_worker, &|n| format!("{} may run on none of its {workers}.", tasks(n))),
         (GraphUpdate, facts.graph_updates, &|n| {
-            format!("Its scheduler takes in {}.", many(n, "graph", "graphs"))
+            format!("Its scheduler takes in {}.", count_text(n, "graph", "graphs"))
         }),
     ];
     let mut reasons: Vec<RunReason> = known
@@ -172,20 +180,20 @@ fn work(facts: &Situation) -> Vec<RunReason> {
     reasons
 }
 
-/// What may keep a cluster without work.
-fn keepers(facts: &Situation) -> Vec<RunReason> {
+/// Returns the causes that may keep an idle cluster running.
+fn idle_causes(facts: &RunFacts) -> Vec<RunReason> {
     use RunReasonCode::{AdaptiveMinimum, ClientHoldsResults, NeverHadWork};
     let mut reasons = Vec::new();
     if !facts.had_work {
-        let detail = format!("Nothing was submitted since it started at {}.", moment(facts.started_at));
+        let detail = format!("Nothing was submitted since it started at {}.", format_time(facts.started_at));
         reasons.push(RunReason::new(NeverHadWork, detail).since(Some(facts.started_at)));
     }
     if facts.clients > 0 {
-        let clients = many(facts.clients, "client", "clients");
+        let clients = count_text(facts.clients, "client", "clients");
         match facts.memory {
             Some(results @ 1..) => {
                 let hold = if facts.clients == 1 { "holds" } else { "hold" };
-                let results_held = many(results, "result", "results");
+                let results_held = count_text(results, "result", "results");
                 let detail = format!("{clients} {hold} {results_held} in its memory.");
                 reasons
                     .push(RunReason::new(ClientHoldsResults, detail).count(results).since(facts.idle_since));
@@ -205,35 +213,37 @@ fn keepers(facts: &Situation) -> Vec<RunReason> {
     reasons
 }
 
-/// Why nothing stops a cluster without work.
-fn spared(facts: &Situation) -> Vec<RunReason> {
+/// Returns the reasons why nothing stops an idle cluster.
+fn no_stop_reasons(facts: &RunFacts) -> Vec<RunReason> {
     use RunReasonCode::{Exempt, KeptAlive, NoPolicy, WithinTimeout};
     let since = facts.idle_since;
     let mut reasons = Vec::new();
     if let Some(timeout) = facts.own_timeout_seconds {
-        let detail = format!("It closes by itself after {} without work.", duration(timeout));
+        let detail = format!("It closes by itself after {} without work.", format_duration(timeout));
         reasons.push(RunReason::new(WithinTimeout, detail).since(since));
     }
     if let Some(until) = facts.kept_until.filter(|until| *until > facts.at) {
-        let detail = format!("Somebody keeps it until {}.", moment(until));
+        let detail = format!("It is kept alive until {}.", format_time(until));
         reasons.push(RunReason::new(KeptAlive, detail));
     }
     match facts.course {
-        Course::Exempt => {
+        IdleVerdict::Exempt => {
             let detail = "One of its tags exempts it from the account's idle policy.";
             reasons.push(RunReason::new(Exempt, detail));
         }
-        Course::Timed(times) if times.stops => {
+        IdleVerdict::Timed(times) if times.stops => {
             let at = times.stop_at(facts.at.timestamp_millis());
-            let at = DateTime::from_timestamp_millis(at).map(moment).unwrap_or_default();
+            let at = DateTime::from_timestamp_millis(at).map(format_time).unwrap_or_default();
             let detail = format!("The account's idle policy stops it at {at}, if it stays idle.");
             reasons.push(RunReason::new(WithinTimeout, detail).since(since));
         }
-        Course::NoPolicy | Course::Timed(_) | Course::Busy if facts.own_timeout_seconds.is_none() => {
-            let detail = "Nobody said that the account's idle clusters are to be stopped.";
+        IdleVerdict::NoPolicy | IdleVerdict::Timed(_) | IdleVerdict::Busy
+            if facts.own_timeout_seconds.is_none() =>
+        {
+            let detail = "The account has no idle policy that stops clusters.";
             reasons.push(RunReason::new(NoPolicy, detail).since(since));
         }
-        Course::NoPolicy | Course::Timed(_) | Course::Busy => {}
+        IdleVerdict::NoPolicy | IdleVerdict::Timed(_) | IdleVerdict::Busy => {}
     }
     reasons
 }
@@ -243,16 +253,17 @@ mod tests {
     use entity::idle_policy::Mode;
 
     use super::{RunReasonCode as Code, *};
-    use crate::domain::{idle_policy::IdlePolicy, idleness::Standing};
+    use crate::domain::{idle_policy::IdlePolicy, idle_verdict::IdleFacts};
 
     fn at(seconds: i64) -> DateTime<Utc> {
         DateTime::from_timestamp(1_795_172_400 + seconds, 0).expect("it is a time")
     }
 
-    fn busy() -> Situation {
-        Situation {
+    fn busy() -> RunFacts {
+        RunFacts {
             state: State::Running,
             last_seen_at: at(990),
+            is_silent: false,
             started_at: at(0),
             idle_since: None,
             had_work: true,
@@ -265,20 +276,20 @@ mod tests {
             graph_updates: None,
             clients: 0,
             own_timeout_seconds: None,
-            course: Course::NoPolicy,
+            course: IdleVerdict::NoPolicy,
             kept_until: None,
             stop_at: None,
             at: at(1_000),
         }
     }
 
-    fn codes(facts: &Situation) -> Vec<(Code, Option<i64>)> {
+    fn codes(facts: &RunFacts) -> Vec<(Code, Option<i64>)> {
         run_reasons(facts).into_iter().map(|reason| (reason.code, reason.count)).collect()
     }
 
     #[test]
     fn work_is_told_as_far_as_it_is_known() {
-        let all = Situation {
+        let all = RunFacts {
             processing: Some(3),
             queued: Some(2),
             no_worker: Some(1),
@@ -293,22 +304,35 @@ mod tests {
             (Code::GraphUpdate, Some(1)),
         ];
         assert_eq!(codes(&all), expected);
-        let waiting = Situation { waiting: Some(9), ..busy() };
+        let waiting = RunFacts { waiting: Some(9), ..busy() };
         assert_eq!(codes(&waiting), [(Code::Waiting, Some(9))]);
-        let untold = run_reasons(&Situation { processing: None, ..busy() });
+        let untold = run_reasons(&RunFacts { processing: None, ..busy() });
         assert_eq!(untold[0].confidence, Confidence::NotCollected);
-        let closing = Situation { state: State::Closing, stop_at: Some(at(995)), ..all };
+        let closing = RunFacts { state: State::Closing, stop_at: Some(at(995)), ..all };
         assert_eq!(codes(&closing)[0], (Code::Stopping, None));
         assert_eq!(codes(&closing).len(), 5);
-        assert_eq!(codes(&Situation { state: State::Closed, ..busy() }), []);
-        assert_eq!(codes(&Situation { state: State::Lost, ..busy() }), [(Code::Lost, None)]);
+        assert_eq!(codes(&RunFacts { state: State::Closed, ..busy() }), []);
+        assert_eq!(codes(&RunFacts { state: State::Lost, ..busy() }), [(Code::Lost, None)]);
+        // The work of a silent cluster at its last report is no reason.
+        let silent = RunFacts { is_silent: true, last_seen_at: at(-20), processing: Some(3), ..busy() };
+        let reasons = run_reasons(&silent);
+        let detail =
+            "Whether it runs is not known: it has not reported for 17 min, since 2026-11-20 10:59:40 UTC.";
+        assert_eq!((reasons[0].detail.as_str(), reasons[0].since), (detail, Some(at(-20))));
+        assert_eq!(codes(&silent), [(Code::Lost, None)]);
+        assert_eq!(
+            codes(&RunFacts { state: State::Idle, idle_since: Some(at(-90)), ..silent.clone() }),
+            codes(&silent)
+        );
+        let stopping = RunFacts { state: State::Closing, ..silent };
+        assert_eq!(codes(&stopping), [(Code::Lost, None), (Code::Stopping, None)]);
     }
 
     #[test]
     fn what_keeps_an_idle_cluster() {
-        let idle = Situation { state: State::Idle, idle_since: Some(at(100)), workers: 0, ..busy() };
+        let idle = RunFacts { state: State::Idle, idle_since: Some(at(100)), workers: 0, ..busy() };
         assert_eq!(codes(&idle), [(Code::NoPolicy, None)]);
-        let held = Situation { clients: 1, memory: Some(4), workers: 3, had_work: false, ..idle.clone() };
+        let held = RunFacts { clients: 1, memory: Some(4), workers: 3, had_work: false, ..idle.clone() };
         let expected = [
             (Code::NeverHadWork, None),
             (Code::ClientHoldsResults, Some(4)),
@@ -316,22 +340,22 @@ mod tests {
             (Code::NoPolicy, None),
         ];
         assert_eq!(codes(&held), expected);
-        let own = Situation { own_timeout_seconds: Some(1_200.0), ..idle.clone() };
+        let own = RunFacts { own_timeout_seconds: Some(1_200.0), ..idle.clone() };
         assert_eq!(codes(&own), [(Code::WithinTimeout, None)]);
         let policy = |mode| IdlePolicy { mode, timeout_seconds: Some(1_200), ..IdlePolicy::default() };
-        let standing = Standing { idle_since: Some(at(100).timestamp_millis()), ..Standing::default() };
-        let stopped = Situation { course: policy(Mode::Stop).course(&standing), ..own.clone() };
+        let standing = IdleFacts { idle_since: Some(at(100).timestamp_millis()), ..IdleFacts::default() };
+        let stopped = RunFacts { course: policy(Mode::Stop).verdict_for(&standing), ..own.clone() };
         assert_eq!(codes(&stopped), [(Code::WithinTimeout, None), (Code::WithinTimeout, None)]);
         assert_eq!(
             run_reasons(&stopped)[1].detail,
             "The account's idle policy stops it at 2026-11-20 11:21:40 UTC, if it stays idle."
         );
-        let warned = Situation { course: policy(Mode::Warn).course(&standing), ..idle.clone() };
+        let warned = RunFacts { course: policy(Mode::Warn).verdict_for(&standing), ..idle.clone() };
         assert_eq!(codes(&warned), [(Code::NoPolicy, None)]);
-        let exempt = Situation { course: Course::Exempt, ..idle.clone() };
+        let exempt = RunFacts { course: IdleVerdict::Exempt, ..idle.clone() };
         assert_eq!(codes(&exempt), [(Code::Exempt, None)]);
-        let kept = Situation { kept_until: Some(at(1_001)), ..exempt };
+        let kept = RunFacts { kept_until: Some(at(1_001)), ..exempt };
         assert_eq!(codes(&kept), [(Code::KeptAlive, None), (Code::Exempt, None)]);
-        assert_eq!(codes(&Situation { kept_until: Some(at(1_000)), ..idle }), [(Code::NoPolicy, None)]);
+        assert_eq!(codes(&RunFacts { kept_until: Some(at(1_000)), ..idle }), [(Code::NoPolicy, None)]);
     }
 }

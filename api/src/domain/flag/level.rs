@@ -1,4 +1,4 @@
-//! Rules on values that are measured again and again.
+//! Evaluation of rules on measured values.
 
 use std::collections::BTreeMap;
 
@@ -6,17 +6,17 @@ use entity::ids::WorkerId;
 
 use super::{Finding, Rule, Verdict};
 
-/// Values by moment, each with the worker it is of, if it is of one.
-pub(super) type Track = BTreeMap<i64, (f64, Option<WorkerId>)>;
+/// Values by time, each with its worker, or `None` for the cluster as a whole.
+pub(super) type ValuesByTime = BTreeMap<i64, (f64, Option<WorkerId>)>;
 
-/// The values of a cluster as a whole.
-pub(super) fn of_cluster(values: impl Iterator<Item = (i64, f64)>) -> Track {
+/// Collects the values of the cluster as a whole.
+pub(super) fn cluster_values(values: impl Iterator<Item = (i64, f64)>) -> ValuesByTime {
     values.map(|(at, value)| (at, (value, None))).collect()
 }
 
-/// Of each moment the greatest value of a worker.
-pub(super) fn worst(values: impl Iterator<Item = (WorkerId, i64, f64)>) -> Track {
-    let mut track = Track::new();
+/// Collects the largest value of any worker by time.
+pub(super) fn worst_worker_values(values: impl Iterator<Item = (WorkerId, i64, f64)>) -> ValuesByTime {
+    let mut track = ValuesByTime::new();
     for (worker, at, value) in values {
         let found = track.entry(at).or_insert((value, Some(worker)));
         if value > found.0 {
@@ -26,11 +26,12 @@ pub(super) fn worst(values: impl Iterator<Item = (WorkerId, i64, f64)>) -> Track
     track
 }
 
-/// Whether the value has been at the threshold or above it for long enough, or below where it clears.
-pub(super) fn judge(rule: &Rule, track: &Track, at: i64) -> Verdict {
+/// Evaluates a rule. It holds if the value has been at or above the threshold for long enough, and it is
+/// over if the value has been below `clears` for as long.
+pub(super) fn evaluate_threshold(rule: &Rule, track: &ValuesByTime, at: i64) -> Verdict {
     let lasting = rule.lasting_seconds * 1_000;
     let Some((last, _)) = track.last_key_value() else {
-        // What is not measured any more is not so any more, as far as anybody knows.
+        // Without measurements the problem counts as over.
         return Verdict::Over(at);
     };
     let run = |is_part: &dyn Fn(f64) -> bool| {
@@ -43,5 +44,5 @@ pub(super) fn judge(rule: &Rule, track: &Track, at: i64) -> Verdict {
         let (value, worker) = worst.fold((f64::MIN, None), |a, b| if b.0 > a.0 { b } else { a });
         return Verdict::Holds(Finding { since, value, worker, ..Finding::default() });
     }
-    run(&|value| value < rule.clears).map_or(Verdict::Unclear, Verdict::Over)
+    run(&|value| value < rule.clear_threshold).map_or(Verdict::Unclear, Verdict::Over)
 }

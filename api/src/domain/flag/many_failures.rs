@@ -1,26 +1,26 @@
-//! Many tasks erred.
+//! Rule: many tasks failed.
 
 use entity::ids::ErrorGroupId;
 
-use super::{Finding, Kind, Rule, Verdict};
+use super::{ClusterFlagKind, Finding, Rule, Verdict};
 
-/// How far back errors count, in milliseconds.
+/// The period in which errors count, in milliseconds.
 pub const WINDOW_MS: i64 = 10 * 60 * 1_000;
 
 pub(super) const RULE: Rule = Rule {
-    kind: Kind::ManyFailures,
+    kind: ClusterFlagKind::ManyFailures,
     title: "Many failures",
     text: "10 tasks or more erred within 10 minutes, those that only depend on one of them not counted. `errorGroup` is \
            the commonest error.",
     needs: "the data classes USER_ERRORS and DASK_ERRORS",
     threshold: 10.0,
-    clears: 5.0,
+    clear_threshold: 5.0,
     unit: "errors in 10 minutes",
     lasting_seconds: 0,
     say: |value, _| format!("{value} tasks erred within 10 minutes."),
     verdict: |rule, facts, _| {
         let count: i64 = facts.errors.iter().map(|errors| errors.count).sum();
-        #[expect(clippy::cast_precision_loss, reason = "nobody has so many errors")]
+        #[expect(clippy::cast_precision_loss, reason = "counts of errors are far below 2^53")]
         let value = count as f64;
         let since = facts.errors.iter().map(|errors| errors.first_at).min();
         match since {
@@ -29,19 +29,19 @@ pub(super) const RULE: Rule = Rule {
                 let error_group = commonest.and_then(|errors| errors.group);
                 Verdict::Holds(Finding { since, value, error_group, ..Finding::default() })
             }
-            Some(_) if value >= rule.clears => Verdict::Unclear,
+            Some(_) if value >= rule.clear_threshold => Verdict::Unclear,
             _ => Verdict::Over(facts.at),
         }
     },
 };
 
-/// Errors of the last minutes that look alike.
+/// The errors of one group in the last minutes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ErrorCount {
-    /// What they have in common.
+    /// The error group.
     pub group: Option<ErrorGroupId>,
-    /// How many they are.
+    /// The number of errors.
     pub count: i64,
-    /// When the first of them happened, in epoch milliseconds.
+    /// The time of the first of them, in epoch milliseconds.
     pub first_at: i64,
 }

@@ -1,8 +1,9 @@
-//! What is noticed of clusters without anybody asking: rules that look at what was reported, each with the number from
-//! which it holds, a lower one below which it does not any more, and how long either has to last.
+//! Detection of problems of clusters: rules that examine the reported values. Each rule has a threshold,
+//! a lower value below which the problem is over, and a duration for which the value must last on either
+//! side.
 //!
-//! A rule sees facts alone, and knows nothing of what was noticed before. What becomes of both, [`decide`] says: the same
-//! facts lead to the same flags however often they are looked at.
+//! A rule sees only facts and knows nothing of existing flags. [`decide`] combines both: the same facts
+//! lead to the same flags, however often it runs.
 
 mod disk_nearly_full;
 mod event_loop_blocked;
@@ -19,68 +20,68 @@ mod version_mismatch;
 mod worker_memory_pressure;
 
 use entity::{
-    cluster_flag::LASTS,
+    cluster_flag::NOT_ENDED_KEY,
     ids::{ErrorGroupId, FlagId, WorkerId},
 };
 
-pub use entity::cluster_flag::Kind;
+pub use entity::cluster_flag::ClusterFlagKind;
 
-pub(crate) use self::readings::{OF_CLUSTERS, OF_WORKERS};
+pub(crate) use self::readings::{CLUSTER_METRICS, WORKER_METRICS};
 pub use self::{
     idle::USUAL_TIMEOUT_SECONDS,
     many_failures::{ErrorCount, WINDOW_MS as FAILURES_WITHIN_MS},
     readings::Readings,
-    version_mismatch::{Process, differing},
+    version_mismatch::{Process, mismatched_packages},
 };
 
-/// When something is noticed, and what to make of it.
+/// A rule that detects one kind of problem, with its description.
 #[derive(Clone, Copy, Debug)]
 pub struct Rule {
-    /// What is noticed.
-    pub kind: Kind,
-    /// The same in a few words.
+    /// The kind of problem.
+    pub kind: ClusterFlagKind,
+    /// The kind in a few words.
     pub title: &'static str,
-    /// What it means and what can be done about it.
+    /// The meaning of the problem and the possible remedies.
     pub text: &'static str,
-    /// What has to be measured, without which it is never noticed.
+    /// The measurement without which the rule never applies.
     pub needs: &'static str,
-    /// The value from which on it is noticed.
+    /// The value from which the problem exists.
     pub threshold: f64,
-    /// The value below which it is over.
-    pub clears: f64,
-    /// What the values count.
+    /// The value below which the problem is over.
+    pub clear_threshold: f64,
+    /// The unit of the values.
     pub unit: &'static str,
-    /// How long the value has to be there, on either side, in seconds.
+    /// The time for which the value must last, on either side, in seconds.
     pub lasting_seconds: i64,
     say: fn(f64, Option<&str>) -> String,
-    verdict: fn(&Self, &Facts, Option<&Flag>) -> Verdict,
+    verdict: fn(&Self, &FlagFacts, Option<&Flag>) -> Verdict,
 }
 
 impl Rule {
-    /// The rule of a kind.
+    /// Returns the rule of a kind.
     #[must_use]
     #[expect(clippy::missing_panics_doc, reason = "each kind has a rule, see the tests")]
-    pub fn of(kind: Kind) -> &'static Self {
+    pub fn of(kind: ClusterFlagKind) -> &'static Self {
         RULES.iter().copied().find(|rule| rule.kind == kind).expect("each kind has a rule, see the tests")
     }
 
-    /// What was noticed, in one sentence.
+    /// Describes the problem in one sentence.
     #[must_use]
-    pub fn say(&self, value: f64, name: Option<&str>) -> String {
+    pub fn describe(&self, value: f64, name: Option<&str>) -> String {
         (self.say)(value, name)
     }
 
-    /// The threshold for clusters of an account, which may have said how long is too long.
+    /// Returns the threshold for an account's clusters. The account can configure its own idle timeout.
     #[must_use]
     pub fn threshold_of(&self, idle_timeout_seconds: Option<i64>) -> f64 {
         match (self.kind, idle_timeout_seconds) {
-            (Kind::Idle, Some(timeout)) => seconds(timeout.saturating_mul(1_000)),
+            (ClusterFlagKind::Idle, Some(timeout)) => seconds(timeout.saturating_mul(1_000)),
             _ => self.threshold,
         }
     }
 }
 
-/// All rules, in the order in which they are shown.
+/// All rules in display order.
 pub const RULES: [&Rule; 11] = [
     &memory_pressure::RULE,
     &worker_memory_pressure::RULE,
@@ -95,47 +96,47 @@ pub const RULES: [&Rule; 11] = [
     &idle::RULE,
 ];
 
-/// Flags of one cluster that are kept at the most; of more, those that ended first go.
+/// The largest number of flags stored for one cluster. Beyond it, the flags that ended first are removed.
 pub const MAX_FLAGS: usize = 100;
 
-/// What comes again within so many milliseconds has not been over.
+/// An ended flag reopens if its problem returns within this time, in milliseconds.
 const REOPENS_WITHIN: i64 = 10 * 60 * 1_000;
 
-/// What is known of a cluster, by its scheduler's clock in epoch milliseconds.
+/// The facts about a cluster. Times are by its scheduler's clock, in epoch milliseconds.
 #[derive(Clone, Debug, Default)]
-pub struct Facts {
-    /// The last moment it told of.
+pub struct FlagFacts {
+    /// The time of the newest report.
     pub at: i64,
-    /// Whether it closed then, or was not heard of any more.
+    /// True if the cluster closed or became silent at that time.
     pub is_over: bool,
-    /// Since when it has had nothing to do, if it has not.
+    /// The time since which it has no work. `None` while it has work.
     pub idle_since: Option<i64>,
-    /// How long without work is too long to its account, in seconds, if it says so.
+    /// The account's idle timeout, in seconds. `None` if the account has none.
     pub idle_timeout_seconds: Option<i64>,
-    /// What was measured of it as a whole in the last minutes.
+    /// The cluster's measurements of the last minutes.
     pub cluster: Readings,
-    /// The same of the workers that are there.
+    /// The measurements of the connected workers in the last minutes.
     pub workers: Vec<(WorkerId, Readings)>,
-    /// Errors of the last minutes, by what they have in common.
+    /// The errors of the last minutes, by error group.
     pub errors: Vec<ErrorCount>,
-    /// Packages of which not all processes that are there have the same version.
+    /// Packages whose versions differ between the running processes.
     pub mismatches: Vec<String>,
-    /// The function that most of its tasks run.
+    /// The function with the most tasks.
     pub largest: Option<String>,
 }
 
-/// What a rule makes of facts.
+/// The result of a rule.
 #[derive(Clone, Debug, PartialEq)]
 enum Verdict {
-    /// It is so.
+    /// The problem exists.
     Holds(Finding),
-    /// It is not so, since this moment.
+    /// The problem is over since this time.
     Over(i64),
-    /// It is between the two, or not for long enough.
+    /// The value is between the two thresholds, or has not lasted long enough.
     Unclear,
 }
 
-/// What was found.
+/// A problem that a rule found.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Finding {
     since: i64,
@@ -145,41 +146,41 @@ struct Finding {
     name: Option<String>,
 }
 
-/// Something that was noticed.
+/// A detected problem of a cluster.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Flag {
-    /// Which one it is; none if it is new.
+    /// The id of the stored flag. `None` if it is new.
     pub id: Option<FlagId>,
-    /// What was noticed.
-    pub kind: Kind,
-    /// Since when it is so, by the scheduler's clock in epoch milliseconds.
+    /// The kind of problem.
+    pub kind: ClusterFlagKind,
+    /// The start of the problem, by the scheduler's clock in epoch milliseconds.
     pub since: i64,
-    /// Until when it was so; [`LASTS`] while it is.
+    /// The end of the problem, by the same clock. [`NOT_ENDED_KEY`] while it continues.
     pub ended_key: i64,
-    /// From which value on it was noticed.
+    /// The threshold at the time of its detection.
     pub threshold: f64,
-    /// The worst value since then.
+    /// The worst value so far.
     pub value: f64,
-    /// The worker that was worst.
+    /// The worker with the worst value.
     pub worker: Option<WorkerId>,
-    /// The errors that were most.
+    /// The error group with the most errors.
     pub error_group: Option<ErrorGroupId>,
-    /// The function or packages it is about.
+    /// The function or packages concerned.
     pub name: Option<String>,
 }
 
 impl Flag {
-    fn lasts(&self) -> bool {
-        self.ended_key == LASTS
+    fn is_open(&self) -> bool {
+        self.ended_key == NOT_ENDED_KEY
     }
 
-    fn new(finding: Finding, kind: Kind, threshold: f64) -> Self {
+    fn new(finding: Finding, kind: ClusterFlagKind, threshold: f64) -> Self {
         let Finding { since, value, worker, error_group, name } = finding;
-        Self { id: None, kind, since, ended_key: LASTS, threshold, value, worker, error_group, name }
+        Self { id: None, kind, since, ended_key: NOT_ENDED_KEY, threshold, value, worker, error_group, name }
     }
 
-    /// The same as far as it is worse now.
-    fn worsened(&self, finding: Finding) -> Self {
+    /// Returns the flag with the finding's values if they are worse.
+    fn with_worse_values(&self, finding: Finding) -> Self {
         if finding.value <= self.value {
             return self.clone();
         }
@@ -188,43 +189,43 @@ impl Flag {
     }
 }
 
-/// What becomes of the flags of a cluster.
+/// The changes to the flags of a cluster.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Decision {
-    /// Flags that are new or not as they were.
+    /// New and changed flags.
     pub changed: Vec<Flag>,
-    /// Flags that are given up, because there are too many.
+    /// Flags to remove because there are too many.
     pub removed: Vec<FlagId>,
 }
 
 impl Decision {
-    /// Whether all stays as it is.
+    /// Returns true if nothing changes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.changed.is_empty() && self.removed.is_empty()
     }
 }
 
-/// Whether the cluster is worth being asked which function most of its tasks run.
+/// Returns true if the cluster has so many tasks that the function with the most tasks must be loaded.
 #[must_use]
-pub fn holds_many_tasks(facts: &Facts) -> bool {
+pub fn needs_largest_function(facts: &FlagFacts) -> bool {
     matches!((oversized_graph::RULE.verdict)(&oversized_graph::RULE, facts, None), Verdict::Holds(_))
 }
 
-/// What becomes of the flags a cluster has.
+/// Returns the changes to the flags of a cluster.
 #[must_use]
-pub fn decide(facts: &Facts, known: &[Flag]) -> Decision {
+pub fn decide(facts: &FlagFacts, known: &[Flag]) -> Decision {
     let mut decision = Decision::default();
     for rule in RULES {
         let of_kind = || known.iter().filter(|flag| flag.kind == rule.kind);
-        let lasting = of_kind().find(|flag| flag.lasts());
+        let lasting = of_kind().find(|flag| flag.is_open());
         let threshold = rule.threshold_of(facts.idle_timeout_seconds);
         let mut flag = match ((rule.verdict)(rule, facts, lasting), lasting) {
-            (Verdict::Holds(finding), Some(flag)) => flag.worsened(finding),
+            (Verdict::Holds(finding), Some(flag)) => flag.with_worse_values(finding),
             (Verdict::Holds(finding), None) => {
                 let last = of_kind().max_by_key(|flag| flag.ended_key);
                 match last.filter(|last| finding.since.saturating_sub(last.ended_key) <= REOPENS_WITHIN) {
-                    Some(last) => Flag { ended_key: LASTS, ..last.worsened(finding) },
+                    Some(last) => Flag { ended_key: NOT_ENDED_KEY, ..last.with_worse_values(finding) },
                     None => Flag::new(finding, rule.kind, threshold),
                 }
             }
@@ -232,7 +233,7 @@ pub fn decide(facts: &Facts, known: &[Flag]) -> Decision {
             (Verdict::Unclear, Some(flag)) => flag.clone(),
             (Verdict::Over(_) | Verdict::Unclear, None) => continue,
         };
-        if facts.is_over && flag.lasts() {
+        if facts.is_over && flag.is_open() {
             flag.ended_key = facts.at.max(flag.since);
         }
         if known.iter().all(|known| *known != flag) {
@@ -240,7 +241,7 @@ pub fn decide(facts: &Facts, known: &[Flag]) -> Decision {
         }
     }
     let new = decision.changed.iter().filter(|flag| flag.id.is_none()).count();
-    let mut ended: Vec<&Flag> = known.iter().filter(|flag| !flag.lasts()).collect();
+    let mut ended: Vec<&Flag> = known.iter().filter(|flag| !flag.is_open()).collect();
     ended.sort_by_key(|flag| flag.ended_key);
     let stays = |flag: &&&Flag| decision.changed.iter().all(|changed| changed.id != flag.id);
     let too_many = (known.len() + new).saturating_sub(MAX_FLAGS);

@@ -1,15 +1,15 @@
-//! What was measured at single moments, as far as rules look at it.
+//! The measurements that rules evaluate.
 
 use std::collections::BTreeMap;
 
 use crate::domain::{metric::Metric, sample_chunk::Samples};
 
-/// Values by moment, in epoch milliseconds.
+/// Values by time, in epoch milliseconds.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Readings(BTreeMap<i64, BTreeMap<Metric, f64>>);
 
 impl Readings {
-    /// Adds those of the samples of a chunk that begins at `start` which lie between two moments.
+    /// Adds the samples between two times from the chunk that begins at `start`.
     pub fn add(&mut self, start: i64, samples: &Samples, metrics: &[Metric], (from, to): (i64, i64)) {
         for metric in metrics {
             for (offset, value) in samples.values(*metric) {
@@ -21,19 +21,20 @@ impl Readings {
         }
     }
 
-    /// Adds one value.
+    /// Adds a value.
     #[must_use]
     pub fn with(mut self, at: i64, metric: Metric, value: f64) -> Self {
         self.0.entry(at).or_default().insert(metric, value);
         self
     }
 
-    /// A metric, where it was measured.
-    pub(super) fn of(&self, metric: Metric) -> impl Iterator<Item = (i64, f64)> {
+    /// Iterates over the values of a metric.
+    pub(super) fn values_of(&self, metric: Metric) -> impl Iterator<Item = (i64, f64)> {
         self.0.iter().filter_map(move |(at, values)| Some((*at, *values.get(&metric)?)))
     }
 
-    /// A metric as a share of another, where both were measured and the other is not nothing.
+    /// Iterates over the ratio of two metrics, at the times at which both were measured and the whole is
+    /// not zero.
     pub(super) fn share(&self, part: Metric, whole: Metric) -> impl Iterator<Item = (i64, f64)> {
         self.0.iter().filter_map(move |(at, values)| {
             let whole = values.get(&whole).filter(|whole| **whole > 0.0)?;
@@ -41,7 +42,7 @@ impl Readings {
         })
     }
 
-    /// The sum of those of some metrics that were measured.
+    /// Iterates over the sum of the measured ones among several metrics.
     pub(super) fn sum(&self, metrics: &[Metric]) -> impl Iterator<Item = (i64, f64)> {
         self.0.iter().filter_map(move |(at, values)| {
             metrics
@@ -53,8 +54,8 @@ impl Readings {
     }
 }
 
-/// The metrics of clusters that rules look at.
-pub(crate) const OF_CLUSTERS: [Metric; 12] = [
+/// The metrics of clusters that rules evaluate.
+pub(crate) const CLUSTER_METRICS: [Metric; 12] = [
     Metric::MemoryProcess,
     Metric::MemorySpilled,
     Metric::MemoryLimit,
@@ -69,8 +70,8 @@ pub(crate) const OF_CLUSTERS: [Metric; 12] = [
     Metric::TasksReleased,
 ];
 
-/// The metrics of workers that rules look at.
-pub(crate) const OF_WORKERS: [Metric; 7] = [
+/// The metrics of workers that rules evaluate.
+pub(crate) const WORKER_METRICS: [Metric; 7] = [
     Metric::MemoryProcess,
     Metric::MemoryLimit,
     Metric::DiskFree,

@@ -7,7 +7,7 @@ fn worker(number: u128) -> WorkerId {
     WorkerId(uuid::Uuid::from_u128(number))
 }
 
-/// Readings of a metric every fifteen seconds, the last one now, as a share of a hundred.
+/// Creates readings of a metric every fifteen seconds up to now, as a share of a hundred.
 fn share(part: Metric, whole: Metric, values: &[f64]) -> Readings {
     (0_i64..).zip(values.iter().rev()).fold(Readings::default(), |readings, (back, value)| {
         let at = AT - back * 15_000;
@@ -15,13 +15,13 @@ fn share(part: Metric, whole: Metric, values: &[f64]) -> Readings {
     })
 }
 
-fn memory(values: &[f64]) -> Facts {
+fn memory(values: &[f64]) -> FlagFacts {
     let cluster = share(Metric::MemoryProcess, Metric::MemoryLimit, values);
-    Facts { at: AT, cluster, ..Facts::default() }
+    FlagFacts { at: AT, cluster, ..FlagFacts::default() }
 }
 
-/// The flags after each of some facts, of which each sees what the ones before left.
-fn history(steps: &[Facts]) -> Vec<Vec<(i64, i64, f64)>> {
+/// Returns the flags after each step. Each step sees the flags that the steps before left.
+fn history(steps: &[FlagFacts]) -> Vec<Vec<(i64, i64, f64)>> {
     let mut known: Vec<Flag> = Vec::new();
     let mut ids = 1_u128..;
     let steps = steps.iter().map(|facts| {
@@ -39,11 +39,11 @@ fn history(steps: &[Facts]) -> Vec<Vec<(i64, i64, f64)>> {
 #[test]
 fn each_kind_has_one_rule_with_a_lower_end() {
     use sea_orm::Iterable;
-    let kinds: Vec<Kind> = Kind::iter().collect();
+    let kinds: Vec<ClusterFlagKind> = ClusterFlagKind::iter().collect();
     assert_eq!(RULES.map(|rule| rule.kind).to_vec(), kinds);
     for rule in RULES {
-        assert!(rule.clears <= rule.threshold, "{:?}", rule.kind);
-        assert!(rule.text.ends_with('.') && rule.say(1.0, None).ends_with('.'), "{:?}", rule.kind);
+        assert!(rule.clear_threshold <= rule.threshold, "{:?}", rule.kind);
+        assert!(rule.text.ends_with('.') && rule.describe(1.0, None).ends_with('.'), "{:?}", rule.kind);
         assert_eq!(Rule::of(rule.kind).title, rule.title);
     }
 }
@@ -51,11 +51,11 @@ fn each_kind_has_one_rule_with_a_lower_end() {
 #[test]
 fn a_value_has_to_last_and_to_fall_for_long_enough() {
     for (values, expected, what) in [
-        (vec![80.0; 5], Some((-60_000, LASTS, 0.8)), "at the threshold for a minute"),
+        (vec![80.0; 5], Some((-60_000, NOT_ENDED_KEY, 0.8)), "at the threshold for a minute"),
         (vec![80.0; 4], None, "for less"),
         (vec![79.9; 9], None, "below"),
         (vec![90.0, 79.9, 80.0, 80.0, 80.0, 80.0], None, "not all the time"),
-        (vec![10.0, 80.0, 80.0, 95.0, 80.0, 85.0], Some((-60_000, LASTS, 0.95)), "the worst counts"),
+        (vec![10.0, 80.0, 80.0, 95.0, 80.0, 85.0], Some((-60_000, NOT_ENDED_KEY, 0.95)), "the worst counts"),
     ] {
         let flags = history(&[memory(&values)]).remove(0);
         assert_eq!(flags, expected.into_iter().collect::<Vec<_>>(), "{what}");
@@ -79,31 +79,34 @@ fn a_value_has_to_last_and_to_fall_for_long_enough() {
         later(60, &[90.0, 70.0, 70.0, 75.0, 79.0]),
         later(120, &[69.0, 71.0, 69.0, 69.0, 69.0]),
         later(180, &[69.0, 69.0, 69.0, 69.0, 69.0]),
-        // Within ten minutes it has not been over, and after that it is another one.
+        // Within ten minutes the flag reopens. After that a new one is created.
         later(700, &[95.0; 5]),
         later(1_000, &[60.0; 5]),
         later(2_000, &[85.0; 5]),
     ];
     let end = |seconds: i64| AT + seconds * 1_000;
     let history = history(&steps);
-    assert_eq!(history[1], [(-60_000, LASTS, 0.9)], "between the two it stays");
-    assert_eq!(history[2], [(-60_000, LASTS, 0.9)], "not for long enough");
+    assert_eq!(history[1], [(-60_000, NOT_ENDED_KEY, 0.9)], "between the two it stays");
+    assert_eq!(history[2], [(-60_000, NOT_ENDED_KEY, 0.9)], "not for long enough");
     assert_eq!(history[3], [(-60_000, end(120), 0.9)]);
-    assert_eq!(history[4], [(-60_000, LASTS, 0.95)]);
+    assert_eq!(history[4], [(-60_000, NOT_ENDED_KEY, 0.95)]);
     assert_eq!(history[5], [(-60_000, end(940), 0.95)]);
-    assert_eq!(history[6], [(-60_000, end(940), 0.95), (1_940_000, LASTS, 0.85)]);
+    assert_eq!(history[6], [(-60_000, end(940), 0.95), (1_940_000, NOT_ENDED_KEY, 0.85)]);
 }
 
 #[test]
 fn what_closes_or_falls_silent_has_no_flags_that_last() {
-    let closed = Facts { is_over: true, ..memory(&[90.0; 5]) };
+    let closed = FlagFacts { is_over: true, ..memory(&[90.0; 5]) };
     assert_eq!(history(std::slice::from_ref(&closed)), [[(-60_000, AT, 0.9)]]);
-    assert_eq!(history(&[memory(&[90.0; 5]), closed, memory(&[90.0; 5])])[2], [(-60_000, LASTS, 0.9)]);
-    let silent = Facts { at: AT, is_over: true, ..Facts::default() };
+    assert_eq!(
+        history(&[memory(&[90.0; 5]), closed, memory(&[90.0; 5])])[2],
+        [(-60_000, NOT_ENDED_KEY, 0.9)]
+    );
+    let silent = FlagFacts { at: AT, is_over: true, ..FlagFacts::default() };
     assert_eq!(history(&[memory(&[90.0; 5]), silent])[1], [(-60_000, AT, 0.9)]);
 }
 
-fn only(facts: &Facts) -> Flag {
+fn only(facts: &FlagFacts) -> Flag {
     let mut changed = decide(facts, &[]).changed;
     assert_eq!(changed.len(), 1, "{changed:?}");
     changed.remove(0)
@@ -113,7 +116,7 @@ fn only(facts: &Facts) -> Flag {
 fn the_worst_worker_is_named() {
     let of =
         |number, values: &[f64]| (worker(number), share(Metric::MemoryProcess, Metric::MemoryLimit, values));
-    let facts = |workers| Facts { at: AT, workers, ..Facts::default() };
+    let facts = |workers| FlagFacts { at: AT, workers, ..FlagFacts::default() };
     let flag = only(&facts(vec![
         of(1, &[10.0, 10.0, 10.0]),
         of(2, &[81.0, 85.0, 82.0]),
@@ -121,7 +124,7 @@ fn the_worst_worker_is_named() {
     ]));
     assert_eq!(
         (flag.kind, flag.worker, flag.since),
-        (Kind::WorkerMemoryPressure, Some(worker(2)), AT - 30_000)
+        (ClusterFlagKind::WorkerMemoryPressure, Some(worker(2)), AT - 30_000)
     );
     assert!((flag.value - 0.85).abs() < 1e-12);
     assert_eq!(decide(&facts(vec![of(1, &[80.0, 79.0, 80.0])]), &[]), Decision::default());
@@ -137,14 +140,14 @@ fn half_of_the_workers_without_a_task_are_too_many() {
         (worker(number), readings)
     };
     let kinds = |workers: Vec<_>| {
-        let facts = Facts { at: AT, workers, ..Facts::default() };
+        let facts = FlagFacts { at: AT, workers, ..FlagFacts::default() };
         decide(&facts, &[])
             .changed
             .into_iter()
             .map(|flag| (flag.kind, flag.value, flag.worker))
             .collect::<Vec<_>>()
     };
-    let unbalanced = |value, number| vec![(Kind::UnbalancedWorkers, value, Some(worker(number)))];
+    let unbalanced = |value, number| vec![(ClusterFlagKind::UnbalancedWorkers, value, Some(worker(number)))];
     assert_eq!(kinds(vec![of(1, 0.0, 0.0), of(2, 4.0, 10.0)]), unbalanced(0.5, 2));
     assert_eq!(kinds(vec![of(1, 0.0, 0.0), of(2, 4.0, 20.0), of(3, 0.0, 0.0)]), unbalanced(2.0 / 3.0, 2));
     assert_eq!(kinds(vec![of(1, 0.0, 0.0), of(2, 4.0, 9.0)]), [], "that is soon done");
@@ -156,7 +159,7 @@ fn half_of_the_workers_without_a_task_are_too_many() {
 fn a_cluster_keeps_so_many_flags_and_the_newest() {
     let ended = |number: usize| Flag {
         id: Some(FlagId(uuid::Uuid::from_u128(number as u128 + 1))),
-        kind: Kind::Idle,
+        kind: ClusterFlagKind::Idle,
         since: 0,
         ended_key: i64::try_from(number).expect("few") * 1_000,
         threshold: 1.0,
@@ -183,7 +186,9 @@ fn versions_are_compared_where_they_are_told() {
     let differing = |all: &[(Option<&str>, Packages)]| {
         let packages: Vec<_> = all.iter().map(|(_, list)| packages(list)).collect();
         let processes = all.iter().zip(&packages);
-        super::differing(processes.map(|((python, _), packages)| Process { python: *python, packages }))
+        super::mismatched_packages(
+            processes.map(|((python, _), packages)| Process { python: *python, packages }),
+        )
     };
     let dask: &[_] = &[("dask", Some("2026.8.0")), ("numpy", None)];
     assert_eq!(differing(&[(Some("3.12.1"), dask), (None, &[("numpy", Some("2"))])]), Vec::<String>::new());

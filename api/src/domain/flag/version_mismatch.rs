@@ -1,24 +1,24 @@
-//! Processes run on different versions of a package.
+//! Rule: processes have different versions of a package.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Finding, Kind, Rule, Verdict};
+use super::{ClusterFlagKind, Finding, Rule, Verdict};
 
-/// Packages whose versions have to be the same on both ends of a connection, as Dask looks at them itself.
+/// Packages whose versions must be equal on both ends of a connection. Dask compares the same ones.
 const COMPARED: [&str; 9] =
     ["cloudpickle", "dask", "distributed", "lz4", "msgpack", "numpy", "pandas", "toolz", "tornado"];
 
-/// What Python itself is called among them.
+/// The name of Python itself among the packages.
 const PYTHON: &str = "python";
 
 pub(super) const RULE: Rule = Rule {
-    kind: Kind::VersionMismatch,
+    kind: ClusterFlagKind::VersionMismatch,
     title: "Version mismatch",
     text: "The scheduler, the workers and the clients that are there do not all have the same version of Python, Dask, or \
            what they talk and compute with. Tasks and results may not be understood on the other side.",
     needs: "nothing",
     threshold: 1.0,
-    clears: 1.0,
+    clear_threshold: 1.0,
     unit: "packages",
     lasting_seconds: 0,
     say: |_, name| format!("Not all processes have the same version of {}.", name.unwrap_or("all packages")),
@@ -26,7 +26,7 @@ pub(super) const RULE: Rule = Rule {
         if facts.mismatches.is_empty() {
             return Verdict::Over(facts.at);
         }
-        #[expect(clippy::cast_precision_loss, reason = "there are ten names")]
+        #[expect(clippy::cast_precision_loss, reason = "there are at most ten names")]
         let value = facts.mismatches.len() as f64;
         let name = Some(facts.mismatches.join(", "));
         Verdict::Holds(Finding { since: facts.at, value, name, ..Finding::default() })
@@ -36,15 +36,15 @@ pub(super) const RULE: Rule = Rule {
 /// The software of a process.
 #[derive(Clone, Copy, Debug)]
 pub struct Process<'a> {
-    /// Version of Python, if it is known.
+    /// The version of Python, if it is known.
     pub python: Option<&'a str>,
-    /// Versions of packages.
+    /// The versions of packages.
     pub packages: &'a BTreeMap<String, Option<String>>,
 }
 
-/// What not all processes have in the same version, by name. A process without a package agrees with everybody.
+/// Returns the names of packages with different versions. A process without a package has no mismatch in it.
 #[must_use]
-pub fn differing<'a>(processes: impl IntoIterator<Item = Process<'a>>) -> Vec<String> {
+pub fn mismatched_packages<'a>(processes: impl IntoIterator<Item = Process<'a>>) -> Vec<String> {
     let mut versions = BTreeMap::<&str, BTreeSet<&str>>::new();
     for process in processes {
         let installed = |name: &&'static str| Some((*name, process.packages.get(*name)?.as_deref()?));

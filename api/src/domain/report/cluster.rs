@@ -4,77 +4,83 @@ use entity::ids::EnvironmentId;
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-use super::super::bounded::{Count, Seconds, Text, UnixTime};
+use super::super::validated::{Count, Seconds, Text, UnixTime};
 
 /// The cluster as a whole.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 pub struct ClusterReport {
-    /// The name the cluster manager gave it.
+    /// The name that the cluster manager assigned.
     #[serde(default)]
     pub name: Option<Text<2_048>>,
-    /// Where the scheduler listens.
+    /// The address at which the scheduler listens.
     #[serde(default)]
     pub address: Option<Text<2_048>>,
-    /// Where Dask's own dashboard is.
+    /// The URL of Dask's own dashboard.
     #[serde(default)]
     pub dashboard_url: Option<Text<2_048>>,
-    /// The environment of the scheduler process.
+    /// The software environment of the scheduler process.
     #[serde(default)]
     #[schema(value_type = Option<uuid::Uuid>)]
     pub environment_id: Option<EnvironmentId>,
-    /// When the scheduler process started.
+    /// The time at which the scheduler process started.
     pub started_at: UnixTime,
-    /// When it closed; with the final report only.
+    /// The time at which it closed. Only in the final report.
     #[serde(default)]
     pub closed_at: Option<UnixTime>,
-    /// Why it closed, if it is known.
+    /// The reason for which it closed, if it is known.
     #[serde(default)]
     pub close_reason: Option<Text<2_048>>,
-    /// Since when no task runs or waits; absent while there is work.
+    /// The time since which no task runs or waits. Absent while there is work.
     #[serde(default)]
     pub idle_since: Option<UnixTime>,
-    /// Seconds without work after which the scheduler closes by itself; absent when it never does.
+    /// The idle time after which the scheduler closes by itself, in seconds. Absent if it never does.
     #[serde(default)]
     pub idle_timeout_seconds: Option<Seconds>,
-    /// Graphs the scheduler is taking in; absent where Dask does not tell.
+    /// The number of graphs that the scheduler is processing. Absent if Dask does not report it.
     #[serde(default)]
     pub graph_updates: Option<Count>,
-    /// Workers connected now.
+    /// The reason why the reports hold only a part of the cluster's work, as a sentence that can follow
+    /// an answer. Absent if they hold all of it. An imported file may hold a part.
+    #[serde(default)]
+    pub partial: Option<Text<2_048>>,
+    /// The number of connected workers.
     pub workers: Count,
-    /// Threads of those workers.
+    /// The number of their threads.
     pub threads: Count,
-    /// Sum of their memory limits in bytes; absent when one of them has no limit.
+    /// The sum of their memory limits, in bytes. Absent if one of them has no limit.
     #[serde(default)]
     pub memory_limit_bytes: Option<Count>,
-    /// Sum of their process memory in bytes.
+    /// The sum of their process memory, in bytes.
     pub memory_used_bytes: Count,
-    /// Sums over the scheduler's whole life.
+    /// The totals over the scheduler's whole life.
     pub totals: Totals,
 }
 
-/// Sums over a scheduler's whole life, up to this report.
+/// The totals over a scheduler's whole life, up to this report.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 pub struct Totals {
-    /// Tasks in all task groups ever seen.
+    /// The number of tasks in all task groups so far.
     pub tasks: Count,
-    /// Times a task came to be in memory; a task computed again counts again.
+    /// The number of times that a task produced a result in memory. A recomputed task counts again.
     pub tasks_succeeded: Count,
-    /// Tasks that erred themselves, not those that only depend on one.
+    /// The number of tasks that failed by an exception of their own. Tasks that only depend on one are
+    /// excluded.
     pub tasks_erred: Count,
-    /// Errors recorded, including those the reporter had to drop.
+    /// The number of recorded errors, including those that the reporter had to discard.
     pub errors: Count,
-    /// Thread-seconds spent computing tasks that succeeded.
+    /// The compute time of tasks that succeeded, in thread-seconds.
     pub compute_seconds: Seconds,
-    /// Seconds spent fetching those tasks' inputs from other workers.
+    /// The time to fetch the inputs of those tasks from other workers, in seconds.
     pub transfer_seconds: Seconds,
-    /// Threads integrated over time: what the cluster offered, busy or idle.
+    /// The number of threads integrated over time: the thread time that the cluster provided, busy or
+    /// idle.
     pub thread_seconds: Seconds,
-    /// Bytes of all results ever produced.
+    /// The bytes of all results so far.
     pub bytes: Count,
-    /// Workers that ever joined.
+    /// The number of workers that ever joined.
     pub workers: Count,
-    /// Most workers at one time.
+    /// The largest number of workers at one time.
     pub peak_workers: Count,
-    /// Most threads at one time.
+    /// The largest number of threads at one time.
     pub peak_threads: Count,
 }

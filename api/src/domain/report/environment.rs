@@ -1,33 +1,34 @@
-//! The software a process runs on.
+//! Software environments of processes.
 
 use entity::ids::EnvironmentId;
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-use super::super::bounded::{Map, Text};
+use super::super::validated::{Map, Text};
 
-/// The software a scheduler, worker or client runs on. Processes with the same software share one.
+/// The software of a scheduler, worker or client process. Processes with the same software share one
+/// environment.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 pub struct EnvironmentReport {
-    /// A `UUIDv5` the reporter made of the content.
+    /// A `UUIDv5` that the reporter derived from the content.
     #[schema(value_type = uuid::Uuid)]
     pub id: EnvironmentId,
-    /// Version of Python.
+    /// The version of Python.
     #[serde(default)]
     pub python: Option<Text<256>>,
-    /// Path of the Python executable.
+    /// The path of the Python executable.
     #[serde(default)]
     pub executable: Option<Text<2_048>>,
-    /// Name of the operating system, as in `platform.system()`.
+    /// The name of the operating system, from `platform.system()`.
     #[serde(default)]
     pub os: Option<Text<256>>,
-    /// Its release.
+    /// The release of the operating system.
     #[serde(default)]
     pub os_release: Option<Text<256>>,
-    /// The machine's architecture, as in `platform.machine()`.
+    /// The architecture of the machine, from `platform.machine()`.
     #[serde(default)]
     pub machine: Option<Text<256>>,
-    /// Versions of packages by name; null for one that is not installed.
+    /// The versions of packages by name. Null for a package that is not installed.
     #[serde(default)]
     #[schema(value_type = BTreeMap<String, Option<String>>)]
     pub packages: Map<Text<256>, Option<Text<256>>, 500>,

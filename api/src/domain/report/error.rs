@@ -1,64 +1,77 @@
-//! Tasks that erred, and failures of Dask itself.
+//! Errors of tasks, and failures of Dask itself.
 
 use entity::ids::{ComputationId, ErrorOccurrenceId, SpanId, TaskGroupId, WorkerId};
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-use super::super::bounded::{Count, Text, UnixTime};
+use super::super::validated::{Count, Text, UnixTime};
 
-/// One task that itself erred.
+/// A task that failed by an exception of its own.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 pub struct ErrorReport {
-    /// A UUIDv7 the reporter made for it.
+    /// A UUIDv7 that the reporter generated.
     #[schema(value_type = uuid::Uuid)]
     pub id: ErrorOccurrenceId,
-    /// When the scheduler learnt of it.
+    /// The time at which the scheduler was notified.
     pub at: UnixTime,
-    /// The task's key as text.
+    /// The task's key in text form.
     pub key: Text<4_096>,
-    /// The task's group, if it is known.
+    /// The task group, if it is known.
     #[serde(default)]
     #[schema(value_type = Option<uuid::Uuid>)]
     pub task_group_id: Option<TaskGroupId>,
-    /// The computation the group belonged to, if it is known.
+    /// The computation of the task group, if it is known.
     #[serde(default)]
     #[schema(value_type = Option<uuid::Uuid>)]
     pub computation_id: Option<ComputationId>,
-    /// The span of the group, if it is known.
+    /// The span of the task group, if it is known.
     #[serde(default)]
     #[schema(value_type = Option<uuid::Uuid>)]
     pub span_id: Option<SpanId>,
-    /// Whose failure it is.
+    /// The origin of the failure. `user` without type, message and traceback counts as `unknown`.
     #[serde(default)]
     pub origin: ErrorOrigin,
-    /// Attempts that failed before this one and were tried again.
+    /// The number of failed attempts that were retried before this one.
     #[serde(default)]
     pub retries: Count,
-    /// The exception's class, if it can be told.
+    /// The class of the exception, if it is known.
     #[serde(default, rename = "type")]
     pub exception_type: Option<Text<256>>,
-    /// The exception's text as Dask gives it.
+    /// The text of the exception, as provided by Dask.
     pub message: Text<20_000>,
-    /// The traceback as Dask gives it; empty when there is none.
+    /// The traceback, as provided by Dask. Empty if there is none.
     pub traceback: Text<100_000>,
-    /// Address of the worker it happened on, if it is known.
+    /// The address of the worker, if it is known.
     #[serde(default)]
     pub worker: Option<Text<2_048>>,
-    /// That worker, if it is one of those reported.
+    /// The worker, if it is one of the reported workers.
     #[serde(default)]
     #[schema(value_type = Option<uuid::Uuid>)]
     pub worker_id: Option<WorkerId>,
 }
 
-/// Whose failure an error is.
+impl ErrorReport {
+    /// Returns the origin as far as it is known. Reporters of all versions send `user` as a fallback.
+    #[must_use]
+    pub fn origin(&self) -> ErrorOrigin {
+        let exception = self.exception_type.as_ref().map_or("", Text::as_str);
+        let says_nothing =
+            [exception, self.message.as_str(), self.traceback.as_str()].iter().all(|text| text.is_empty());
+        if self.origin == ErrorOrigin::User && says_nothing { ErrorOrigin::Unknown } else { self.origin }
+    }
+}
+
+/// The origin of an error.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ErrorOrigin {
-    /// The computation's own code raised it.
+    /// The user's code raised it.
     #[default]
     User,
-    /// Dask raised it: a worker was killed, a state was invalid.
+    /// Dask raised it: a worker was killed, or a state was invalid.
     Dask,
+    /// The origin is unknown.
+    Unknown,
 }
 
 impl From<ErrorOrigin> for entity::error_group::Origin {
@@ -66,6 +79,7 @@ impl From<ErrorOrigin> for entity::error_group::Origin {
         match origin {
             ErrorOrigin::User => Self::User,
             ErrorOrigin::Dask => Self::Dask,
+            ErrorOrigin::Unknown => Self::Unknown,
         }
     }
 }

@@ -8,57 +8,57 @@ use serde::Deserialize;
 use utoipa::ToSchema;
 
 use super::super::{
-    bounded::{Count, Text, UnixTime},
     json::Json,
+    validated::{Count, Text, UnixTime},
 };
 
-/// Something Dask or a user logged with `log_event`.
+/// An event that Dask or a user logged with `log_event`.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 pub struct EventReport {
-    /// A UUIDv7 the reporter made.
+    /// A UUIDv7 that the reporter generated.
     #[schema(value_type = uuid::Uuid)]
     pub id: EventId,
-    /// When the scheduler learnt of it.
+    /// The time at which the scheduler received it.
     pub at: UnixTime,
-    /// What it was published under.
+    /// The topic of the event.
     pub topic: Text<512>,
-    /// The worker it came from.
+    /// The worker that logged it.
     #[serde(default)]
     #[schema(value_type = Option<uuid::Uuid>)]
     pub worker_id: Option<WorkerId>,
-    /// What it says.
+    /// The payload.
     #[schema(value_type = serde_json::Value)]
     pub data: Json<16_384>,
 }
 
-/// One line of a log.
+/// A line of a log.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 pub struct LogReport {
-    /// A UUIDv7 the reporter made.
+    /// A UUIDv7 that the reporter generated.
     #[schema(value_type = uuid::Uuid)]
     pub id: LogLineId,
-    /// When it was written.
+    /// The time at which it was written.
     pub at: UnixTime,
-    /// What kind of process wrote it.
+    /// The kind of process that wrote it.
     pub source: LogSource,
-    /// The worker that wrote it, or whose nanny did.
+    /// The worker that wrote it, directly or through its nanny.
     #[serde(default)]
     #[schema(value_type = Option<uuid::Uuid>)]
     pub worker_id: Option<WorkerId>,
-    /// That worker's address or name.
+    /// The address or name of that worker.
     #[serde(default)]
     pub worker: Option<Text<2_048>>,
-    /// Python's name of the level.
+    /// The level, by its name in Python.
     pub level: Text<32>,
-    /// Name of the logger.
+    /// The name of the logger.
     pub logger: Text<512>,
-    /// The line.
+    /// The text of the line.
     pub message: Text<20_000>,
-    /// How often it came in a row.
+    /// The number of consecutive repetitions.
     pub repeated: Count,
 }
 
-/// What kind of process wrote a line.
+/// The kind of process that wrote a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum LogSource {
@@ -66,7 +66,7 @@ pub enum LogSource {
     Scheduler,
     /// A worker.
     Worker,
-    /// The process that watches over a worker.
+    /// The nanny, the process that supervises a worker.
     Nanny,
 }
 

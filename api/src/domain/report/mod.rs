@@ -1,8 +1,8 @@
-//! One report of one scheduler, as sent by the plugin: version 1 of the wire format.
+//! A report of one scheduler, as sent by the plugin: version 1 of the wire format.
 //!
-//! Every value is cumulative or current, never an increment. A row remembers the sequence of the report it
-//! was last written from and only a higher one overwrites it; errors and links are only ever added. So
-//! repeats, gaps and reordering end in the same rows, and a lost report needs no repair.
+//! Every value is cumulative or current, never an increment. A row stores the sequence of the report that
+//! wrote it last, and only a higher sequence overwrites it. Errors and links are only added. So repeated,
+//! missing and reordered reports lead to the same rows, and a lost report needs no repair.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,10 @@ use entity::cluster::DesiredState;
 use serde::{Deserialize, Deserializer, Serialize, de::Error};
 use utoipa::ToSchema;
 
-use super::bounded::{Count, Digest, List, Misplaced, Seconds, Text, UnixTime};
+use super::{
+    quota::QuotaUse,
+    validated::{Count, Digest, List, LocatedError, Seconds, Text, UnixTime},
+};
 
 pub mod cluster;
 pub mod code;
@@ -18,6 +21,7 @@ pub mod computation;
 pub mod environment;
 pub mod error;
 pub mod event;
+pub mod plausible;
 pub mod profile;
 pub mod receipt;
 pub mod sample;
@@ -28,7 +32,7 @@ pub mod worker;
 
 pub use cluster::{ClusterReport, Totals};
 pub use code::{CodeFrame, CodeReport, CodeStacks};
-pub use computation::{ComputationReport, ComputationState};
+pub use computation::{ComputationReport, ComputationShareReport, ComputationState};
 pub use environment::EnvironmentReport;
 pub use error::{ErrorOrigin, ErrorReport};
 pub use event::{EventReport, LogReport};
@@ -40,30 +44,32 @@ pub use task_group::{Durations, States, TaskGroupReport};
 pub use usage::{FunctionUsageReport, UsageReport};
 pub use worker::{ClientReport, ThreadChange, WorkerReport};
 
-/// A report: what a scheduler has to say since the last report that was acknowledged.
+/// A report: the changes of a scheduler's state since the last acknowledged report.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 pub struct Report {
     /// The version of this format: 1.
     #[schema(value_type = u32, minimum = 1, maximum = 1)]
     pub version: Version,
-    /// Slug of the account the reporter believes to report to; absent means the token's own.
+    /// The slug of the account to which the reporter intends to report. Absent for the account of the
+    /// token.
     #[serde(default)]
     pub account: Option<Text<63>>,
-    /// Dask's `Scheduler.id`, new for every scheduler process: the cluster's identity.
+    /// Dask's `Scheduler.id`, which identifies the cluster. Every scheduler process has a new one.
     pub scheduler_id: Text<256>,
-    /// Grows with every report a scheduler makes, also over replaced plugins.
+    /// A number that grows with every report of a scheduler, even if its plugin is replaced.
     pub sequence: Count,
-    /// The highest sequence the reporter has seen acknowledged: the report holds what changed since.
+    /// The highest sequence that the reporter knows to be acknowledged. The report contains the changes
+    /// since then.
     #[serde(default)]
     pub base: Option<Count>,
-    /// The scheduler's clock when the report was made.
+    /// The time at which the report was made, by the scheduler's clock.
     pub sent_at: UnixTime,
-    /// How long the reporter means to wait before its next report.
+    /// The intended time until the next report.
     pub interval_seconds: Seconds,
-    /// Whether this is the last report: the scheduler closes.
+    /// True if this is the last report, because the scheduler closes.
     #[serde(default, rename = "final")]
     pub is_final: bool,
-    /// The cluster as a whole, always complete.
+    /// The cluster as a whole. Always complete.
     pub cluster: ClusterReport,
     /// Computations that changed.
     #[serde(default)]
@@ -73,11 +79,11 @@ pub struct Report {
     #[serde(default)]
     #[schema(value_type = Vec<TaskGroupReport>, max_items = 5_000)]
     pub task_groups: List<TaskGroupReport, 5_000>,
-    /// Errors that happened.
+    /// New errors.
     #[serde(default)]
     #[schema(value_type = Vec<ErrorReport>, max_items = 500)]
     pub errors: List<ErrorReport, 500>,
-    /// What processes run on, each said once.
+    /// The software environments of processes. Each is sent once.
     #[serde(default)]
     #[schema(value_type = Vec<EnvironmentReport>, max_items = 100)]
     pub environments: List<EnvironmentReport, 100>,
@@ -85,15 +91,15 @@ pub struct Report {
     #[serde(default)]
     #[schema(value_type = Vec<WorkerReport>, max_items = 2_000)]
     pub workers: List<WorkerReport, 2_000>,
-    /// Clients that came or went.
+    /// Clients that connected or disconnected.
     #[serde(default)]
     #[schema(value_type = Vec<ClientReport>, max_items = 1_000)]
     pub clients: List<ClientReport, 1_000>,
-    /// Changes of the cluster's size, each said once.
+    /// Changes of the cluster's size. Each is sent once.
     #[serde(default)]
     #[schema(value_type = Vec<ThreadChange>, max_items = 10_000)]
     pub thread_history: List<ThreadChange, 10_000>,
-    /// Measurements, each said once.
+    /// Measurements. Each is sent once.
     #[serde(default)]
     #[schema(value_type = Vec<SampleReport>, max_items = 20_000)]
     pub samples: List<SampleReport, 20_000>,
@@ -101,11 +107,11 @@ pub struct Report {
     #[serde(default)]
     #[schema(value_type = Vec<SpanReport>, max_items = 2_000)]
     pub spans: List<SpanReport, 2_000>,
-    /// Fine performance metrics of spans for which any changed.
+    /// The fine performance metrics of the spans for which any changed.
     #[serde(default)]
     #[schema(value_type = Vec<FineMetricsReport>, max_items = 2_000)]
     pub fine_metrics: List<FineMetricsReport, 2_000>,
-    /// Snippets of code, each said once.
+    /// Snippets of code. Each is sent once.
     #[serde(default)]
     #[schema(value_type = Vec<CodeReport>, max_items = 200)]
     pub code: List<CodeReport, 200>,
@@ -113,11 +119,11 @@ pub struct Report {
     #[serde(default)]
     #[schema(value_type = Vec<ProfileReport>, max_items = 20)]
     pub profiles: List<ProfileReport, 20>,
-    /// Events that happened.
+    /// New events.
     #[serde(default)]
     #[schema(value_type = Vec<EventReport>, max_items = 2_000)]
     pub events: List<EventReport, 2_000>,
-    /// Log lines that were written.
+    /// New log lines.
     #[serde(default)]
     #[schema(value_type = Vec<LogReport>, max_items = 5_000)]
     pub logs: List<LogReport, 5_000>,
@@ -125,40 +131,44 @@ pub struct Report {
     #[serde(default)]
     #[schema(value_type = Vec<UsageReport>, max_items = 100)]
     pub usage: List<UsageReport, 100>,
-    /// What was sent and what was kept back, by class of data.
+    /// The numbers of sent and withheld items, by data class.
     #[serde(default)]
     #[schema(value_type = BTreeMap<String, ClassReceipt>)]
     pub receipt: Receipt,
-    /// What the reporter gave up because of its own bounds.
+    /// The numbers of items that the reporter discarded because of its own limits.
     #[serde(default)]
     pub dropped: Dropped,
+    /// The places with implausible values, which were clamped.
+    #[serde(skip)]
+    pub cut: plausible::ClampedPlaces,
 }
 
 impl Report {
-    /// The code its computations and spans name.
+    /// Iterates over the hashes of the code that its computations and spans refer to.
     pub fn code_hashes(&self) -> impl Iterator<Item = &Digest> {
         let computations = self.computations.iter().map(|computation| &computation.code);
         let stacks = computations.chain(self.spans.iter().map(|span| &span.code));
         stacks.flat_map(|stacks| stacks.iter()).flat_map(|stack| stack.iter()).map(|frame| &frame.hash)
     }
 
-    /// When the cluster closed, if this is the last report: when it was sent, unless it says.
+    /// Returns the time at which the cluster closed, if this is the last report. It defaults to the
+    /// report's own time.
     #[must_use]
     pub fn closed_at(&self) -> Option<UnixTime> {
         self.is_final.then(|| self.cluster.closed_at.unwrap_or(self.sent_at))
     }
 
-    /// How many task groups its computations name together.
+    /// Returns the total number of references from its computations to task groups.
     #[must_use]
-    pub fn links(&self) -> usize {
+    pub fn count_task_group_refs(&self) -> usize {
         self.computations.iter().map(|computation| computation.task_group_ids.len()).sum()
     }
 
-    /// Checks what the types cannot: values that have to fit each other.
+    /// Checks the constraints between values, which the types cannot express.
     ///
     /// # Errors
-    /// The first value that does not.
-    pub fn check(&self) -> Result<(), Misplaced> {
+    /// Returns the first value that violates a constraint.
+    pub fn check(&self) -> Result<(), LocatedError> {
         for (index, code) in self.code.iter().enumerate() {
             code.check().map_err(|wrong| wrong.within("code", index))?;
         }
@@ -170,9 +180,10 @@ impl Report {
 }
 
 impl Report {
-    /// When the oldest of its events, errors and log lines happened, in milliseconds since 1970; none if it has none.
+    /// Returns the time of the oldest event, error or log line, in milliseconds since 1970. Returns
+    /// `None` if there are none.
     #[must_use]
-    pub fn oldest(&self) -> Option<i64> {
+    pub fn oldest_item_ms(&self) -> Option<i64> {
         let events = self.events.iter().map(|event| event.at);
         let errors = self.errors.iter().map(|error| error.at);
         let logs = self.logs.iter().map(|line| line.at);
@@ -193,7 +204,7 @@ impl<'de> Deserialize<'de> for Version {
     }
 }
 
-/// How many items the reporter gave up because of its own bounds, over its life.
+/// The numbers of items that the reporter discarded because of its own limits, over its lifetime.
 #[derive(Clone, Debug, Default, Deserialize, ToSchema)]
 #[serde(default)]
 pub struct Dropped {
@@ -209,13 +220,13 @@ pub struct Dropped {
     pub workers: Count,
     /// Clients.
     pub clients: Count,
-    /// Changes of size.
+    /// Changes of the cluster's size.
     pub thread_history: Count,
     /// Samples.
     pub samples: Count,
     /// Spans.
     pub spans: Count,
-    /// Spans' fine metrics.
+    /// Sets of fine performance metrics of a span.
     pub fine_metrics: Count,
     /// Snippets of code.
     pub code: Count,
@@ -230,7 +241,7 @@ pub struct Dropped {
 }
 
 impl Dropped {
-    /// The counts by section, without those that are 0.
+    /// Returns the counts by section, without zeros.
     #[must_use]
     pub fn counts(&self) -> BTreeMap<String, i64> {
         let counts = [
@@ -255,34 +266,55 @@ impl Dropped {
     }
 }
 
-/// The answer to a report that is stored: what was taken, and what to do next.
+/// The response to a stored report: the accepted sequence and directives for the reporter.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct Acknowledgement {
-    /// The sequence of the report this answers.
+    /// The sequence of the acknowledged report. If the report is `stale`, the sequence of a newer one.
     pub acknowledged: i64,
     /// The cluster's identifier, an integer below 2^53.
     pub cluster_id: i64,
-    /// Seconds to wait before the next report.
+    /// The URL of the cluster's page for browsers. Absent unless the server's public URL is configured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+    /// The time to wait before the next report, in seconds.
     pub interval_seconds: f64,
-    /// What the account wants of the cluster.
+    /// The state that the account requests for the cluster.
     pub desired_state: Directive,
-    /// Who wants it stopped, and why: what the final report is to give as its reason; null unless it is to stop.
+    /// The author and the reason of the requested stop. The final report returns it as its close reason.
+    /// Null unless the cluster is to stop.
     pub stop_reason: Option<String>,
-    /// Whether it is to stop only if it still has no work when it does.
+    /// True if the cluster is to stop only if it is still idle at that time.
     pub stop_only_if_idle: bool,
-    /// For how many seconds somebody wants it kept, however long it is idle; 0 if nobody does.
+    /// The time for which a user keeps the cluster alive in spite of idleness, in seconds. 0 if no user
+    /// does.
     pub keep_alive_seconds: f64,
-    /// The server lacks what `base` claims (a new or restored store): send everything still known again.
+    /// True if the server lacks the state that `base` claims, as after a restore of its database. The
+    /// reporter must send everything it still has.
     pub resend: bool,
-    /// The classes of data the account accepts; others need not be sent and are not stored.
+    /// The data classes that the account accepts. Items of other classes are not stored and need not be
+    /// sent.
     pub accepts: Vec<Class>,
+    /// The places of implausible values in the report, such as `usage.thread_seconds`. These values were
+    /// clamped to plausible ones. Absent if there were none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub cut: Vec<&'static str>,
+    /// True if a newer report, the one in `acknowledged`, arrived earlier. Only items that were still
+    /// missing were stored. The reporter must send the content of this report again with a higher
+    /// sequence. Absent otherwise.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub stale: bool,
+    /// The quotas of which the account uses 80 % or more. Reports beyond a quota are refused. Absent if
+    /// there are none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
+    pub quotas_near: Vec<QuotaUse>,
 }
 
-/// What the account wants of the cluster.
+/// The state that the account requests for the cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Directive {
-    /// Carry on.
+    /// Keep running.
     Running,
     /// Close the scheduler.
     Stopped,

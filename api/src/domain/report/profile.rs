@@ -1,29 +1,29 @@
-//! What Dask's statistical profiler saw.
+//! Data of Dask's statistical profiler.
 
 use entity::ids::ProfileId;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::super::bounded::{Count, List, Text, UnixTime};
+use super::super::validated::{Count, List, Text, UnixTime};
 
-/// One window of the statistical profile, merged over some workers.
+/// A time window of the statistical profile, merged over some workers.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 pub struct ProfileReport {
-    /// A UUIDv7 the reporter made.
+    /// A UUIDv7 that the reporter generated.
     #[schema(value_type = uuid::Uuid)]
     pub id: ProfileId,
-    /// Where the window begins.
+    /// The start of the window.
     pub started_at: UnixTime,
-    /// Where it ends.
+    /// The end of the window.
     pub stopped_at: UnixTime,
-    /// How many workers were asked.
+    /// The number of workers that were queried.
     pub workers: Count,
-    /// Samples in all.
+    /// The total number of samples.
     pub samples: Count,
-    /// The lines of code that occur.
+    /// The lines of code that occur in the profile.
     #[schema(value_type = Vec<ProfileFrame>, max_items = 20_000)]
     pub frames: List<ProfileFrame, 20_000>,
-    /// The tree, parents before their children.
+    /// The nodes of the call tree. Parents precede their children.
     #[schema(value_type = Vec<ProfileNode>, max_items = 50_000)]
     pub nodes: List<ProfileNode, 50_000>,
 }
@@ -35,14 +35,15 @@ pub struct ProfileFrame {
     pub file: Text<2_048>,
     /// The function.
     pub function: Text<1_024>,
-    /// The line's number.
+    /// The line number.
     pub line: Count,
-    /// The line; absent when code is not sent.
+    /// The text of the line. Absent if code is not sent.
     #[serde(default)]
     pub text: Option<Text<2_000>>,
 }
 
-/// A node of the tree as `[parent, frame, self, total]`: indexes into `nodes` (-1 for a root) and `frames`,
-/// samples in which it was innermost, and samples it was part of.
+/// A node of the call tree as `[parent, frame, self, total]`: the index into `nodes` (-1 for a root), the
+/// index into `frames`, the number of samples in which it was innermost, and the number of samples that
+/// contain it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, ToSchema)]
 pub struct ProfileNode(pub i64, pub Count, pub Count, pub Count);

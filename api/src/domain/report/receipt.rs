@@ -1,4 +1,4 @@
-//! What a reporter sent and what it kept back.
+//! Privacy receipts: the numbers of items that a reporter sent and withheld.
 
 use std::collections::BTreeMap;
 
@@ -6,12 +6,12 @@ use entity::data_policy::DataClass;
 use serde::{Deserialize, Deserializer, Serialize, de::Error};
 use utoipa::ToSchema;
 
-use super::super::bounded::Count;
+use super::super::validated::Count;
 
-/// Counts by class of data.
+/// The counts by data class.
 pub type Receipt = BTreeMap<Class, ClassReceipt>;
 
-/// A class of data that an account may accept or refuse.
+/// A data class that an account may accept or refuse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Class {
@@ -21,9 +21,9 @@ pub enum Class {
     Tasks,
     /// Failures of Dask itself.
     DaskErrors,
-    /// Exceptions of the computations' own code.
+    /// Exceptions of user code.
     UserErrors,
-    /// Code that called Dask, and lines of source in tracebacks and profiles.
+    /// Code that called Dask, and source lines in tracebacks and profiles.
     Code,
     /// Statistical profiles.
     Profiles,
@@ -33,7 +33,8 @@ pub enum Class {
     Logs,
 }
 
-/// Read as a text, because an enum as the name of a field would be missing from the place of an error.
+/// Deserializes from a string. The derived implementation for an enum as a field name would lose the
+/// location of an error.
 impl<'de> Deserialize<'de> for Class {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         match String::deserialize(deserializer)?.as_str() {
@@ -80,14 +81,15 @@ impl From<DataClass> for Class {
     }
 }
 
-/// What became of one class of data on the scheduler's side, over the reporter's life.
+/// The counts of one data class over the reporter's lifetime.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(default)]
 pub struct ClassReceipt {
-    /// Items sent; one that was sent again counts once.
+    /// The number of items sent. An item that was sent again counts once.
     pub sent: Count,
-    /// Their size in bytes of JSON.
+    /// Their size, in bytes of JSON.
     pub bytes: Count,
-    /// Items kept back by the reporter's settings, or because the account refuses them.
+    /// The number of items withheld because of the reporter's settings, or because the account refuses
+    /// them.
     pub withheld: Count,
 }

@@ -1,4 +1,4 @@
-//! What a cluster or a worker measured at one moment.
+//! Measurements of a cluster or a worker.
 
 use std::collections::BTreeMap;
 
@@ -10,29 +10,29 @@ use serde::{
 use utoipa::ToSchema;
 
 use super::super::{
-    bounded::{Finite, UnixTime},
     metric::Metric,
+    validated::{Finite, UnixTime},
 };
 
-/// What a cluster or a worker measured at one moment.
+/// The measurements of a cluster or a worker at one time.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 pub struct SampleReport {
-    /// Whose measurements; absent for the cluster as a whole.
+    /// The worker. Absent for the cluster as a whole.
     #[serde(default)]
     #[schema(value_type = Option<uuid::Uuid>)]
     pub worker_id: Option<WorkerId>,
-    /// When.
+    /// The time of the measurements.
     pub at: UnixTime,
-    /// Values by the metric's name. What was not measured is absent.
+    /// The values by metric name. Metrics that were not measured are absent.
     #[schema(value_type = BTreeMap<String, f64>)]
     pub metrics: Metrics,
 }
 
-/// Values by metric; names this server does not know are passed over.
+/// Values by metric. Unknown names are ignored.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Metrics(pub BTreeMap<Metric, f64>);
 
-/// More names than there will ever be metrics.
+/// The largest accepted number of names, more than there will ever be metrics.
 const MAX_NAMES: usize = 200;
 
 impl<'de> Deserialize<'de> for Metrics {

@@ -1,4 +1,4 @@
-//! The tasks of one operation.
+//! Task groups: the tasks of one operation.
 
 use std::collections::BTreeMap;
 
@@ -6,83 +6,85 @@ use entity::ids::{SpanId, TaskGroupId};
 use serde::{Deserialize, Deserializer};
 use utoipa::ToSchema;
 
-use super::super::bounded::{Count, List, Seconds, Text, UnixTime};
+use super::super::validated::{Count, List, Seconds, Text, UnixTime};
 
-/// One of Dask's `TaskGroup` objects.
+/// A task group, one of Dask's `TaskGroup` objects.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 pub struct TaskGroupReport {
-    /// A UUIDv7 the reporter made for this object; the name is no identity, since it recurs.
+    /// A UUIDv7 that the reporter generated for this object. The name does not identify it, because names
+    /// recur.
     #[schema(value_type = uuid::Uuid)]
     pub id: TaskGroupId,
-    /// Dask's name of the group.
+    /// The name of the group in Dask.
     pub name: Text<4_096>,
     /// The name without its token: the function or operation.
     pub prefix: Text<4_096>,
-    /// The span it was first used in.
+    /// The span in which it was first used.
     #[serde(default)]
     #[schema(value_type = Option<uuid::Uuid>)]
     pub span_id: Option<SpanId>,
-    /// When the reporter first saw it.
+    /// The time at which the reporter first saw it.
     pub first_seen_at: UnixTime,
-    /// When its first finished task started; absent before.
+    /// The time at which its first finished task started. Absent before that.
     #[serde(default)]
     pub started_at: Option<UnixTime>,
-    /// When its last finished task stopped; absent before.
+    /// The time at which its last finished task stopped. Absent before that.
     #[serde(default)]
     pub stopped_at: Option<UnixTime>,
-    /// Tasks by state, now.
+    /// The current number of tasks by state.
     #[serde(default)]
     pub states: States,
-    /// Tasks it ever had.
+    /// The number of tasks.
     pub tasks: Count,
-    /// Times one of them came to be in memory.
+    /// The number of times that a task produced a result in memory.
     pub tasks_succeeded: Count,
-    /// Those that erred themselves.
+    /// The number of tasks that failed by an exception of their own.
     pub tasks_erred: Count,
-    /// Those that erred only because a dependency did.
+    /// The number of tasks that failed only because a dependency failed.
     pub tasks_blamed: Count,
-    /// Attempts that failed and were tried again.
+    /// The number of failed attempts that were retried.
     #[serde(default)]
     pub tasks_retried: Count,
-    /// Seconds by action, of tasks that succeeded: `compute`, `transfer`, `disk-read`, and others.
+    /// The time of tasks that succeeded, in seconds by action: `compute`, `transfer`, `disk-read`, and
+    /// others.
     #[serde(default)]
     #[schema(value_type = BTreeMap<String, f64>)]
     pub durations: Durations,
-    /// Bytes of all results it ever produced.
+    /// The bytes of all results so far.
     pub bytes: Count,
-    /// Type names of its results.
+    /// The type names of its results.
     #[serde(default)]
     #[schema(value_type = Vec<String>, max_items = 100)]
     pub types: List<Text<512>, 100>,
-    /// The task groups it depends on.
+    /// The task groups on which it depends.
     #[serde(default)]
     #[schema(value_type = Vec<uuid::Uuid>, max_items = 1_000)]
     pub dependencies: List<TaskGroupId, 1_000>,
 }
 
-/// Tasks by Dask's state; a state that is not named has none.
+/// The number of tasks by their state in Dask. An absent state counts as 0.
 #[derive(Clone, Debug, Default, Deserialize, ToSchema)]
 #[serde(default, rename_all = "kebab-case")]
 pub struct States {
-    /// Not needed now.
+    /// Tasks that are not needed now.
     pub released: Count,
-    /// Waiting for dependencies.
+    /// Tasks that wait for dependencies.
     pub waiting: Count,
-    /// Ready, but no worker may run it.
+    /// Tasks that are ready, but that no worker may run.
     pub no_worker: Count,
-    /// Ready, held back until a thread is free.
+    /// Tasks that are ready, and queued until a thread is free.
     pub queued: Count,
-    /// Assigned to a worker.
+    /// Tasks assigned to a worker.
     pub processing: Count,
-    /// Result held by a worker.
+    /// Tasks whose result a worker holds.
     pub memory: Count,
-    /// Failed, or depending on one that did.
+    /// Tasks that failed, or that depend on a failed one.
     pub erred: Count,
-    /// Forgotten by the scheduler, whatever became of it.
+    /// Tasks that the scheduler has forgotten, whatever their outcome.
     pub forgotten: Count,
 }
 
-/// Seconds by action; actions without a field of their own are summed in `other`.
+/// The time by action, in seconds. Actions without a field are summed in `other`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Durations {
     /// Running the task.
@@ -93,9 +95,9 @@ pub struct Durations {
     pub disk_read: f64,
     /// Spilling data.
     pub disk_write: f64,
-    /// Turning results into bytes.
+    /// Serializing results.
     pub serialize: f64,
-    /// Turning bytes into inputs.
+    /// Deserializing inputs.
     pub deserialize: f64,
     /// Everything else.
     pub other: f64,

@@ -1,80 +1,88 @@
-//! What a cluster used in one hour.
+//! Hourly usage of a cluster.
 
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-use super::super::bounded::{Count, List, Seconds, Text};
+use super::super::validated::{Count, HourSeconds, List, Text, Times, WorkSeconds};
 
-/// What a cluster used in one hour of the wall clock, cumulative within that hour.
+/// The usage of a cluster in one hour of the wall clock, cumulative within that hour.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 pub struct UsageReport {
-    /// The hour: whole hours since 1970-01-01 UTC.
+    /// The hour, in whole hours since 1970-01-01 UTC.
     pub hour: Hour,
-    /// Threads integrated over time.
-    pub thread_seconds: Seconds,
-    /// Workers integrated over time.
-    pub worker_seconds: Seconds,
+    /// The number of threads integrated over time.
+    pub thread_seconds: HourSeconds,
+    /// The part of `thread_seconds` in which the reporter observed the threads. Absent if it observed all
+    /// of it. A reporter that starts in a running scheduler knows the earlier number of threads, but not
+    /// their activity.
+    #[serde(default)]
+    pub observed_seconds: Option<HourSeconds>,
+    /// The number of workers integrated over time.
+    pub worker_seconds: HourSeconds,
     /// The workers' memory limits in GiB, integrated over time.
-    pub memory_gib_seconds: Seconds,
-    /// Computing tasks that succeeded.
-    pub compute_seconds: Seconds,
-    /// Fetching those tasks' inputs from other workers.
-    pub transfer_seconds: Seconds,
-    /// Thread-seconds in which the CPU worked for tasks.
+    pub memory_gib_seconds: WorkSeconds,
+    /// The compute time of tasks that succeeded, in thread-seconds.
+    pub compute_seconds: WorkSeconds,
+    /// The time to fetch the inputs of those tasks from other workers, in seconds.
+    pub transfer_seconds: WorkSeconds,
+    /// The thread time in which the CPU worked for tasks, in thread-seconds.
     #[serde(default)]
-    pub cpu_seconds: Option<Seconds>,
-    /// Thread-seconds in which a task occupied its thread without using the CPU.
+    pub cpu_seconds: Option<WorkSeconds>,
+    /// The thread time in which a task occupied its thread without using the CPU, in thread-seconds.
     #[serde(default)]
-    pub noncpu_seconds: Option<Seconds>,
-    /// Thread-seconds spent turning data into bytes and back.
+    pub noncpu_seconds: Option<WorkSeconds>,
+    /// The thread time for serialization and deserialization, in thread-seconds.
     #[serde(default)]
-    pub serialize_seconds: Option<Seconds>,
-    /// Thread-seconds spent moving data between memory and disk.
+    pub serialize_seconds: Option<WorkSeconds>,
+    /// The thread time for moving data between memory and disk, in thread-seconds.
     #[serde(default)]
-    pub spill_seconds: Option<Seconds>,
-    /// Thread-seconds spent by Dask round the tasks.
+    pub spill_seconds: Option<WorkSeconds>,
+    /// The thread time for Dask's own work around the tasks, in thread-seconds.
     #[serde(default)]
-    pub overhead_seconds: Option<Seconds>,
-    /// Thread-seconds of attempts that failed or were cancelled.
+    pub overhead_seconds: Option<WorkSeconds>,
+    /// The thread time of attempts that failed or were cancelled, in thread-seconds.
     #[serde(default)]
-    pub failed_seconds: Option<Seconds>,
-    /// Thread-seconds in which no task ran; absent where Dask does not tell.
+    pub failed_seconds: Option<WorkSeconds>,
+    /// The thread time without a task, in thread-seconds. Absent if Dask does not report it.
     #[serde(default)]
-    pub idle_seconds: Option<Seconds>,
-    /// Times a task came to be in memory.
-    pub tasks: Count,
-    /// Tasks that erred themselves.
-    pub tasks_erred: Count,
-    /// Failed attempts that were tried again.
-    pub retries: Count,
-    /// Errors recorded.
-    pub errors: Count,
-    /// Bytes of results.
+    pub idle_seconds: Option<HourSeconds>,
+    /// The number of times that a task produced a result in memory.
+    pub tasks: Times,
+    /// The number of tasks that failed by an exception of their own.
+    pub tasks_erred: Times,
+    /// The number of failed attempts that were retried.
+    pub retries: Times,
+    /// The number of recorded errors.
+    pub errors: Times,
+    /// The bytes of results.
     pub bytes: Count,
-    /// Bytes written to disk for want of memory.
+    /// The bytes written to disk because memory was full.
     pub spilled_bytes: Count,
-    /// Workers that joined.
-    pub workers: Count,
-    /// The same by function.
+    /// The number of workers that joined.
+    pub workers: Times,
+    /// The usage by function.
     #[serde(default)]
     #[schema(value_type = Vec<FunctionUsageReport>, max_items = 1_000)]
     pub functions: List<FunctionUsageReport, 1_000>,
+    /// True if implausible values were clamped.
+    #[serde(skip)]
+    pub is_cut: bool,
 }
 
-/// What the tasks of one function used in one hour.
+/// The usage of one function's tasks in one hour.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 pub struct FunctionUsageReport {
-    /// The function or operation: a task group's `prefix`.
+    /// The function or operation: the `prefix` of a task group.
     pub prefix: Text<4_096>,
-    /// Computing tasks that succeeded.
-    pub compute_seconds: Seconds,
-    /// Fetching their inputs.
-    pub transfer_seconds: Seconds,
-    /// Times one of them came to be in memory.
-    pub tasks: Count,
-    /// Those that erred themselves.
-    pub tasks_erred: Count,
-    /// Bytes of results.
+    /// The compute time of tasks that succeeded, in thread-seconds.
+    pub compute_seconds: WorkSeconds,
+    /// The time to fetch their inputs, in seconds.
+    pub transfer_seconds: WorkSeconds,
+    /// The number of times that a task produced a result in memory.
+    pub tasks: Times,
+    /// The number of tasks that failed by an exception of their own.
+    pub tasks_erred: Times,
+    /// The bytes of results.
     pub bytes: Count,
 }
 
@@ -86,7 +94,7 @@ pub struct Hour(i64);
 const LAST_HOUR: i64 = 70_389_527;
 
 impl Hour {
-    /// The number of the hour.
+    /// Returns the number of the hour.
     #[must_use]
     pub fn get(self) -> i64 {
         self.0

@@ -1,4 +1,4 @@
-//! Workers and clients: who took part in a cluster, and when.
+//! Workers and clients of a cluster, with their times.
 
 use entity::{
     ids::{EnvironmentId, WorkerId},
@@ -7,69 +7,70 @@ use entity::{
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-use super::super::bounded::{Count, List, Text, UnixTime};
+use super::super::validated::{Count, List, Text, Threads, UnixTime};
 
-/// One worker process, from when it joined to when it left.
+/// A worker process, from its registration to its end.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 pub struct WorkerReport {
-    /// The UUID in Dask's `server_id`: a restarted worker is another one, although name and address may stay.
+    /// The UUID in Dask's `server_id`. A restarted worker has a new one, although its name and address
+    /// may stay.
     #[schema(value_type = uuid::Uuid)]
     pub id: WorkerId,
-    /// Dask's name of it.
+    /// The worker's name in Dask.
     pub name: Text<2_048>,
-    /// Where it listens.
+    /// The address at which it listens.
     pub address: Text<2_048>,
     /// The host it runs on.
     #[serde(default)]
     pub host: Option<Text<2_048>>,
-    /// What it runs on.
+    /// Its software environment.
     #[serde(default)]
     #[schema(value_type = Option<uuid::Uuid>)]
     pub environment_id: Option<EnvironmentId>,
-    /// Its threads.
-    pub threads: Count,
-    /// Its memory limit in bytes; absent when it has none.
+    /// The number of its threads.
+    pub threads: Threads,
+    /// Its memory limit, in bytes. Absent if it has none.
     #[serde(default)]
     pub memory_limit_bytes: Option<Count>,
-    /// When it joined.
+    /// The time at which it joined.
     pub started_at: UnixTime,
-    /// When it left; absent while it is there.
+    /// The time at which it left. Absent while it is connected.
     #[serde(default)]
     pub ended_at: Option<UnixTime>,
-    /// How it ended; absent while it is there.
+    /// The cause of its end. Absent while it is connected.
     #[serde(default)]
     pub end: Option<WorkerEnd>,
-    /// Keys of tasks it was processing when it ended.
+    /// The keys of tasks that it was processing at its end.
     #[serde(default)]
     #[schema(value_type = Vec<String>, max_items = 100)]
     pub processing_keys: List<Text<4_096>, 100>,
-    /// How many those were in all.
+    /// The total number of tasks that it was processing at its end.
     #[serde(default)]
     pub processing: Count,
-    /// Results that existed only there when it ended.
+    /// The number of results that only this worker held at its end.
     #[serde(default)]
     pub lost_results: Count,
-    /// Memory of its process in bytes, when it last told.
+    /// The memory of its process at its last heartbeat, in bytes.
     #[serde(default)]
     pub last_memory_bytes: Option<Count>,
-    /// When the scheduler last heard of it.
+    /// The time of its last heartbeat, as seen by the scheduler.
     #[serde(default)]
     pub last_seen_at: Option<UnixTime>,
 }
 
-/// How a worker ended.
+/// The cause of a worker's end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum WorkerEnd {
-    /// The cluster had no more need of it.
+    /// The cluster scaled down.
     Retired,
-    /// It closed in good order.
+    /// The worker closed normally.
     Closed,
-    /// Its nanny killed it over its memory.
+    /// Its nanny killed it because of its memory use.
     Memory,
-    /// It vanished without a word.
+    /// It disappeared without a message.
     Lost,
-    /// It left, and nothing tells how.
+    /// It left for an unknown reason.
     Unknown,
 }
 
@@ -85,18 +86,18 @@ impl From<WorkerEnd> for End {
     }
 }
 
-/// One connection of a client.
+/// A connection of a client.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 pub struct ClientReport {
     /// Dask's identifier of the client.
     pub id: Text<256>,
-    /// What it runs on.
+    /// Its software environment.
     #[serde(default)]
     #[schema(value_type = Option<uuid::Uuid>)]
     pub environment_id: Option<EnvironmentId>,
-    /// When it connected.
+    /// The time at which it connected.
     pub connected_at: UnixTime,
-    /// When it left; absent while it is there.
+    /// The time at which it disconnected. Absent while it is connected.
     #[serde(default)]
     pub disconnected_at: Option<UnixTime>,
 }
@@ -104,8 +105,8 @@ pub struct ClientReport {
 /// A change of the cluster's size.
 #[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
 pub struct ThreadChange {
-    /// Since when.
+    /// The time of the change.
     pub at: UnixTime,
-    /// Threads of all workers from then on.
-    pub threads: Count,
+    /// The number of threads of all workers from then on.
+    pub threads: Threads,
 }

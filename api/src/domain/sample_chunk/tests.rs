@@ -1,4 +1,4 @@
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![expect(clippy::unwrap_used, reason = "a panic fails the test")]
 
 use proptest::{collection::btree_map, prelude::*, sample::select};
 use rand::{RngExt, SeedableRng, rngs::StdRng};
@@ -26,7 +26,7 @@ type Raw = BTreeMap<u32, BTreeMap<Metric, f64>>;
 
 fn raw() -> impl Strategy<Value = Raw> {
     let metrics = btree_map(select(Metric::ALL), value(), 1..6);
-    // Few different times, so that chunks share some.
+    // There are only few different times, so that chunks share some.
     let offset = prop_oneof![0..20_u32, Just(599_999), 0..600_000_u32];
     btree_map(offset, metrics, 0..40)
 }
@@ -55,18 +55,19 @@ proptest! {
         let packed = pack(&samples(&raw));
         let expected: Raw = raw
             .into_iter()
-            .map(|(offset, values)| (offset, values.into_iter().map(|(m, value)| (m, kept(value))).collect()))
+            .map(|(offset, values)| (offset, values.into_iter().map(|(m, value)| (m, stored_value(value))).collect()))
             .collect();
         let unpacked = unpack(&packed).unwrap();
         prop_assert_eq!(raw_of(&unpacked), expected);
-        // Packing what was unpacked gives the same bytes: nothing is rounded twice.
+        // A second packing results in the same bytes, because values are rounded only once.
         prop_assert_eq!(pack(&unpacked), packed);
     }
 
     #[test]
     fn merging_commutes_and_is_idempotent(a in raw(), b in raw(), c in raw()) {
         let merged = |parts: &[&Raw]| {
-            // Through the packed form each time, as reports are stored one after the other.
+            // The merge goes through the packed form each time, as with the storage of consecutive
+            // reports.
             parts.iter().fold(pack(&Samples::default()), |packed, part| {
                 let mut known = unpack(&packed).unwrap();
                 let before = known.clone();
@@ -81,7 +82,7 @@ proptest! {
 
     #[test]
     fn whole_numbers_are_exact_and_others_have_seven_digits(value in value()) {
-        let kept = kept(value);
+        let kept = stored_value(value);
         if value.fract() == 0.0 && value.abs() < EXACT {
             prop_assert_eq!(kept.to_bits(), (value + 0.0).to_bits());
         } else if value.abs() > 1e-30 && value.abs() < 1e38 {
@@ -116,7 +117,7 @@ fn the_first_of_too_many_stay_whatever_the_order() {
     assert_eq!(forward, fill(&mut all.iter().rev()));
     assert_eq!(forward.len(), MAX_SAMPLES);
     assert_eq!(forward.offsets, all[..MAX_SAMPLES]);
-    // What only those that are gone had is gone, too.
+    // A metric that only removed samples had is removed as well.
     let mut last = forward.clone();
     assert!(!last.add(599_999, [(Metric::Cpu, 1.0)]));
     assert_eq!(last, forward);
@@ -126,8 +127,8 @@ fn the_first_of_too_many_stay_whatever_the_order() {
 
 #[test]
 fn chunks_begin_every_ten_minutes() {
-    assert_eq!(place(1_795_175_999_999), (1_795_175_400_000, 599_999));
-    assert_eq!(place(1_795_176_000_000), (1_795_176_000_000, 0));
+    assert_eq!(locate(1_795_175_999_999), (1_795_175_400_000, 599_999));
+    assert_eq!(locate(1_795_176_000_000), (1_795_176_000_000, 0));
 }
 
 #[test]
@@ -138,8 +139,8 @@ fn versions_that_are_not_known_are_not_guessed_at() {
     assert_eq!(unpack(&[]), Err(Damaged));
 }
 
-/// Ten minutes of a busy cluster, every ten seconds, as Dask measures: process memory to the page, CPU in
-/// tenths of a percent, rates and delays with all the digits of a float.
+/// Ten minutes of a busy cluster, sampled every ten seconds, with the resolution of Dask's measurements:
+/// process memory in pages, CPU in tenths of a percent, rates and delays with all digits of a float.
 fn busy(samples_count: u32) -> Samples {
     let mut random = StdRng::seed_from_u64(1);
     let mut samples = Samples::default();

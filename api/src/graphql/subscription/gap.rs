@@ -1,4 +1,4 @@
-//! Whether something is missing in front of a payload.
+//! The field `gap` of a payload: if something before the payload is missing.
 
 use std::borrow::Cow;
 
@@ -7,14 +7,14 @@ use async_graphql::{
     registry::Registry,
 };
 
-/// Whether something is missing in front of a payload, which is written once for many readers and may be missing for some
-/// of them. It is written so that it can be found again in the payload: behind a tabulator, which JSON allows between
-/// values and which stands nowhere else, since nothing else is written with space around it, and a tabulator within a text
-/// is written as `\t`.
+/// The field `gap`. A payload is written once for many subscribers, but something may be missing for
+/// some of them only, so the field must be found again in the written payload. It is therefore written
+/// after a tab. JSON allows a tab between values, and no other tab occurs: nothing else is written with
+/// whitespace around it, and a tab within a text is written as `\t`.
 pub(in crate::graphql) struct Gap;
 
-const NOT_MISSING: &[u8] = b"\tfalse";
-const MISSING: &[u8] = b"\ttrue";
+const NO_GAP: &[u8] = b"\tfalse";
+const GAP: &[u8] = b"\ttrue";
 
 impl OutputType for Gap {
     fn type_name() -> Cow<'static, str> {
@@ -30,17 +30,17 @@ impl OutputType for Gap {
     }
 
     async fn resolve(&self, _: &ContextSelectionSet<'_>, _: &Positioned<Field>) -> ServerResult<Value> {
-        Ok(Value::Binary(NOT_MISSING.into()))
+        Ok(Value::Binary(NO_GAP.into()))
     }
 }
 
-/// The payload for somebody who misses something in front of it.
-pub(crate) fn with_gap(payload: &[u8]) -> Vec<u8> {
+/// Returns the payload for a subscriber that misses something before it.
+pub(crate) fn mark_gap(payload: &[u8]) -> Vec<u8> {
     let (mut marked, mut rest) = (Vec::with_capacity(payload.len()), payload);
-    while let Some(at) = rest.windows(NOT_MISSING.len()).position(|window| window == NOT_MISSING) {
+    while let Some(at) = rest.windows(NO_GAP.len()).position(|window| window == NO_GAP) {
         marked.extend_from_slice(&rest[..at]);
-        marked.extend_from_slice(MISSING);
-        rest = &rest[at + NOT_MISSING.len()..];
+        marked.extend_from_slice(GAP);
+        rest = &rest[at + NO_GAP.len()..];
     }
     marked.extend_from_slice(rest);
     marked
@@ -54,6 +54,6 @@ mod tests {
     fn only_what_was_written_so_is_marked() {
         let payload = b"{\"a\":\tfalse,\"b\":false,\"c\":\"\\tfalse\",\"d\":\tfalse}";
         let marked = b"{\"a\":\ttrue,\"b\":false,\"c\":\"\\tfalse\",\"d\":\ttrue}";
-        assert_eq!(with_gap(payload), marked);
+        assert_eq!(mark_gap(payload), marked);
     }
 }

@@ -1,12 +1,13 @@
-//! What can be watched.
+//! Subscriptions.
 //!
-//! Nothing in here waits for anything to happen. A subscription's field is resolved for one of two purposes, which come with
-//! the request: to look at its arguments, which makes a [`Planned`] of them, and to write one payload of rows that
-//! `live/` has read for everybody who asked for the same.
+//! Nothing in this module waits for changes. The field of a subscription is resolved for one of two
+//! purposes, which are passed with the request: to check its arguments, which results in a
+//! [`SubscriptionPlan`], and to write one payload of rows that `live/` read for all subscribers of the
+//! same document.
 
-mod append;
 mod gap;
-mod state;
+mod latest_state;
+mod row_streams;
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -18,65 +19,66 @@ use futures::{
 };
 
 pub(super) use self::gap::Gap;
-pub(crate) use self::gap::with_gap;
-use self::{append::AppendSubscription, state::StateSubscription};
+pub(crate) use self::gap::mark_gap;
+use self::{latest_state::StateSubscription, row_streams::AppendSubscription};
 use super::{
-    argument::at_most,
+    argument::check_max_len,
     cluster::Cluster,
     error::ApiError,
     schema::{self, RequestContext},
     scope::AccountScope,
 };
 use crate::{
-    bus::Changed,
-    domain::position::{Position, Stream},
+    bus::ChangeKinds,
+    domain::stream_cursor::{Position, Stream},
     store::{AccountComputations, AccountErrors, AccountEvents, AccountLogs, ClusterFilter},
 };
 
-/// Clusters that a subscription names at the most.
+/// The maximum number of clusters that a subscription names.
 const MAX_CLUSTERS: usize = 100;
 
-/// Clusters whose last change is too new for a position of all to be behind it, at the most. Of what is left out, what came
-/// within a minute comes again.
-const MAX_MOVING: u64 = 5_000;
+/// The maximum number of recently changed clusters that a new position records. Recent changes of
+/// further clusters, of the last minute, are sent again.
+const MAX_RECENT_CLUSTERS: u64 = 5_000;
 
-/// What can be watched. A subscription asks for one of these fields. It ends with the credentials it was begun with; every
-/// payload has a `cursor` to go on from after a broken connection.
+/// The root of all subscriptions. A subscription selects one of these fields. It ends when its
+/// credentials end. Each payload has a `cursor`, from which a new subscription resumes after a broken
+/// connection.
 #[derive(MergedSubscription, Default)]
 pub(super) struct Subscription(StateSubscription, AppendSubscription);
 
-/// What a subscription wants, whose arguments were looked at.
+/// A planned subscription: its arguments, checked.
 #[derive(Clone, Debug)]
-pub(crate) struct Planned {
-    /// What of it.
-    pub(crate) wanted: Wanted,
-    /// Only of these clusters; of all if none are named.
+pub(crate) struct SubscriptionPlan {
+    /// The rows to deliver.
+    pub(crate) selection: RowSelection,
+    /// The clusters to deliver rows of. `None` for all clusters.
     pub(crate) clusters: Option<Vec<ClusterId>>,
-    /// From where it is resumed; from now on if nowhere.
+    /// The position to resume from. `None` to start from now.
     pub(crate) after: Option<Position>,
-    /// Milliseconds between two rounds of reading.
-    pub(crate) pause_ms: u64,
+    /// The time between two rounds of reading, in milliseconds.
+    pub(crate) read_interval_ms: u64,
 }
 
-/// Rows of one kind that are wanted.
+/// A kind of rows to deliver, with its filter.
 #[derive(Clone, Debug)]
-pub(crate) enum Wanted {
-    /// Clusters that changed, one for each payload.
+pub(crate) enum RowSelection {
+    /// Clusters that changed, one per payload.
     Clusters(ClusterFilter),
-    /// Clusters that reported, together.
+    /// Clusters that reported, several per payload.
     Snapshots(ClusterFilter),
-    /// Computations that began or went on.
+    /// Computations that started or changed.
     Computations(AccountComputations),
-    /// Errors, with some words in their texts if they are given.
+    /// Errors, with the lower-case text that they must contain, if any.
     Errors(AccountErrors, Option<String>),
     /// Events.
     Events(AccountEvents),
-    /// Lines of logs, with some words in them if they are given.
+    /// Log lines, with the lower-case text that they must contain, if any.
     Logs(AccountLogs, Option<String>),
 }
 
-impl Wanted {
-    /// Which stream its cursors are of.
+impl RowSelection {
+    /// Returns the stream that the cursors of the subscription belong to.
     pub(crate) fn stream(&self) -> Stream {
         match self {
             Self::Clusters(_) => Stream::Clusters,
@@ -88,95 +90,101 @@ impl Wanted {
         }
     }
 
-    /// The changes that bring something of it.
-    pub(crate) fn changes(&self) -> Changed {
+    /// Returns the changes that can add rows to the subscription.
+    pub(crate) fn changes(&self) -> ChangeKinds {
         match self {
-            Self::Clusters(_) => Changed::FIGURES | Changed::FLAGS | Changed::DECISIONS,
-            Self::Snapshots(_) => Changed::FIGURES | Changed::SAMPLES,
-            Self::Computations(_) => Changed::COMPUTATIONS,
-            Self::Errors(..) => Changed::ERRORS,
-            Self::Events(_) => Changed::EVENTS,
-            Self::Logs(..) => Changed::LOGS,
+            Self::Clusters(_) => ChangeKinds::FIGURES | ChangeKinds::FLAGS | ChangeKinds::DECISIONS,
+            Self::Snapshots(_) => ChangeKinds::FIGURES | ChangeKinds::SAMPLES,
+            Self::Computations(_) => ChangeKinds::COMPUTATIONS,
+            Self::Errors(..) => ChangeKinds::ERRORS,
+            Self::Events(_) => ChangeKinds::EVENTS,
+            Self::Logs(..) => ChangeKinds::LOGS,
         }
     }
 }
 
-/// Rows that are delivered together.
+/// The rows of one payload.
 #[derive(Clone, Debug)]
 pub(crate) enum Rows {
-    /// A cluster, and whether it passes the filter.
+    /// A cluster, and true if it passes the filter.
     Cluster(Box<cluster::Model>, bool),
-    /// Some clusters.
+    /// Clusters.
     Clusters(Vec<cluster::Model>),
-    /// Some computations.
+    /// Computations.
     Computations(Vec<computation::Model>),
-    /// Some errors.
+    /// Errors.
     Errors(Vec<error_occurrence::Model>),
-    /// Some events.
+    /// Events.
     Events(Vec<event::Model>),
-    /// Some lines of logs.
+    /// Log lines.
     Logs(Vec<log_line::Model>),
 }
 
-/// What one payload is made of.
+/// The content of one payload.
 #[derive(Clone, Debug)]
-pub(crate) struct Delivery {
-    /// How far whoever gets it has read.
+pub(crate) struct PayloadContent {
+    /// The position of a subscriber after this payload.
     pub(crate) cursor: String,
-    /// What was read.
+    /// The rows that were read.
     pub(crate) rows: Rows,
 }
 
-/// What a subscription's field is resolved for.
-pub(super) enum Purpose {
-    /// To look at its arguments.
-    Plan(Arc<OnceLock<Planned>>),
-    /// To write what was read.
-    Deliver(Mutex<Option<Delivery>>),
+/// The purpose for which the field of a subscription is resolved.
+pub(super) enum ResolvePurpose {
+    /// To check the arguments.
+    Plan(Arc<OnceLock<SubscriptionPlan>>),
+    /// To write the rows that were read.
+    Deliver(Mutex<Option<PayloadContent>>),
 }
 
-/// A payload, or none when there is nothing to be written yet.
-type Payloads<T> = BoxStream<'static, T>;
+/// A stream with the payload to write, or an empty stream.
+type PayloadStream<T> = BoxStream<'static, T>;
 
-/// The payload that is to be written, if one is.
-fn delivered<T>(
+/// Returns the payload to write; `None` if the request has another purpose.
+fn take_payload<T>(
     context: &Context<'_>,
-    payload: impl FnOnce(&AccountScope, Delivery) -> Option<T>,
-) -> Option<Payloads<T>>
+    payload: impl FnOnce(&AccountScope, PayloadContent) -> Option<T>,
+) -> Option<PayloadStream<T>>
 where
     T: Send + 'static,
 {
-    let Purpose::Deliver(delivery) = context.data_unchecked::<Purpose>() else { return None };
+    let ResolvePurpose::Deliver(delivery) = context.data_unchecked::<ResolvePurpose>() else { return None };
     let delivery = delivery.lock().unwrap_or_else(PoisonError::into_inner).take();
     let payload = delivery.and_then(|delivery| payload(scope(context), delivery));
     Some(stream::iter(payload).boxed())
 }
 
-/// Takes down what is wanted. Nothing is written.
-fn planned<T: Send + 'static>(context: &Context<'_>, planned: Planned) -> Payloads<T> {
-    if let Purpose::Plan(slot) = context.data_unchecked::<Purpose>() {
-        // A document has one field that is planned, and is planned once.
+/// Stores the plan of a subscription. Returns an empty stream, because nothing is written.
+fn store_plan<T: Send + 'static>(context: &Context<'_>, planned: SubscriptionPlan) -> PayloadStream<T> {
+    if let ResolvePurpose::Plan(slot) = context.data_unchecked::<ResolvePurpose>() {
+        // The slot is always empty here: a document has one subscription field, which is planned once.
         let _ = slot.set(planned);
     }
     stream::empty().boxed()
 }
 
 fn scope<'a>(context: &Context<'a>) -> &'a AccountScope {
-    let RequestContext { scope, .. } = schema::request(context);
+    let RequestContext { scope, .. } = schema::request_context(context);
     scope
 }
 
-/// The account that is asked for. What the viewer did not sign in to is as if it did not exist.
-fn account<'a>(context: &Context<'a>, slug: &str) -> Result<&'a AccountScope, ApiError> {
+/// Returns the account with this short name. An account that the viewer did not sign in to is not found.
+fn require_account<'a>(context: &Context<'a>, slug: &str) -> Result<&'a AccountScope, ApiError> {
     let scope = scope(context);
     if scope.account.slug == slug { Ok(scope) } else { Err(ApiError::NotFound("account")) }
 }
 
-/// The clusters that are named, all of which have to exist.
-async fn named(scope: &AccountScope, ids: Option<Vec<ID>>) -> Result<Option<Vec<ClusterId>>, ApiError> {
+/// Returns the clusters that the identifiers name.
+///
+/// # Errors
+/// Returns an error if one of them does not exist.
+async fn resolve_cluster_ids(
+    scope: &AccountScope,
+    ids: Option<Vec<ID>>,
+) -> Result<Option<Vec<ClusterId>>, ApiError> {
     let Some(ids) = ids else { return Ok(None) };
-    at_most("ids", Some(&ids), MAX_CLUSTERS)?;
-    let numbers = ids.iter().map(|id| Cluster::identified(scope, "ids", id));
+    check_max_len("ids", Some(&ids), MAX_CLUSTERS)?;
+    let numbers = ids.iter().map(|id| Cluster::parse_id(scope, "ids", id));
     let mut numbers = numbers.collect::<Result<Vec<_>, _>>()?;
     numbers.sort_unstable();
     numbers.dedup();
@@ -186,14 +194,17 @@ async fn named(scope: &AccountScope, ids: Option<Vec<ID>>) -> Result<Option<Vec<
     Ok(Some(numbers))
 }
 
-/// Where all streams are now.
-pub(super) async fn position_now(scope: &AccountScope) -> Result<String, ApiError> {
-    let position = scope.store.position_at(scope.now.into(), None, MAX_MOVING).await?;
+/// Returns a cursor of the current position of all streams.
+pub(super) async fn current_cursor(scope: &AccountScope) -> Result<String, ApiError> {
+    let position = scope.store.start_position(scope.now.into(), None, MAX_RECENT_CLUSTERS).await?;
     Ok(position.cursor(Stream::Any))
 }
 
-/// From where a stream is resumed.
-fn resumed(after: Option<String>, stream: Stream) -> Result<Option<Position>, ApiError> {
+/// Returns the position from which a stream is resumed.
+///
+/// # Errors
+/// Returns an error if `after` is not a cursor of this stream.
+fn parse_position(after: Option<String>, stream: Stream) -> Result<Option<Position>, ApiError> {
     let position = |cursor: String| {
         let wrong = || ApiError::invalid("after", "not a cursor of this subscription");
         Position::parse(&cursor, stream).ok_or_else(wrong)

@@ -1,20 +1,20 @@
-//! What is left to an account, and what it has: nothing here is sold.
+//! The quota and the usage of an account. The server sells nothing, so the quota is unlimited.
 
 use axum::{Json, extract::State, http::HeaderMap, response::Response};
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::{
-    asked::{Answer, Asked, NO_WORKSPACE, Refusals},
+    request::{CoiledRequest, CoiledResponse, NO_WORKSPACE, Refusals},
     user::{Program, opened},
 };
 use crate::http::{
-    named::Named,
+    path::PathParams,
     problem::{ErrorBody, Problem},
     state::AppState,
 };
 
-/// Tell what is left to an account
+/// Get the quota of an account
 #[utoipa::path(
     get,
     path = "/api/v2/user/account/{workspace}/usage",
@@ -22,14 +22,14 @@ use crate::http::{
     security(("token" = [])),
     params(("workspace" = String, Path, description = "The account's short name, or `None`.")),
     responses(
-        (status = 200, description = "What is left.", body = Program),
-        (status = 401, description = "No valid token.", body = ErrorBody),
-        (status = 404, description = "No such account, or not for this token.", body = ErrorBody),
+        (status = 200, description = "The quota.", body = Program),
+        (status = 401, description = "The token is missing or invalid.", body = ErrorBody),
+        (status = 404, description = "The account does not exist, or the token gives no access to it.", body = ErrorBody),
     )
 )]
 pub(super) async fn usage(
     State(state): State<AppState>,
-    Named(workspace): Named<String>,
+    PathParams(workspace): PathParams<String>,
     headers: HeaderMap,
 ) -> Result<Json<Program>, Problem> {
     let viewer = state.signed_in(&headers).await?;
@@ -39,18 +39,18 @@ pub(super) async fn usage(
     if is_opened { Ok(Json(Program::OPEN)) } else { Err(Problem::not_found()) }
 }
 
-/// What the clusters of an account have together that report.
+/// The totals of the account's running clusters.
 #[derive(Serialize, ToSchema)]
 pub(super) struct CoresBody {
-    /// Threads of their workers, as of the last report of each.
+    /// The number of threads of their workers, as of the last report of each cluster.
     cores: i64,
-    /// Their workers.
+    /// The number of their workers.
     workers: i64,
-    /// How many clusters they are.
+    /// The number of clusters.
     clusters: i64,
 }
 
-/// Tell what the clusters of an account have together that report
+/// Get the totals of an account's running clusters
 #[utoipa::path(
     get,
     path = "/api/v1/{workspace}/usage/cores/",
@@ -58,15 +58,15 @@ pub(super) struct CoresBody {
     security(("token" = ["read"])),
     params(("workspace" = String, Path, description = "The account's short name.")),
     responses(
-        (status = 200, description = "What they have.", body = CoresBody),
+        (status = 200, description = "The totals.", body = CoresBody),
         Refusals,
     )
 )]
-pub(super) async fn cores(asked: Asked) -> Result<Response, Problem> {
+pub(super) async fn cores(asked: CoiledRequest) -> Result<Response, Problem> {
     asked
         .answer(async |asked| {
-            let in_use = asked.store.in_use().await?;
-            Ok(Answer::one(CoresBody {
+            let in_use = asked.store.load_running_totals().await?;
+            Ok(CoiledResponse::one(CoresBody {
                 cores: in_use.threads.unwrap_or(0),
                 workers: in_use.workers.unwrap_or(0),
                 clusters: in_use.clusters,
@@ -75,18 +75,20 @@ pub(super) async fn cores(asked: Asked) -> Result<Response, Problem> {
         .await
 }
 
-/// A page of a bill.
+/// A page of billing events.
 #[derive(Serialize, ToSchema)]
 pub(super) struct BillBody {
-    /// How much there is on it: nothing, since nothing here is sold.
+    /// The number of billing events. Always 0: the server sells nothing.
     count: u64,
-    /// The address of the next page; always null.
+    /// The URL of the next page. Always null.
     next: Option<String>,
-    /// What there is on it.
+    /// The billing events. Always empty.
     results: [String; 0],
 }
 
-/// Tell what an account has to pay for: nothing
+/// List the billing events of an account
+///
+/// The list is always empty: the server sells nothing.
 #[utoipa::path(
     get,
     path = "/api/v1/{workspace}/billing-events/",
@@ -98,11 +100,13 @@ pub(super) struct BillBody {
         Refusals,
     )
 )]
-pub(super) async fn billing_events(asked: Asked) -> Result<Response, Problem> {
-    asked.answer(async |_| Ok(Answer::one(BillBody { count: 0, next: None, results: [] }))).await
+pub(super) async fn billing_events(asked: CoiledRequest) -> Result<Response, Problem> {
+    asked.answer(async |_| Ok(CoiledResponse::one(BillBody { count: 0, next: None, results: [] }))).await
 }
 
-/// Tell with what Prometheus is read: there is none
+/// Get credentials for reading Prometheus
+///
+/// The list is always empty: there are no such credentials.
 #[utoipa::path(
     get,
     path = "/api/v2/user/account/{workspace}/prometheus-read-credentials",
@@ -110,29 +114,29 @@ pub(super) async fn billing_events(asked: Asked) -> Result<Response, Problem> {
     security(("token" = ["read"])),
     params(("workspace" = String, Path, description = "The account's short name.")),
     responses(
-        (status = 200, description = "None.", body = [Object]),
+        (status = 200, description = "An empty list.", body = [Object]),
         Refusals,
     )
 )]
-pub(super) async fn prometheus_credentials(asked: Asked) -> Result<Response, Problem> {
-    asked.answer(async |_| Ok(Answer::one([(); 0]))).await
+pub(super) async fn prometheus_credentials(asked: CoiledRequest) -> Result<Response, Problem> {
+    asked.answer(async |_| Ok(CoiledResponse::one([(); 0]))).await
 }
 
-/// How a check came out.
+/// The result of a health check.
 #[derive(Serialize, ToSchema)]
 pub(super) struct HealthBody {
-    /// Always `ok`: anything else is an error status.
+    /// Always `ok`: a failed check has an error status.
     status: &'static str,
 }
 
-/// Tell whether requests can be served
+/// Check that requests can be served
 #[utoipa::path(
     get,
     path = "/api/v1/health",
     tag = "coiled",
     responses(
-        (status = 200, description = "The store answers.", body = HealthBody),
-        (status = 503, description = "It does not.", body = ErrorBody),
+        (status = 200, description = "The database responds.", body = HealthBody),
+        (status = 503, description = "The database does not respond.", body = ErrorBody),
     )
 )]
 pub(super) async fn health(State(state): State<AppState>) -> Result<Json<HealthBody>, Problem> {

@@ -13,113 +13,114 @@ use serde_json::{Map, Value, value::RawValue};
 use utoipa::ToSchema;
 
 use super::{
-    ahead::Wanted,
-    asked::{Answer, Asked, Refusals, iso, no_cluster},
     paging,
+    prefetch::PageKey,
+    request::{CoiledRequest, CoiledResponse, Refusals, iso, no_cluster},
 };
 use crate::{
     domain::{
         cost::{self, RateCard},
         life_cycle::State,
-        stop::Reason,
+        stop::StopReason,
     },
     http::{
         body::{self, Limits},
         problem::{ErrorBody, Problem},
     },
-    store::{AccountStore, ClusterFilter, StoreError, Wish, page::Slice},
+    store::{AccountStore, ClusterFilter, DesiredStateRequest, StoreError, page::Slice},
 };
 
-/// Values of a row.
+/// The number of values in a row, for its cost.
 const VALUES: u64 = 40;
 
-/// Pages that are read ahead for who has asked for one that was: reading one takes longer than looking at it.
-const WHILE_WALKING: usize = 4;
+/// The number of pages that are prefetched for a client that requested a prefetched page: producing a
+/// page takes the server longer than reading it takes the client.
+const PREFETCHED_PAGES: usize = 4;
 
-/// How large a body may be that says what is wanted of a cluster.
+/// The size limits of a body that sets the desired state of a cluster.
 const LIMITS: Limits = Limits { sent: 16 << 10, inflated: 16 << 10 };
 
 /// A cluster, as of its last report.
 #[derive(Serialize, ToSchema)]
 pub(super) struct ClusterRow {
-    /// The number that names it everywhere: larger ones are younger.
+    /// The cluster's number, which identifies it everywhere. Younger clusters have higher numbers.
     id: i64,
-    /// Dask's own identifier.
+    /// Dask's identifier of the scheduler.
     scheduler_id: String,
-    /// What the cluster manager called it; null for a scheduler started by itself.
+    /// The name from the cluster manager. Null for a scheduler that was started by itself.
     name: Option<String>,
-    /// The user whose token it reports with; null when the user left the account.
+    /// The user whose token the cluster reports with. Null after the user left the account.
     user: Option<String>,
-    /// `running` while it reports, and `stopped` once it closed or is lost.
+    /// The status: `running` while the cluster reports, and `stopped` after it closed or was lost.
     status: &'static str,
-    /// What it is doing: `starting`, `running`, `idle`, `closing`, `closed` or `lost`.
+    /// The state: `starting`, `running`, `idle`, `closing`, `closed` or `lost`.
     state: &'static str,
-    /// What is wanted of it: `running` or `stopped`.
+    /// The desired state: `running` or `stopped`.
     desired_status: &'static str,
-    /// When it started, by its own clock: ISO 8601, as all times here.
+    /// The start time by the cluster's own clock, in ISO 8601, as all times here.
     created: String,
-    /// When it closed, or reported last if it is lost; null while it reports.
+    /// The time when the cluster closed, or of the last report of a lost cluster. Null while it reports.
     stopped: Option<String>,
-    /// When the server last heard of it.
+    /// The time when the server last received a message from the cluster.
     last_seen: String,
-    /// Since when it has had no work; null if it has some.
+    /// The time since which the cluster has no work. Null while it has work.
     idle_since: Option<String>,
-    /// Why it closed, if it said so.
+    /// The reason for closing. Null if the cluster did not report one.
     close_reason: Option<String>,
-    /// Seconds from its start until it closed or reported last.
+    /// The time from the start to the close or to the last report, in seconds.
     duration: f64,
-    /// Where the scheduler listens.
+    /// The address of the scheduler.
     address: Option<String>,
-    /// Where Dask's own dashboard is.
+    /// The URL of Dask's dashboard.
     dashboard: Option<String>,
-    /// Connected workers.
+    /// The number of connected workers.
     workers: i64,
-    /// Workers that ever joined.
+    /// The number of workers that ever joined.
     n_workers: i64,
-    /// The most workers there were at once.
+    /// The highest number of simultaneous workers.
     peak_workers: i64,
-    /// Threads of the connected workers.
+    /// The number of threads of the connected workers.
     threads: i64,
-    /// Bytes of memory in use on the workers.
+    /// The memory in use on the workers, in bytes.
     memory: i64,
-    /// Bytes of memory the workers may use; 0 if they have no limit.
+    /// The memory limit of the workers, in bytes. 0 without a limit.
     memory_limit: i64,
-    /// Tasks it was ever given.
+    /// The number of tasks that the cluster ever received.
     n_tasks: i64,
-    /// Times a task came to be in memory.
+    /// The number of times that a task's result reached memory.
     n_tasks_succeeded: i64,
-    /// Tasks that erred themselves.
+    /// The number of tasks that failed themselves.
     n_tasks_erred: i64,
-    /// Errors recorded.
+    /// The number of recorded errors.
     n_errors: i64,
-    /// Bytes of results.
+    /// The size of the results, in bytes.
     nbytes: i64,
-    /// Worker-thread seconds it offered.
+    /// The thread time that the workers offered, in seconds.
     thread_seconds: f64,
-    /// Of those, seconds that computed tasks which succeeded.
+    /// The part of `thread_seconds` that computed successful tasks, in seconds.
     compute_seconds: f64,
-    /// Seconds spent fetching inputs from other workers.
+    /// The time spent on transferring inputs between workers, in seconds.
     transfer_seconds: f64,
-    /// What it cost; null if that was in several currencies.
+    /// The cost. Null if it is in several currencies.
     cost: Option<f64>,
-    /// The currency of `cost`, by ISO 4217; null if it cost nothing yet.
+    /// The currency of `cost`, in ISO 4217. Null without a cost, or with several currencies.
     currency: Option<String>,
-    /// What it cost, in each currency and on each basis.
+    /// The cost in each currency and on each basis.
     costs: Vec<CostRow>,
 }
 
-/// An amount.
+/// An amount of money.
 #[derive(Serialize, ToSchema)]
 pub(super) struct CostRow {
-    /// In units of the currency.
+    /// The amount, in units of the currency.
     amount: f64,
-    /// The currency, by ISO 4217.
+    /// The currency, in ISO 4217.
     currency: String,
-    /// `rate_card` for the account's own rates, `estimated` for a guess of the server's.
+    /// The basis: `rate_card` for the account's own rates, `estimated` for an estimate by the server.
     basis: &'static str,
 }
 
-/// List the clusters of an account, those that started last first
+/// List the clusters of an account, most recently started first
 #[utoipa::path(
     get,
     path = "/api/v2/analytics/{workspace}/clusters/list",
@@ -127,18 +128,18 @@ pub(super) struct CostRow {
     security(("token" = ["read"])),
     params(
         ("workspace" = String, Path, description = "The account's short name."),
-        ("since" = Option<f64>, Query, description = "Only clusters that started at most so many seconds ago."),
-        ("user" = Option<String>, Query, description = "Only clusters of the user of this name."),
-        ("limit" = Option<u64>, Query, description = "At most so many, 1 to 1,000; 100 if not given."),
-        ("offset" = Option<u64>, Query, description = "Behind so many others, at most 1,000,000."),
+        ("since" = Option<f64>, Query, description = "Limits the list to clusters that started within the last so many seconds."),
+        ("user" = Option<String>, Query, description = "Limits the list to clusters of the user with this name."),
+        ("limit" = Option<u64>, Query, description = "The page size, at least 1. Values above 1,000 count as 1,000. Default: 100."),
+        ("offset" = Option<u64>, Query, description = "The number of rows to skip, at most 1,000,000. Default: 0."),
     ),
     responses(
-        (status = 200, description = "Clusters; none behind the last one.", body = [ClusterRow]),
-        (status = 400, description = "A parameter is wrong; the message names it.", body = ErrorBody),
+        (status = 200, description = "A page of clusters, empty after the last one.", body = [ClusterRow]),
+        (status = 400, description = "A parameter is invalid. The message names it.", body = ErrorBody),
         Refusals,
     )
 )]
-pub(super) async fn list(asked: Asked) -> Result<Response, Problem> {
+pub(super) async fn list(asked: CoiledRequest) -> Result<Response, Problem> {
     asked
         .answer(async |asked| {
             let slice = paging::slice(asked)?;
@@ -146,23 +147,23 @@ pub(super) async fn list(asked: Asked) -> Result<Response, Problem> {
             let users = asked.users().await?;
             let filter = ClusterFilter { users: users.clone(), started_in, ..ClusterFilter::default() };
             let account = asked.viewer.account_id();
-            let wanted = Wanted { account, users, since: asked.parameter("since"), slice };
+            let wanted = PageKey { account, users, since: asked.parameter("since"), slice };
             let (page, ahead) = match asked.state.clusters_ahead.take(&wanted).await {
-                Some(page) => (page, WHILE_WALKING),
+                Some(page) => (page, PREFETCHED_PAGES),
                 None => (page_of(asked.store.clone(), filter.clone(), slice).await?, 1),
             };
             if page.rows == slice.limit {
                 for slice in paging::behind(slice).take(ahead) {
                     let next = page_of(asked.store.clone(), filter.clone(), slice);
-                    asked.state.clusters_ahead.begin(Wanted { slice, ..wanted.clone() }, next);
+                    asked.state.clusters_ahead.begin(PageKey { slice, ..wanted.clone() }, next);
                 }
             }
-            Ok(Answer { cost: VALUES * page.rows + paging::cost(slice), body: page.json })
+            Ok(CoiledResponse { cost: VALUES * page.rows + paging::cost(slice), body: page.json })
         })
         .await
 }
 
-/// A page of clusters, as it is sent.
+/// A page of clusters in the form in which it is sent.
 pub(super) struct Page {
     rows: u64,
     json: Box<RawValue>,
@@ -175,7 +176,7 @@ async fn page_of(store: AccountStore, filter: ClusterFilter, slice: Slice) -> Re
     Ok(Page { rows: rows.len() as u64, json })
 }
 
-/// Clusters as the client's users see them.
+/// Converts clusters to the client's format.
 async fn in_words(
     store: &AccountStore,
     rows: Vec<Model>,
@@ -255,7 +256,7 @@ impl From<&cost::Cost> for CostRow {
     }
 }
 
-/// One of the two words that the client knows: whether something can still be done with the cluster.
+/// Returns the client's status: `running` while an action on the cluster is still possible.
 fn status(state: State) -> &'static str {
     match state {
         State::Starting | State::Running | State::Idle | State::Closing => "running",
@@ -263,25 +264,25 @@ fn status(state: State) -> &'static str {
     }
 }
 
-/// What is wanted of a cluster.
+/// The desired state of a cluster.
 #[derive(Deserialize, ToSchema)]
 pub(super) struct DesiredStateBody {
     desired_status: DesiredStatus,
 }
 
-/// What can be wanted of a cluster.
+/// The states that can be desired.
 #[derive(Clone, Copy, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 enum DesiredStatus {
-    /// It is to go on after all.
+    /// The cluster continues.
     Running,
-    /// Its scheduler is to close.
+    /// The scheduler closes.
     Stopped,
 }
 
-/// Say what is wanted of a cluster
+/// Set the desired state of a cluster
 ///
-/// The scheduler learns it with the answer to its next report.
+/// The scheduler receives it with the response to its next report.
 #[utoipa::path(
     post,
     path = "/api/v2/analytics/{workspace}/{id}/desired-state",
@@ -293,47 +294,52 @@ enum DesiredStatus {
     ),
     request_body = DesiredStateBody,
     responses(
-        (status = 200, description = "It is written down.", body = Object),
-        (status = 400, description = "A value is wrong; `pointer` names it.", body = ErrorBody),
-        (status = 401, description = "No valid token.", body = ErrorBody),
-        (status = 403, description = "The token lacks the scope `admin`, or is for another account.", body = ErrorBody),
-        (status = 404, description = "No such cluster.", body = ErrorBody),
+        (status = 200, description = "The desired state is stored.", body = Object),
+        (status = 400, description = "A value of the body is invalid. `pointer` locates it.", body = ErrorBody),
+        (status = 401, description = "The token is missing or invalid.", body = ErrorBody),
+        (status = 403, description = "The token lacks the scope `admin`, or belongs to another account.", body = ErrorBody),
+        (status = 404, description = "The cluster does not exist.", body = ErrorBody),
         (status = 408, description = "The body did not arrive in time.", body = ErrorBody),
         (status = 413, description = "The body is too large.", body = ErrorBody),
-        (status = 415, description = "Not JSON, or a content encoding other than gzip.", body = ErrorBody),
-        (status = 429, description = "Too many points were spent; see Retry-After.", body = ErrorBody),
-        (status = 500, description = "A defect of the server; `reference` stands in its log.", body = ErrorBody),
-        (status = 503, description = "The store is away; see Retry-After.", body = ErrorBody),
+        (status = 415, description = "The body is not JSON, or has a content encoding other than gzip.", body = ErrorBody),
+        (status = 429, description = "The quota of points is used up. See `Retry-After`.", body = ErrorBody),
+        (status = 500, description = "An internal error. `reference` identifies it in the server's log.", body = ErrorBody),
+        (status = 503, description = "The database is unavailable. See `Retry-After`.", body = ErrorBody),
     )
 )]
 pub(super) async fn set_desired_state(
-    asked: Asked,
+    asked: CoiledRequest,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Problem> {
     asked
         .answer(async |asked| {
             let received =
-                body::announced(&headers, LIMITS)?.receive(body, asked.state.patience.body).await?;
+                body::check_headers(&headers, LIMITS)?.receive(body, asked.state.timeouts.body).await?;
             let DesiredStateBody { desired_status } = received.parse().await?;
             let state = match desired_status {
                 DesiredStatus::Running => DesiredState::Running,
                 DesiredStatus::Stopped => DesiredState::Stopped,
             };
-            wish(asked, state, None).await
+            set_desired_state_in_store(asked, state, None).await
         })
         .await
 }
 
-/// Writes down what somebody wants of the cluster in the path, as the mutation `setDesiredState` does.
-pub(super) async fn wish(
-    asked: &Asked,
+/// Stores the desired state of the cluster in the path, as the mutation `setDesiredState` does.
+pub(super) async fn set_desired_state_in_store(
+    asked: &CoiledRequest,
     state: DesiredState,
-    reason: Option<Reason>,
-) -> Result<Answer<Map<String, Value>>, Problem> {
-    asked.may_change(Action::SetDesiredState).await?;
+    reason: Option<StopReason>,
+) -> Result<CoiledResponse<Map<String, Value>>, Problem> {
+    asked.require_admin(Action::SetDesiredState).await?;
     let id = asked.path("id").parse().map_err(|_| no_cluster())?;
-    let wish = Wish { state, user: Some(asked.viewer.user_id()), reason, at: asked.state.clock.timestamp() };
-    asked.store.wish_of_cluster(id, wish).await?.ok_or_else(no_cluster)?;
-    Ok(Answer::one(Map::new()))
+    let wish = DesiredStateRequest {
+        state,
+        user: Some(asked.viewer.user_id()),
+        reason,
+        at: asked.state.clock.timestamp(),
+    };
+    asked.store.request_desired_state(id, wish).await?.ok_or_else(no_cluster)?;
+    Ok(CoiledResponse::one(Map::new()))
 }

@@ -1,4 +1,4 @@
-//! Computations as `coiled.analytics` lists them: with their code, their spans and their task groups.
+//! Computations as `coiled.analytics` lists them: with their code, spans and task groups.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -7,15 +7,15 @@ use entity::{
     cluster,
     computation::{Model, State},
     ids::SpanId,
-    list::CodeStacks,
+    json_columns::CodeStacks,
     task_group,
 };
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::{
-    asked::{Answer, Asked, Refusals, iso, unless_sealed},
     paging,
+    request::{CoiledRequest, CoiledResponse, Refusals, decrypted_or_none, iso},
 };
 use crate::{
     http::problem::{ErrorBody, Problem},
@@ -25,89 +25,93 @@ use crate::{
     },
 };
 
-/// Values of a row, and of each of its task groups.
+/// The number of values in a row, and in each of its task groups, for its cost.
 const VALUES: u64 = 15;
 
-/// Task groups of a computation that are told, those that were seen first.
+/// The number of task groups of a computation, the first seen ones.
 const MAX_TASK_GROUPS: u64 = 50;
 
-/// Computations of a page at the most: each brings task groups and code.
+/// The page size limit: each computation includes task groups and code.
 const MAX_ROWS: u64 = 100;
 
-/// Texts of code that are read for a page at the most.
+/// The number of code snippets that are read for a page.
 const MAX_SNIPPETS: usize = 1_000;
 
-/// Bytes of code of a computation from which on no further text is added.
+/// The size of a computation's code, in bytes, after which no further snippet is added.
 const LONG_CODE: usize = 100_000;
 
 /// Work that was submitted to a cluster at once.
 #[derive(Serialize, ToSchema)]
 pub(super) struct ComputationRow {
-    /// Dask's own identifier, a UUID.
+    /// Dask's identifier of the computation, a UUID.
     id: String,
     /// The cluster's number.
     cluster_id: i64,
-    /// The same.
+    /// The same number: the scheduler has its cluster's number.
     scheduler_id: i64,
-    /// How far it is: `running`, `finished`, `erred`, `cancelled` or `lost`.
+    /// The state: `running`, `finished`, `erred`, `cancelled` or `lost`.
     state: &'static str,
-    /// When it was submitted, by the scheduler's clock: ISO 8601, as all times here.
+    /// The submission time by the scheduler's clock, in ISO 8601, as all times here.
     start: String,
-    /// When its last task finished; of one that runs, when its cluster reported last.
+    /// The time when the last task finished. For a running computation, the time of the cluster's last
+    /// report.
     stop: String,
-    /// Seconds between the two.
+    /// The time between `start` and `stop`, in seconds.
     duration: f64,
-    /// The code that called Dask, outermost frame first; empty where none was sent, or kept, or can be read.
+    /// The code that called Dask, outermost frame first. Empty if none was sent, stored or can be
+    /// decrypted.
     code: String,
-    /// The spans its task groups belong to.
+    /// The spans of its task groups.
     spans: Vec<SpanRow>,
-    /// Tasks of its task groups.
+    /// The number of tasks in the listed task groups.
     n_tasks: i64,
-    /// Errors of its tasks.
+    /// The number of errors of its tasks.
     n_errors: i64,
-    /// How many task groups it uses.
+    /// The number of its task groups.
     n_task_groups: i64,
-    /// Its task groups, those that were seen first first: 50 at the most.
+    /// The first 50 of its task groups, oldest first.
     task_groups: Vec<TaskGroupRow>,
 }
 
 /// A span.
 #[derive(Clone, Serialize, ToSchema)]
 pub(super) struct SpanRow {
-    /// Dask's own identifier, a UUID.
+    /// Dask's identifier of the span, a UUID.
     id: String,
-    /// Its tags, from the outermost span to its own.
+    /// The tags, from the outermost span to this one.
     name: Vec<String>,
 }
 
-/// Tasks of one name.
+/// A task group: tasks with the same name.
 #[derive(Serialize, ToSchema)]
 pub(super) struct TaskGroupRow {
-    /// Dask's name of it.
+    /// Dask's name of the group.
     name: String,
-    /// What its tasks do.
+    /// The prefix: the function of its tasks.
     prefix: String,
-    /// Its tasks.
+    /// The number of its tasks.
     n_tasks: i64,
-    /// Tasks that came to be in memory.
+    /// The number of tasks whose result reached memory.
     n_tasks_succeeded: i64,
-    /// Tasks that erred themselves.
+    /// The number of tasks that failed themselves.
     n_tasks_erred: i64,
-    /// When its first task started; null if none has.
+    /// The time when its first task started. Null if none has.
     start: Option<String>,
-    /// When its last task finished; null if none has.
+    /// The time when its last task finished. Null if none has.
     stop: Option<String>,
-    /// Seconds spent computing its tasks.
+    /// The compute time of its tasks, in seconds.
     compute_seconds: f64,
-    /// Seconds spent fetching their inputs.
+    /// The time spent on transferring their inputs, in seconds.
     transfer_seconds: f64,
-    /// Bytes of their results.
+    /// The size of their results, in bytes.
     nbytes: i64,
     /// The types of their results.
     types: Vec<String>,
 }
 
-/// List the computations of a cluster by its scheduler's number, those that started last first
+/// List the computations of a scheduler, most recently started first
+///
+/// The scheduler has its cluster's number.
 #[utoipa::path(
     get,
     path = "/api/v2/analytics/{workspace}/{id}/computations/list",
@@ -115,22 +119,22 @@ pub(super) struct TaskGroupRow {
     security(("token" = ["read"])),
     params(
         ("workspace" = String, Path, description = "The account's short name."),
-        ("id" = i64, Path, description = "The cluster's number, which is the scheduler's as well."),
-        ("limit" = Option<u64>, Query, description = "At most so many, 1 to 100; 100 if not given."),
-        ("offset" = Option<u64>, Query, description = "Behind so many others, at most 1,000,000."),
+        ("id" = i64, Path, description = "The cluster's number, which is also the scheduler's number."),
+        ("limit" = Option<u64>, Query, description = "The page size, at least 1. Values above 100 count as 100. Default: 100."),
+        ("offset" = Option<u64>, Query, description = "The number of rows to skip, at most 1,000,000. Default: 0."),
     ),
     responses(
-        (status = 200, description = "Computations; none behind the last one.", body = [ComputationRow]),
-        (status = 400, description = "A parameter is wrong; the message names it.", body = ErrorBody),
-        (status = 404, description = "No such cluster.", body = ErrorBody),
+        (status = 200, description = "A page of computations, empty after the last one.", body = [ComputationRow]),
+        (status = 400, description = "A parameter is invalid. The message names it.", body = ErrorBody),
+        (status = 404, description = "The cluster does not exist.", body = ErrorBody),
         Refusals,
     )
 )]
-pub(super) async fn of_scheduler(asked: Asked) -> Result<Response, Problem> {
+pub(super) async fn of_scheduler(asked: CoiledRequest) -> Result<Response, Problem> {
     list(asked).await
 }
 
-/// List the computations of a cluster, those that started last first
+/// List the computations of a cluster, most recently started first
 #[utoipa::path(
     get,
     path = "/api/v2/analytics/{workspace}/cluster/{id}/computations/list",
@@ -139,21 +143,21 @@ pub(super) async fn of_scheduler(asked: Asked) -> Result<Response, Problem> {
     params(
         ("workspace" = String, Path, description = "The account's short name."),
         ("id" = i64, Path, description = "The cluster's number."),
-        ("limit" = Option<u64>, Query, description = "At most so many, 1 to 100; 100 if not given."),
-        ("offset" = Option<u64>, Query, description = "Behind so many others, at most 1,000,000."),
+        ("limit" = Option<u64>, Query, description = "The page size, at least 1. Values above 100 count as 100. Default: 100."),
+        ("offset" = Option<u64>, Query, description = "The number of rows to skip, at most 1,000,000. Default: 0."),
     ),
     responses(
-        (status = 200, description = "Computations; none behind the last one.", body = [ComputationRow]),
-        (status = 400, description = "A parameter is wrong; the message names it.", body = ErrorBody),
-        (status = 404, description = "No such cluster.", body = ErrorBody),
+        (status = 200, description = "A page of computations, empty after the last one.", body = [ComputationRow]),
+        (status = 400, description = "A parameter is invalid. The message names it.", body = ErrorBody),
+        (status = 404, description = "The cluster does not exist.", body = ErrorBody),
         Refusals,
     )
 )]
-pub(super) async fn of_cluster(asked: Asked) -> Result<Response, Problem> {
+pub(super) async fn of_cluster(asked: CoiledRequest) -> Result<Response, Problem> {
     list(asked).await
 }
 
-async fn list(asked: Asked) -> Result<Response, Problem> {
+async fn list(asked: CoiledRequest) -> Result<Response, Problem> {
     asked
         .answer(async |asked| {
             let slice = paging::slice(asked)?;
@@ -162,12 +166,12 @@ async fn list(asked: Asked) -> Result<Response, Problem> {
             let rows = asked.store.computation_slice(cluster.id, slice).await?;
             let body = in_words(&asked.store, &cluster, rows).await?;
             let told: usize = body.iter().map(|row| 1 + row.spans.len() + row.task_groups.len()).sum();
-            Ok(Answer { cost: VALUES * told as u64 + paging::cost(slice), body })
+            Ok(CoiledResponse { cost: VALUES * told as u64 + paging::cost(slice), body })
         })
         .await
 }
 
-/// Computations as the client's users see them. Some statements for all of a page.
+/// Converts computations to the client's format, with a fixed number of statements per page.
 async fn in_words(
     store: &AccountStore,
     cluster: &cluster::Model,
@@ -188,7 +192,7 @@ async fn in_words(
     )?;
     let in_words = rows.into_iter().zip(groups).zip(parents.iter().zip(&failures));
     let in_words = in_words.map(|((row, groups), (parent, failure))| {
-        // Of one that runs, as far as is known.
+        // A running computation stops, as far as is known, at the cluster's last report.
         let stop = row.stopped_at.unwrap_or(cluster.reported_at).0.max(row.started_at.0);
         let groups: Vec<task_group::Model> = groups.rows.into_iter().map(|(_, group)| group).collect();
         ComputationRow {
@@ -210,7 +214,7 @@ async fn in_words(
     Ok(in_words.collect())
 }
 
-/// The spans of computations.
+/// Returns the spans of computations.
 async fn spans(
     store: &AccountStore,
     cluster: &cluster::Model,
@@ -225,7 +229,8 @@ async fn spans(
     Ok(found.map(|span| (span.id, SpanRow { id: span.id.to_string(), name: span.path.0 })).collect())
 }
 
-/// The texts of the code of computations, by their hashes, as far as they are there and can be read.
+/// Returns the code snippets of computations by their hashes. Snippets that are missing or cannot be
+/// decrypted are left out.
 async fn snippets(store: &AccountStore, rows: &[Model]) -> Result<HashMap<String, String>, StoreError> {
     let hashes: BTreeSet<&str> = rows.iter().flat_map(|row| hashes(&row.code)).collect();
     let hashes: Vec<String> = hashes.into_iter().take(MAX_SNIPPETS).map(str::to_owned).collect();
@@ -234,7 +239,7 @@ async fn snippets(store: &AccountStore, rows: &[Model]) -> Result<HashMap<String
     }
     let mut texts = HashMap::new();
     for row in store.snippets_by_hash(&hashes).await? {
-        if let Some(text) = unless_sealed(store.snippet_text(&row))? {
+        if let Some(text) = decrypted_or_none(store.snippet_text(&row))? {
             texts.insert(row.hash, text);
         }
     }
@@ -245,7 +250,7 @@ fn hashes(code: &CodeStacks) -> impl Iterator<Item = &str> {
     code.0.iter().flatten().filter_map(|frame| frame.hash.as_deref())
 }
 
-/// The code of a computation, each text once.
+/// Joins the snippets of a computation, each once.
 fn joined(code: &CodeStacks, texts: &HashMap<String, String>) -> String {
     let (mut joined, mut known) = (String::new(), BTreeSet::new());
     for hash in hashes(code) {

@@ -7,38 +7,38 @@ use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use super::{
-    asked::{Answer, Asked, Refusals, iso},
     paging,
+    request::{CoiledRequest, CoiledResponse, Refusals, iso},
 };
 use crate::{
     http::problem::{ErrorBody, Problem},
     store::StoreError,
 };
 
-/// Values of a row.
+/// The number of values in a row, for its cost.
 const VALUES: u64 = 7;
 
-/// Something that Dask or a user logged with `log_event`.
+/// An event that Dask or a user logged with `log_event`.
 #[derive(Serialize, ToSchema)]
 pub(super) struct EventRow {
-    /// What the reporter named it by, a UUID.
+    /// The identifier from the reporter, a UUID.
     id: String,
     /// The cluster's number.
     cluster_id: i64,
-    /// The same.
+    /// The same number: the scheduler has its cluster's number.
     scheduler_id: i64,
-    /// When it was logged, by the scheduler's clock: ISO 8601.
+    /// The time of the event by the scheduler's clock, in ISO 8601.
     timestamp: String,
-    /// Under what.
+    /// The topic of the event.
     topic: String,
-    /// The UUID of the worker that logged it; null if it was no worker.
+    /// The UUID of the worker that logged the event. Null if no worker did.
     worker_id: Option<String>,
-    /// What was logged, any JSON.
+    /// The logged data, any JSON.
     #[schema(value_type = Value)]
     data: Box<RawValue>,
 }
 
-/// List the events of a cluster, in the order in which they happened
+/// List the events of a cluster, oldest first
 #[utoipa::path(
     get,
     path = "/api/v2/analytics/{workspace}/{id}/events/list",
@@ -47,24 +47,24 @@ pub(super) struct EventRow {
     params(
         ("workspace" = String, Path, description = "The account's short name."),
         ("id" = i64, Path, description = "The cluster's number."),
-        ("limit" = Option<u64>, Query, description = "At most so many, 1 to 1,000; 100 if not given."),
-        ("offset" = Option<u64>, Query, description = "Behind so many others, at most 1,000,000."),
+        ("limit" = Option<u64>, Query, description = "The page size, at least 1. Values above 1,000 count as 1,000. Default: 100."),
+        ("offset" = Option<u64>, Query, description = "The number of rows to skip, at most 1,000,000. Default: 0."),
     ),
     responses(
-        (status = 200, description = "Events; none behind the last one.", body = [EventRow]),
-        (status = 400, description = "A parameter is wrong; the message names it.", body = ErrorBody),
-        (status = 404, description = "No such cluster.", body = ErrorBody),
+        (status = 200, description = "A page of events, empty after the last one.", body = [EventRow]),
+        (status = 400, description = "A parameter is invalid. The message names it.", body = ErrorBody),
+        (status = 404, description = "The cluster does not exist.", body = ErrorBody),
         Refusals,
     )
 )]
-pub(super) async fn list(asked: Asked) -> Result<Response, Problem> {
+pub(super) async fn list(asked: CoiledRequest) -> Result<Response, Problem> {
     asked
         .answer(async |asked| {
             let slice = paging::slice(asked)?;
             let cluster = asked.cluster(asked.path("id")).await?;
             let rows = asked.store.event_slice(cluster.id, slice).await?;
             let rows = rows.into_iter().map(EventRow::try_from).collect::<Result<_, _>>()?;
-            Ok(Answer::<Vec<EventRow>>::slice(rows, VALUES, slice))
+            Ok(CoiledResponse::<Vec<EventRow>>::slice(rows, VALUES, slice))
         })
         .await
 }

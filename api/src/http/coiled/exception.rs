@@ -1,4 +1,4 @@
-//! Errors of tasks as `coiled.analytics` lists them.
+//! Task errors as `coiled.analytics` lists them.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -14,60 +14,60 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::{
-    asked::{Answer, Asked, Refusals, iso, unless_sealed},
     paging,
+    request::{CoiledRequest, CoiledResponse, Refusals, decrypted_or_none, iso},
 };
 use crate::{
     http::problem::{ErrorBody, Problem},
     store::{AccountErrors, AccountStore, ClusterFilter, ErrorText, StoreError},
 };
 
-/// Values of a row.
+/// The number of values in a row, for its cost.
 const VALUES: u64 = 20;
 
-/// A task that erred itself, after its last retry.
+/// A task that failed itself, after its last retry.
 #[derive(Serialize, ToSchema)]
 pub(super) struct ExceptionRow {
-    /// What the reporter named it by, a UUID.
+    /// The identifier from the reporter, a UUID.
     id: String,
-    /// The number of the cluster it happened on.
+    /// The number of the task's cluster.
     cluster_id: i64,
-    /// The same.
+    /// The same number: the scheduler has its cluster's number.
     scheduler_id: i64,
-    /// What that cluster is called.
+    /// The name of the cluster.
     cluster_name: Option<String>,
-    /// The user whose token the cluster reports with; null when the user left the account.
+    /// The user whose token the cluster reports with. Null after the user left the account.
     user: Option<String>,
-    /// When the scheduler learnt of it, by its clock: ISO 8601.
+    /// The time when the scheduler learned of the error, by its clock, in ISO 8601.
     timestamp: String,
     /// The task's key.
     key: String,
-    /// The exception's class, if it can be told.
+    /// The class of the exception. Null if unknown.
     #[serde(rename = "type")]
     exception_type: Option<String>,
-    /// The exception's text; null if the key it is encrypted with is lost.
+    /// The message of the exception. Null if its encryption key is lost.
     message: Option<String>,
-    /// The traceback; empty when a worker died instead of raising, null if the key it is encrypted with is lost.
+    /// The traceback. Empty if a worker died instead of raising. Null if its encryption key is lost.
     traceback: Option<String>,
-    /// Address of the worker it happened on, if known.
+    /// The address of the worker. Null if unknown.
     worker: Option<String>,
-    /// The UUID of that worker, if known.
+    /// The UUID of the worker. Null if unknown.
     worker_id: Option<String>,
-    /// Dask's identifier of the computation it happened in, if known.
+    /// Dask's identifier of the computation. Null if unknown.
     computation_id: Option<String>,
-    /// Dask's name of the group the task belongs to, if known.
+    /// Dask's name of the task group. Null if unknown.
     task_group: Option<String>,
-    /// What tasks of that group do, if known.
+    /// The prefix of the task group: the function of its tasks. Null if unknown.
     prefix: Option<String>,
-    /// Dask's identifier of the span it happened in, if known.
+    /// Dask's identifier of the span. Null if unknown.
     span_id: Option<String>,
-    /// Whose failure it is: `user` or `dask`.
+    /// The cause of the failure: `user`, `dask` or `unknown`.
     origin: &'static str,
-    /// Attempts that failed before this one and were tried again.
+    /// The number of failed attempts before this one.
     retries: i64,
 }
 
-/// List the errors of an account's tasks, the newest first
+/// List the task errors of an account, newest first
 #[utoipa::path(
     get,
     path = "/api/v2/analytics/{workspace}/exceptions/list",
@@ -75,21 +75,21 @@ pub(super) struct ExceptionRow {
     security(("token" = ["read"])),
     params(
         ("workspace" = String, Path, description = "The account's short name."),
-        ("since" = Option<f64>, Query, description = "Only what happened at most so many seconds ago."),
-        ("user" = Option<String>, Query, description = "Only on clusters of the user of this name."),
-        ("cluster" = Option<i64>, Query, description = "Only on the cluster of this number."),
-        ("scheduler" = Option<i64>, Query, description = "The same."),
-        ("limit" = Option<u64>, Query, description = "At most so many, 1 to 1,000; 100 if not given."),
-        ("offset" = Option<u64>, Query, description = "Behind so many others, at most 1,000,000."),
+        ("since" = Option<f64>, Query, description = "Limits the list to errors of the last so many seconds."),
+        ("user" = Option<String>, Query, description = "Limits the list to clusters of the user with this name."),
+        ("cluster" = Option<i64>, Query, description = "Limits the list to the cluster with this number."),
+        ("scheduler" = Option<i64>, Query, description = "An alias of `cluster`. If both are given, they must be equal."),
+        ("limit" = Option<u64>, Query, description = "The page size, at least 1. Values above 1,000 count as 1,000. Default: 100."),
+        ("offset" = Option<u64>, Query, description = "The number of rows to skip, at most 1,000,000. Default: 0."),
     ),
     responses(
-        (status = 200, description = "Errors; none behind the last one.", body = [ExceptionRow]),
-        (status = 400, description = "A parameter is wrong; the message names it.", body = ErrorBody),
-        (status = 404, description = "No such cluster.", body = ErrorBody),
+        (status = 200, description = "A page of errors, empty after the last one.", body = [ExceptionRow]),
+        (status = 400, description = "A parameter is invalid. The message names it.", body = ErrorBody),
+        (status = 404, description = "The cluster does not exist.", body = ErrorBody),
         Refusals,
     )
 )]
-pub(super) async fn list(asked: Asked) -> Result<Response, Problem> {
+pub(super) async fn list(asked: CoiledRequest) -> Result<Response, Problem> {
     asked
         .answer(async |asked| {
             let slice = paging::slice(asked)?;
@@ -106,12 +106,12 @@ pub(super) async fn list(asked: Asked) -> Result<Response, Problem> {
             let clusters = ClusterFilter { users: asked.users().await?, ..ClusterFilter::default() };
             let of = AccountErrors { clusters, at: (asked.since()?, None), ..AccountErrors::default() };
             let rows = asked.store.error_slice(&of, cluster, slice).await?;
-            Ok(Answer::slice(in_words(&asked.store, rows).await?, VALUES, slice))
+            Ok(CoiledResponse::slice(in_words(&asked.store, rows).await?, VALUES, slice))
         })
         .await
 }
 
-/// Errors as the client's users see them.
+/// Converts errors to the client's format.
 async fn in_words(store: &AccountStore, rows: Vec<Model>) -> Result<Vec<ExceptionRow>, Problem> {
     if rows.is_empty() {
         return Ok(Vec::new());
@@ -130,7 +130,7 @@ async fn in_words(store: &AccountStore, rows: Vec<Model>) -> Result<Vec<Exceptio
         let cluster = clusters.get(&row.cluster_id);
         let user = cluster.and_then(|cluster| users.get(&cluster.user_id?));
         let group = row.task_group_id.and_then(|group| groups.get(&(row.cluster_id, group)));
-        let text = unless_sealed(store.error_text(&row))?;
+        let text = decrypted_or_none(store.decrypt_error_text(&row))?;
         let (message, traceback) = text.map(|ErrorText { message, traceback }| (message, traceback)).unzip();
         Ok(ExceptionRow {
             id: row.id.to_string(),
@@ -152,6 +152,7 @@ async fn in_words(store: &AccountStore, rows: Vec<Model>) -> Result<Vec<Exceptio
             origin: match row.origin {
                 Origin::User => "user",
                 Origin::Dask => "dask",
+                Origin::Unknown => "unknown",
             },
             retries: row.retries,
         })
@@ -159,7 +160,7 @@ async fn in_words(store: &AccountStore, rows: Vec<Model>) -> Result<Vec<Exceptio
     Ok(in_words.collect::<Result<_, StoreError>>()?)
 }
 
-/// Some clusters, and the users they report as.
+/// Returns the clusters with these ids and their users.
 async fn clusters_and_users(
     store: &AccountStore,
     ids: &[ClusterId],

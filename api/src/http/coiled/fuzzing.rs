@@ -1,4 +1,4 @@
-//! What holds of performance reports whatever a form holds.
+//! Properties that hold for every form with a performance report.
 
 use std::future::ready;
 
@@ -14,8 +14,9 @@ use crate::{
     http::problem::Problem,
 };
 
-/// The first line is the media type, the second how many bytes arrive at once, and the others are the body. With a media type
-/// that is not one, all of it is a report, which is put into a form here.
+/// Checks one input. Its first line is the media type, the second the number of bytes per chunk, the
+/// rest the body. Without a multipart media type, the whole input is a report, which is wrapped in a
+/// form here.
 pub(crate) fn performance_report(bytes: &[u8]) {
     let [media_type, at_once, body] = lines(bytes);
     let at_once = str::from_utf8(at_once).ok().and_then(|text| text.parse().ok()).unwrap_or(7_usize).max(1);

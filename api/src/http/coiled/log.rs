@@ -1,4 +1,4 @@
-//! Logs as the client's command shows them.
+//! Logs as the client's command line shows them.
 
 use std::collections::HashSet;
 
@@ -11,8 +11,8 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::{
-    asked::{Answer, Asked, Refusals, bounded, unless_sealed},
-    cluster_view::{instance_number, named_instance, workers},
+    cluster_cli::{instance_number, parse_instance_name, workers},
+    request::{CoiledRequest, CoiledResponse, Refusals, bounded, decrypted_or_none},
 };
 use crate::{
     http::problem::{ErrorBody, Problem},
@@ -22,49 +22,50 @@ use crate::{
     },
 };
 
-/// Values of a line.
+/// The number of values in a line, for its cost.
 const VALUES: u64 = 5;
 
-/// Processes whose lines are asked for at once, at the most: the command names all that it was told of a cluster.
+/// The number of processes in a request. The command line passes all processes that it received for a
+/// cluster.
 const MAX_INSTANCES: usize = 1_001;
 
-/// Lines of one process that are told at the most, those that were written last.
+/// The number of lines of one process, the most recent ones.
 const MAX_LINES: u64 = 1_000;
 
-/// Characters of what is looked for at the most.
+/// The maximum length of the search text, in characters.
 const MAX_WORDS: usize = 1_000;
 
-/// A line of a log.
+/// A log line.
 #[derive(Serialize, ToSchema)]
 pub(super) struct LogRow {
-    /// When it was written, by the clock of its process: milliseconds since 1970-01-01 UTC.
+    /// The time by the clock of the process, in milliseconds since 1970-01-01 UTC.
     timestamp: i64,
-    /// The number of the process that wrote it, as the cluster's processes have it; null if it is not known.
+    /// The number of the process's `instance`, as listed with the cluster. Null if unknown.
     instance_id: Option<i64>,
-    /// What wrote it, in words: the scheduler, or the worker's address or name.
+    /// The source of the line: `scheduler`, or the worker's address or name. Empty if unknown.
     instance: String,
-    /// What was written: the level, the logger and the text.
+    /// The logger, the level and the text.
     message: String,
 }
 
-/// A line of the log of one process.
+/// A log line of one process.
 #[derive(Serialize, ToSchema)]
 pub(super) struct InstanceLogRow {
-    /// When it was written, by the clock of its process: milliseconds since 1970-01-01 UTC.
+    /// The time by the clock of the process, in milliseconds since 1970-01-01 UTC.
     timestamp: i64,
-    /// What was written: the level, the logger and the text.
+    /// The logger, the level and the text.
     message: String,
 }
 
-/// Where the logs of a cluster are.
+/// The location of a cluster's logs.
 #[derive(Serialize, ToSchema)]
 pub(super) struct InfoBody {
-    /// Always `galvo`: here, and not with a cloud vendor.
+    /// The type of the location. Always `galvo`: the logs are on this server, not with a cloud vendor.
     #[serde(rename = "type")]
     kind: &'static str,
 }
 
-/// Tell where the logs of a cluster are
+/// Get the location of a cluster's logs
 #[utoipa::path(
     get,
     path = "/api/v2/clusters/account/{workspace}/id/{id}/log-info",
@@ -75,25 +76,25 @@ pub(super) struct InfoBody {
         ("id" = i64, Path, description = "The cluster's number."),
     ),
     responses(
-        (status = 200, description = "Here.", body = InfoBody),
-        (status = 404, description = "No such cluster.", body = ErrorBody),
+        (status = 200, description = "The location.", body = InfoBody),
+        (status = 404, description = "The cluster does not exist.", body = ErrorBody),
         Refusals,
     )
 )]
-pub(super) async fn info(asked: Asked) -> Result<Response, Problem> {
+pub(super) async fn info(asked: CoiledRequest) -> Result<Response, Problem> {
     asked
         .answer(async |asked| {
             asked.cluster(asked.path("id")).await?;
-            Ok(Answer::one(InfoBody { kind: "galvo" }))
+            Ok(CoiledResponse::one(InfoBody { kind: "galvo" }))
         })
         .await
 }
 
-/// Read the log of a cluster from a time on
+/// Read the log of a cluster from a given time
 ///
-/// Answers the lines in the order in which they were written: all of the millisecond `since_ms`, 1,000 behind it, and then those
-/// of the same millisecond as the last of them. Whoever goes on from that one, and leaves out what they have seen of it, misses
-/// nothing.
+/// Returns the lines oldest first: all lines of the millisecond `since_ms`, the next 1,000 lines, and
+/// the remaining lines of the last line's millisecond. A client that continues from that millisecond,
+/// and skips the lines that it already has, misses no line.
 #[utoipa::path(
     get,
     path = "/api/v2/clusters/account/{workspace}/id/{id}/better-logs",
@@ -102,21 +103,21 @@ pub(super) async fn info(asked: Asked) -> Result<Response, Problem> {
     params(
         ("workspace" = String, Path, description = "The account's short name."),
         ("id" = i64, Path, description = "The cluster's number."),
-        ("dask" = Option<bool>, Query, description = "Whether the logs of Dask are asked for; they are, too, if `system` is not true."),
-        ("system" = Option<bool>, Query, description = "Whether those of the operating system are, of which there are none."),
-        ("since_ms" = Option<i64>, Query, description = "Only lines written at this time or later: milliseconds since 1970-01-01 UTC."),
-        ("until_ms" = Option<i64>, Query, description = "Only lines written at this time or earlier: milliseconds since 1970-01-01 UTC."),
-        ("filter_pattern" = Option<String>, Query, description = "Only lines that contain these words, in any case of letters."),
-        ("instance_ids" = Option<String>, Query, description = "Only lines of the processes with these numbers, with commas between them, at most 1,001."),
+        ("dask" = Option<bool>, Query, description = "True for the logs of Dask. They are also returned if `system` is not true."),
+        ("system" = Option<bool>, Query, description = "True for the logs of the operating system. The server stores none."),
+        ("since_ms" = Option<i64>, Query, description = "Limits the result to lines written at this time or later, in milliseconds since 1970-01-01 UTC."),
+        ("until_ms" = Option<i64>, Query, description = "Limits the result to lines written at this time or earlier, in milliseconds since 1970-01-01 UTC."),
+        ("filter_pattern" = Option<String>, Query, description = "Limits the result to lines that contain this text, ignoring case. At most 1,000 characters."),
+        ("instance_ids" = Option<String>, Query, description = "Limits the result to the processes with these numbers, separated by commas. At most 1,001."),
     ),
     responses(
-        (status = 200, description = "Lines.", body = [LogRow]),
-        (status = 400, description = "A parameter is wrong, or more than 100,000 lines would have to be read; the message tells.", body = ErrorBody),
-        (status = 404, description = "No such cluster.", body = ErrorBody),
+        (status = 200, description = "The log lines, oldest first.", body = [LogRow]),
+        (status = 400, description = "A parameter is invalid, or the search would read more than 100,000 lines. The message says which.", body = ErrorBody),
+        (status = 404, description = "The cluster does not exist.", body = ErrorBody),
         Refusals,
     )
 )]
-pub(super) async fn of_cluster(asked: Asked) -> Result<Response, Problem> {
+pub(super) async fn of_cluster(asked: CoiledRequest) -> Result<Response, Problem> {
     asked
         .answer(async |asked| {
             let (dask, system) = (truth(asked, "dask")?, truth(asked, "system")?);
@@ -129,7 +130,7 @@ pub(super) async fn of_cluster(asked: Asked) -> Result<Response, Problem> {
             let numbers = instances(asked)?;
             let cluster = asked.cluster(asked.path("id")).await?;
             if system && !dask {
-                return Ok(Answer::list(Vec::new(), VALUES));
+                return Ok(CoiledResponse::list(Vec::new(), VALUES));
             }
             let processes = match numbers {
                 None => None,
@@ -160,7 +161,7 @@ pub(super) async fn of_cluster(asked: Asked) -> Result<Response, Problem> {
                     },
                 })
             };
-            Ok(Answer::list(lines.into_iter().map(row).collect::<Result<_, StoreError>>()?, VALUES))
+            Ok(CoiledResponse::list(lines.into_iter().map(row).collect::<Result<_, StoreError>>()?, VALUES))
         })
         .await
 }
@@ -173,19 +174,19 @@ pub(super) async fn of_cluster(asked: Asked) -> Result<Response, Problem> {
     security(("token" = ["read"])),
     params(
         ("workspace" = String, Path, description = "The account's short name."),
-        ("name" = String, Path, description = "What the cluster's processes call where the process runs."),
+        ("name" = String, Path, description = "The name of the process's `instance`, as listed with the cluster."),
     ),
     responses(
-        (status = 200, description = "Its last 1,000 lines, in the order in which they were written.", body = [InstanceLogRow]),
-        (status = 404, description = "No such process.", body = ErrorBody),
+        (status = 200, description = "The last 1,000 lines of the process, oldest first.", body = [InstanceLogRow]),
+        (status = 404, description = "The process does not exist.", body = ErrorBody),
         Refusals,
     )
 )]
-pub(super) async fn of_instance(asked: Asked) -> Result<Response, Problem> {
+pub(super) async fn of_instance(asked: CoiledRequest) -> Result<Response, Problem> {
     asked
         .answer(async |asked| {
             let missing = || Problem::missing("instance not found");
-            let (cluster, worker) = named_instance(asked.path("name")).ok_or_else(missing)?;
+            let (cluster, worker) = parse_instance_name(asked.path("name")).ok_or_else(missing)?;
             let is_there = match worker {
                 None => !asked.store.clusters_by_id(&[cluster]).await?.is_empty(),
                 Some(worker) => !asked.store.workers_by_id(&[(cluster, worker)]).await?.is_empty(),
@@ -205,14 +206,14 @@ pub(super) async fn of_instance(asked: Asked) -> Result<Response, Problem> {
                 let message = message(&asked.store, &line)?;
                 Ok(InstanceLogRow { timestamp: line.logged_at.0, message })
             });
-            Ok(Answer::list(lines.collect::<Result<_, StoreError>>()?, VALUES))
+            Ok(CoiledResponse::list(lines.collect::<Result<_, StoreError>>()?, VALUES))
         })
         .await
 }
 
-/// A line as Dask writes it: its level and logger stand in front of the text.
+/// Formats a line as Dask does: the logger, the level and the text.
 fn message(store: &AccountStore, line: &Model) -> Result<String, StoreError> {
-    let text = unless_sealed(store.log_message(line))?;
+    let text = decrypted_or_none(store.log_message(line))?;
     let text = text.unwrap_or_else(|| "(the key this line is encrypted with is lost)".to_owned());
     let repeated = match line.repeated {
         2.. => format!(" ({} times)", line.repeated),
@@ -221,7 +222,7 @@ fn message(store: &AccountStore, line: &Model) -> Result<String, StoreError> {
     Ok(format!("{} - {} - {text}{repeated}", line.logger, line.level))
 }
 
-fn truth(asked: &Asked, name: &str) -> Result<bool, Problem> {
+fn truth(asked: &CoiledRequest, name: &str) -> Result<bool, Problem> {
     match asked.parameter(name).as_deref() {
         None | Some("False" | "false" | "0") => Ok(false),
         Some("True" | "true" | "1") => Ok(true),
@@ -229,7 +230,7 @@ fn truth(asked: &Asked, name: &str) -> Result<bool, Problem> {
     }
 }
 
-fn milliseconds(asked: &Asked, name: &str) -> Result<Option<i64>, Problem> {
+fn milliseconds(asked: &CoiledRequest, name: &str) -> Result<Option<i64>, Problem> {
     let Some(text) = asked.parameter(name) else { return Ok(None) };
     let number = text.parse().map_err(|_| {
         Problem::parameter(name, "must be a whole number of milliseconds since 1970-01-01 UTC")
@@ -237,8 +238,8 @@ fn milliseconds(asked: &Asked, name: &str) -> Result<Option<i64>, Problem> {
     Ok(Some(number))
 }
 
-/// The numbers of the processes that are asked for.
-fn instances(asked: &Asked) -> Result<Option<HashSet<i64>>, Problem> {
+/// Returns the numbers of the requested processes.
+fn instances(asked: &CoiledRequest) -> Result<Option<HashSet<i64>>, Problem> {
     let Some(text) = asked.parameter("instance_ids") else { return Ok(None) };
     let numbers: Result<HashSet<i64>, _> = text.split(',').map(|number| number.trim().parse()).collect();
     match numbers {

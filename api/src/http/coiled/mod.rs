@@ -1,32 +1,32 @@
-//! What the published `coiled` client asks, besides tokens, spans and the plugin.
+//! The routes of the published `coiled` client, except those for tokens, spans and the plugin.
 //!
-//! Each route asks the store what a GraphQL field asks it, with the same credentials and from the same points, and writes the
-//! answer in the words that the client knows.
+//! Each route runs the same queries on the store as the GraphQL field of the same data, with the same
+//! credentials and the same quota of points, and answers in the client's format.
 
 mod account;
-mod ahead;
-mod asked;
 mod cluster;
-mod cluster_view;
+mod cluster_cli;
 mod computation;
 mod event;
 mod exception;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(super) mod fuzzing;
-mod interaction;
 mod log;
 mod metric;
 mod paging;
 mod performance_report;
+mod prefetch;
+mod request;
+mod telemetry_stub;
 mod user;
 
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-pub(super) use ahead::Ahead;
+pub(super) use prefetch::PagePrefetcher;
 
 use super::state::AppState;
 
-/// The routes, described.
+/// Returns the routes with their descriptions.
 pub(super) fn routes() -> OpenApiRouter<AppState> {
     OpenApiRouter::new()
         .routes(routes!(user::me))
@@ -37,18 +37,18 @@ pub(super) fn routes() -> OpenApiRouter<AppState> {
         .routes(routes!(account::billing_events))
         .routes(routes!(account::prometheus_credentials))
         .routes(routes!(account::health))
-        .routes(routes!(interaction::post))
-        .routes(routes!(interaction::hello))
+        .routes(routes!(telemetry_stub::post))
+        .routes(routes!(telemetry_stub::hello))
         .routes(routes!(cluster::list))
         .routes(routes!(cluster::set_desired_state))
         .routes(routes!(computation::of_scheduler))
         .routes(routes!(computation::of_cluster))
         .routes(routes!(event::list))
         .routes(routes!(exception::list))
-        .routes(routes!(cluster_view::list))
-        .routes(routes!(cluster_view::by_name))
-        .routes(routes!(cluster_view::details, cluster_view::stop))
-        .routes(routes!(cluster_view::address))
+        .routes(routes!(cluster_cli::list))
+        .routes(routes!(cluster_cli::by_name))
+        .routes(routes!(cluster_cli::details, cluster_cli::stop))
+        .routes(routes!(cluster_cli::address))
         .routes(routes!(log::info))
         .routes(routes!(log::of_cluster))
         .routes(routes!(log::of_instance))

@@ -1,31 +1,31 @@
-//! Which rows of a list the client asks for: by how many lie in front, until it gets an empty page.
+//! Offset paging: the client passes the number of rows to skip, until it receives an empty page.
 
 use std::iter;
 
-use super::asked::Asked;
+use super::request::CoiledRequest;
 use crate::{http::problem::Problem, store::page::Slice};
 
-/// Rows of a page when the client does not say how many.
+/// The default page size.
 const ROWS: u64 = 100;
 
-/// Rows of a page at the most.
+/// The maximum page size.
 const MAX_ROWS: u64 = 1_000;
 
-/// Rows in front of a page at the most: they are counted for each.
+/// The maximum number of skipped rows: the database counts them for each page.
 const MAX_OFFSET: u64 = 1_000_000;
 
-/// Rows in front of a page that are counted for one point.
+/// The number of skipped rows that cost one point.
 const COUNTED_FOR_A_POINT: u64 = 100;
 
-/// The slice of a list that a question is about.
-pub(super) fn slice(asked: &Asked) -> Result<Slice, Problem> {
+/// Returns the slice of a list that a request selects.
+pub(super) fn slice(asked: &CoiledRequest) -> Result<Slice, Problem> {
     Ok(Slice {
         offset: number(asked, "offset", 0, (0, MAX_OFFSET))?,
         limit: number(asked, "limit", ROWS, (1, u64::MAX))?.min(MAX_ROWS),
     })
 }
 
-/// The slices that the client asks for after a full one, as long as they are full.
+/// Returns the slices after a full one, in the client's order.
 pub(super) fn behind(slice: Slice) -> impl Iterator<Item = Slice> {
     let next = |slice: &Slice| {
         let offset = slice.offset + slice.limit;
@@ -34,12 +34,17 @@ pub(super) fn behind(slice: Slice) -> impl Iterator<Item = Slice> {
     iter::successors(next(&slice), next)
 }
 
-/// What it costs to count the rows in front of a slice, in points.
+/// Returns the cost in points of skipping the rows before a slice.
 pub(super) fn cost(slice: Slice) -> u64 {
     slice.offset / COUNTED_FOR_A_POINT
 }
 
-fn number(asked: &Asked, name: &str, default: u64, (least, most): (u64, u64)) -> Result<u64, Problem> {
+fn number(
+    asked: &CoiledRequest,
+    name: &str,
+    default: u64,
+    (least, most): (u64, u64),
+) -> Result<u64, Problem> {
     let Some(text) = asked.parameter(name) else { return Ok(default) };
     let number = text.parse().ok().filter(|number| (least..=most).contains(number));
     number.ok_or_else(|| {

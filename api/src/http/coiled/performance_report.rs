@@ -1,7 +1,9 @@
-//! Performance reports as `coiled.performance_report` stores them and `coiled.list_performance_reports` lists them.
+//! Performance reports as `coiled.performance_report` stores them and `coiled.list_performance_reports`
+//! lists them.
 //!
-//! A report is a page that runs whatever stands in it, so it is shown apart from all that is signed in, see
-//! `http/shown_report.rs`. It is taken in as it comes, and encrypted piece by piece: no more of it is held than that.
+//! A report is an HTML page that runs any script within it, so it is shown apart from the user's
+//! session, see `http/report_page.rs`. The body is encrypted in pieces while it arrives: memory holds
+//! no more than one piece in plain text.
 
 use axum::{
     Json,
@@ -19,15 +21,16 @@ use serde::Serialize;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::asked::{Answer, Asked, Refusals, iso};
+use super::request::{CoiledRequest, CoiledResponse, Refusals, iso};
 use crate::{
     auth::AuthError,
-    blocking::blocking,
+    blocking_work::run_blocking,
+    encryption::Encrypted,
     http::{
+        body::{self, TooSlow},
         problem::{ErrorBody, Problem},
-        shown_report,
+        report_page,
     },
-    seal::Sealed,
     store::{
         AccountStore, MAX_REPORTS_OF_USER, NewPerformanceReport, PerformanceReportSort, ReportReader,
         StoredReport,
@@ -35,66 +38,69 @@ use crate::{
     },
 };
 
-/// Bytes of a report at the most.
+/// The size limit of a report, in bytes.
 const MAX_BYTES: u64 = 50 << 20;
 
-/// Bytes of a body at the most: a report, and what stands round it.
+/// The size limit of a body, in bytes: a report and the form around it.
 const MAX_BODY: u64 = MAX_BYTES + (16 << 10);
 
-/// How many times as long as for other bodies a report is waited for, which is larger than those.
-const PATIENCE: u32 = 4;
+/// The body timeout as a multiple of the usual one, because reports are larger than other bodies.
+const BODY_TIMEOUT_FACTOR: u32 = 4;
 
-/// Bytes of a piece of a report.
+/// The number of bytes of a report that must arrive in each progress interval.
+const MIN_PROGRESS: usize = 64 << 10;
+
+/// The size of a piece, in bytes.
 pub(super) const PIECE: usize = 256 << 10;
 
-/// Reports that a list has at the most.
+/// The number of reports in the list.
 const MAX_LISTED: u64 = 1_000;
 
-/// Values of a row of the list.
+/// The number of values in a row of the list, for its cost.
 const VALUES: u64 = 8;
 
-/// Characters of the name of a report that are kept.
+/// The number of characters of a report's name that are kept.
 pub(super) const MAX_NAME: usize = 200;
 
-/// What a report is sent as.
+/// The form that contains a report.
 #[derive(ToSchema)]
-#[expect(dead_code, reason = "it describes a form, which is read as it comes")]
+#[expect(dead_code, reason = "it describes a form, which is read as a stream")]
 pub(super) struct ReportForm {
-    /// The page, HTML of at most 50 MiB. Of its file name what stands behind the last slash is kept.
+    /// The page: HTML of at most 50 MiB. Of its file name, the part after the last slash is kept.
     #[schema(value_type = String, format = Binary)]
     file: Vec<u8>,
 }
 
-/// Where a report is shown.
+/// The address of a report.
 #[derive(Serialize, ToSchema)]
 pub(super) struct ReportUrl {
-    /// The address, for a browser that is signed in.
+    /// The URL, for a browser with a session.
     url: String,
 }
 
-/// A report that was stored.
+/// A stored report.
 #[derive(Serialize, ToSchema)]
 pub(super) struct ReportRow {
-    /// What names it, a UUID.
+    /// The identifier of the report, a UUID.
     id: String,
-    /// The name of the file it was.
+    /// The name of the uploaded file.
     filename: String,
-    /// Where it is shown, for a browser that is signed in.
+    /// The URL, for a browser with a session.
     url: String,
-    /// Whether only who stored it and those who may change the account see it.
+    /// True if only its author and the users who may change the account see the report.
     private: bool,
-    /// Who stored it; null when the user left the account.
+    /// The user who stored the report. Null after the user left the account.
     user: Option<String>,
-    /// How large it is, in bytes.
+    /// The size of the report, in bytes.
     size: i64,
-    /// When it was stored: ISO 8601.
+    /// The time when the report was stored, in ISO 8601.
     created: String,
 }
 
 /// Store a performance report
 ///
-/// `public` reports are seen by all members of the account, `private` ones by who stored them and by those who may change the
-/// account: nobody sees either without signing in. They are kept as long as profiles.
+/// A `public` report is visible to all members of the account, a `private` one to its author and to the
+/// users who may change the account. Both require a login. Reports are kept as long as profiles.
 #[utoipa::path(
     post,
     path = "/api/v1/{workspace}/performance_reports/{kind}/",
@@ -102,25 +108,26 @@ pub(super) struct ReportRow {
     security(("token" = ["ingest"])),
     params(
         ("workspace" = String, Path, description = "The account's short name."),
-        ("kind" = String, Path, description = "`public` or `private`."),
+        ("kind" = String, Path, description = "The visibility: `public` or `private`."),
     ),
     request_body(content = ReportForm, content_type = "multipart/form-data"),
     responses(
-        (status = 201, description = "It is stored.", body = ReportUrl),
-        (status = 400, description = "The body is no form, or has no file in it.", body = ErrorBody),
-        (status = 401, description = "No valid token.", body = ErrorBody),
-        (status = 403, description = "The token lacks the scope `ingest` or `read`, is for another account, or the account refuses profiles.", body = ErrorBody),
-        (status = 404, description = "The kind is neither of both.", body = ErrorBody),
+        (status = 201, description = "The report is stored.", body = ReportUrl),
+        (status = 400, description = "The body is not a valid form, or has no part `file`.", body = ErrorBody),
+        (status = 401, description = "The token is missing or invalid.", body = ErrorBody),
+        (status = 403, description = "The token lacks the scope `ingest` or `read`, belongs to another account, or the account refuses profiles.", body = ErrorBody),
+        (status = 404, description = "The visibility is neither `public` nor `private`.", body = ErrorBody),
         (status = 408, description = "The body did not arrive in time.", body = ErrorBody),
-        (status = 409, description = "The user has stored 100 reports already.", body = ErrorBody),
+        (status = 409, description = "The user has already stored 100 reports.", body = ErrorBody),
         (status = 413, description = "The report is too large.", body = ErrorBody),
-        (status = 415, description = "No form of several parts.", body = ErrorBody),
-        (status = 429, description = "Too many points or bytes were spent; see Retry-After.", body = ErrorBody),
-        (status = 500, description = "A defect of the server; `reference` stands in its log.", body = ErrorBody),
-        (status = 503, description = "Too many reports arrive at once, or the store is away; see Retry-After.", body = ErrorBody),
+        (status = 415, description = "The body is not `multipart/form-data`.", body = ErrorBody),
+        (status = 429, description = "The quota of points or bytes is used up. See `Retry-After`.", body = ErrorBody),
+        (status = 500, description = "An internal error. `reference` identifies it in the server's log.", body = ErrorBody),
+        (status = 503, description = "Too many reports arrive at once, or the database is unavailable. See `Retry-After`.", body = ErrorBody),
+        (status = 507, description = "The account's storage quota is used up. See `Retry-After`.", body = ErrorBody),
     )
 )]
-pub(super) async fn store(asked: Asked, headers: HeaderMap, body: Body) -> Result<Response, Problem> {
+pub(super) async fn store(asked: CoiledRequest, headers: HeaderMap, body: Body) -> Result<Response, Problem> {
     let visibility = match asked.path("kind") {
         "public" => Visibility::Public,
         "private" => Visibility::Private,
@@ -131,13 +138,24 @@ pub(super) async fn store(asked: Asked, headers: HeaderMap, body: Body) -> Resul
     }
     let state = &asked.state;
     state.report_budget.check(asked.taker())?;
-    let _place = state.performance_reports_under_way.try_acquire().map_err(|_| {
-        Problem::unavailable("too many performance reports are being stored, try again later")
+    let quotas = state.reports.quotas();
+    if let Some(exceeded) = quotas.load_usage(&asked.viewer).await?.exceeded() {
+        return Err(Problem::quota_exceeded(quotas.retry_after(&exceeded), exceeded.refusal()));
+    }
+    let _place = state.performance_reports_under_way.try_take(asked.viewer.holder()).map_err(|_| {
+        state.query_budget.charge_refusal(asked.taker());
+        Problem::unavailable("too many performance reports are being stored: try again later")
     })?;
     let id = PerformanceReportId(Uuid::now_v7());
     let seal = |position, piece| sealed(asked.store.clone(), id, position, piece);
-    let received = tokio::time::timeout(PATIENCE * state.patience.body, receive(&headers, body, seal));
-    let Received { name, size, pieces } = received.await.map_err(|_| Problem::timeout())??;
+    let body = body::with_progress_timeout(body, MIN_PROGRESS, state.timeouts.body_progress);
+    let received =
+        tokio::time::timeout(BODY_TIMEOUT_FACTOR * state.timeouts.body, receive(&headers, body, seal)).await;
+    let Received { name, size, pieces } =
+        received.unwrap_or_else(|_| Err(Problem::timeout())).inspect_err(|_| {
+            // The report held a place that another one could have used.
+            state.query_budget.charge_refusal(asked.taker());
+        })?;
     state.report_budget.overdraw(asked.taker(), size);
     let new = NewPerformanceReport {
         id,
@@ -150,27 +168,28 @@ pub(super) async fn store(asked: Asked, headers: HeaderMap, body: Body) -> Resul
     };
     match asked.store.add_performance_report(new).await? {
         StoredReport::Stored(row) => {
+            quotas.add(asked.viewer.account_id(), row.size_bytes, 0);
             let url = url(&asked, &headers, row.id);
             Ok((StatusCode::CREATED, Json(ReportUrl { url })).into_response())
         }
         StoredReport::Refused => Err(Problem::forbidden(
             "REFUSED",
-            "the account does not accept profiles, which stand in performance reports",
+            "the account does not accept profiles, which performance reports contain",
         )),
         StoredReport::TooMany => Err(Problem::conflict(format!(
-            "you have stored {MAX_REPORTS_OF_USER} performance reports, as many as anybody may"
+            "you have reached the limit of {MAX_REPORTS_OF_USER} stored performance reports"
         ))),
     }
 }
 
-/// A report that arrived.
+/// A received report.
 pub(super) struct Received<Piece> {
     pub(super) name: String,
     pub(super) size: u64,
     pub(super) pieces: Vec<Piece>,
 }
 
-/// Takes a report in, and seals it as it comes: each piece with its place.
+/// Receives a report and encrypts each piece with its position while it arrives.
 pub(super) async fn receive<Sealing: Future>(
     headers: &HeaderMap,
     body: Body,
@@ -206,10 +225,10 @@ pub(super) async fn receive<Sealing: Future>(
     Err(Problem::malformed("the form has no part 'file'"))
 }
 
-/// Encrypts a piece, on a thread where it may take its time.
-async fn sealed(store: AccountStore, id: PerformanceReportId, position: usize, piece: Vec<u8>) -> Sealed {
+/// Encrypts a piece, on a thread for long work.
+async fn sealed(store: AccountStore, id: PerformanceReportId, position: usize, piece: Vec<u8>) -> Encrypted {
     let position = i64::try_from(position).unwrap_or(i64::MAX);
-    blocking(move || store.seal_performance_report_piece(id, position, &piece)).await
+    run_blocking(move || store.seal_performance_report_piece(id, position, &piece)).await
 }
 
 fn refused(error: multer::Error) -> Problem {
@@ -218,12 +237,13 @@ fn refused(error: multer::Error) -> Problem {
         FieldSizeExceeded { .. } | StreamSizeExceeded { .. } => {
             Problem::too_much(format!("the report is larger than {MAX_BYTES} bytes"))
         }
+        StreamReadFailed(error) if TooSlow::caused(&*error) => Problem::timeout(),
         StreamReadFailed(_) => Problem::malformed("the body ended before it was complete"),
-        error => Problem::malformed(format!("the body is no form of several parts: {error}")),
+        error => Problem::malformed(format!("the body is not a valid multipart form: {error}")),
     }
 }
 
-/// What of the name of a file is kept, which may be a whole path of another machine.
+/// Returns the part of a file name that is kept. The name may be a full path of another machine.
 fn file_name(name: &str) -> String {
     let name = name.rsplit(['/', '\\']).next().unwrap_or_default();
     let name: String = name.chars().filter(|character| !character.is_control()).take(MAX_NAME).collect();
@@ -238,15 +258,16 @@ fn file_name(name: &str) -> String {
     security(("token" = ["read"])),
     params(("workspace" = String, Path, description = "The account's short name.")),
     responses(
-        (status = 200, description = "The last 1,000 that the token's user may see, the newest first.", body = [ReportRow]),
+        (status = 200, description = "The latest 1,000 reports that the token's user may see, newest first.", body = [ReportRow]),
         Refusals,
     )
 )]
-pub(super) async fn list(asked: Asked, headers: HeaderMap) -> Result<Response, Problem> {
+pub(super) async fn list(asked: CoiledRequest, headers: HeaderMap) -> Result<Response, Problem> {
     asked
         .answer(async |asked| {
             let request = PageRequest::from(End::First, MAX_LISTED);
-            let (reader, sort) = (ReportReader::of(&asked.viewer), PerformanceReportSort::NewestFirst);
+            let (reader, sort) =
+                (ReportReader::from_viewer(&asked.viewer), PerformanceReportSort::NewestFirst);
             let page = asked.store.performance_report_page(reader, sort, &request).await?;
             let rows: Vec<Model> = page.rows.into_iter().map(|(_, row)| row).collect();
             let users: Vec<_> = rows.iter().map(|row| row.user_id).collect();
@@ -260,16 +281,16 @@ pub(super) async fn list(asked: Asked, headers: HeaderMap) -> Result<Response, P
                 created: iso(row.created_at.0),
                 filename: row.name,
             };
-            Ok(Answer::list(rows.into_iter().map(row).collect(), VALUES))
+            Ok(CoiledResponse::list(rows.into_iter().map(row).collect(), VALUES))
         })
         .await
 }
 
-/// Where a report is shown: under the name of the server that it was told, or else the one that was asked.
-fn url(asked: &Asked, headers: &HeaderMap, id: PerformanceReportId) -> String {
-    let (state, path) = (&asked.state, shown_report::path(&asked.viewer.account().slug, id));
+/// Returns the URL of a report: under the configured public URL, or under the host of the request.
+fn url(asked: &CoiledRequest, headers: &HeaderMap, id: PerformanceReportId) -> String {
+    let (state, path) = (&asked.state, report_page::path(&asked.viewer.account().slug, id));
     match (&state.public_url, headers.get(header::HOST).and_then(|host| host.to_str().ok())) {
-        (Some(public), _) => format!("{public}{path}"),
+        (Some(public), _) => public.url_of(&path),
         (None, Some(host)) => {
             let scheme = if state.cookies.secure { "https" } else { "http" };
             format!("{scheme}://{host}{path}")

@@ -1,4 +1,4 @@
-//! Who the client's token is, and in which accounts.
+//! The user of the client's token, and that user's accounts.
 
 use axum::{Json, extract::State, http::HeaderMap};
 use entity::{account, api_token::Scope};
@@ -12,35 +12,35 @@ use crate::{
         problem::{ErrorBody, Problem},
         state::AppState,
     },
-    store::Standing,
+    store::CurrentMembership,
 };
 
-/// The user a token stands for.
+/// The user of a token.
 #[derive(Serialize, ToSchema)]
 pub(super) struct UserBody {
     /// The user's name.
     username: String,
-    /// The account that is meant when none is named: of an API token the one it belongs to.
+    /// The account of a request that selects none. For an API token, the account that it belongs to.
     default_account: AccountBody,
 }
 
-/// An account; the client calls it a workspace.
+/// An account. The client calls it a workspace.
 #[derive(Serialize, ToSchema)]
 pub(super) struct AccountBody {
-    /// The short name in URLs.
+    /// The short name, as in URLs.
     slug: String,
-    /// The name for people.
+    /// The display name.
     name: String,
 }
 
-/// An account as one of its members sees it.
+/// An account with the access of one of its members.
 #[derive(Serialize, ToSchema)]
 pub(super) struct MembershipBody {
     /// The account.
     account: AccountBody,
-    /// Whether the credentials may change things in it.
+    /// True if the credentials may change the account.
     is_admin: bool,
-    /// Whether it is the one that is meant when none is named.
+    /// True for the account of a request that selects none.
     is_default_account: bool,
 }
 
@@ -50,16 +50,17 @@ impl AccountBody {
     }
 }
 
-/// The accounts that credentials open, the default one first. Of an API token that is the one it belongs to: an admin may
-/// have made it for somebody else, whose other accounts are none of the account's business.
-pub(super) async fn opened(state: &AppState, viewer: &Viewer) -> Result<Vec<Standing>, Problem> {
-    match state.store.for_user_of(viewer) {
+/// Returns the accounts to which the credentials give access, the default one first. For an API token,
+/// that is only its own account: an admin may have created it for another user, whose other accounts
+/// must stay hidden.
+pub(super) async fn opened(state: &AppState, viewer: &Viewer) -> Result<Vec<CurrentMembership>, Problem> {
+    match state.store.for_viewer_user(viewer) {
         Some(user) => Ok(user.standings(state.clock.timestamp()).await?),
         None => Ok(vec![viewer.standing().clone()]),
     }
 }
 
-/// Tell whom a token stands for
+/// Get the user of a token
 #[utoipa::path(
     get,
     path = "/api/v2/user/me",
@@ -67,7 +68,7 @@ pub(super) async fn opened(state: &AppState, viewer: &Viewer) -> Result<Vec<Stan
     security(("token" = [])),
     responses(
         (status = 200, description = "The user.", body = UserBody),
-        (status = 401, description = "No valid token.", body = ErrorBody),
+        (status = 401, description = "The token is missing or invalid.", body = ErrorBody),
     )
 )]
 pub(super) async fn me(State(state): State<AppState>, headers: HeaderMap) -> Result<Json<UserBody>, Problem> {
@@ -77,15 +78,15 @@ pub(super) async fn me(State(state): State<AppState>, headers: HeaderMap) -> Res
     Ok(Json(UserBody { username: viewer.user().name.clone(), default_account: AccountBody::of(default) }))
 }
 
-/// Tell which accounts the credentials open
+/// List the accounts to which the credentials give access
 #[utoipa::path(
     get,
     path = "/api/v2/user/me/memberships",
     tag = "coiled",
     security(("token" = [])),
     responses(
-        (status = 200, description = "Of an API token the one it belongs to, otherwise all of the user's.", body = [MembershipBody]),
-        (status = 401, description = "No valid token.", body = ErrorBody),
+        (status = 200, description = "For an API token, the account that it belongs to. For other credentials, all accounts of the user.", body = [MembershipBody]),
+        (status = 401, description = "The token is missing or invalid.", body = ErrorBody),
     )
 )]
 pub(super) async fn memberships(
@@ -102,8 +103,8 @@ pub(super) async fn memberships(
     Ok(Json(memberships.collect()))
 }
 
-/// Whether the credentials may change things in an account that they open.
-fn is_admin(viewer: &Viewer, Standing { account, membership, .. }: &Standing) -> bool {
+/// Returns true if the credentials may change an account to which they give access.
+fn is_admin(viewer: &Viewer, CurrentMembership { account, membership, .. }: &CurrentMembership) -> bool {
     if account.id == viewer.account_id() {
         viewer.may(Scope::Admin)
     } else {
@@ -111,46 +112,46 @@ fn is_admin(viewer: &Viewer, Standing { account, membership, .. }: &Standing) ->
     }
 }
 
-/// The user a token stands for, as older clients read it.
+/// The user of a token, in the format of older clients.
 #[derive(Serialize, ToSchema)]
 pub(super) struct InformationBody {
     /// The user's name.
     username: String,
-    /// The accounts that the credentials open.
+    /// The accounts to which the credentials give access.
     membership_set: Vec<InformationMembership>,
 }
 
-/// An account as one of its members sees it.
+/// An account with the access of one of its members.
 #[derive(Serialize, ToSchema)]
 pub(super) struct InformationMembership {
     /// The account.
     account: InformationAccount,
-    /// Whether the credentials may change things in it.
+    /// True if the credentials may change the account.
     is_admin: bool,
 }
 
-/// An account, and what is left to it.
+/// An account and its quota.
 #[derive(Serialize, ToSchema)]
 pub(super) struct InformationAccount {
     #[serde(flatten)]
     account: AccountBody,
-    /// What is left to it.
+    /// The quota.
     active_program: Program,
 }
 
-/// What is left to an account.
+/// The quota of an account.
 #[derive(Serialize, ToSchema)]
 pub(super) struct Program {
-    /// Whether it may go on: always, since nothing here is sold.
+    /// True if the account may continue. Always true: the server sells nothing.
     has_quota: bool,
 }
 
 impl Program {
-    /// What is left to every account.
+    /// The quota of every account.
     pub(super) const OPEN: Self = Self { has_quota: true };
 }
 
-/// Tell whom a token stands for, and where, as older clients read it
+/// Get the user of a token and their accounts, in the format of older clients
 #[utoipa::path(
     get,
     path = "/api/v1/users/me/",
@@ -158,7 +159,7 @@ impl Program {
     security(("token" = [])),
     responses(
         (status = 200, description = "The user.", body = InformationBody),
-        (status = 401, description = "No valid token.", body = ErrorBody),
+        (status = 401, description = "The token is missing or invalid.", body = ErrorBody),
     )
 )]
 pub(super) async fn information(

@@ -1,49 +1,50 @@
-//! Why a socket ends, as its client is told.
+//! The reasons for closing a socket.
 
 use axum::http::StatusCode;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, frame::coding::CloseCode};
 
-use crate::{http::problem::Problem, live::End};
+use crate::{http::problem::Problem, live::EndReason};
 
-/// Why a socket ends. Clients come back by themselves after some of these and not after others, which is what decides
-/// between two that would both be true: nobody comes back after 4401, since the credentials are no good, and everybody
-/// after 4403, since others may change what they are good for.
+/// The reason for closing a socket. Clients reconnect after some codes and not after others, which
+/// decides where two codes would apply: no client reconnects after 4401, because its credentials are
+/// invalid, and every client does after 4403, because their permissions may change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Close {
-    /// The client said what the protocol does not have.
+    /// The client sent a message that is not part of the protocol.
     Invalid,
-    /// The credentials are not good, or no longer; or something was asked for before any were shown.
+    /// The credentials are invalid or have expired, or the client started an operation before it sent
+    /// any.
     Unauthorized,
-    /// The credentials are good, and not for this.
+    /// The credentials are valid but do not permit this.
     Forbidden,
-    /// The client speaks no protocol of ours.
+    /// The client offered no supported subprotocol.
     Subprotocol,
-    /// The client said nothing for too long.
+    /// The client did not initialize the connection in time.
     InitialisationTimeout,
-    /// An operation has the identifier of one that is under way.
+    /// An operation has the identifier of another running operation.
     IdentifierTaken,
-    /// The client began twice.
+    /// The client initialized the connection twice.
     TooManyInitialisations,
-    /// A message is larger than any may be.
+    /// A message exceeds the size limit.
     TooLarge,
-    /// A text is none.
+    /// A text message is not UTF-8.
     NotText,
-    /// What came is not of WebSockets.
+    /// The data violates the WebSocket protocol.
     NotFrames,
-    /// The server stops, and another may go on.
+    /// The server is shutting down. Another server may continue.
     GoingAway,
-    /// The store does not answer.
+    /// The store is unavailable.
     Unavailable,
-    /// A defect of ours, which stands in the log.
+    /// An internal error, which the log describes.
     Failed,
-    /// The client is done.
+    /// The client has finished.
     Done,
-    /// Nobody is there any more to be told anything.
+    /// The client is gone, so no close frame can be sent.
     Lost,
 }
 
 impl Close {
-    /// What the client is told, with a reason that holds nothing it sent: a frame takes 123 bytes.
+    /// Returns the close frame. Its reason contains nothing that the client sent, and fits in 123 bytes.
     pub(super) fn frame(self) -> Option<CloseFrame> {
         let (code, reason) = match self {
             Self::Invalid => (4400, "Invalid message received"),
@@ -65,7 +66,7 @@ impl Close {
         Some(CloseFrame { code: CloseCode::from(code), reason: reason.into() })
     }
 
-    /// Whether a problem ends more than the operation that met with it, and how.
+    /// Returns the reason for closing the socket if a problem affects more than its own operation.
     pub(super) fn of(problem: &Problem) -> Option<Self> {
         match problem.status() {
             StatusCode::UNAUTHORIZED => Some(Self::Unauthorized),
@@ -75,17 +76,17 @@ impl Close {
     }
 }
 
-impl From<End> for Close {
-    fn from(end: End) -> Self {
+impl From<EndReason> for Close {
+    fn from(end: EndReason) -> Self {
         match end {
-            End::Unauthenticated => Self::Unauthorized,
-            End::Forbidden => Self::Forbidden,
-            End::GoingAway => Self::GoingAway,
+            EndReason::Unauthenticated => Self::Unauthorized,
+            EndReason::Forbidden => Self::Forbidden,
+            EndReason::GoingAway => Self::GoingAway,
         }
     }
 }
 
-/// Why nobody gets in.
+/// The reason for rejecting a connection.
 impl From<Problem> for Close {
     fn from(problem: Problem) -> Self {
         Self::of(&problem).unwrap_or_else(|| match problem.status() {

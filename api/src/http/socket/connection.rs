@@ -1,4 +1,4 @@
-//! One socket from its first byte to its last.
+//! The life of one socket, from the upgrade to its close.
 
 use std::{
     sync::{
@@ -34,51 +34,55 @@ use tokio_tungstenite::{
 
 use super::{
     close::Close,
-    message::{Dialect, Said, Unheard},
-    operations::{Crowded, MAX_BYTES, MAX_OPERATIONS, Operation, Operations},
+    message::{ClientMessage, DecodeError, Subprotocol},
+    operations::{LimitError, MAX_BYTES, MAX_OPERATIONS, Operation, Operations},
 };
 use crate::{
     domain::audit::Origin,
     http::{
         credentials::Credentials,
-        operation::{Asker, Outcome, Parameters, Refusal, Rendered, Way, execute},
+        operation::{AuthenticatedCaller, Outcome, Parameters, Refusal, Rendered, Transport, execute},
+        request_slot::OccupiedSlot,
         state::AppState,
     },
-    live::Delivered,
+    live::SubscriptionItem,
 };
 
-/// Bytes of a message. Queries fit, and variables of some length; what is larger goes by HTTP.
+/// The size limit of a message, in bytes. Queries with moderately long variables fit. Larger ones use
+/// HTTP.
 const MAX_MESSAGE: usize = 256 << 10;
 
-/// Bytes that are read at a time. The library's own choice is 128 KiB, for each socket and from its beginning.
+/// The size of the read buffer, in bytes. The library's default is 128 KiB for each socket from its
+/// start.
 const READ_BUFFER: usize = 1 << 10;
 
-/// Bytes that are written at a time, where as much waits: small messages cost what the system takes for each write.
+/// The size of the write buffer, in bytes. It combines small messages, because each write has a fixed
+/// cost in the system.
 const WRITE_BUFFER: usize = 4 << 10;
 
-/// Messages that wait for the socket, of all operations together.
+/// The number of queued messages of all operations of a socket.
 const QUEUE: usize = 8;
 
-/// Heartbeats in a row that may go unanswered.
-const MISSED: u32 = 3;
+/// The number of consecutive heartbeats that may stay unanswered.
+const MAX_MISSED_HEARTBEATS: u32 = 3;
 
 type Socket = WebSocketStream<TokioIo<Upgraded>>;
 
-/// Whoever opens a socket.
+/// The client of a socket.
 pub(super) struct Client {
     pub(super) state: AppState,
-    /// Where it is.
+    /// The origin of the upgrade request.
     pub(super) origin: Origin,
-    /// What the upgrade showed of who it is.
+    /// The credentials of the upgrade request.
     pub(super) shown: Credentials,
-    /// What is spoken, if the client offered anything that is.
-    pub(super) dialect: Option<Dialect>,
+    /// The subprotocol. None if the client offered no supported one.
+    pub(super) dialect: Option<Subprotocol>,
 }
 
 impl Client {
-    /// Speaks with it until the end.
+    /// Serves the client until the socket closes.
     pub(super) async fn serve(self, upgrade: OnUpgrade) {
-        // Otherwise the client went before it was answered.
+        // The upgrade fails if the client disconnected before the response.
         let Ok(upgraded) = upgrade.await else { return };
         let _counted = self.state.live.metrics().socket();
         let config = WebSocketConfig::default()
@@ -88,7 +92,7 @@ impl Client {
             .max_frame_size(Some(MAX_MESSAGE));
         let io = TokioIo::new(upgraded);
         let mut socket = WebSocketStream::from_raw_socket(io, Role::Server, Some(config)).await;
-        let (patience, draining) = (self.state.patience, self.state.draining.clone());
+        let (patience, draining) = (self.state.timeouts, self.state.draining.clone());
         let conversation = async {
             match self.dialect {
                 None => Close::Subprotocol,
@@ -97,86 +101,85 @@ impl Client {
         };
         let close = tokio::select! {
             close = conversation => close,
-            () = draining.begun() => Close::GoingAway,
+            () = draining.wait_for_shutdown() => Close::GoingAway,
         };
-        // Whoever takes nothing any more is not waited for.
-        let _ = timeout(patience.farewell, end(socket, close)).await;
+        // The timeout covers clients that take no more data.
+        let _ = OccupiedSlot::wait_for_client(timeout(patience.close_timeout, end(socket, close))).await;
     }
 
-    async fn converse(self, socket: &mut Socket, dialect: Dialect) -> Close {
+    async fn converse(self, socket: &mut Socket, dialect: Subprotocol) -> Close {
         let Self { state, origin, shown, .. } = self;
-        let greeting = match timeout(state.patience.greeting, greeting(socket, dialect)).await {
-            Ok(greeting) => greeting,
-            Err(_) => Err(Close::InitialisationTimeout),
-        };
+        let greeting = timeout(state.timeouts.authentication_timeout, receive_init(socket, dialect));
+        let greeting = OccupiedSlot::wait_for_client(greeting).await;
+        let greeting = greeting.unwrap_or(Err(Close::InitialisationTimeout));
         let asker = match greeting.and_then(|payload| Ok(shown.with(&payload)?)) {
-            Ok(credentials) => Arc::new(Greeted { state, origin, credentials, dialect }),
+            Ok(credentials) => Arc::new(InitializedClient { state, origin, credentials, dialect }),
             Err(close) => return close,
         };
-        // It lasts as long as the socket, or ends it.
+        // The session state lasts as long as the socket, and its end closes the socket.
         let pass = match Box::pin(asker.state.viewer_with(&asker.credentials, Scope::Read)).await {
             Ok(viewer) => asker.state.admit(viewer, &asker.credentials),
             Err(problem) => return problem.into(),
         };
-        if socket.send(Message::Text(Dialect::acknowledgement())).await.is_err() {
+        if socket.send(Message::Text(Subprotocol::acknowledgement())).await.is_err() {
             return Close::Lost;
         }
         let (mut sink, mut stream) = socket.split();
         let (outbox, queue) = mpsc::channel(QUEUE);
         let unanswered = AtomicU32::new(0);
-        let heartbeat = asker.state.patience.heartbeat;
-        let conversation = Conversation { asker, outbox, operations: Arc::default() };
+        let heartbeat = asker.state.timeouts.heartbeat;
+        let conversation = MessageLoop { asker, outbox, operations: Arc::default() };
         tokio::select! {
             close = conversation.listen(&mut stream, &unanswered) => close,
-            close = speak(&mut sink, queue, dialect, heartbeat, &unanswered) => close,
-            end = pass.ended() => end.into(),
+            close = write_loop(&mut sink, queue, dialect, heartbeat, &unanswered) => close,
+            end = pass.wait_for_end() => end.into(),
         }
     }
 }
 
-/// Waits for what the client has to begin with, and returns what it brings.
-async fn greeting(socket: &mut Socket, dialect: Dialect) -> Result<Map<String, Value>, Close> {
+/// Waits for the initialization of the connection, and returns its payload.
+async fn receive_init(socket: &mut Socket, dialect: Subprotocol) -> Result<Map<String, Value>, Close> {
     loop {
         let Some(text) = text(socket.next().await)? else { continue };
-        let answer = match dialect.hear(&text) {
-            Ok(Said::Begin(payload)) => return Ok(payload),
-            Ok(Said::Ping(payload)) => Dialect::pong(payload),
-            Ok(Said::Pong | Said::Enough { .. }) => continue,
-            Ok(Said::Ask { .. }) => return Err(Close::Unauthorized),
-            Ok(Said::Bye) => return Err(Close::Done),
-            Err(Unheard) => return Err(Close::Invalid),
+        let answer = match dialect.decode(&text) {
+            Ok(ClientMessage::Init(payload)) => return Ok(payload),
+            Ok(ClientMessage::Ping(payload)) => Subprotocol::pong(payload),
+            Ok(ClientMessage::Pong | ClientMessage::Stop { .. }) => continue,
+            Ok(ClientMessage::Start { .. }) => return Err(Close::Unauthorized),
+            Ok(ClientMessage::Terminate) => return Err(Close::Done),
+            Err(DecodeError) => return Err(Close::Invalid),
         };
         socket.send(Message::Text(answer)).await.map_err(|_| Close::Lost)?;
     }
 }
 
-/// Whoever opened a socket and said who they are.
-struct Greeted {
+/// The client of an initialized connection.
+struct InitializedClient {
     state: AppState,
     origin: Origin,
     credentials: Credentials,
-    dialect: Dialect,
+    dialect: Subprotocol,
 }
 
-/// What waits to be sent.
-enum Outgoing {
+/// An item of the send queue.
+enum QueuedMessage {
     /// A message.
     Message(Utf8Bytes),
     /// A result of an operation.
     Result(Arc<Operation>, Bytes),
-    /// The last thing, which is that this is the end.
+    /// The last item, which closes the socket.
     Close(Close),
 }
 
-/// What is said between the greeting and the end.
-struct Conversation {
-    asker: Arc<Greeted>,
-    outbox: mpsc::Sender<Outgoing>,
+/// The exchange of messages between the initialization and the close.
+struct MessageLoop {
+    asker: Arc<InitializedClient>,
+    outbox: mpsc::Sender<QueuedMessage>,
     operations: Arc<Operations>,
 }
 
-impl Conversation {
-    /// Hears what the client says until it is the end. What it asked for ends with this.
+impl MessageLoop {
+    /// Receives messages until the socket has to close. The operations of the socket end with it.
     async fn listen(self, stream: &mut SplitStream<&mut Socket>, unanswered: &AtomicU32) -> Close {
         let mut tasks = JoinSet::new();
         loop {
@@ -184,15 +187,15 @@ impl Conversation {
                 message = stream.next() => message,
                 Some(ended) = tasks.join_next() => match ended {
                     Err(error) if error.is_panic() => return Close::Failed,
-                    // It ended by itself, or the client wanted it to.
+                    // The operation has ended, or the client stopped it.
                     _ => continue,
                 },
             };
-            // Whatever comes shows that there is somebody.
+            // Any message shows that the client is alive.
             unanswered.store(0, Ordering::Relaxed);
             let said = match text(heard) {
                 Ok(None) => continue,
-                Ok(Some(text)) => self.asker.dialect.hear(&text).map(|said| (said, text.len())),
+                Ok(Some(text)) => self.asker.dialect.decode(&text).map(|said| (said, text.len())),
                 Err(close) => return close,
             };
             let Ok((said, bytes)) = said else { return Close::Invalid };
@@ -202,35 +205,35 @@ impl Conversation {
         }
     }
 
-    /// Does what the client wants.
-    async fn answer(&self, said: Said, bytes: usize, tasks: &mut JoinSet<()>) -> Result<(), Close> {
+    /// Handles a message of the client.
+    async fn answer(&self, said: ClientMessage, bytes: usize, tasks: &mut JoinSet<()>) -> Result<(), Close> {
         let dialect = self.asker.dialect;
         let answer = match said {
-            Said::Begin(_) => return Err(Close::TooManyInitialisations),
-            Said::Bye => return Err(Close::Done),
-            Said::Pong => return Ok(()),
-            Said::Ping(payload) => Dialect::pong(payload),
-            Said::Enough { id } => {
-                if !self.operations.cancel(&id) || !dialect.confirms_the_end() {
+            ClientMessage::Init(_) => return Err(Close::TooManyInitialisations),
+            ClientMessage::Terminate => return Err(Close::Done),
+            ClientMessage::Pong => return Ok(()),
+            ClientMessage::Ping(payload) => Subprotocol::pong(payload),
+            ClientMessage::Stop { id } => {
+                if !self.operations.cancel(&id) || !dialect.confirms_stop() {
                     return Ok(());
                 }
-                Dialect::completion(&id)
+                Subprotocol::completion(&id)
             }
-            Said::Ask { id, parameters } => match self.operations.begin(&id, bytes) {
+            ClientMessage::Start { id, parameters } => match self.operations.begin(&id, bytes) {
                 Ok(operation) => {
                     let task = self.carry_out(Arc::clone(&operation), parameters);
-                    self.operations.is_done_by(&operation, tasks.spawn(task));
+                    self.operations.set_task(&operation, tasks.spawn(task));
                     return Ok(());
                 }
-                Err(Crowded::Taken) => return Err(Close::IdentifierTaken),
-                Err(Crowded::Full) => dialect.refusal(&id, &[crowded()]),
+                Err(LimitError::Taken) => return Err(Close::IdentifierTaken),
+                Err(LimitError::Full) => dialect.refusal(&id, &[crowded()]),
             },
         };
-        // Where the client takes nothing, nothing more is heard of it either.
-        self.outbox.send(Outgoing::Message(answer)).await.map_err(|_| Close::Lost)
+        // A client that takes no messages is not read either.
+        self.outbox.send(QueuedMessage::Message(answer)).await.map_err(|_| Close::Lost)
     }
 
-    /// Executes an operation and sends what comes of it.
+    /// Executes an operation and sends its results.
     fn carry_out(
         &self,
         operation: Arc<Operation>,
@@ -240,71 +243,75 @@ impl Conversation {
         let operations = Arc::clone(&self.operations);
         async move {
             let last = asker.results(&operation, parameters, &outbox).await;
-            // Its client may have ended it meanwhile, and hears no more of it.
-            if operations.end(&operation) || matches!(last, Outgoing::Close(_)) {
-                // Where nobody takes it the socket is gone.
+            // The client may have stopped the operation in the meantime, and then receives nothing more
+            // of it.
+            if operations.end(&operation) || matches!(last, QueuedMessage::Close(_)) {
+                // The send fails only if the socket is gone.
                 let _ = outbox.send(last).await;
             }
         }
     }
 }
 
-impl Greeted {
-    /// Sends the results of an operation as they come, and returns what is to be said last.
+impl InitializedClient {
+    /// Sends the results of an operation as they arrive. Returns the last item to send.
     async fn results(
         &self,
         operation: &Arc<Operation>,
         parameters: Parameters,
-        outbox: &mpsc::Sender<Outgoing>,
-    ) -> Outgoing {
+        outbox: &mpsc::Sender<QueuedMessage>,
+    ) -> QueuedMessage {
         let outcome = async {
             let known = OnceLock::new();
-            let asker = Asker::signed_in(&self.state, &self.credentials, self.origin, &known).await?;
-            execute(&self.state, asker, async { Ok(parameters) }, Way::Socket).await
+            let asker =
+                AuthenticatedCaller::signed_in(&self.state, &self.credentials, self.origin, &known).await?;
+            execute(&self.state, asker, async { Ok(parameters) }, Transport::Socket).await
         };
-        // What it takes to begin is let go of once it has begun.
+        // The future of the start is boxed, so that its memory is released once the operation has
+        // started.
         let rendered = match Box::pin(outcome).await {
-            Ok(Outcome::Answer(response)) => Rendered::from(*response),
+            Ok(Outcome::Answer(response, _)) => Rendered::from(*response),
             Ok(Outcome::Subscription(mut subscription)) => loop {
                 match subscription.next().await {
-                    // Until there is room for it nothing newer is asked for. Where nobody takes it the socket is gone.
-                    Delivered::Payload(json) => {
-                        let _ = outbox.send(Outgoing::Result(Arc::clone(operation), json)).await;
+                    // The next result is requested only after this one is queued. The send fails only if
+                    // the socket is gone.
+                    SubscriptionItem::Payload(json) => {
+                        let _ = outbox.send(QueuedMessage::Result(Arc::clone(operation), json)).await;
                     }
-                    Delivered::Ended(end) => return Outgoing::Close(end.into()),
+                    SubscriptionItem::Ended(end) => return QueuedMessage::Close(end.into()),
                 }
             },
             Err(Refusal::Request(problem)) if let Some(close) = Close::of(&problem) => {
-                return Outgoing::Close(close);
+                return QueuedMessage::Close(close);
             }
             Err(refusal) => refusal.into(),
         };
-        Outgoing::Message(match rendered {
+        QueuedMessage::Message(match rendered {
             Rendered::Refused(errors) => self.dialect.refusal(operation.id(), &errors),
             Rendered::Executed(json) => {
-                let _ = outbox.send(Outgoing::Result(Arc::clone(operation), json.into())).await;
-                Dialect::completion(operation.id())
+                let _ = outbox.send(QueuedMessage::Result(Arc::clone(operation), json.into())).await;
+                Subprotocol::completion(operation.id())
             }
         })
     }
 }
 
-/// Why an operation does not begin that would be one too many.
+/// Returns the error of an operation beyond the limits of the socket.
 fn crowded() -> ServerError {
     let message = format!(
-        "{MAX_OPERATIONS} operations of {MAX_BYTES} bytes in all may be under way on one connection: end some, or open \
-         another"
+        "too many operations on one connection, at most {MAX_OPERATIONS} with {MAX_BYTES} bytes in total: \
+         end some, or open another connection"
     );
     let mut error = ServerError::new(message, None);
     error.extensions.get_or_insert_default().set("code", "TOO_MANY_OPERATIONS");
     error
 }
 
-/// Sends what there is to send, all that waits together, and now and then something that the client answers by itself.
-async fn speak(
+/// Sends the queued items in batches, and heartbeats that the client answers by itself.
+async fn write_loop(
     sink: &mut SplitSink<&mut Socket, Message>,
-    mut queue: mpsc::Receiver<Outgoing>,
-    dialect: Dialect,
+    mut queue: mpsc::Receiver<QueuedMessage>,
+    dialect: Subprotocol,
     heartbeat: Duration,
     unanswered: &AtomicU32,
 ) -> Close {
@@ -315,10 +322,10 @@ async fn speak(
         tokio::select! {
             1.. = queue.recv_many(&mut waiting, QUEUE) => {}
             _ = beats.tick() => {
-                if unanswered.fetch_add(1, Ordering::Relaxed) >= MISSED {
+                if unanswered.fetch_add(1, Ordering::Relaxed) >= MAX_MISSED_HEARTBEATS {
                     return Close::Lost;
                 }
-                let beat = dialect.beat().map(Message::Text);
+                let beat = dialect.heartbeat_message().map(Message::Text);
                 for message in beat.into_iter().chain([Message::Ping(Bytes::new())]) {
                     if sink.feed(message).await.is_err() {
                         return Close::Lost;
@@ -328,14 +335,14 @@ async fn speak(
         }
         for outgoing in waiting.drain(..) {
             let text = match outgoing {
-                Outgoing::Message(text) => text,
-                Outgoing::Result(operation, json) if operation.is_wanted() => {
+                QueuedMessage::Message(text) => text,
+                QueuedMessage::Result(operation, json) if operation.is_wanted() => {
                     dialect.next(operation.id(), &json)
                 }
-                Outgoing::Result(..) => continue,
-                Outgoing::Close(close) => return close,
+                QueuedMessage::Result(..) => continue,
+                QueuedMessage::Close(close) => return close,
             };
-            // It fails, too, where the client takes nothing for too long.
+            // The write also fails if the client takes nothing within the timeout.
             if sink.feed(Message::Text(text)).await.is_err() {
                 return Close::Lost;
             }
@@ -346,7 +353,7 @@ async fn speak(
     }
 }
 
-/// The text that came, if it was one.
+/// Returns the text of a message. Returns None for control frames.
 fn text(message: Option<Result<Message, tungstenite::Error>>) -> Result<Option<Utf8Bytes>, Close> {
     match message {
         Some(Ok(Message::Text(text))) => Ok(Some(text)),
@@ -364,14 +371,14 @@ fn text(message: Option<Result<Message, tungstenite::Error>>) -> Result<Option<U
     }
 }
 
-/// Ends a socket as its client is to see it.
+/// Closes a socket with a close frame.
 async fn end(mut socket: Socket, close: Close) {
     let Some(frame) = close.frame() else { return };
     if socket.close(Some(frame)).await.is_err() {
         return;
     }
-    // The client says goodbye, too, and may have said more before. Were the connection closed with that unread, the system
-    // would tell the client so, which might never see why.
+    // The client also sends a close frame, possibly after other messages. If the connection were closed
+    // with unread data, the system would reset it, and the client might never receive the close reason.
     while let Some(Ok(_)) = socket.next().await {}
     let io = socket.get_mut();
     if io.shutdown().await.is_ok() {

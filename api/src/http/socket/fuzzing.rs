@@ -1,39 +1,40 @@
-//! What holds of what is said on a socket, whatever it is.
+//! Properties that hold for every message on a socket.
 
 use serde_json::{Value, json};
 
-use super::message::{Dialect, Said};
+use super::message::{ClientMessage, Subprotocol};
 
-/// The text is one message.
+/// Checks the text as one message.
 pub(crate) fn socket(bytes: &[u8]) {
     let Ok(text) = str::from_utf8(bytes) else { return };
-    let heard = [Dialect::Transport, Dialect::Legacy].map(|dialect| (dialect, dialect.hear(text).ok()));
+    let heard =
+        [Subprotocol::Transport, Subprotocol::Legacy].map(|dialect| (dialect, dialect.decode(text).ok()));
     for (dialect, said) in &heard {
         match said {
-            Some(Said::Ask { id, .. }) => {
+            Some(ClientMessage::Start { id, .. }) => {
                 assert!((1..=256).contains(&id.len()), "{id:?}");
                 let next: Value = serde_json::from_str(&dialect.next(id, b"{\"data\":null}")).expect("JSON");
                 assert_eq!((&next["id"], &next["payload"]), (&json!(id), &json!({ "data": null })));
                 let refusal: Value = serde_json::from_str(&dialect.refusal(id, &[])).expect("JSON");
                 assert_eq!(refusal["id"], json!(id));
             }
-            Some(Said::Enough { id }) => {
-                let completion: Value = serde_json::from_str(&Dialect::completion(id)).expect("JSON");
+            Some(ClientMessage::Stop { id }) => {
+                let completion: Value = serde_json::from_str(&Subprotocol::completion(id)).expect("JSON");
                 assert_eq!(completion, json!({ "id": id, "type": "complete" }));
             }
-            Some(Said::Ping(payload)) => {
-                let pong: Value = serde_json::from_str(&Dialect::pong(payload.clone())).expect("JSON");
+            Some(ClientMessage::Ping(payload)) => {
+                let pong: Value = serde_json::from_str(&Subprotocol::pong(payload.clone())).expect("JSON");
                 assert_eq!(pong.get("payload"), payload.clone().map(Value::Object).as_ref());
-                // What is answered is understood where it is said.
-                let said = dialect.hear(&Dialect::pong(payload.clone()));
-                assert!(matches!(said, Ok(Said::Pong)), "{said:?}");
+                // The encoded answer is a valid message of its subprotocol.
+                let said = dialect.decode(&Subprotocol::pong(payload.clone()));
+                assert!(matches!(said, Ok(ClientMessage::Pong)), "{said:?}");
             }
-            Some(Said::Begin(_) | Said::Pong | Said::Bye) | None => {}
+            Some(ClientMessage::Init(_) | ClientMessage::Pong | ClientMessage::Terminate) | None => {}
         }
     }
     let [(_, transport), (_, legacy)] = heard;
     assert!(
-        transport.is_none() || legacy.is_none() || matches!(transport, Some(Said::Begin(_))),
+        transport.is_none() || legacy.is_none() || matches!(transport, Some(ClientMessage::Init(_))),
         "only the beginning is said in the same words: {text}"
     );
 }

@@ -1,7 +1,8 @@
-//! What is said on a socket, in the two dialects that clients speak. It knows texts only.
+//! The messages of the two GraphQL subprotocols. This module handles text only.
 //!
-//! Clients of today speak `graphql-transport-ws`. The older `graphql-ws`, of subscriptions-transport-ws, says the same in
-//! other words. Python's gql offers both and takes whatever is chosen for the older one.
+//! Current clients use `graphql-transport-ws`. The older `graphql-ws`, of subscriptions-transport-ws,
+//! has the same messages under other names. Python's gql offers both and assumes the older one whatever
+//! the server chooses.
 
 use std::borrow::Cow;
 
@@ -11,38 +12,38 @@ use serde::Deserialize;
 use serde_json::{Map, Value, value::RawValue};
 use tokio_tungstenite::tungstenite::Utf8Bytes;
 
-use crate::http::{operation::Parameters, surrogate::replace_lone_surrogates};
+use crate::http::{lone_surrogates::replace_lone_surrogates, operation::Parameters};
 
-/// Bytes of an identifier that a client gives an operation. Each of the server's messages repeats it.
+/// The size limit of an operation's identifier, in bytes. Each message of the server repeats it.
 const MAX_IDENTIFIER: usize = 256;
 
-/// The words a client uses.
+/// The subprotocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Dialect {
+pub(super) enum Subprotocol {
     /// `graphql-transport-ws`.
     Transport,
     /// `graphql-ws`.
     Legacy,
 }
 
-/// What a client says.
+/// A message of a client.
 #[derive(Debug)]
-pub(super) enum Said {
-    /// It wants to begin, and may show credentials.
-    Begin(Map<String, Value>),
-    /// It asks whether anybody is there.
+pub(super) enum ClientMessage {
+    /// Initializes the connection. It may contain credentials.
+    Init(Map<String, Value>),
+    /// Requests a pong.
     Ping(Option<Map<String, Value>>),
-    /// It answers such a question.
+    /// Answers a ping.
     Pong,
-    /// It asks for something.
-    Ask { id: Box<str>, parameters: Parameters },
-    /// It wants to hear no more of that.
-    Enough { id: Box<str> },
-    /// It is done.
-    Bye,
+    /// Starts an operation.
+    Start { id: Box<str>, parameters: Parameters },
+    /// Stops an operation.
+    Stop { id: Box<str> },
+    /// Ends the connection.
+    Terminate,
 }
 
-/// A message, before it is known what it has to hold.
+/// A message before its payload is decoded.
 #[derive(Deserialize)]
 struct Envelope<'a> {
     #[serde(rename = "type", borrow)]
@@ -53,36 +54,37 @@ struct Envelope<'a> {
     payload: Option<&'a RawValue>,
 }
 
-/// The text is not of the protocol.
+/// The error of a text that is not a message of the protocol.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Unheard;
+pub(super) struct DecodeError;
 
-impl From<serde_json::Error> for Unheard {
+impl From<serde_json::Error> for DecodeError {
     fn from(_: serde_json::Error) -> Self {
         Self
     }
 }
 
 impl Envelope<'_> {
-    fn id(&mut self) -> Result<Box<str>, Unheard> {
-        self.id.take().filter(|id| (1..=MAX_IDENTIFIER).contains(&id.len())).ok_or(Unheard)
+    fn id(&mut self) -> Result<Box<str>, DecodeError> {
+        self.id.take().filter(|id| (1..=MAX_IDENTIFIER).contains(&id.len())).ok_or(DecodeError)
     }
 
-    /// An object, if there is a payload at all.
-    fn object(&self) -> Result<Option<Map<String, Value>>, Unheard> {
+    /// Decodes the payload as an object. Returns None without a payload.
+    fn object(&self) -> Result<Option<Map<String, Value>>, DecodeError> {
         Ok(self.payload.map(|payload| serde_json::from_str(payload.get())).transpose()?)
     }
 
-    fn parameters(&self) -> Result<Parameters, Unheard> {
-        let payload = self.payload.ok_or(Unheard)?.get();
+    fn parameters(&self) -> Result<Parameters, DecodeError> {
+        let payload = self.payload.ok_or(DecodeError)?.get();
         is_object(payload.as_bytes())?;
         let parameters: Parameters = serde_json::from_str(payload)?;
-        if parameters.name_a_document() { Ok(parameters) } else { Err(Unheard) }
+        if parameters.has_document() { Ok(parameters) } else { Err(DecodeError) }
     }
 }
 
-impl Dialect {
-    /// The first of ours that a client offers: Python's gql takes what it offered first for what was chosen.
+impl Subprotocol {
+    /// Returns the first supported subprotocol that a client offers. The client's order counts, because
+    /// Python's gql assumes its first offer.
     pub(super) fn of(headers: &HeaderMap) -> Option<Self> {
         let lines = headers.get_all(header::SEC_WEBSOCKET_PROTOCOL).iter();
         let mut offered = lines.filter_map(|line| line.to_str().ok()).flat_map(|line| line.split(','));
@@ -93,7 +95,7 @@ impl Dialect {
         })
     }
 
-    /// Its name in the headers of an upgrade.
+    /// Returns the name in the headers of an upgrade.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Transport => "graphql-transport-ws",
@@ -101,34 +103,36 @@ impl Dialect {
         }
     }
 
-    /// What a text says.
-    pub(super) fn hear(self, text: &str) -> Result<Said, Unheard> {
+    /// Decodes a message.
+    pub(super) fn decode(self, text: &str) -> Result<ClientMessage, DecodeError> {
         let text = replace_lone_surrogates(text.as_bytes());
         is_object(&text)?;
         let mut envelope: Envelope = serde_json::from_slice(&text)?;
         let kind = std::mem::take(&mut envelope.kind);
         Ok(match (self, &*kind) {
-            (_, "connection_init") => Said::Begin(envelope.object()?.unwrap_or_default()),
-            (Self::Transport, "ping") => Said::Ping(envelope.object()?),
+            (_, "connection_init") => ClientMessage::Init(envelope.object()?.unwrap_or_default()),
+            (Self::Transport, "ping") => ClientMessage::Ping(envelope.object()?),
             (Self::Transport, "pong") => {
                 envelope.object()?;
-                Said::Pong
+                ClientMessage::Pong
             }
             (Self::Transport, "subscribe") | (Self::Legacy, "start") => {
-                Said::Ask { id: envelope.id()?, parameters: envelope.parameters()? }
+                ClientMessage::Start { id: envelope.id()?, parameters: envelope.parameters()? }
             }
-            (Self::Transport, "complete") | (Self::Legacy, "stop") => Said::Enough { id: envelope.id()? },
-            (Self::Legacy, "connection_terminate") => Said::Bye,
-            _ => return Err(Unheard),
+            (Self::Transport, "complete") | (Self::Legacy, "stop") => {
+                ClientMessage::Stop { id: envelope.id()? }
+            }
+            (Self::Legacy, "connection_terminate") => ClientMessage::Terminate,
+            _ => return Err(DecodeError),
         })
     }
 
-    /// The client may ask.
+    /// Encodes the acknowledgement of an initialized connection.
     pub(super) fn acknowledgement() -> Utf8Bytes {
         Utf8Bytes::from_static(r#"{"type":"connection_ack"}"#)
     }
 
-    /// The answer to a ping, with what it brought.
+    /// Encodes the answer to a ping, with the ping's payload.
     pub(super) fn pong(payload: Option<Map<String, Value>>) -> Utf8Bytes {
         match payload {
             Some(payload) => format!(r#"{{"type":"pong","payload":{}}}"#, Value::Object(payload)).into(),
@@ -136,7 +140,7 @@ impl Dialect {
         }
     }
 
-    /// A result of an operation, which is JSON.
+    /// Encodes a result of an operation. The result is JSON.
     pub(super) fn next(self, id: &str, result: &[u8]) -> Utf8Bytes {
         let kind = match self {
             Self::Transport => "next",
@@ -145,7 +149,8 @@ impl Dialect {
         message(kind, id, Some(result))
     }
 
-    /// Why an operation did not begin. Nothing follows.
+    /// Encodes the errors of an operation that was not executed. No further message of the operation
+    /// follows.
     pub(super) fn refusal(self, id: &str, errors: &[ServerError]) -> Utf8Bytes {
         let payload = match self {
             Self::Transport => serde_json::to_string(errors),
@@ -154,25 +159,26 @@ impl Dialect {
         message("error", id, Some(payload.expect("errors are texts and numbers").as_bytes()))
     }
 
-    /// An operation is over.
+    /// Encodes the end of an operation.
     pub(super) fn completion(id: &str) -> Utf8Bytes {
         message("complete", id, None)
     }
 
-    /// Whether a client that stops an operation waits to be told that it is over.
-    pub(super) fn confirms_the_end(self) -> bool {
+    /// Returns true if a client that stops an operation expects a message about its end.
+    pub(super) fn confirms_stop(self) -> bool {
         self == Self::Legacy
     }
 
-    /// What tells a client now and then that the server is there. The newer dialect leaves that to the socket itself.
-    pub(super) fn beat(self) -> Option<Utf8Bytes> {
+    /// Encodes a heartbeat. The newer subprotocol leaves heartbeats to WebSocket pings.
+    pub(super) fn heartbeat_message(self) -> Option<Utf8Bytes> {
         (self == Self::Legacy).then(|| Utf8Bytes::from_static(r#"{"type":"ka"}"#))
     }
 }
 
-/// Refuses a list, which would be taken for the values of an object's fields in their order.
-fn is_object(json: &[u8]) -> Result<(), Unheard> {
-    if json.trim_ascii_start().starts_with(b"{") { Ok(()) } else { Err(Unheard) }
+/// Returns an error unless the JSON is an object. A list would be accepted as the values of its fields
+/// in order.
+fn is_object(json: &[u8]) -> Result<(), DecodeError> {
+    if json.trim_ascii_start().starts_with(b"{") { Ok(()) } else { Err(DecodeError) }
 }
 
 fn message(kind: &str, id: &str, payload: Option<&[u8]>) -> Utf8Bytes {
@@ -199,12 +205,12 @@ mod tests {
     #[test]
     fn the_clients_first_choice_counts() {
         for (lines, expected) in [
-            (&["graphql-transport-ws"][..], Some(Dialect::Transport)),
-            (&["graphql-ws"], Some(Dialect::Legacy)),
-            (&["graphql-ws, graphql-transport-ws"], Some(Dialect::Legacy)),
-            (&["graphql-transport-ws,graphql-ws"], Some(Dialect::Transport)),
-            (&["mqtt , graphql-transport-ws"], Some(Dialect::Transport)),
-            (&["mqtt", "graphql-ws"], Some(Dialect::Legacy)),
+            (&["graphql-transport-ws"][..], Some(Subprotocol::Transport)),
+            (&["graphql-ws"], Some(Subprotocol::Legacy)),
+            (&["graphql-ws, graphql-transport-ws"], Some(Subprotocol::Legacy)),
+            (&["graphql-transport-ws,graphql-ws"], Some(Subprotocol::Transport)),
+            (&["mqtt , graphql-transport-ws"], Some(Subprotocol::Transport)),
+            (&["mqtt", "graphql-ws"], Some(Subprotocol::Legacy)),
             (&["GRAPHQL-WS"], None),
             (&["mqtt"], None),
             (&[], None),
@@ -212,7 +218,7 @@ mod tests {
             let headers = lines
                 .iter()
                 .map(|line| (header::SEC_WEBSOCKET_PROTOCOL, axum::http::HeaderValue::from_static(line)));
-            assert_eq!(Dialect::of(&headers.collect()), expected, "{lines:?}");
+            assert_eq!(Subprotocol::of(&headers.collect()), expected, "{lines:?}");
         }
     }
 
@@ -233,8 +239,8 @@ mod tests {
             (false, true, json!({ "type": "connection_terminate" })),
         ] {
             let text = message.to_string();
-            assert_eq!(Dialect::Transport.hear(&text).is_ok(), transport, "{text}");
-            assert_eq!(Dialect::Legacy.hear(&text).is_ok(), legacy, "{text}");
+            assert_eq!(Subprotocol::Transport.decode(&text).is_ok(), transport, "{text}");
+            assert_eq!(Subprotocol::Legacy.decode(&text).is_ok(), legacy, "{text}");
         }
     }
 
@@ -278,20 +284,21 @@ mod tests {
             &deep,
             &long,
         ] {
-            assert!(Dialect::Transport.hear(text).is_err(), "{text}");
-            assert!(Dialect::Legacy.hear(text).is_err(), "{text}");
+            assert!(Subprotocol::Transport.decode(text).is_err(), "{text}");
+            assert!(Subprotocol::Legacy.decode(text).is_err(), "{text}");
         }
     }
 
     #[test]
     fn texts_survive() {
         let heard =
-            Dialect::Transport.hear(r#"{"type":"subscribe","id":"\"\ud800ä","payload":{"query":""}}"#);
-        let Ok(Said::Ask { id, .. }) = heard else { panic!("{heard:?}") };
-        let message: Value = serde_json::from_str(&Dialect::Transport.next(&id, b"{\"a\":1}")).expect("JSON");
+            Subprotocol::Transport.decode(r#"{"type":"subscribe","id":"\"\ud800ä","payload":{"query":""}}"#);
+        let Ok(ClientMessage::Start { id, .. }) = heard else { panic!("{heard:?}") };
+        let message: Value =
+            serde_json::from_str(&Subprotocol::Transport.next(&id, b"{\"a\":1}")).expect("JSON");
         assert_eq!(message, json!({ "id": "\"\u{fffd}ä", "type": "next", "payload": { "a": 1 } }));
         let errors = [ServerError::new("no", None)];
-        let refusals = [Dialect::Transport, Dialect::Legacy]
+        let refusals = [Subprotocol::Transport, Subprotocol::Legacy]
             .map(|dialect| serde_json::from_str::<Value>(&dialect.refusal("1", &errors)).expect("JSON"));
         let error = json!({ "message": "no" });
         assert_eq!(
@@ -301,7 +308,7 @@ mod tests {
                 json!({ "id": "1", "type": "error", "payload": error }),
             ]
         );
-        let completion: Value = serde_json::from_str(&Dialect::completion("1")).expect("JSON");
+        let completion: Value = serde_json::from_str(&Subprotocol::completion("1")).expect("JSON");
         assert_eq!(completion, json!({ "id": "1", "type": "complete" }));
     }
 }

@@ -1,10 +1,10 @@
-//! GraphQL over WebSockets: `GET /graphql` with an upgrade. The protocol is spoken here and nowhere else; what an operation
-//! may do and costs is as over HTTP.
+//! GraphQL over WebSockets: `GET /graphql` with an upgrade. Only this module knows the protocol;
+//! permissions and costs of operations are the same as over HTTP.
 //!
-//! Each operation has a task of its own, and all of them one queue to the socket, which is short and takes turns: a
-//! subscription that always has something to tell cannot keep others from telling theirs, and where the client takes
-//! nothing, all of them wait. What waits is as new as it can be when it is taken, because subscriptions make their results
-//! when they are asked for the next.
+//! Each operation has its own task, and all tasks of a socket share one short, fair queue: a
+//! subscription with a constant stream of results cannot block the others. If the client takes nothing,
+//! all of them wait. The queued results are as recent as possible, because a subscription produces a
+//! result only when the next one is requested.
 
 mod close;
 mod connection;
@@ -17,28 +17,42 @@ use axum::{
     http::{HeaderMap, HeaderValue, StatusCode, header, request},
     response::{IntoResponse, Response},
 };
+use entity::api_token::Scope;
 use hyper::upgrade::OnUpgrade;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
-use self::{connection::Client, message::Dialect};
-use super::{credentials::Credentials, problem::Problem, state::AppState};
+use self::{connection::Client, message::Subprotocol};
+use super::{credentials::Credentials, problem::Problem, request_slot::OccupiedSlot, state::AppState};
 use crate::domain::audit::Origin;
 
-/// Whether a request asks for another protocol than HTTP.
+/// Returns true if a request asks for a protocol upgrade.
 pub(super) fn is_asked_for(headers: &HeaderMap) -> bool {
     headers.contains_key(header::UPGRADE)
 }
 
 /// Opens a socket.
-pub(super) fn open(state: AppState, origin: Origin, request: request::Parts) -> Response {
+pub(super) async fn open(state: AppState, origin: Origin, request: request::Parts) -> Response {
     let request::Parts { headers, mut extensions, .. } = request;
-    match accepted(&state, &headers) {
+    let accepted = match accepted(&state, &headers) {
+        Ok((key, shown)) => verify_upgrade(&state, &shown).await.map(|()| (key, shown)),
+        Err(problem) => Err(problem),
+    };
+    match accepted {
         Ok((key, shown)) => {
-            let dialect = Dialect::of(&headers);
+            let dialect = Subprotocol::of(&headers);
             let Some(upgrade) = extensions.remove::<OnUpgrade>() else {
                 return Problem::upgrade("this connection cannot be upgraded").into_response();
             };
-            tokio::spawn(Client { state, origin, shown, dialect }.serve(upgrade));
+            let serving = Client { state, origin, shown, dialect }.serve(upgrade);
+            // The socket outlasts the request and keeps its slot. If it has to give way before it is
+            // initialized, it ends without a close frame, which its client might not read.
+            let held = extensions.remove::<OccupiedSlot>();
+            tokio::spawn(async move {
+                match held {
+                    Some(held) => held.keep(serving).await.unwrap_or_default(),
+                    None => serving.await,
+                }
+            });
             let mut response = StatusCode::SWITCHING_PROTOCOLS.into_response();
             let answer = response.headers_mut();
             answer.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
@@ -53,31 +67,47 @@ pub(super) fn open(state: AppState, origin: Origin, request: request::Parts) -> 
     }
 }
 
-/// The answer to the key of a request that asks for a socket as RFC 6455 has it, and the credentials it shows.
+/// Verifies the credentials of the upgrade request, so that the socket waits for its initialization in a
+/// slot of their owner. Rejects an invalid `Authorization`. The initialization decides on sessions,
+/// because browsers do not show the status of an upgrade to their pages, and on permissions, because its
+/// payload may select another account.
+async fn verify_upgrade(state: &AppState, shown: &Credentials) -> Result<(), Problem> {
+    if shown.authorization.is_none() && shown.session.is_none() {
+        return Ok(());
+    }
+    match Box::pin(state.viewer_with(shown, Scope::Read)).await {
+        Err(problem) if problem.status() == StatusCode::FORBIDDEN => Ok(()),
+        Err(problem) if problem.is_unauthenticated() && shown.authorization.is_none() => Ok(()),
+        verified => verified.map(drop),
+    }
+}
+
+/// Checks the upgrade request according to RFC 6455. Returns the answer to its key, and its credentials.
 fn accepted(state: &AppState, headers: &HeaderMap) -> Result<(HeaderValue, Credentials), Problem> {
     let names = |name, token: &str| {
         let values = headers.get_all(name).iter().filter_map(|value: &HeaderValue| value.to_str().ok());
         values.flat_map(|value| value.split(',')).any(|found| found.trim().eq_ignore_ascii_case(token))
     };
     if !names(header::UPGRADE, "websocket") || !names(header::CONNECTION, "upgrade") {
-        return Err(Problem::upgrade("the only upgrade is to a WebSocket"));
+        return Err(Problem::upgrade("only the upgrade to a WebSocket is supported"));
     }
     if !names(header::SEC_WEBSOCKET_VERSION, "13") {
-        return Err(Problem::upgrade("the version of WebSockets is 13"));
+        return Err(Problem::upgrade("only version 13 of WebSocket is supported"));
     }
     let key = headers.get(header::SEC_WEBSOCKET_KEY).map(HeaderValue::as_bytes).unwrap_or_default();
     if key.len() != KEY {
         return Err(Problem::upgrade("the header 'Sec-WebSocket-Key' must hold 16 bytes in base64"));
     }
     let key = HeaderValue::try_from(derive_accept_key(key)).expect("base64 is ASCII");
-    let shown = Credentials::of(state.cookies, headers)?;
-    // That the origin is ours was seen to before anything else of a request with a session. But here it has to be told, which
-    // browsers do of each socket: it takes the place of the token that changes carry elsewhere.
+    let shown = Credentials::of(&state.cookies, headers)?;
+    // The CSRF middleware has already checked the origin of a request with a session. Here the `Origin`
+    // header is also required, which browsers send for every socket: it replaces the CSRF token of other
+    // state-changing requests.
     if shown.authorization.is_none() && shown.session.is_some() && !headers.contains_key(header::ORIGIN) {
-        return Err(Problem::forgery("with a session, a socket is opened by a page of this server"));
+        return Err(Problem::forgery("with a session, only a page of this server can open a WebSocket"));
     }
     Ok((key, shown))
 }
 
-/// Characters of 16 bytes in base64.
+/// The length of 16 bytes in base64, in characters.
 const KEY: usize = 24;

@@ -1,4 +1,4 @@
-//! Which operations are under way on a socket. It knows their names and nothing of what they do.
+//! The running operations of a socket. This module knows their identifiers, not their work.
 
 use std::{
     collections::{HashMap, hash_map::Entry},
@@ -10,13 +10,14 @@ use std::{
 
 use tokio::task::AbortHandle;
 
-/// How many operations may be under way on one socket.
+/// The limit of running operations on one socket.
 pub(super) const MAX_OPERATIONS: usize = 200;
 
-/// Bytes of the messages that asked for them: documents and variables are kept for as long as they last.
+/// The size limit of their request messages together, in bytes: documents and variables are kept while
+/// they run.
 pub(super) const MAX_BYTES: usize = 1 << 20;
 
-/// The operations under way on a socket.
+/// The running operations of a socket.
 #[derive(Default)]
 pub(super) struct Operations(Mutex<Table>);
 
@@ -28,56 +29,56 @@ struct Table {
 
 struct Running {
     operation: Arc<Operation>,
-    /// What to abort. It is missing until the task is there.
+    /// The handle for aborting the task. None until the task is spawned.
     task: Option<AbortHandle>,
     bytes: usize,
 }
 
-/// One of them.
+/// A running operation.
 pub(super) struct Operation {
     id: Box<str>,
-    /// Whether the client wants to hear no more of it, not even what waits to be sent.
-    unwanted: AtomicBool,
+    /// True after the client stopped the operation: its queued results are discarded too.
+    is_stopped: AtomicBool,
 }
 
-/// Why one cannot begin.
+/// The reason why an operation cannot start.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Crowded {
-    /// Another one has this name.
+pub(super) enum LimitError {
+    /// Another operation has this identifier.
     Taken,
-    /// There are too many, or they say too much.
+    /// The socket has reached its limit of operations or of bytes.
     Full,
 }
 
 impl Operation {
-    /// What the client calls it.
+    /// Returns the client's identifier of the operation.
     pub(super) fn id(&self) -> &str {
         &self.id
     }
 
-    /// Whether the client still wants to hear of it.
+    /// Returns true unless the client has stopped the operation.
     pub(super) fn is_wanted(&self) -> bool {
-        !self.unwanted.load(Ordering::Relaxed)
+        !self.is_stopped.load(Ordering::Relaxed)
     }
 }
 
 impl Operations {
-    /// Begins one that so many bytes asked for.
-    pub(super) fn begin(&self, id: &str, bytes: usize) -> Result<Arc<Operation>, Crowded> {
+    /// Starts an operation whose request message has this many bytes.
+    pub(super) fn begin(&self, id: &str, bytes: usize) -> Result<Arc<Operation>, LimitError> {
         let Table { running, bytes: held } = &mut *self.table();
         let (count, bytes_then) = (running.len(), *held + bytes);
-        let Entry::Vacant(place) = running.entry(id.into()) else { return Err(Crowded::Taken) };
+        let Entry::Vacant(place) = running.entry(id.into()) else { return Err(LimitError::Taken) };
         if count >= MAX_OPERATIONS || bytes_then > MAX_BYTES {
-            return Err(Crowded::Full);
+            return Err(LimitError::Full);
         }
-        let operation = Arc::new(Operation { id: place.key().clone(), unwanted: AtomicBool::default() });
+        let operation = Arc::new(Operation { id: place.key().clone(), is_stopped: AtomicBool::default() });
         place.insert(Running { operation: Arc::clone(&operation), task: None, bytes });
         *held = bytes_then;
         Ok(operation)
     }
 
-    /// Says which task does it, unless it is over already.
-    pub(super) fn is_done_by(&self, operation: &Arc<Operation>, task: AbortHandle) {
+    /// Records the task of an operation, unless the operation has already ended.
+    pub(super) fn set_task(&self, operation: &Arc<Operation>, task: AbortHandle) {
         if let Some(running) = self.table().running.get_mut(&operation.id)
             && Arc::ptr_eq(&running.operation, operation)
         {
@@ -85,8 +86,9 @@ impl Operations {
         }
     }
 
-    /// Ends one by itself. Whether its client is to be told so: not one that ended it before. Its name is free from
-    /// then on, so that a client which hears that it is over can use it again.
+    /// Ends a completed operation. Returns true if the client has to be notified, which is not the case
+    /// after it stopped the operation itself. The identifier is then free, so a client may reuse it once
+    /// it is notified.
     pub(super) fn end(&self, operation: &Arc<Operation>) -> bool {
         let mut table = self.table();
         let is_it = |running: &Running| Arc::ptr_eq(&running.operation, operation);
@@ -97,10 +99,10 @@ impl Operations {
         known
     }
 
-    /// Ends one for the client. Whether there was one of that name.
+    /// Stops an operation for the client. Returns true if one had this identifier.
     pub(super) fn cancel(&self, id: &str) -> bool {
         let Some(running) = self.table().remove(id) else { return false };
-        running.operation.unwanted.store(true, Ordering::Relaxed);
+        running.operation.is_stopped.store(true, Ordering::Relaxed);
         if let Some(task) = running.task {
             task.abort();
         }
@@ -128,12 +130,13 @@ mod tests {
     fn a_name_is_free_again_when_its_operation_is_over() {
         let operations = Operations::default();
         let first = operations.begin("a", 1).expect("the first");
-        assert_eq!(operations.begin("a", 1).err(), Some(Crowded::Taken));
+        assert_eq!(operations.begin("a", 1).err(), Some(LimitError::Taken));
         assert!(operations.end(&first) && !operations.end(&first));
         let second = operations.begin("a", 1).expect("the second");
         assert!(operations.cancel("a") && !operations.cancel("a"));
         assert!(first.is_wanted() && !second.is_wanted());
-        // What the client ended it is not told of, however late, and neither does it end what has the name now.
+        // The client is not notified of an operation that it stopped, however late it ends, and its end
+        // does not affect the operation that now has its identifier.
         let third = operations.begin("a", 1).expect("the third");
         assert!(!operations.end(&second));
         assert!(operations.end(&third));
@@ -145,10 +148,10 @@ mod tests {
         for number in 0..MAX_OPERATIONS {
             assert!(operations.begin(&number.to_string(), 1_000).is_ok());
         }
-        assert_eq!(operations.begin("one more", 1).err(), Some(Crowded::Full));
-        assert_eq!(operations.begin("7", 1).err(), Some(Crowded::Taken), "which is worse");
+        assert_eq!(operations.begin("one more", 1).err(), Some(LimitError::Full));
+        assert_eq!(operations.begin("7", 1).err(), Some(LimitError::Taken), "which is worse");
         assert!(operations.cancel("7"));
-        assert_eq!(operations.begin("7", MAX_BYTES).err(), Some(Crowded::Full));
+        assert_eq!(operations.begin("7", MAX_BYTES).err(), Some(LimitError::Full));
         assert!(operations.begin("7", MAX_BYTES - 199_000).is_ok());
         assert!(operations.cancel("7"), "what it held is free");
         assert!(operations.begin("7", MAX_BYTES - 199_000).is_ok());

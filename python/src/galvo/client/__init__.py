@@ -1,8 +1,9 @@
-"""What users ask a Galvo server from Python, in notebooks, scripts and the ``galvo`` command.
+"""The client of a Galvo server, for notebooks, scripts and the ``galvo`` command.
 
-One noun has one file: ``cluster``, ``computation``, ``event``, ``exception``, ``log``,
-``snapshot``, ``report``. ``listing`` knows the lists that clusters and accounts have in common,
-``records`` what becomes of them, and ``export`` how they become tables. All of them ask a
-``server``, which alone knows the token; below it ``transport`` knows HTTP. What users give becomes
-JSON in ``values``, and times in ``moments``. Nothing here is needed on a scheduler.
+Each kind of object has one module: ``cluster``, ``computation``, ``event``, ``exception``, ``log``,
+``snapshot``, ``report``. ``listing`` holds the lists that clusters and accounts have in common,
+``records`` the rows they return, and ``export`` the conversion to tables. All of them send their
+requests through ``server``, the only holder of the token. Below it, ``transport`` implements HTTP.
+``values`` converts arguments to JSON, and ``moments`` converts times. The scheduler needs none of
+these modules.
 """

@@ -1,29 +1,36 @@
-"""Clusters: which there are, which one is meant, and closing one."""
+"""Clusters: listing them, resolving one, and closing one."""
 
 from __future__ import annotations
 
 import operator
+import re
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from numbers import Integral
 from typing import Any, NamedTuple, Union
 
 from distributed import get_client
 
 from galvo.client import html, quantities
-from galvo.client.errors import NotFound
+from galvo.client.conditions import problem_of
+from galvo.client.errors import GraphQLError, NotFound
 from galvo.client.export import Export
 from galvo.client.moments import Since, beginning, in_words, on_the_clock
-from galvo.client.records import Kind, Records, collect
-from galvo.client.server import Row, Server
+from galvo.client.records import Column, Kind, Records, collect
+from galvo.client.server import PAGE, Row, Server
 
-# The most rows that a list reads unless it is told otherwise.
+# The argument that names the cluster that started last.
+NEWEST = "-1"
+# The default of the largest number of rows that a list reads.
 LIMIT = 100_000
-# How long a scheduler that runs may take to report for the first time: it may have been registered
-# a moment ago, and those that never are must not keep anybody waiting for long.
+# The longest time to wait for the first report of a running scheduler. It may have been registered
+# a moment ago, and a scheduler that is never registered must not block the caller for long.
 FIRST_REPORT_SECONDS = 5.0
+# The longest search text that the server accepts, in characters.
+LONGEST_SEARCH = 200
 
-# A number, a global identifier, a scheduler's identifier, a client, or a cluster object of Dask.
+# A number, a name, a global identifier, a scheduler's identifier, a client, or a cluster object of
+# Dask. Negative numbers count back from the newest cluster, which is -1.
 ClusterLike = Union[int, str, Any]
 
 CLUSTERS = """
@@ -36,7 +43,7 @@ query ($filter: ClusterFilter, $first: Int!, $after: String) { viewer { account 
       now { at workers threads memoryUsed memoryLimit }
       totals {
         tasks tasksSucceeded tasksErred errors bytes workers peakWorkers peakThreads
-        computeSeconds transferSeconds clusterSeconds
+        computeSeconds transferSeconds threadSeconds
       }
       usage { utilization costs { amount currency basis } }
       environment { python os osRelease machine }
@@ -64,8 +71,19 @@ query ($scheduler: String!) { viewer { account {
 } } }
 """
 
-NEWEST = """
-{ viewer { account { clusters(first: 1) { nodes { id number schedulerId } } } } }
+NAMED = """
+query ($name: String!, $first: Int!, $after: String) { viewer { account {
+  list: clusters(filter: { search: $name }, first: $first, after: $after) {
+    pageInfo { hasNextPage endCursor }
+    nodes { id number schedulerId name state }
+  }
+} } }
+"""
+
+STARTED_LAST = """
+query ($first: Int!) { viewer { account {
+  clusters(first: $first) { nodes { id number schedulerId } }
+} } }
 """
 
 CLOSE = """
@@ -76,7 +94,7 @@ mutation ($id: ID!) {
 
 
 def state_of(row: Row) -> str:
-    """The state of a cluster in words: as the server has it, or that it is to stop."""
+    """Returns the cluster's state in lower case; "stopping" if it runs but is requested to stop."""
     stopping = row["state"] == "RUNNING" and row["desiredState"] == "STOPPED"
     return "stopping" if stopping else str(row["state"]).lower()
 
@@ -102,27 +120,27 @@ KIND = Kind(
     name="clusters",
     times=(("startedAt",), ("endedAt",), ("lastSeenAt",), ("idleSince",), ("now", "at")),
     columns=(
-        ("number", lambda row: row["number"]),
-        ("name", lambda row: row["name"] or row["schedulerId"]),
-        ("user", lambda row: row["user"]["name"] if row["user"] else ""),
-        ("state", _state),
-        ("started", lambda row: on_the_clock(row["startedAt"])),
-        ("for", lambda row: in_words(row["durationSeconds"])),
-        ("workers", _workers),
-        ("tasks", lambda row: quantities.count(row["totals"]["tasks"])),
-        ("errors", _errors),
-        ("busy", lambda row: quantities.share(row["usage"]["utilization"])),
-        ("cost", lambda row: quantities.costs(row["usage"]["costs"])),
+        Column("number", lambda row: row["number"], html.NUMBER),
+        Column("name", lambda row: row["name"] or row["schedulerId"]),
+        Column("user", lambda row: row["user"]["name"] if row["user"] else ""),
+        Column("state", _state, html.LINE),
+        Column("started", lambda row: on_the_clock(row["startedAt"]), html.LINE),
+        Column("for", lambda row: in_words(row["durationSeconds"]), html.NUMBER),
+        Column("workers", _workers, html.NUMBER),
+        Column("tasks", lambda row: quantities.count(row["totals"]["tasks"]), html.NUMBER),
+        Column("errors", _errors, html.NUMBER),
+        Column("busy", lambda row: quantities.share(row["usage"]["utilization"]), html.NUMBER),
+        Column("cost", lambda row: quantities.costs(row["usage"]["costs"]), html.NUMBER),
     ),
 )
 
 
 class ClusterKey(NamedTuple):
-    """What a cluster is called."""
+    """The identifiers of a cluster."""
 
     id: str  # the global identifier
-    number: int  # for people and for REST routes
-    scheduler_id: str  # Dask's own
+    number: int  # shown to people and used in REST routes
+    scheduler_id: str  # Dask's identifier
 
 
 def list_clusters(
@@ -133,35 +151,45 @@ def list_clusters(
     filter: Mapping[str, Any] | None = None,
     limit: int | None = LIMIT,
 ) -> Records:
-    """The clusters that reported to an account, those that started last first.
+    """Lists the clusters that reported to an account, the most recently started first.
 
     Parameters
     ----------
     account:
-        The account; by default ``galvo.account`` of Dask's configuration, and then the token's own.
+        The account. By default ``galvo.account`` from Dask's configuration, then the token's own
+        account.
     since:
-        Only clusters that started at most so long ago, as ``"7 days"``, seconds or a ``timedelta``,
-        or at this moment or later. None for all there ever were.
+        Only clusters that started within this time before now, as ``"7 days"``, a number of seconds
+        or a ``timedelta``, or at or after this ``datetime``. A ``datetime`` without a time zone is
+        in the local time zone. None for all clusters.
     user:
-        Only the clusters of the user of this name.
+        Only the clusters of the user with this name.
     filter:
-        Further conditions, as the ``ClusterFilter`` of the GraphQL schema has them:
-        ``{"states": ["RUNNING"], "hasErrors": True}``. Its ``startedIn`` counts instead of
-        ``since``.
+        Further conditions, as in the ``ClusterFilter`` of the GraphQL schema: ``{"states":
+        ["RUNNING"], "hasErrors": True}``. Its ``startedIn`` replaces ``since``.
     limit:
-        Read at most so many clusters, and warn if there are more; None for all.
+        The largest number of clusters to return, at least 1. A warning is issued if there are more.
+        None for no limit.
 
     Returns
     -------
     Records
-        A list of dictionaries with the keys ``id``, ``number`` (either of them names the cluster
-        elsewhere), ``schedulerId``, ``name``, ``user`` (``id``, ``name``), ``state``
-        (as ``"RUNNING"`` and ``"CLOSED"``), ``desiredState``, ``startedAt``, ``endedAt``,
+        A list of dictionaries with the keys ``id``, ``number`` (both identify the cluster in other
+        calls), ``schedulerId``, ``name``, ``user`` (``id``, ``name``), ``state`` (such as
+        ``"RUNNING"`` and ``"CLOSED"``), ``desiredState``, ``startedAt``, ``endedAt``,
         ``durationSeconds``, ``lastSeenAt``, ``idleSince``, ``closeReason``, ``tags``, ``now``
-        (``workers``, ``threads``, ``memoryUsed`` and ``memoryLimit`` in bytes; None once it
-        closed), ``totals`` (``tasks``, ``errors``, ``clusterSeconds`` and more), ``usage``
+        (``workers``, ``threads``, ``memoryUsed`` and ``memoryLimit`` in bytes; None for a closed
+        cluster), ``totals`` (``tasks``, ``errors``, ``threadSeconds`` and more), ``usage``
         (``utilization`` from 0 to 1, ``costs`` with ``amount`` and ``currency``) and
         ``environment``. ``to_pandas()`` has more columns.
+
+    Raises
+    ------
+    ValueError
+        If ``filter`` has an unknown key or value, if ``since`` is no duration or time, or if
+        ``limit`` is less than 1.
+    GalvoError
+        If the server is not configured, does not respond, or refuses the request.
 
     Examples
     --------
@@ -173,27 +201,30 @@ def list_clusters(
 
 
 def close(cluster_id: ClusterLike, account: str | None = None) -> None:
-    """Close a cluster: its scheduler, which takes its workers along.
+    """Closes a cluster: its scheduler, which closes its workers.
 
-    The scheduler learns it with the answer to its next report, and closes itself; what is running
-    is lost. The token needs the scope "admin".
+    The server sends the request with the response to the scheduler's next report, and the scheduler
+    then closes itself. Running tasks are lost. The token needs the scope "admin".
 
     Parameters
     ----------
     cluster_id:
-        The cluster's ``id`` or ``number``, its scheduler's identifier, or a Dask client of it.
+        The cluster's ``id``, ``number`` or name, its scheduler's identifier, or a Dask client of
+        it. A name is accepted only if at most one cluster with this name is not closed yet.
     account:
-        The account; by default the configured one, and then the token's own.
+        The account. By default the configured account, then the token's own.
 
     Raises
     ------
     NotFound
-        If there is no such cluster in the account.
+        If the account has no such cluster.
+    ValueError
+        If several clusters with this name are not closed.
     GraphQLError
-        With the code ``"FORBIDDEN"`` if the token is not for this.
+        With the code ``"FORBIDDEN"`` if the token does not permit this.
     """
-    with Server.configured(account) as server:
-        close_cluster(server, key_of(server, cluster_id))
+    with Server.configured(account, about=cluster_id) as server:
+        close_cluster(server, key_to_close(server, cluster_id))
 
 
 def clusters_of(
@@ -203,54 +234,100 @@ def clusters_of(
     further: Mapping[str, Any] | None,
     limit: int | None,
 ) -> Records:
-    """The clusters of a server that pass, see ``list_clusters``."""
+    """Returns the clusters of a server that meet the conditions of ``list_clusters``."""
     conditions = dict(further or {})
     begun = beginning(since)
     if begun is not None:
         conditions.setdefault("startedIn", {"from": begun})
-    if user is not None:
-        conditions["users"] = users_named(server, user, conditions)
-    pages = server.pages(CLUSTERS, {"filter": conditions}, ("viewer", "account"), limit)
-    return collect(pages, KIND, Export(server, "clusters", {"filter": conditions}), limit)
+    try:
+        if user is not None:
+            conditions["users"] = users_named(server, user, conditions)
+        pages = server.pages(CLUSTERS, {"filter": conditions}, ("viewer", "account"), limit)
+        return collect(pages, KIND, Export(server, "clusters", {"filter": conditions}), limit)
+    except GraphQLError as error:
+        if not further or error.code != "BAD_USER_INPUT":
+            raise
+        problem = problem_of(server, "ClusterFilter", further, "filter")
+        raise ValueError(problem or f"filter: {error}") from None
 
 
 def close_cluster(server: Server, cluster: ClusterKey) -> None:
-    """Says that the cluster is to close, see ``close``."""
+    """Requests that the cluster be closed, see ``close``."""
     server.graphql(CLOSE, {"id": cluster.id})
 
 
-def newest_cluster(server: Server) -> ClusterKey:
-    """The cluster that started last."""
-    nodes = server.graphql(NEWEST)["viewer"]["account"]["clusters"]["nodes"]
+def newest_cluster(server: Server, place: int = 1) -> ClusterKey:
+    """Returns the cluster that started last; with ``place=2``, the one before it.
+
+    Raises NotFound if the account has fewer clusters, and ValueError if ``place`` exceeds a page.
+    """
+    if place > PAGE:
+        raise ValueError(f"-{place} is too far back: give the cluster's number")
+    nodes = server.graphql(STARTED_LAST, {"first": place})["viewer"]["account"]["clusters"]["nodes"]
     if not nodes:
         raise NotFound("no cluster has reported to this account yet", ["NOT_FOUND"])
-    return _key(nodes[0])
+    if len(nodes) < place:
+        problem = f"there is no cluster -{place} in this account, which has {len(nodes)}"
+        raise NotFound(problem, ["NOT_FOUND"])
+    return _key(nodes[place - 1])
 
 
 def key_of(server: Server, cluster: ClusterLike | None, patience: float = 0.0) -> ClusterKey:
-    """What the cluster is called that is meant; None means that of the current client of Dask.
+    """Identifies a cluster. None stands for the cluster of Dask's current client, or the newest
+    one.
 
-    So many seconds are waited for a scheduler that has not reported yet, and a few in any case for
-    that of a client or a cluster object, if it runs.
+    ``patience`` is the time in seconds to wait for a scheduler that has not reported yet. For a
+    running client or cluster object it is at least ``FIRST_REPORT_SECONDS``.
     """
     if isinstance(cluster, str) and cluster.startswith("Scheduler-"):
         return _reported(server, cluster, patience)
+    if isinstance(cluster, Integral) and not isinstance(cluster, bool):
+        cluster = str(operator.index(cluster))
+    if isinstance(cluster, str) and re.fullmatch(r"-[0-9]+", cluster):
+        return newest_cluster(server, max(1, -int(cluster)))
     if isinstance(cluster, str):
         return _named(server, cluster)
-    if isinstance(cluster, Integral) and not isinstance(cluster, bool):
-        return _named(server, str(operator.index(cluster)))
-    dask_object = get_client() if cluster is None else cluster
+    dask_object = current_client() if cluster is None else cluster
+    if dask_object is None:
+        return newest_cluster(server)
     scheduler = _scheduler_of(dask_object)
-    # In an asynchronous client's own loop, waiting would hold up what is waited for.
+    # An asynchronous client's event loop would be blocked by waiting, and nothing could be
+    # reported.
     waits = _runs(dask_object) and not getattr(dask_object, "asynchronous", False)
     return _reported(server, scheduler, max(patience, FIRST_REPORT_SECONDS if waits else 0.0))
 
 
-def users_named(server: Server, name: str, conditions: Mapping[str, Any]) -> list[str]:
-    """The identifier of the user of this name, as a filter takes it; empty if there is none.
+def key_to_close(server: Server, cluster: ClusterLike) -> ClusterKey:
+    """Identifies a cluster to close.
 
-    Who has which name is told to admins alone, but whose a cluster is to everybody: so one of the
-    user's clusters is looked for among those that pass the other conditions.
+    Never picks the newest of several open clusters with one name.
+    """
+    if cluster is None:
+        raise TypeError("say which cluster to close: its number, its name, or a client of it")
+    key = key_of(server, cluster)
+    if isinstance(cluster, str) and not re.fullmatch(r"-?[0-9]+|Scheduler-.*", cluster):
+        running = [row for row in _all_named(server, cluster) if row["state"] != "CLOSED"]
+        if len(running) > 1:
+            numbers = ", ".join(str(row["number"]) for row in running)
+            raise ValueError(f"several clusters are called {cluster}: give one of {numbers}")
+        if running:
+            return _key(running[0])
+    return key
+
+
+def current_client() -> Any:
+    """Returns Dask's current client; None if there is none."""
+    try:
+        return get_client()
+    except ValueError:
+        return None
+
+
+def users_named(server: Server, name: str, conditions: Mapping[str, Any]) -> list[str]:
+    """Returns the identifier of the user with this name, as a filter takes it; empty if not found.
+
+    Only admins may list users, but everyone may read the user of a cluster. So this searches for a
+    cluster of that user among those that meet the other conditions.
     """
     myself: dict[str, str] = server.graphql(MYSELF)["viewer"]["user"]
     if myself["name"] == name:
@@ -264,15 +341,33 @@ def users_named(server: Server, name: str, conditions: Mapping[str, Any]) -> lis
 
 
 def _named(server: Server, name: str) -> ClusterKey:
-    """The cluster of this number or global identifier."""
+    """Returns the cluster with this number or global identifier, else the newest with this name."""
     found = server.graphql(BY_ID, {"id": name})["cluster"]
-    if found is None:
+    if found is not None:
+        return _key(found)
+    if re.fullmatch(r"[0-9]+", name):
         raise NotFound(f"there is no cluster {name} in this account", ["NOT_FOUND"])
-    return _key(found)
+    for row in _all_named(server, name):
+        return _key(row)
+    raise NotFound(
+        f"{name!r} was taken for a cluster, and this account has none of this number, name or"
+        " identifier (an account is given as account=…)",
+        ["NOT_FOUND"],
+    )
+
+
+def _all_named(server: Server, name: str) -> Iterator[Row]:
+    """Yields the clusters with this name, the newest first."""
+    if 1 <= len(name) <= LONGEST_SEARCH:
+        for page in server.pages(NAMED, {"name": name}, ("viewer", "account")):
+            yield from (row for row in page if row["name"] == name)
 
 
 def _reported(server: Server, scheduler: str, patience: float) -> ClusterKey:
-    """The cluster of this scheduler, which may take so many seconds to report."""
+    """Returns the cluster of this scheduler.
+
+    Waits up to ``patience`` seconds for its first report.
+    """
     deadline = time.monotonic() + patience
     while True:
         account = server.graphql(BY_SCHEDULER, {"scheduler": scheduler})["viewer"]["account"]
@@ -286,9 +381,9 @@ def _reported(server: Server, scheduler: str, patience: float) -> ClusterKey:
 
 
 def _scheduler_of(dask_object: Any) -> str:
-    """Dask's identifier of the scheduler of a client or a cluster object.
+    """Returns Dask's identifier of the scheduler of a client or a cluster object.
 
-    A client that is closed has forgotten it. Its cluster object, if it has one, still knows it.
+    A closed client has discarded it; its cluster object, if it has one, still holds it.
     """
     if not hasattr(dask_object, "scheduler_info"):
         raise TypeError(f"a cluster's number, identifier or client is needed, not {dask_object!r}")
@@ -303,16 +398,17 @@ def _scheduler_of(dask_object: Any) -> str:
 
 
 def _identity(dask_object: Any) -> Any:
-    """What a client or a cluster object was told of its scheduler."""
+    """Returns the scheduler's identity as a client or a cluster object holds it."""
     told = getattr(dask_object, "scheduler_info", None)
     if not callable(told):
         return told
-    # A client asks, and without a scheduler it would wait for one or fail: it may remember.
+    # A client queries the scheduler, and would wait or fail without one. It may hold a copy
+    # instead.
     return told() if _runs(dask_object) else getattr(dask_object, "_scheduler_identity", None)
 
 
 def _runs(dask_object: Any) -> bool:
-    """Whether it is connected, in the words of clients or the states of cluster objects."""
+    """True if it is connected, by the status of a client or the state of a cluster object."""
     status = getattr(dask_object, "status", "running")
     return bool(getattr(status, "name", status) == "running")
 

@@ -1,4 +1,4 @@
-"""Computations: what was submitted to clusters."""
+"""Computations: the graphs submitted to clusters."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from galvo.client import html
 from galvo.client.cluster import LIMIT, ClusterLike
 from galvo.client.listing import Listing, listed, one_of
 from galvo.client.moments import Since, in_words, on_the_clock
-from galvo.client.records import Kind, Records
+from galvo.client.records import Column, Kind, Records
 from galvo.client.server import Row
 
-# How the states are shown.
+# The style of each state.
 LOOKS = {"ERRED": "bad", "CANCELLED": "notice", "FINISHED": "good"}
 
 
@@ -17,8 +17,12 @@ def _state(row: Row) -> html.Html:
     return html.element("span", row["state"].lower(), LOOKS.get(row["state"], ""))
 
 
+def _took(row: Row) -> str:
+    return "" if row["wallSeconds"] is None else in_words(row["wallSeconds"])
+
+
 def cluster_of(row: Row) -> str:
-    """What the cluster is called that something happened on."""
+    """Returns the number and the name of the cluster that a row belongs to."""
     cluster = row["cluster"]
     name = f" {cluster['name']}" if cluster["name"] else ""
     return f"{cluster['number']}{name}"
@@ -34,11 +38,11 @@ COMPUTATIONS = Listing(
         name="computations",
         times=(("startedAt",), ("endedAt",)),
         columns=(
-            ("cluster", cluster_of),
-            ("computation", lambda row: row["daskId"]),
-            ("state", _state),
-            ("started", lambda row: on_the_clock(row["startedAt"])),
-            ("took", lambda r: "" if r["wallSeconds"] is None else in_words(r["wallSeconds"])),
+            Column("cluster", cluster_of),
+            Column("computation", lambda row: row["daskId"], html.LINE),
+            Column("state", _state, html.LINE),
+            Column("started", lambda row: on_the_clock(row["startedAt"]), html.LINE),
+            Column("took", _took, html.NUMBER),
         ),
     ),
 )
@@ -53,24 +57,25 @@ def list_computations(
     user: str | None = None,
     limit: int | None = LIMIT,
 ) -> Records:
-    """What was submitted to a cluster, or to all of them, the newest first.
+    """Lists the computations submitted to one cluster, or to all of an account, the newest first.
 
     Parameters
     ----------
     cluster_id:
-        The cluster's ``id`` or ``number``, its scheduler's identifier, or a Dask client of it; all
-        clusters of the account if none is named.
+        The cluster's ``id``, ``number`` or name, its scheduler's identifier, or a Dask client of
+        it. None for all clusters of the account.
     scheduler_id:
-        The same: Galvo has one identifier for a cluster and its scheduler.
+        An alternative to ``cluster_id``: Galvo has one identifier for a cluster and its scheduler.
     account:
-        The account; by default the configured one, and then the token's own.
+        The account. By default the configured account, then the token's own.
     since:
-        Only what was submitted at most so long ago, as ``"7 days"``, seconds or a ``timedelta``, or
-        at this moment or later.
+        Only computations that started within this time before now, as ``"7 days"``, a number of
+        seconds or a ``timedelta``, or at or after this ``datetime``. None for no limit.
     user:
-        Only of clusters of the user of this name.
+        Only computations on clusters of the user with this name.
     limit:
-        Read at most so many, and warn if there are more; None for all.
+        The largest number of computations to return, at least 1. A warning is issued if there are
+        more. None for no limit.
 
     Returns
     -------
@@ -78,6 +83,13 @@ def list_computations(
         A list of dictionaries with the keys ``id``, ``daskId``, ``cluster`` (``id``, ``number``,
         ``name``), ``state`` (``"RUNNING"``, ``"FINISHED"``, ``"ERRED"``, ``"CANCELLED"``),
         ``startedAt``, ``endedAt``, ``wallSeconds`` and ``spans``.
+
+    Raises
+    ------
+    NotFound
+        If the account has no such cluster.
+    ValueError
+        If ``cluster_id`` and ``scheduler_id`` name two clusters.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What can go wrong when Galvo is asked for something."""
+"""The exceptions of the client."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Any
 
 
 class GalvoError(Exception):
-    """Galvo was asked for something, and it did not happen. No message ever shows a token.
+    """The base class of the client's errors. No message contains a token.
 
     Attributes
     ----------
     codes:
-        What the server says is wrong, for programs: stable words such as ``"NOT_FOUND"``. Empty
-        when it was not the server that said so.
+        The server's stable error codes, such as ``"NOT_FOUND"``. Empty if the error does not come
+        from the server.
     """
 
     def __init__(self, message: str, codes: Sequence[str] = ()):
@@ -22,21 +22,23 @@ class GalvoError(Exception):
 
     @property
     def code(self) -> str | None:
-        """The first of the codes, which mostly is the only one."""
+        """The first of the codes, usually the only one. None if there is none."""
         return self.codes[0] if self.codes else None
 
     @property
     def passes(self) -> bool:
-        """Whether the same may well be answered some time later."""
+        """True if the same request may succeed later."""
         return False
 
 
 class NotConfigured(GalvoError, ValueError):
-    """A setting is missing, or is none that can be used; the message names it."""
+    """A setting is missing or unusable. The message names it."""
 
 
 class ServerUnreachable(GalvoError):
-    """The server cannot be reached, does not answer in time, or broke off in the middle."""
+    """The server cannot be reached, does not respond in time, or closed the connection in the
+    middle of a response.
+    """
 
     @property
     def passes(self) -> bool:
@@ -44,12 +46,12 @@ class ServerUnreachable(GalvoError):
 
 
 class RequestRefused(GalvoError):
-    """The server does not do what it was asked for.
+    """The server refused the request.
 
     Attributes
     ----------
     status:
-        The status of the answer, as HTTP has it.
+        The HTTP status of the response.
     """
 
     def __init__(self, message: str, codes: Sequence[str] = (), status: int = 200):
@@ -58,20 +60,20 @@ class RequestRefused(GalvoError):
 
     @property
     def passes(self) -> bool:
-        # Also said by what stands in front of a server that is being started again.
+        # A proxy in front of a restarting server returns these, too.
         return self.status in (429, 502, 503, 504)
 
 
 class GraphQLError(RequestRefused):
-    """A GraphQL request was answered with errors.
+    """The response to a GraphQL request contains errors.
 
     Attributes
     ----------
     errors:
         The errors as the server wrote them: ``message``, ``path``, ``locations`` and
-        ``extensions``, whose ``code`` stands in ``codes``, too.
+        ``extensions``. The ``code`` in ``extensions`` is also in ``codes``.
     data:
-        What was answered all the same; None when nothing ran.
+        The partial result. None if nothing was executed.
     """
 
     def __init__(
@@ -88,26 +90,29 @@ class GraphQLError(RequestRefused):
 
 
 class NotFound(GalvoError, LookupError):
-    """There is no such thing in the account."""
+    """The account has no such object."""
 
 
 class NotImportable(GalvoError, ValueError):
-    """A file cannot be imported, and nothing of it was; the message says what is wrong with it."""
+    """A file cannot be imported, and no part of it was.
+
+    The message states what is wrong with it.
+    """
 
 
 class MissingPackage(GalvoError, ImportError):
-    """A package is needed for this that is not installed; the message says how to get it."""
+    """A required package is not installed. The message states how to install it."""
 
 
 def code_of(error: Mapping[str, Any]) -> str | None:
-    """The code of an error of GraphQL."""
+    """Returns the code of a GraphQL error; None if it has none."""
     extensions = error.get("extensions")
     code = extensions.get("code") if isinstance(extensions, Mapping) else None
     return code if isinstance(code, str) else None
 
 
 def describe(error: Mapping[str, Any]) -> str:
-    """An error of GraphQL as one line: what is wrong, where, and its code."""
+    """Formats a GraphQL error as one line: message, path and code."""
     message = str(error.get("message", "an error without a message"))
     path = error.get("path")
     place = " at " + ".".join(map(str, path)) if isinstance(path, list) and path else ""

@@ -1,4 +1,4 @@
-"""Events: what Dask or a user logged with ``log_event``."""
+"""Events that Dask or a user logged with ``log_event``."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from galvo.client.cluster import LIMIT, ClusterLike
 from galvo.client.computation import cluster_of
 from galvo.client.listing import Listing, listed, several
 from galvo.client.moments import Since, on_the_clock
-from galvo.client.records import Kind, Records
+from galvo.client.records import Column, Kind, Records
 from galvo.client.server import Row
 
-# Characters of an event's data that are shown.
+# The longest part of an event's data that a notebook shows, in characters.
 SHOWN = 300
 
 
@@ -30,10 +30,10 @@ EVENTS = Listing(
         name="events",
         times=(("at",),),
         columns=(
-            ("cluster", cluster_of),
-            ("at", lambda row: on_the_clock(row["at"])),
-            ("topic", lambda row: row["topic"]),
-            ("data", _data),
+            Column("cluster", cluster_of),
+            Column("at", lambda row: on_the_clock(row["at"]), html.LINE),
+            Column("topic", lambda row: row["topic"]),
+            Column("data", _data),
         ),
     ),
 )
@@ -48,30 +48,31 @@ def list_events(
     user: str | None = None,
     limit: int | None = LIMIT,
 ) -> Records:
-    """What Dask or a user logged with ``log_event``, in the order in which it happened.
+    """Lists the events that Dask or a user logged with ``log_event``, the oldest first.
 
     Parameters
     ----------
     cluster_id:
-        The cluster's ``id`` or ``number``, its scheduler's identifier, or a Dask client of it.
-        Without one, of all clusters that were there at that time, which may be 500: give ``since``.
+        The cluster's ``id``, ``number`` or name, its scheduler's identifier, or a Dask client of
+        it. None for all clusters that existed in the given time, at most 500: give ``since``.
     account:
-        The account; by default the configured one, and then the token's own.
+        The account. By default the configured account, then the token's own.
     topics:
-        Only what was logged under this topic or one of these, at most 100.
+        Only events of this topic or of one of these, at most 100.
     since:
-        Only what happened at most so long ago, as ``"1 hour"``, seconds or a ``timedelta``, or at
-        this moment or later.
+        Only events within this time before now, as ``"1 hour"``, a number of seconds or a
+        ``timedelta``, or at or after this ``datetime``. None for no limit.
     user:
-        Only of clusters of the user of this name.
+        Only events of clusters of the user with this name.
     limit:
-        Read at most so many, and warn if there are more; None for all.
+        The largest number of events to return, at least 1. A warning is issued if there are more.
+        None for no limit.
 
     Returns
     -------
     Records
         A list of dictionaries with the keys ``at``, ``topic``, ``cluster`` (``id``, ``number``,
-        ``name``), ``workerId`` and ``data``, which is what was logged.
+        ``name``), ``workerId`` and ``data``, the logged value.
 
     Examples
     --------

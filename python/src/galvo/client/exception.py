@@ -1,4 +1,4 @@
-"""Exceptions: tasks that erred."""
+"""Exceptions of tasks that erred."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from galvo.client.cluster import LIMIT, ClusterLike
 from galvo.client.computation import cluster_of
 from galvo.client.listing import Listing, listed, one_of
 from galvo.client.moments import Since, on_the_clock
-from galvo.client.records import Kind, Records
+from galvo.client.records import Column, Kind, Records
 from galvo.client.server import Row
 
-# Characters of a message that are shown.
+# The longest part of a message that a notebook shows, in characters.
 SHOWN = 300
 
 
@@ -32,12 +32,12 @@ EXCEPTIONS = Listing(
         name="exceptions",
         times=(("at",),),
         columns=(
-            ("cluster", cluster_of),
-            ("at", lambda row: on_the_clock(row["at"])),
-            ("type", lambda row: row["type"] or ""),
-            ("message", _message),
-            ("task", lambda row: row["key"]),
-            ("worker", lambda row: row["worker"] or ""),
+            Column("cluster", cluster_of),
+            Column("at", lambda row: on_the_clock(row["at"]), html.LINE),
+            Column("type", lambda row: row["type"] or ""),
+            Column("message", _message),
+            Column("task", lambda row: row["key"]),
+            Column("worker", lambda row: row["worker"] or ""),
         ),
     ),
 )
@@ -52,32 +52,34 @@ def list_exceptions(
     *,
     limit: int | None = LIMIT,
 ) -> Records:
-    """The tasks that erred, the newest first. Each is there once, after its last retry.
+    """Lists the tasks that erred, the newest first. Each appears once, after its last retry.
 
     Parameters
     ----------
     account:
-        The account; by default the configured one, and then the token's own.
+        The account. By default the configured account, then the token's own.
     since:
-        Only what happened at most so long ago, as ``"7 days"``, seconds or a ``timedelta``, or at
-        this moment or later. None for all there ever were.
+        Only errors within this time before now, as ``"7 days"``, a number of seconds or a
+        ``timedelta``, or at or after this ``datetime``. None for no limit.
     user:
-        Only of clusters of the user of this name.
+        Only errors on clusters of the user with this name.
     cluster_id:
-        Only of this cluster: its ``id`` or ``number``, its scheduler's identifier, or a Dask client
-        of it.
+        Only errors on this cluster: its ``id``, ``number`` or name, its scheduler's identifier, or
+        a Dask client of it. None for all clusters of the account.
     scheduler_id:
-        The same: Galvo has one identifier for a cluster and its scheduler.
+        An alternative to ``cluster_id``: Galvo has one identifier for a cluster and its scheduler.
     limit:
-        Read at most so many, and warn if there are more; None for all.
+        The largest number of errors to return, at least 1. A warning is issued if there are more.
+        None for no limit.
 
     Returns
     -------
     Records
         A list of dictionaries with the keys ``id``, ``at``, ``cluster`` (``id``, ``number``,
-        ``name``), ``computation`` (``id``), ``taskGroup`` (``id``, ``name``), ``group`` (``id``: of
-        those that look alike), ``key``, ``type``, ``message``, ``traceback``, ``worker``,
-        ``workerId``, ``origin`` (``"USER"``, ``"DASK"``) and ``retries``.
+        ``name``), ``computation`` (``id``), ``taskGroup`` (``id``, ``name``), ``group`` (``id`` of
+        the group of similar errors), ``key``, ``type``, ``message`` (None if it cannot be
+        decrypted), ``traceback``, ``worker``, ``workerId``, ``origin`` (``"USER"``, ``"DASK"``,
+        ``"UNKNOWN"``) and ``retries``.
 
     Examples
     --------

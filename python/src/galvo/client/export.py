@@ -1,4 +1,4 @@
-"""Lists as the server's files, read into tables of pyarrow, pandas and polars."""
+"""Lists that the server exports as files, read into tables of pyarrow, pandas and polars."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import importlib.util
 import io
 import json
 import os
+import re
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -15,22 +16,24 @@ from urllib.parse import quote
 
 from urllib3.exceptions import HTTPError
 
-from galvo.client.errors import MissingPackage, ServerUnreachable
+from galvo.client.errors import MissingPackage, NotFound, ServerUnreachable
 from galvo.client.server import Server
 from galvo.client.values import plain
 
+ROUTE = "/api/v1/export/"
 ARROW = "application/vnd.apache.arrow.stream"
 CSV = "text/csv"
-# Bytes that are taken from the network at once.
+# The size of a read from the network, in bytes.
 PIECE = 1 << 20
 
 
 class Export:
-    """A list that the server answers as a file, however long it is. Nothing is read before it is
-    asked for, and each time it is read anew.
+    """A list of any length that the server exports as a file. It is read on each access, and not
+    before the first.
 
-    ``docs/export.md`` of Galvo lists all of them, with their parameters and columns. Times are
-    timestamps in UTC, durations seconds and sizes bytes; columns that hold JSON are texts.
+    ``docs/export.md`` of Galvo documents every list with its parameters and columns. Times are
+    timestamps in UTC, durations are in seconds and sizes in bytes. Columns that hold JSON are
+    strings.
     """
 
     def __init__(
@@ -53,25 +56,26 @@ class Export:
         return f"<Export {self._name} of {self._server.address}>"
 
     def limited(self, limit: int) -> Export:
-        """The same list, cut off after so many rows."""
+        """Returns the same list with at most ``limit`` rows."""
         return Export(self._server, self._name, self._parameters, limit)
 
     def batches(self) -> Iterator[Any]:
-        """The rows as pyarrow's record batches, each read when the one before was used.
+        """Yields the rows as pyarrow's record batches. A batch is read after the previous one was
+        used.
 
-        The memory it takes does not grow with the list. Needs pyarrow.
+        The memory in use does not grow with the list. Needs pyarrow.
         """
         with self._reader() as reader:
             yield from _the_first(self._limit, reader)
 
     def to_arrow(self) -> Any:
-        """All rows as a ``pyarrow.Table``. Needs pyarrow."""
+        """Returns all rows as a ``pyarrow.Table``. Needs pyarrow."""
         pyarrow = _package("pyarrow")
         with self._reader() as reader:
             return pyarrow.Table.from_batches(_the_first(self._limit, reader), reader.schema)
 
     def to_pandas(self, **options: Any) -> Any:
-        """All rows as a ``pandas.DataFrame``. Needs pandas and pyarrow.
+        """Returns all rows as a ``pandas.DataFrame``. Needs pandas and pyarrow.
 
         Options are those of ``pyarrow.Table.to_pandas``.
         """
@@ -79,7 +83,7 @@ class Export:
         return self.to_arrow().to_pandas(**options)
 
     def to_polars(self) -> Any:
-        """All rows as a ``polars.DataFrame``. Needs polars, and no pyarrow."""
+        """Returns all rows as a ``polars.DataFrame``. Needs polars, but not pyarrow."""
         polars = _package("polars")
         file = io.BytesIO()
         with self._body(ARROW) as body:
@@ -89,9 +93,10 @@ class Export:
         return read if self._limit is None else read.head(self._limit)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Writes the server's file: CSV if the name ends in ``.csv``, otherwise Arrow's stream.
+        """Writes the exported file: CSV if the name ends in ``.csv``, otherwise an Arrow stream.
 
-        Needs no other package. A file of that name is replaced once all has arrived, not before.
+        Needs no other package. An existing file is replaced only after the whole export has
+        arrived. A limit on the number of rows does not apply. Returns the path.
         """
         target = Path(path)
         media_type = CSV if target.suffix.lower() == ".csv" else ARROW
@@ -113,13 +118,29 @@ class Export:
             yield reader
 
     def _body(self, media_type: str) -> _Body:
-        path = "/api/v1/export/" + quote(self._name)
-        response = self._server.download(path, self._parameters, media_type)
+        path = ROUTE + quote(self._name)
+        try:
+            response = self._server.download(path, self._parameters, media_type)
+        except NotFound as error:
+            raise NotFound(_missing(self._server, self._name), error.codes) from None
         return _Body(response, self._server.address)
 
 
+def _missing(server: Server, name: str) -> str:
+    """Returns a message that states what does not exist: the list itself, or the object it belongs
+    to.
+    """
+    paths = server.get("/api/v1/openapi.json").get("paths", {})
+    names = sorted(path[len(ROUTE) :] for path in paths if path.startswith(ROUTE))
+    for known in names:
+        if re.fullmatch(re.sub(r"\{\w+\}", "[^/]+", known), name):
+            thing = known.partition("/")[0].replace("-", " ").removesuffix("s")
+            return f"there is no such {thing} in this account"
+    return f"there is no export {name!r}, but there are {', '.join(names)}"
+
+
 def _the_first(limit: int | None, batches: Iterable[Any]) -> Iterator[Any]:
-    """The batches of so many rows, of which the last may be a part of one."""
+    """Yields the batches with the first ``limit`` rows, cutting the last batch if necessary."""
     left = limit
     for batch in batches:
         if left is None:
@@ -132,7 +153,10 @@ def _the_first(limit: int | None, batches: Iterable[Any]) -> Iterator[Any]:
 
 
 class _Body(io.RawIOBase):
-    """The body of an answer as a file that fails when it ends before its end."""
+    """A response's body as a file.
+
+    Reading raises ServerUnreachable if the connection breaks early.
+    """
 
     def __init__(self, response: Any, address: str):
         super().__init__()
@@ -155,7 +179,7 @@ class _Body(io.RawIOBase):
 
     def close(self) -> None:
         if not self.closed:
-            # What was not read to its end cannot be used for the next request.
+            # A connection whose response was not read to the end cannot be reused.
             if self._whole:
                 self._response.release_conn()
             else:
@@ -164,23 +188,30 @@ class _Body(io.RawIOBase):
 
 
 def export(name: str, account: str | None = None, **parameters: Any) -> Export:
-    """A list as a file of the server, for lists of any length.
+    """Returns a list as an exported file, for lists of any length.
 
     Parameters
     ----------
     name:
-        Which list, as in ``docs/export.md`` behind ``/api/v1/export/``: ``"usage-table"``, or
-        ``"clusters/12/fine-metrics"``, where 12 is the cluster's number.
+        The name of the list, as documented in ``docs/export.md`` after ``/api/v1/export/``:
+        ``"usage-table"``, or ``"clusters/12/fine-metrics"``, where 12 is the cluster's number.
     account:
-        The account; by default the configured one, and then the token's own.
+        The account. By default the configured account, then the token's own.
     parameters:
-        Those of the list. One whose name is a word of Python's is written with an underscore behind
-        it: ``from_="2026-11-01"``.
+        The parameters of the list. None is the same as leaving one out. If a parameter's name is a
+        Python keyword, append an underscore: ``from_="2026-11-01"``.
 
     Returns
     -------
     Export
-        With ``to_pandas()``, ``to_polars()``, ``to_arrow()``, ``batches()`` and ``save()``.
+        An object with ``to_pandas()``, ``to_polars()``, ``to_arrow()``, ``batches()`` and
+        ``save()``. Nothing is read before one of them is called; NotFound is raised then if there
+        is no such list.
+
+    Raises
+    ------
+    TypeError
+        If JSON cannot represent the value of a parameter. The message names the parameter.
 
     Examples
     --------
@@ -193,7 +224,7 @@ def export(name: str, account: str | None = None, **parameters: Any) -> Export:
 
 
 def _written(value: Any) -> str:
-    """A parameter as the server reads it: texts as they are, anything else as JSON."""
+    """Formats a parameter as the server parses it: strings unchanged, other values as JSON."""
     return value if isinstance(value, str) else json.dumps(value)
 
 

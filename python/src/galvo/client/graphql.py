@@ -1,4 +1,4 @@
-"""Anything else that the server can be asked."""
+"""Queries and mutations of the caller's own, in GraphQL."""
 
 from __future__ import annotations
 
@@ -11,31 +11,33 @@ from galvo.client.server import Server
 def graphql(
     query: str, variables: Mapping[str, Any] | None = None, account: str | None = None
 ) -> dict[str, Any]:
-    """Ask the server's GraphQL API.
+    """Sends a document to the server's GraphQL API.
 
     Parameters
     ----------
     query:
-        A GraphQL document with one operation. The schema is at ``/graphql`` of the server, with
-        every field's unit.
+        A GraphQL document with one operation. The server publishes the schema at ``/graphql``, with
+        the unit of every field.
     variables:
-        The values of its variables, by name, as JSON has them. A ``datetime`` is a moment.
+        The values of its variables, by name, as in JSON. A ``datetime`` is sent as a time.
     account:
-        The account; by default the configured one, and then the token's own.
+        The account. By default the configured account, then the token's own.
 
     Returns
     -------
     dict
-        What is under ``data`` of the answer, as the server wrote it.
+        The ``data`` of the response, as the server wrote it.
 
     Raises
     ------
     GraphQLError
-        If there are errors. ``codes`` has their codes, ``errors`` the errors themselves, and
-        ``data`` what was answered all the same.
+        If the response contains errors. ``codes`` has their codes, ``errors`` the errors
+        themselves, and ``data`` the partial result.
     ServerUnreachable
-        If there is no answer. A query was sent several times then; a mutation, which may be done
-        all the same, only if it never left.
+        If there is no response. A query has been sent several times by then. A mutation is only
+        sent again if it certainly did not reach the server; otherwise it may have been executed.
+    TypeError
+        If JSON cannot represent the value of a variable. The message names the variable.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Lists that a cluster has, and an account over all of its clusters."""
+"""Lists that exist for one cluster, and for all clusters of an account."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ PAGING = {"first": "Int!", "after": "String"}
 
 
 class Listing(NamedTuple):
-    """A field that both clusters and accounts have."""
+    """A GraphQL field that both clusters and accounts have."""
 
-    field: str  # its name, which its exports have, too
-    selection: str  # what is asked of each item
-    during: str  # the argument by which the account's list is limited in time
+    field: str  # the field's name, also the name of its exports
+    selection: str  # the fields of each item
+    during: str  # the argument that limits the account's list in time
     kind: Kind
 
 
@@ -44,14 +44,15 @@ def listed(
     limit: int | None,
     further: Mapping[str, tuple[str, Any]] | None = None,
 ) -> Records:
-    """The rows of one cluster, or of all that pass; further arguments come with their types.
+    """Returns the rows of one cluster, or of all matching clusters.
 
-    A cluster's own list is found by an index and knows no times and users; where these matter, the
-    cluster is looked for in the account's.
+    ``further`` maps further arguments to their GraphQL type and value. A cluster's own list uses an
+    index but has no filter by time or user. If these are given, the account's list is searched for
+    the cluster instead.
     """
     types = {name: type_ for name, (type_, _) in (further or {}).items()}
     values = {name: value for name, (_, value) in (further or {}).items()}
-    with Server.configured(account) as server:
+    with Server.configured(account, about=cluster) as server:
         key = None if cluster is None else key_of(server, cluster)
         if key is not None and since is None and user is None:
             query = _document(OF_CLUSTER, listing, types, {"id": "ID!"})
@@ -73,14 +74,17 @@ def listed(
 
 
 def one_of(cluster_id: ClusterLike | None, scheduler_id: ClusterLike | None) -> ClusterLike | None:
-    """The cluster that two arguments name, which mean the same here: None when neither does."""
+    """Returns the cluster that two synonymous arguments name; None if neither is given.
+
+    Raises ValueError if they differ.
+    """
     if cluster_id is not None and scheduler_id is not None and cluster_id != scheduler_id:
         raise ValueError("cluster_id and scheduler_id name two clusters: give one of them")
     return scheduler_id if cluster_id is None else cluster_id
 
 
 def several(names: str | Iterable[str] | None) -> list[str] | None:
-    """The names as a list: a text is one of them, and None means all there are."""
+    """Returns the names as a list: a string is one name, and None stands for all."""
     if names is None:
         return None
     return [names] if isinstance(names, str) else list(names)

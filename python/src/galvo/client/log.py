@@ -1,7 +1,9 @@
-"""Lines of logs: a list of them, the last ones, and those that come."""
+"""Log lines: a list of them, the last lines, and new lines as they arrive."""
 
 from __future__ import annotations
 
+import logging
+import re
 from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
@@ -9,18 +11,23 @@ from typing import Any, NamedTuple
 from galvo.client import html
 from galvo.client.cluster import LIMIT, ClusterKey, ClusterLike
 from galvo.client.computation import cluster_of
+from galvo.client.conditions import unknown_word
 from galvo.client.errors import GalvoError, NotFound
 from galvo.client.listing import Listing, listed, several
 from galvo.client.moments import Since, moment, on_the_clock
 from galvo.client.pace import Pace
-from galvo.client.records import Kind, Records
+from galvo.client.records import Column, Kind, Records
 from galvo.client.server import PAGE, UNREADABLE, Row, Server
 
-# Lines of different processes may arrive in another order than that of their times. What came in
-# the last seconds is therefore read again, in search of what belongs in between.
+# Lines of different processes may arrive in another order than that of their times. The last
+# seconds are therefore read again to find late lines.
 LATE_SECONDS = 60.0
-# Pages that a search for the last lines reads at most: a thousand lines each.
+# The largest number of pages that a search for the last lines reads.
 SEARCHED_PAGES = 100
+
+SOURCES = ("SCHEDULER", "WORKER", "NANNY")
+# Python's levels, ordered by severity.
+LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 
 LINE = "at cluster { id number name } source worker workerId level logger message repeated"
 
@@ -51,19 +58,19 @@ LOGS = Listing(
         name="lines",
         times=(("at",),),
         columns=(
-            ("cluster", cluster_of),
-            ("at", lambda row: on_the_clock(row["at"])),
-            ("source", lambda row: row["source"].lower()),
-            ("worker", lambda row: row["worker"] or ""),
-            ("level", lambda row: row["level"]),
-            ("message", lambda row: html.element("pre", row["message"] or "")),
+            Column("cluster", cluster_of),
+            Column("at", lambda row: on_the_clock(row["at"]), html.LINE),
+            Column("source", lambda row: row["source"].lower(), html.LINE),
+            Column("worker", lambda row: row["worker"] or ""),
+            Column("level", lambda row: row["level"], html.LINE),
+            Column("message", lambda row: html.element("pre", row["message"] or "")),
         ),
     ),
 )
 
 
 class LogFilter(NamedTuple):
-    """Which lines; nothing said means all."""
+    """Conditions on log lines. A condition that is None accepts all lines."""
 
     match: str | None = None
     levels: str | Sequence[str] | None = None
@@ -72,8 +79,8 @@ class LogFilter(NamedTuple):
     def variables(self) -> dict[str, Any]:
         return {
             "match": self.match or None,
-            "levels": _in_capitals(self.levels),
-            "sources": _in_capitals(self.sources),
+            "levels": _levels(self.levels),
+            "sources": _sources(self.sources),
         }
 
 
@@ -88,35 +95,43 @@ def list_logs(
     user: str | None = None,
     limit: int | None = LIMIT,
 ) -> Records:
-    """Lines of the logs of schedulers, workers and nannies, in the order they were written.
+    """Lists log lines of schedulers, workers and nannies in the order in which they were written.
 
     Parameters
     ----------
     cluster_id:
-        The cluster's ``id`` or ``number``, its scheduler's identifier, or a Dask client of it; all
-        clusters of the account if none is named.
+        The cluster's ``id``, ``number`` or name, its scheduler's identifier, or a Dask client of
+        it. None for all clusters of the account.
     account:
-        The account; by default the configured one, and then the token's own.
+        The account. By default the configured account, then the token's own.
     match:
-        Only lines that contain this text, in upper or lower case.
+        Only lines that contain this text, ignoring case.
     levels:
-        Only lines of this level or of these, as ``"ERROR"`` or ``["WARNING", "ERROR"]``.
+        Only lines of this level or of one of these, as ``"ERROR"`` or ``["WARNING", "ERROR"]``,
+        ignoring case. Custom levels are known after ``logging.addLevelName`` has named them.
     sources:
-        Only lines of this kind of process or of these: ``"scheduler"``, ``"worker"``, ``"nanny"``.
+        Only lines of this kind of process or of one of these: ``"scheduler"``, ``"worker"``,
+        ``"nanny"``.
     since:
-        Only what was written at most so long ago, as ``"1 hour"``, seconds or a ``timedelta``, or
-        at this moment or later.
+        Only lines written within this time before now, as ``"1 hour"``, a number of seconds or a
+        ``timedelta``, or at or after this ``datetime``. None for no limit.
     user:
-        Only of clusters of the user of this name.
+        Only lines of clusters of the user with this name.
     limit:
-        Read at most so many, and warn if there are more; None for all.
+        The largest number of lines to return, at least 1. A warning is issued if there are more.
+        None for no limit.
 
     Returns
     -------
     Records
         A list of dictionaries with the keys ``at``, ``cluster`` (``id``, ``number``, ``name``),
-        ``source``, ``worker``, ``workerId``, ``level``, ``logger``, ``message`` and ``repeated``:
-        how often the line came in a row.
+        ``source``, ``worker``, ``workerId``, ``level``, ``logger``, ``message`` and ``repeated``,
+        the number of consecutive repetitions of the line.
+
+    Raises
+    ------
+    ValueError
+        If a level or a source is unknown.
     """
     values = LogFilter(match, levels, sources).variables()
     further = {
@@ -130,18 +145,20 @@ def list_logs(
 def tail(
     server: Server, cluster: ClusterKey, wanted: LogFilter, count: int, pace: Pace | None = None
 ) -> Iterator[list[Row]]:
-    """The last lines that pass; then, with a pace, those that come until the cluster is closed.
+    """Yields the last lines that match. With a pace, then yields new lines until the cluster
+    closes.
 
-    Each line comes once, late ones when they arrive. Between looks the pace rests. A server that
-    is away for a while is asked again.
+    Each line is yielded once, a late line when it arrives. The pace determines the time between
+    requests. A temporary failure of the server is retried.
     """
     if pace is None:
         yield [_line(edge) for edge in _last_lines(server, cluster, wanted, count)]
         return
-    # Known are the lines from here on, before the last ones are looked for: what is new to both
-    # comes later.
+    # Take a start cursor before searching for the last lines. Lines that arrive during the search
+    # follow that cursor and are yielded later.
     newest = _page(server, cluster, LogFilter(), {"last": PAGE})["logs"]["pageInfo"]
-    # Cursors that were reached, and when; what comes is looked for behind the oldest one.
+    # Cursors with the times at which they were reached. New lines are searched for after the oldest
+    # one.
     reached = deque([(pace.now(), newest["startCursor"])])
     edges, _, _ = _lines_after(server, cluster, wanted, newest["startCursor"])
     last = _last_lines(server, cluster, wanted, count)
@@ -170,13 +187,40 @@ def tail(
             return
 
 
-def _in_capitals(names: str | Sequence[str] | None) -> list[str] | None:
+def _levels(names: str | Sequence[str] | None) -> list[str] | None:
+    """Returns the levels' names as log lines have them.
+
+    ``warn`` is Python's alias of ``WARNING``.
+    """
     found = several(names)
-    return None if found is None else [name.upper() for name in found]
+    return None if found is None else [_level(name) for name in found]
+
+
+def _level(name: str) -> str:
+    for written in (name, name.upper()):
+        number = logging.getLevelName(written)
+        # For an unknown name, getLevelName returns a string. It also names numbers without a name
+        # "Level n".
+        if isinstance(number, int):
+            return str(logging.getLevelName(number))
+        if re.fullmatch(r"Level [0-9]+", written):
+            return written
+    raise ValueError(unknown_word(name, LEVELS, "levels"))
+
+
+def _sources(names: str | Sequence[str] | None) -> list[str] | None:
+    found = several(names)
+    if found is None:
+        return None
+    sources = [name.upper() for name in found]
+    problem = unknown_word(sources, SOURCES, "sources")
+    if problem is not None:
+        raise ValueError(problem)
+    return sources
 
 
 def _last_lines(server: Server, cluster: ClusterKey, wanted: LogFilter, count: int) -> list[Row]:
-    """The last lines that pass, in order; searching for words, of the last 100,000 at most."""
+    """Returns the last matching lines in order. A search reads at most ``SEARCHED_PAGES`` pages."""
     found: list[Row] = []
     before = None
     for _ in range(SEARCHED_PAGES):
@@ -194,7 +238,7 @@ def _last_lines(server: Server, cluster: ClusterKey, wanted: LogFilter, count: i
 def _lines_after(
     server: Server, cluster: ClusterKey, wanted: LogFilter, after: str | None
 ) -> tuple[list[Row], str | None, str]:
-    """All lines after a cursor, the last cursor, and the state of the cluster."""
+    """Returns all matching lines after a cursor, the last cursor, and the state of the cluster."""
     edges: list[Row] = []
     while True:
         found = _page(server, cluster, wanted, {"first": PAGE, "after": after})

@@ -1,4 +1,4 @@
-"""Coming to a token by way of a browser, and keeping it."""
+"""Obtains a token through the browser, and stores it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import os
 import socket
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote, urlencode
@@ -22,60 +22,77 @@ from galvo.client.server import Server
 from galvo.client.transport import Transport
 from galvo.plugin import read_settings, what_is_missing
 
-# The server forgets what nobody activated within 10 minutes.
+# The server discards a token that nobody activates within 10 minutes.
 PATIENCE_SECONDS = 600.0
 LOOK_SECONDS = 1.0
 FILE_NAME = "galvo.yaml"
+SCOPES = ("ingest", "read", "admin")
+UNAUTHENTICATED, FORBIDDEN = 401, 403
 
 
 class Activation(NamedTuple):
-    """What somebody has to do in a browser so that a token becomes good."""
+    """The page that the user must open in a browser to activate a token."""
 
     address: str  # the page to open
-    code: str  # what it shows, to compare
+    code: str  # the code on that page, for comparison
 
 
 class Identity(NamedTuple):
-    """Whom a token stands for."""
+    """The owner of a token."""
 
     user: str
     account: str
-    address: str  # of the server
+    address: str  # the server's address
 
 
 def login(
     server: str | None = None,
     show: Callable[[Activation], None] | None = None,
     patience_seconds: float = PATIENCE_SECONDS,
+    scopes: Collection[str] | None = None,
 ) -> Identity:
-    """Sign in: have a token made by way of a browser, and keep it in Dask's configuration.
+    """Signs in: creates a token that is activated in the browser, and stores it in Dask's
+    configuration.
 
-    Shows the address of a page of the server, waits until somebody who is signed in activates the
-    token there, and writes server, account and token to ``galvo.yaml`` in Dask's directory of
-    configuration, readable by its owner alone. This process uses them at once.
+    It shows the address of a page of the server and waits until a signed-in user activates the
+    token there. Then it writes server, account and token to ``galvo.yaml`` in Dask's configuration
+    directory, readable by its owner only. The settings take effect in this process immediately.
 
     Parameters
     ----------
     server:
-        The address of the Galvo server; by default the configured one.
+        The address of the Galvo server. By default the configured server.
     show:
-        What shows the address; by default it is printed.
+        A function that shows the address. By default it is printed.
     patience_seconds:
-        How long to wait, 600 at most.
+        The longest time to wait for the activation, in seconds, at most 600.
+    scopes:
+        The scopes of the token: some of ``"ingest"``, ``"read"`` and ``"admin"``. By default all
+        scopes of the user who activates it. That user can choose fewer scopes, but not more.
 
     Returns
     -------
     Identity
-        ``user``, ``account`` and ``address``: whom the token stands for, and where.
+        ``user``, ``account`` and ``address``: the owner of the token, the account and the server.
+
+    Raises
+    ------
+    NotConfigured
+        If there is no usable server, or if the configuration file cannot be changed.
+    ValueError
+        If ``scopes`` is empty or has an unknown scope.
+    GalvoError
+        If the token is not activated in time, or is rejected.
     """
     address = _address(server)
     transport = Transport(address)
+    asked_for = {"scope": " ".join(_checked(scopes))} if scopes is not None else {}
     label = f"{_user_name()}@{socket.gethostname()}"[:200]
     response = transport.send(
         "POST",
         "/api/v1/api-tokens-no-user/",
         {"Content-Type": "application/x-www-form-urlencoded", "Accept": "application/json"},
-        urlencode({"label": label}).encode(),
+        urlencode({"label": label, **asked_for}).encode(),
         repeatable=True,
     )
     asked = _parsed(response)
@@ -92,18 +109,31 @@ def login(
 
 
 def login_with(token: str, server: str | None = None) -> Identity:
-    """Keep a token that is there already, if the server takes it."""
-    identity = _whose(_server(_address(server), token.strip()))
+    """Stores an existing token if the server accepts it. Raises RequestRefused otherwise."""
+    address = _address(server)
+    try:
+        identity = identify(token.strip(), address)
+    except RequestRefused as error:
+        if error.status != UNAUTHENTICATED:
+            raise
+        problem = f"{address} does not know this token, or not any more: nothing was kept"
+        raise RequestRefused(problem, error.codes, error.status) from None
     keep(identity, token.strip())
     return identity
 
 
-def keep(identity: Identity, token: str) -> Path:
-    """Writes server, account and token to Dask's configuration, and uses them in this process.
+def identify(token: str, address: str) -> Identity:
+    """Returns the owner of a token. Raises RequestRefused if the server does not accept it."""
+    with _server(address, token) as server:
+        return _whose(server)
 
-    The account stands there because another one may be left from the ``coiled`` package. Other
-    settings in the file stay; its comments do not. It is replaced as a whole, and nobody but its
-    owner can read it, not for a moment either.
+
+def keep(identity: Identity, token: str) -> Path:
+    """Writes server, account and token to Dask's configuration, and applies them in this process.
+
+    The account is written, too, because the ``coiled`` package may have configured another one.
+    Other settings in the file are kept; comments are lost. The file is replaced atomically, and
+    only its owner can read it at any time.
     """
     path = configuration_file()
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -117,7 +147,7 @@ def keep(identity: Identity, token: str) -> Path:
         raise NotConfigured(f"{path} is no configuration of Dask: mend or remove it")
     kept = {"server": identity.address, "account": identity.account, "token": token}
     content["galvo"] = {**(own or {}), **kept}
-    # Made with mode 0600, in the same directory so that it can take the other's place.
+    # mkstemp creates the file with mode 0600, in the same directory so that it can be renamed.
     handle, part = tempfile.mkstemp(prefix=".galvo-", suffix=".part", dir=path.parent)
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
@@ -134,7 +164,10 @@ def keep(identity: Identity, token: str) -> Path:
 
 
 def configuration_file() -> Path:
-    """Where server and token are kept: in the directory from which Dask reads its configuration."""
+    """Returns the file for server and token, in the directory of Dask's configuration.
+
+    Raises NotConfigured if ``DASK_CONFIG`` names a file.
+    """
     directory = Path(dask.config.PATH).expanduser()
     if directory.is_file():
         raise NotConfigured(
@@ -144,7 +177,7 @@ def configuration_file() -> Path:
 
 
 def overriding_variables() -> list[str]:
-    """Variables of the environment that win over the file."""
+    """Returns the environment variables that override the file."""
     names = [f"DASK_GALVO__{name}" for name in ("SERVER", "ACCOUNT", "TOKEN")]
     return [name for name in names if os.environ.get(name)]
 
@@ -169,9 +202,9 @@ def _wait(address: str, token: str, seconds: float) -> Identity:
             try:
                 return _whose(server)
             except GalvoError as error:
-                # With 401 it is answered until somebody activates it.
+                # The server returns 401 until the token is activated.
                 status = error.status if isinstance(error, RequestRefused) else None
-                if status not in (401, 403) and not error.passes:
+                if status not in (UNAUTHENTICATED, FORBIDDEN) and not error.passes:
                     raise
             if time.monotonic() + LOOK_SECONDS > deadline:
                 raise GalvoError("nobody activated the token in time, or it was refused: try again")
@@ -185,6 +218,13 @@ def _whose(server: Server) -> Identity:
     return Identity(str(told.get("username")), str(slug), server.address)
 
 
+def _checked(scopes: Collection[str]) -> list[str]:
+    given = [scopes] if isinstance(scopes, str) else list(scopes)
+    if not given or not set(given) <= set(SCOPES):
+        raise ValueError(f"scopes={scopes!r}: give some of {', '.join(SCOPES)}")
+    return [scope for scope in SCOPES if scope in given]
+
+
 def _parsed(response: Any) -> dict[str, Any]:
     try:
         answer = json.loads(response.data)
@@ -196,7 +236,7 @@ def _parsed(response: Any) -> dict[str, Any]:
 def _user_name() -> str:
     try:
         return getpass.getuser()
-    except (OSError, KeyError, ImportError):  # no name for this user's number
+    except (OSError, KeyError, ImportError):  # this user's number has no name
         return "somebody"
 
 

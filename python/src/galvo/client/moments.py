@@ -1,4 +1,4 @@
-"""Times: how long ago, as users write it, and moments, as the server writes them."""
+"""Conversion of times: durations as users write them, and timestamps as the server writes them."""
 
 from __future__ import annotations
 
@@ -9,16 +9,17 @@ from typing import Any, Union, cast
 
 from dask.utils import parse_timedelta
 
-# "7 days", seconds, or a timedelta.
+# A text such as "7 days", a number of seconds, or a timedelta.
 Duration = Union[str, float, timedelta]
-# How long ago, or a moment.
+# A duration before now, or a point in time.
 Since = Union[Duration, datetime]
 
 
 def beginning(since: Since | None, now: datetime | None = None) -> str | None:
-    """The moment from which on something is looked for, as the server reads it; None for ever.
+    """Returns the start of a time range as the server parses it; None if there is no limit.
 
-    A duration is a time to go back from now; a moment without a time zone is one of this machine's.
+    A duration counts back from now. A time without a time zone is in the local time zone. Raises
+    ValueError for anything else.
     """
     if since is None:
         return None
@@ -32,22 +33,25 @@ def beginning(since: Since | None, now: datetime | None = None) -> str | None:
 
 
 def in_utc(value: object) -> datetime | None:
-    """The moment that a value is, also one of pandas or NumPy; None for anything else.
+    """Converts a ``datetime``, also of pandas or NumPy, to UTC; None for anything else.
 
-    Without a time zone it is one of this machine's.
+    A value without a time zone is in the local time zone.
     """
     numpy = sys.modules.get("numpy")
     if numpy is not None and isinstance(value, numpy.datetime64):
         value = value.astype("datetime64[us]").item()
-    # What pandas has where no moment is known claims to be one, and does not even equal itself.
+    # pandas.NaT is an instance of datetime that does not equal itself.
     if not isinstance(value, datetime) or value != value:
         return None
-    # The subclass of pandas takes a moment without a time zone for no moment.
+    # The subclass of pandas treats a time without a time zone as UTC, not as local time.
     return datetime.combine(value.date(), value.timetz()).astimezone(timezone.utc)
 
 
 def span(duration: Duration) -> timedelta:
-    """A duration as ``dask.utils.parse_timedelta`` reads it, in seconds if it has no unit."""
+    """Parses a duration with ``dask.utils.parse_timedelta``, in seconds if it has no unit.
+
+    Raises ValueError if it is negative, not finite or no duration.
+    """
     if isinstance(duration, timedelta):
         return duration
     try:
@@ -60,12 +64,12 @@ def span(duration: Duration) -> timedelta:
 
 
 def moment(text: str) -> datetime:
-    """A moment that the server wrote, in UTC."""
+    """Parses a timestamp of the server, in UTC."""
     return datetime.fromisoformat(text)
 
 
 def in_words(seconds: float) -> str:
-    """A duration for people: its two largest units."""
+    """Formats a duration for people with its two largest units."""
     if seconds < 1:
         return f"{seconds * 1000:.0f} ms"
     if seconds < 59.5:
@@ -82,7 +86,7 @@ def in_words(seconds: float) -> str:
 
 
 def on_the_clock(when: Any) -> str:
-    """A moment for people, to the second and in this machine's time zone."""
+    """Formats a time for people, to the second and in the local time zone."""
     if not isinstance(when, datetime):
         return "" if when is None else str(when)
     return when.astimezone().strftime("%Y-%m-%d %H:%M:%S")

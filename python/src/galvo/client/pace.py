@@ -1,17 +1,17 @@
-"""How often is looked for something new."""
+"""The interval between polls."""
 
 from __future__ import annotations
 
 import threading
 import time
 
-# What never changes is looked at so many seconds apart at most.
+# The longest interval that polling slows down to, in seconds.
 LONGEST_SECONDS = 15.0
 GROWTH = 1.5
 
 
 class Pace:
-    """Rests between looks: briefly after something changed, longer and longer after nothing did."""
+    """Waits between polls: briefly after a change, and longer each time without one."""
 
     def __init__(self, seconds: float, stopped: threading.Event | None = None):
         if not 0 < seconds <= 3600:
@@ -22,10 +22,10 @@ class Pace:
         self.stopped = threading.Event() if stopped is None else stopped
 
     def rest(self, changed: bool) -> bool:
-        """Waits; False when it was stopped meanwhile."""
+        """Waits for the next poll. Returns False if it was stopped meanwhile."""
         self._next = self._shortest if changed else min(self._longest, self._next * GROWTH)
         return not self.stopped.wait(self._next)
 
     def now(self) -> float:
-        """Seconds on a clock that is never set."""
+        """Returns the time of a monotonic clock, in seconds."""
         return time.monotonic()

@@ -1,4 +1,4 @@
-"""Numbers for people: sizes, amounts and counts."""
+"""Formats numbers for people: sizes, amounts and counts."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from dask.utils import format_bytes
 
 
 def size(count: int | None) -> str:
-    """Bytes, in the largest unit that leaves something in front of the point."""
+    """Formats bytes in the largest unit that leaves a digit before the decimal point."""
     return "" if count is None else str(format_bytes(count))
 
 
 def count(number: float | None, things: str = "") -> str:
-    """A number, with its thousands told apart, of things that are named in the plural."""
+    """Formats a number with thousands separators. ``things`` is the plural of the counted noun."""
     if number is None:
         return ""
     named = things[:-1] if number == 1 and things.endswith("s") else things
@@ -23,19 +23,22 @@ def count(number: float | None, things: str = "") -> str:
 
 
 def share(part: float | None) -> str:
-    """A part of a whole, from 0 to 1, in percent."""
+    """Formats a share from 0 to 1 as a percentage."""
     return "" if part is None else f"{part:.0%}"
 
 
 def amount(value: float, currency: str) -> str:
-    """An amount of money; of small ones what is left of them shows."""
+    """Formats an amount of money with its currency, as the server's answers do.
+
+    Amounts below 0.1 have four decimals, so that a small amount does not become zero.
+    """
     if 0 < value < 0.0001:
         return f"less than 0.0001 {currency}"
-    return f"{value:,.2f} {currency}" if value == 0 or value >= 1 else f"{value:.4f} {currency}"
+    return f"{value:.4f} {currency}" if 0 < value < 0.1 else f"{value:,.2f} {currency}"
 
 
 def costs(rows: Iterable[Mapping[str, Any]]) -> str:
-    """What something cost; amounts by rates that are estimated have a tilde in front."""
+    """Formats costs. A tilde precedes an amount that is based on estimated rates."""
     return " + ".join(
         ("~" if row["basis"] == "ESTIMATED" else "") + amount(row["amount"], row["currency"])
         for row in rows

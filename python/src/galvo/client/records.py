@@ -1,4 +1,4 @@
-"""Rows of a list: dictionaries, shown as a table, read as a DataFrame."""
+"""The rows of a list: dictionaries, shown as a table, convertible to a DataFrame."""
 
 from __future__ import annotations
 
@@ -11,30 +11,38 @@ from galvo.client.export import Export
 from galvo.client.moments import moment
 from galvo.client.server import Row
 
-# Rows that a notebook shows.
+# The number of rows that a notebook shows.
 SHOWN = 20
 
 
-class Kind(NamedTuple):
-    """What the rows of a list are."""
+class Column(NamedTuple):
+    """A column of the table in a notebook."""
 
-    name: str  # in the plural
-    times: tuple[tuple[str, ...], ...]  # the names that lead to moments
-    columns: tuple[tuple[str, Callable[[Row], object]], ...]  # what is shown: titles and texts
+    title: str
+    text: Callable[[Row], object]
+    kind: str = ""  # a kind of ``html.table``
+
+
+class Kind(NamedTuple):
+    """The kind of a list's rows."""
+
+    name: str  # the plural noun
+    times: tuple[tuple[str, ...], ...]  # the paths of the timestamps
+    columns: tuple[Column, ...]  # the columns shown
 
 
 class Records(list[Row]):
-    """Rows of a list of the server, in its order: a list of dictionaries.
+    """The rows of a list in the server's order: a list of dictionaries.
 
     The dictionaries have the names, the nesting and the units of the server's GraphQL schema:
-    ``row["totals"]["tasks"]``. Moments are ``datetime`` in UTC, durations seconds, sizes bytes;
-    what is not known is None. The columns of the DataFrames have the same names, with a dot where
-    dictionaries are nested: ``"totals.tasks"``.
+    ``row["totals"]["tasks"]``. Times are ``datetime`` in UTC, durations are in seconds, sizes in
+    bytes. Unknown values are None. The columns of the DataFrames have the same names, with a dot
+    between nested names: ``"totals.tasks"``.
 
     Attributes
     ----------
     complete:
-        Whether these are all rows there were; False when there were more than the limit.
+        True if these are all rows; False if the limit cut off further rows.
     """
 
     def __init__(self, rows: Iterable[Row], kind: Kind, export: Export, complete: bool = True):
@@ -44,38 +52,42 @@ class Records(list[Row]):
         self._export = export
 
     def to_pandas(self, **options: Any) -> Any:
-        """The list as a ``pandas.DataFrame``. Needs pandas and pyarrow.
+        """Returns the list as a ``pandas.DataFrame``. Needs pandas and pyarrow.
 
-        It is read from the server again, as Arrow, and may have changed meanwhile; of lists that
-        were cut off at their limit it has as many rows. Columns that hold JSON, such as
-        ``usage.costs``, are texts. Options are those of ``pyarrow.Table.to_pandas``.
+        The list is read from the server again, as Arrow, and may have changed since. A list that
+        was cut off at its limit has the same number of rows. Columns that hold JSON, such as
+        ``usage.costs``, are strings. Options are those of ``pyarrow.Table.to_pandas``.
         """
         return self._export.to_pandas(**options)
 
     def to_polars(self) -> Any:
-        """The same as a ``polars.DataFrame``. Needs polars."""
+        """Returns the list as a ``polars.DataFrame``, like ``to_pandas``. Needs polars."""
         return self._export.to_polars()
 
     def to_arrow(self) -> Any:
-        """The same as a ``pyarrow.Table``. Needs pyarrow."""
+        """Returns the list as a ``pyarrow.Table``, like ``to_pandas``. Needs pyarrow."""
         return self._export.to_arrow()
 
     def _repr_html_(self) -> str:
-        titles = [title for title, _ in self._kind.columns]
-        rows = [[text(row) for _, text in self._kind.columns] for row in self[:SHOWN]]
+        columns = self._kind.columns
+        rows = [[column.text(row) for column in columns] for row in self[:SHOWN]]
         counted = quantities.count(len(self), self._kind.name)
         counted += "" if self.complete else ", and there are more"
         counted += f"; the first {SHOWN}:" if len(self) > SHOWN else ""
-        shown = html.table(titles, rows) if rows else ""
+        titles, _, kinds = zip(*columns)
+        shown = html.table(titles, rows, kinds) if rows else ""
         return html.block(html.element("div", counted, "note"), shown)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # The rest holds a token, which must not get into files or to other machines.
+        # The other attributes hold a token, which must not be pickled to files or other machines.
         return list, (list(self),)
 
 
 def collect(pages: Iterable[list[Row]], kind: Kind, export: Export, limit: int | None) -> Records:
-    """The rows of these pages, at most as many as the limit says."""
+    """Collects the rows of these pages, at most ``limit``, and warns if there are more.
+
+    Raises ValueError if ``limit`` is less than 1.
+    """
     if limit is not None and limit < 1:
         raise ValueError("limit has to be 1 or more, or None for all there are")
     rows: list[Row] = []

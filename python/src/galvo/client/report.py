@@ -1,13 +1,13 @@
-"""What there is to say of a cluster: answers to the questions people have about it."""
+"""A cluster's report: answers to the questions that people have about it."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from galvo.client import html, quantities
-from galvo.client.cluster import ClusterLike, key_of, state_of
+from galvo.client.cluster import ClusterLike, current_client, key_of, state_of
 from galvo.client.moments import in_words, moment, on_the_clock
 from galvo.client.server import UNREADABLE, Row, Server
 from galvo.client.terminal import printable, table
@@ -39,7 +39,7 @@ query ($id: ID!) { cluster(id: $id) {
   user { name } tags { key value }
   totals {
     tasks tasksSucceeded tasksErred errors bytes peakWorkers peakThreads computeSeconds
-    clusterSeconds
+    threadSeconds
   }
   usage { utilization costs { amount currency basis } }
   functions(first: 5) { prefix computeSeconds tasks tasksErred costs { amount currency basis } }
@@ -52,19 +52,26 @@ fragment told on Answer {
 """
 )
 
-# What is spoken of as bad comes with a word, and not with a colour alone.
+# A bad verdict is shown by a word, and not by a color alone.
 VERDICTS = {"GOOD": "good", "NOTICE": "notice", "BAD": "bad"}
 
 
+class _Table(NamedTuple):
+    title: str
+    heads: list[str]
+    rows: list[list[str]]
+    kinds: tuple[str, ...]  # of the columns, see ``html.table``
+
+
 class Report:
-    """A cluster's report: text when printed, a table in a notebook, a file by ``save()``.
+    """The report of a cluster. It prints as text, and a notebook shows it as a table.
 
     Attributes
     ----------
     data:
-        What the server answered, with the names and units of the GraphQL schema.
-        ``data["answers"]`` has an answer to each question, with ``verdict``, ``headline``,
-        ``value``, ``unit`` and ``evidence``.
+        The server's response, with the names and units of the GraphQL schema. ``data["answers"]``
+        has one answer per question, with ``verdict``, ``headline``, ``value``, ``unit`` and
+        ``evidence``.
     """
 
     def __init__(self, data: Row):
@@ -75,23 +82,25 @@ class Report:
 
     def __str__(self) -> str:
         lines = [self._title(), *(f"{name}: {text}" for name, text in self._facts()), ""]
-        for name, question in QUESTIONS:
-            answer = self.data["answers"][name]
-            lines.append(f"{question} [{_verdict(answer)}]")
+        for questions, answer in self._answers():
+            lines.append(f"{' '.join(questions)} [{_verdict(answer)}]")
             lines.append(f"    {answer['headline']}")
             lines += [f"    - {_evidence(one)}" for one in answer["evidence"]]
         lines = [printable(line) for line in lines]
-        for title, (heads, rows) in self._tables():
-            if rows:
-                lines += ["", title, table(heads, rows)]
+        for found in self._tables():
+            if found.rows:
+                lines += ["", found.title, table(found.heads, found.rows)]
         return "\n".join(lines) + "\n"
 
     def html(self) -> str:
-        """A page of its own, which loads nothing and runs nothing."""
+        """Returns a complete HTML page that loads no resources and runs no scripts."""
         return html.document(self._title(), *self._parts())
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Writes a page if the name ends in ``.html`` or ``.htm``, and otherwise the text."""
+        """Writes an HTML page if the name ends in ``.html`` or ``.htm``, and the text otherwise.
+
+        An existing file is overwritten. Returns the path.
+        """
         target = Path(path)
         is_page = target.suffix.lower() in (".html", ".htm")
         target.write_text(self.html() if is_page else str(self), encoding="utf-8")
@@ -102,19 +111,33 @@ class Report:
 
     def _parts(self) -> list[object]:
         rows = []
-        for name, question in QUESTIONS:
-            answer = self.data["answers"][name]
+        for questions, answer in self._answers():
             items = (html.element("li", _evidence(one)) for one in answer["evidence"])
             evidence = html.element("ul", html.Html("".join(items))) if answer["evidence"] else ""
             told = html.Html(html.element("div", answer["headline"]) + evidence)
             verdict = _verdict(answer)
-            rows.append([question, html.element("span", verdict, verdict.partition(",")[0]), told])
-        parts: list[object] = [html.element("h3", self._title()), html.table((), self._facts())]
+            asked = html.Html("".join(html.element("div", question) for question in questions))
+            rows.append([asked, html.element("span", verdict, verdict.partition(",")[0]), told])
+        parts: list[object] = [html.element("h3", self._title())]
+        parts.append(html.table((), self._facts(), (html.LINE,)))
         parts.append(html.table(("question", "verdict", "answer"), rows))
-        for title, (heads, cells) in self._tables():
-            if cells:
-                parts += [html.element("h4", title), html.table(heads, cells)]
+        for found in self._tables():
+            if found.rows:
+                parts.append(html.element("h4", found.title))
+                parts.append(html.table(found.heads, found.rows, found.kinds))
         return parts
+
+    def _answers(self) -> list[tuple[list[str], Row]]:
+        """Returns the distinct answers, each with the questions that share it."""
+        folded: list[tuple[list[str], Row]] = []
+        for name, question in QUESTIONS:
+            answer = self.data["answers"][name]
+            same = next((asked for asked, other in folded if _reads_like(other, answer)), None)
+            if same is None:
+                folded.append(([question], answer))
+            else:
+                same.append(question)
+        return folded
 
     def _title(self) -> str:
         data = self.data
@@ -142,14 +165,14 @@ class Report:
             ("Tasks", f"{totals['tasksSucceeded']:,} done, {totals['tasksErred']:,} erred"),
             (
                 "Thread time",
-                f"{in_words(totals['clusterSeconds'])}"
+                f"{in_words(totals['threadSeconds'])}"
                 + (f", of which {utilization} computed something" if utilization else ""),
             ),
             ("Cost", quantities.costs(data["usage"]["costs"])),
         ]
         return [(name, text) for name, text in facts if text]
 
-    def _tables(self) -> list[tuple[str, tuple[list[str], list[list[str]]]]]:
+    def _tables(self) -> list[_Table]:
         functions = [
             [
                 one["prefix"],
@@ -165,44 +188,67 @@ class Report:
             for one in self.data["errors"]["nodes"]
         ]
         return [
-            (
+            _Table(
                 "The functions that computed longest",
-                (["function", "computed", "tasks", "erred", "cost"], functions),
+                ["function", "computed", "tasks", "erred", "cost"],
+                functions,
+                ("", *[html.NUMBER] * 4),
             ),
-            ("The newest errors", (["at", "type", "message", "task"], errors)),
+            _Table("The newest errors", ["at", "type", "message", "task"], errors, (html.LINE,)),
         ]
 
 
 def report(cluster: ClusterLike | None = None, account: str | None = None) -> Report:
-    """What there is to say of a cluster: did it finish, did anything fail, what did it cost, what
-    takes the time, what changed, and what time is lost to what.
+    """Returns the report of a cluster: its result, errors, cost, the slowest functions, changes
+    since earlier runs, and lost time with its causes.
 
     Parameters
     ----------
     cluster:
-        The cluster's ``id`` or ``number``, its scheduler's identifier, or a Dask client of it; by
-        default that of the current client.
+        The cluster's ``id``, ``number`` or name, its scheduler's identifier, or a Dask client of
+        it. By default the cluster of the current client, or else the newest cluster. ``-1`` is the
+        newest cluster, ``-2`` the one before it.
     account:
-        The account; by default the configured one, and then the token's own.
+        The account. By default the configured account, then the token's own.
+
+    Raises
+    ------
+    NotFound
+        If the account has no such cluster, or if its scheduler has not reported yet.
 
     Examples
     --------
     >>> import galvo
     >>> galvo.report(12).save("cluster-12.html")  # doctest: +SKIP
     """
-    with Server.configured(account) as server:
+    cluster = current_client() if cluster is None else cluster
+    with Server.configured(account, about=cluster) as server:
         return report_of(server, cluster)
 
 
 def report_of(server: Server, cluster: ClusterLike | None) -> Report:
-    """The same of a server that is at hand."""
+    """Returns the report of a cluster from an open server connection, see ``report``."""
     key = key_of(server, cluster)
     return Report(server.graphql(REPORT, {"id": key.id}, UNREADABLE)["cluster"])
 
 
 def _verdict(answer: Row) -> str:
     verdict = VERDICTS.get(answer["verdict"], "unknown")
-    return verdict + (", estimated" if answer["confidence"] == "ESTIMATED" else "")
+    if answer["confidence"] != "ESTIMATED":
+        return verdict
+    # An amount without a verdict is still a known value.
+    amounts = [answer, *answer["evidence"]]
+    if verdict == "unknown" and any(_is_currency(one["unit"]) for one in amounts):
+        return "estimated"
+    return verdict + ", estimated"
+
+
+def _reads_like(one: Row, other: Row) -> bool:
+    return (_verdict(one), one["headline"], one["evidence"]) == (
+        _verdict(other),
+        other["headline"],
+        other["evidence"],
+    )
 
 
 def _evidence(one: Row) -> str:
@@ -217,6 +263,10 @@ def _measured(value: Any, unit: str | None) -> str:
         return quantities.size(int(value))
     if unit == "share":
         return quantities.share(value)
-    if unit is not None and len(unit) == 3 and unit.isupper():
+    if unit is not None and _is_currency(unit):
         return quantities.amount(value, unit)
     return quantities.count(value, unit or "")
+
+
+def _is_currency(unit: str | None) -> bool:
+    return unit is not None and len(unit) == 3 and unit.isupper()

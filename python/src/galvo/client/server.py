@@ -1,4 +1,4 @@
-"""A Galvo server as the owner of one token sees it."""
+"""A connection to a Galvo server with one token and one account."""
 
 from __future__ import annotations
 
@@ -18,35 +18,62 @@ from galvo.client.errors import (
     RequestRefused,
     code_of,
 )
+from galvo.client.moments import span
+from galvo.client.remembered import completed
 from galvo.client.transport import Transport
 from galvo.client.values import plain
-from galvo.plugin import read_settings, what_is_missing
+from galvo.plugin import exchange, read_settings, what_is_missing
 
 GRAPHQL_TYPES = "application/graphql-response+json, application/json;q=0.9"
-# Errors of a single text in a list: it is null then, and the rest is as good as ever.
+# Error codes of a single text in a list. That text is null, and the other data is intact.
 UNREADABLE = frozenset({"KEY_MISSING", "DAMAGED"})
-# The most that the server puts on a page.
+REPORTS = "/api/v1/reports"
+# The lifetime of a token for stored reports. It bounds the number of valid ones, of which a user
+# may have 1,000.
+REPORTER_SECONDS = 600
+# The server's largest page size.
 PAGE = 100
+SLUG = "[a-z0-9][a-z0-9_-]{0,62}"
+WAYS_TO_CONFIGURE = (
+    "; `galvo login` or galvo.login(server=…) does both, and so does"
+    " galvo.register(server=…, token=…) for as long as this process runs"
+)
 
 Row = dict[str, Any]
 
 
 class Server:
-    """What a server is asked, with a token and within an account. It never shows the token."""
+    """Sends requests to a server with a token and within an account. It never reveals the token."""
 
     def __init__(self, settings: Mapping[str, Any]):
         problem = what_is_missing(settings)
         if problem is not None:
-            raise NotConfigured(problem)
+            missing = not settings["server"] or not settings["token"]
+            raise NotConfigured(problem + WAYS_TO_CONFIGURE if missing else problem)
         self.address: str = settings["server"]
         self.account: str | None = settings["account"]
         self._token: str = settings["token"]
+        # The token to use instead if the first lacks the scope to read.
+        self._spare: str | None = settings.get("spare_token")
+        # The scheduler whose reports were sent last, and its token.
+        self._reporter: tuple[str, str] | None = None
         self._transport = Transport(self.address)
 
     @classmethod
-    def configured(cls, account: str | None = None, server: str | None = None) -> Server:
-        """The server that Dask's configuration names: ``galvo.server`` and ``galvo.token``."""
-        return cls(read_settings(server=server, account=account))
+    def configured(
+        cls, account: str | None = None, server: str | None = None, about: Any = None
+    ) -> Server:
+        """Returns the server of Dask's configuration, or the server that clusters were registered
+        with.
+
+        ``about`` is the cluster that the requests concern, in any form. The server it was
+        registered with is known only for a client or a cluster object.
+        """
+        account = _checked_account(account)
+        settings = read_settings(server=server, account=account)
+        if server is None:
+            settings = completed(settings, about)
+        return cls(settings if account is None else {**settings, "account": account})
 
     def __repr__(self) -> str:
         return f"<Galvo server {self.address}>"
@@ -58,7 +85,7 @@ class Server:
         self.close()
 
     def close(self) -> None:
-        """Closes the connections. What is asked later makes a new one."""
+        """Closes the connections. A later request opens a new one."""
         self._transport.close()
 
     def graphql(
@@ -67,10 +94,21 @@ class Server:
         variables: Mapping[str, Any] | None = None,
         tolerated: Collection[str] = (),
     ) -> dict[str, Any]:
-        """The data that a GraphQL document is answered with.
+        """Returns the ``data`` of the response to a GraphQL document.
 
-        Errors raise a GraphQLError, unless all of their codes are tolerated.
+        Raises a GraphQLError for errors, unless all of their codes are in ``tolerated``.
         """
+        try:
+            return self._graphql(query, variables, tolerated)
+        except GraphQLError as error:
+            if error.code != "MISSING_SCOPE" or self._spare is None:
+                raise
+        self._token, self._spare = self._spare, None
+        return self._graphql(query, variables, tolerated)
+
+    def _graphql(
+        self, query: str, variables: Mapping[str, Any] | None, tolerated: Collection[str]
+    ) -> dict[str, Any]:
         given = {name: plain(value, name) for name, value in (variables or {}).items()}
         body = json.dumps({"query": query, "variables": given}).encode()
         response = self._transport.send(
@@ -78,7 +116,7 @@ class Server:
             "/graphql",
             {**self._credentials(), "Content-Type": "application/json", "Accept": GRAPHQL_TYPES},
             body,
-            # A text that merely mentions the word is sent once, too, and that does no harm.
+            # A query that merely contains the word is sent only once, too, which does no harm.
             repeatable=re.search(r"\bmutation\b", query) is None,
         )
         answer = _parsed(response.data)
@@ -87,7 +125,7 @@ class Server:
             data = answer.get("data")
             tolerable = isinstance(data, dict) and all(code_of(e) in tolerated for e in errors)
             if not tolerable:
-                raise GraphQLError(errors, data, response.status)
+                raise self._explained(GraphQLError(errors, data, response.status))
         if response.status >= 300 or not isinstance(answer.get("data"), dict):
             raise self._refusal(response.status, answer)
         data = answer["data"]
@@ -101,12 +139,12 @@ class Server:
         path: tuple[str, ...],
         limit: int | None = None,
     ) -> Iterator[list[Row]]:
-        """The pages of a list, each a list of rows, until the last one.
+        """Yields the pages of a list, each a list of rows, up to the last one.
 
-        The query has the variables ``$first`` and ``$after``, and calls the list ``list``; the path
-        names the fields that lead there. A page may be empty and not the last one: the server
-        looks at so many rows at a time. With a limit, no page is larger than is needed to see
-        whether there are more rows.
+        The query has the variables ``$first`` and ``$after``, and the alias ``list`` for the list.
+        ``path`` names the fields that lead there. A page may be empty without being the last one,
+        because the server examines a bounded number of rows at a time. With a limit, a page is no
+        larger than needed to detect further rows.
         """
         after = None
         first = PAGE if limit is None else min(PAGE, limit + 1)
@@ -126,7 +164,7 @@ class Server:
             after = turn["endCursor"]
 
     def get(self, path: str) -> dict[str, Any]:
-        """What a REST route answers, which is an object."""
+        """Returns the JSON object that a REST route responds with."""
         headers = {**self._credentials(), "Accept": "application/json"}
         response = self._transport.send("GET", path, headers, repeatable=True)
         answer = _parsed(response.data)
@@ -134,11 +172,20 @@ class Server:
             raise self._refusal(response.status, answer)
         return answer
 
-    def report(self, body: bytes, headers: Mapping[str, str]) -> dict[str, Any]:
-        """What the server answers to a report of a cluster, which may be sent again and again."""
-        response = self._transport.send(
-            "POST", "/api/v1/reports", {**self._credentials(), **headers}, body, repeatable=True
-        )
+    def report(self, scheduler: str, body: bytes, headers: Mapping[str, str]) -> dict[str, Any]:
+        """Sends a stored report of a scheduler, and returns the response. Sending a report is
+        idempotent.
+
+        The token is exchanged for a scheduler's token first, as by ``galvo.register()``. So the
+        account sees no reports with a token that permits more than reports.
+        """
+        if self._reporter is None or self._reporter[0] != scheduler:
+            self._reporter = scheduler, self._exchanged()
+        response = self._send_report(self._reporter[1], body, headers)
+        if response.status == 401 and self._reporter[1] != self._token:
+            # A long series of reports outlives the scheduler's token.
+            self._reporter = scheduler, self._exchanged()
+            response = self._send_report(self._reporter[1], body, headers)
         answer = _parsed(response.data)
         if response.status >= 300:
             pointer = answer.get("pointer")
@@ -147,22 +194,44 @@ class Server:
             raise self._refusal(response.status, answer)
         return answer
 
+    def _send_report(self, token: str, body: bytes, headers: Mapping[str, str]) -> Any:
+        headers = {**self._credentials(token), **headers}
+        return self._transport.send("POST", REPORTS, headers, body, repeatable=True)
+
+    def _exchanged(self) -> str:
+        """Returns a short-lived token for the reports of one scheduler.
+
+        A token that is already a scheduler's is returned unchanged, and so is any token if the
+        server is too old to exchange it.
+        """
+        headers = {**self._credentials(), "Content-Type": "application/json"}
+        body = json.dumps({"label": "stored reports", "lifetimeSeconds": REPORTER_SECONDS}).encode()
+        response = self._transport.send("POST", exchange.PATH, headers, body, repeatable=True)
+        answer = _parsed(response.data)
+        made = exchange.made(response.status, answer)
+        if made is not None:
+            return made
+        is_needless = exchange.is_needless(response.status, answer)
+        if is_needless or response.status in exchange.UNKNOWN_STATUS:
+            return self._token
+        raise self._refusal(response.status, answer)
+
     def download(self, path: str, parameters: Mapping[str, str], media_type: str) -> Any:
-        """The answer of a route that answers with a file, whose body is to be read."""
+        """Requests a file from a route, and returns the response with an unread body."""
         target = path + ("?" + urlencode(parameters) if parameters else "")
         headers = {**self._credentials(), "Accept": media_type}
         response = self._transport.send("GET", target, headers, repeatable=True, streamed=True)
         if response.status != 200:
             try:
                 answer = _parsed(response.read())
-            except HTTPError:  # its status says enough
+            except HTTPError:  # the status is sufficient
                 answer = {}
             response.release_conn()
             raise self._refusal(response.status, answer)
         return response
 
-    def _credentials(self) -> dict[str, str]:
-        headers = {"Authorization": "Bearer " + self._token}
+    def _credentials(self, token: str | None = None) -> dict[str, str]:
+        headers = {"Authorization": "Bearer " + (token or self._token)}
         if self.account is not None:
             headers["Galvo-Account"] = self.account
         return headers
@@ -174,11 +243,40 @@ class Server:
             message = f"{self.address} answers with the status {status}, and not as Galvo does"
         if status == 404 and codes:
             return NotFound(message, codes)
-        return RequestRefused(message, codes, status)
+        return self._explained(RequestRefused(message, codes, status))
+
+    def _explained(self, error: RequestRefused) -> RequestRefused:
+        if error.code == "ACCOUNT_MISMATCH" and self.account is not None:
+            error.args = (f"{error}: {self.account!r} was taken for the account",)
+        return error
+
+
+def _checked_account(account: Any) -> str | None:
+    """Returns an account argument if it is a valid name.
+
+    Catches arguments given in the wrong order.
+    """
+    if account is None or account == "":
+        return None
+    if isinstance(account, str) and re.fullmatch(SLUG, account):
+        return account
+    if not isinstance(account, str):
+        raise TypeError(
+            f"{account!r} was taken for an account, and its name is needed: a cluster is given as"
+            " cluster_id=…"
+        )
+    named = f"{account!r} was taken for an account, and cannot be the name of one"
+    if account.startswith("Scheduler-"):
+        raise ValueError(f"{named}: a cluster is given as cluster_id=…")
+    try:
+        span(account)
+    except ValueError:
+        raise ValueError(f"{named}, which has lower-case letters, digits, '-' and '_'") from None
+    raise ValueError(f"{named}: a time is given as since=…")
 
 
 def _parsed(body: bytes) -> dict[str, Any]:
-    """A body that should be a JSON object; empty when it is none, as a proxy's page."""
+    """Parses a body that should be a JSON object; empty if it is not, such as a proxy's page."""
     try:
         answer = json.loads(body)
     except ValueError:

@@ -1,4 +1,4 @@
-"""What a cluster does at a moment, and the moments at which that changes."""
+"""The state of a cluster at one time, and the stream of its changes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ query ($id: ID!) { cluster(id: $id) {
   number name schedulerId state desiredState startedAt endedAt durationSeconds closeReason
   lastSeenAt idleSince
   now { at workers threads memoryUsed memoryLimit }
-  totals { tasks tasksSucceeded tasksErred errors peakWorkers computeSeconds clusterSeconds }
+  totals { tasks tasksSucceeded tasksErred errors peakWorkers computeSeconds threadSeconds }
   usage { utilization costs { amount currency basis } }
   computations(first: 3) { nodes {
     daskId state startedAt wallSeconds
@@ -29,15 +29,15 @@ query ($id: ID!) { cluster(id: $id) {
 
 
 class Snapshot:
-    """A cluster at a moment, as the server knows it.
+    """A cluster at one time, as the server knows it.
 
     Attributes
     ----------
     data:
-        What the server answered: ``state``, ``now``, ``totals``, ``computations``, ``errors`` and
+        The server's response: ``state``, ``now``, ``totals``, ``computations``, ``errors`` and
         more, with the names and units of the GraphQL schema.
     problem:
-        Why nothing newer is known, in words; None when the server answered.
+        The reason why the data may be out of date, as text. None if the server responded.
     """
 
     def __init__(self, data: Row, problem: str | None = None):
@@ -46,16 +46,16 @@ class Snapshot:
 
     @property
     def closed(self) -> bool:
-        """Whether the cluster will not change any more."""
+        """True if the cluster is closed and will not change any more."""
         return bool(self.data["state"] == "CLOSED")
 
     def progress(self) -> list[tuple[Row, int, int]]:
-        """The newest computations, each with how many of how many tasks are done."""
+        """Returns the newest computations, each with its numbers of finished and of all tasks."""
         found = []
         for computation in self.data["computations"]["nodes"]:
             groups = computation["taskGroups"]["nodes"]
             tasks = sum(group["tasks"] for group in groups)
-            # A task that was computed again counts again, but is one task.
+            # A recomputed task is counted again in the totals, but is one task.
             done = sum(min(group["tasks"], sum(group[name] for name in DONE)) for group in groups)
             found.append((computation, done, tasks))
         return found
@@ -64,7 +64,7 @@ class Snapshot:
         return " · ".join(self.words())
 
     def words(self) -> list[str]:
-        """What is to be said of it in a line."""
+        """Returns the parts of the one-line description."""
         data, now, totals = self.data, self.data["now"], self.data["totals"]
         name = f" {data['name']}" if data["name"] else ""
         lasted = in_words(data["durationSeconds"])
@@ -126,9 +126,9 @@ def _runs(computation: Row) -> bool:
 
 
 def snapshots(server: Server, cluster: ClusterKey, pace: Pace) -> Iterator[Snapshot]:
-    """The cluster now, and again each time something of it changed, until it is closed.
+    """Yields the cluster's state now and after each change, until the cluster is closed.
 
-    A server that is away for a while is told of in a snapshot, and asked again.
+    A temporary failure of the server is yielded as a snapshot with a problem, and retried.
     """
     known: Snapshot | None = None
     while True:

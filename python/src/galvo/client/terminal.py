@@ -1,20 +1,26 @@
-"""Texts of others on a terminal."""
+"""Makes untrusted text safe to print on a terminal."""
 
 from __future__ import annotations
 
 import re
 
-# Everything that would move the cursor, change colours or end a line, but for tabs.
-CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+# Every character that moves the cursor, changes colors, ends a line or reverses its direction,
+# except tabs, and every invisible character. The server has the same list in its
+# `domain/visible_text.rs`.
+CONTROL = re.compile(
+    r"[\x00-\x08\x0a-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f"
+    r"\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff0-\ufffb\U0001d173-\U0001d17a"
+    r"\U000e0000-\U000e0fff]"
+)
 
 
 def printable(text: str) -> str:
-    """The text in one line, in which nothing can tell the terminal what to do."""
+    """Returns the text on one line, with every control character escaped."""
     return CONTROL.sub(lambda found: repr(found[0])[1:-1], text)
 
 
 def table(titles: list[str], rows: list[list[str]]) -> str:
-    """Lines with columns as wide as they need to be."""
+    """Formats rows as lines with aligned columns."""
     cells = [titles, *([printable(cell) for cell in row] for row in rows)]
     widths = [max(len(row[n]) for row in cells) for n in range(len(titles))]
     lines = ("  ".join(c.ljust(w) for c, w in zip(row, widths)).rstrip() for row in cells)

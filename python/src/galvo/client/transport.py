@@ -1,8 +1,10 @@
-"""HTTP: connections, time-outs, and what is tried again."""
+"""HTTP: connections, timeouts and retries."""
 
 from __future__ import annotations
 
+import logging
 import random
+import threading
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -21,23 +23,28 @@ from urllib3.exceptions import (
 from galvo.client.errors import NotConfigured, ServerUnreachable
 from galvo.plugin import VERSION
 
+# Python writes warnings to stderr if logging is not configured.
+logger = logging.getLogger("galvo.client")
+
 CONNECT_SECONDS = 5.0
-# The server gives a query 30 seconds unless its operator says otherwise.
+# The server's query timeout is 30 seconds by default.
 ANSWER_SECONDS = 90.0
-# An export waits between its pages when other queries need what the token may cost.
+# Between its pages, an export waits while other queries use up the token's cost quota.
 EXPORT_SECONDS = 300.0
-# How often a connection is tried that cannot be made, and for how long what the server puts off.
+# The number of attempts to connect, and the time for which postponed requests are retried.
 CONNECTION_ATTEMPTS = 4
 PATIENCE_SECONDS = 60.0
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.25, 15.0
+# A response that takes longer is announced to the user.
+NOTICE_SECONDS = 3.0
 TOO_MANY, BAD_GATEWAY, UNAVAILABLE = 429, 502, 503
 
 
 class Transport:
-    """Connections to one server, by way of the proxy that the environment names.
+    """Connections to one server, through the proxy that the environment names.
 
-    ``HTTP_PROXY``, ``HTTPS_PROXY`` and ``NO_PROXY`` are obeyed, and certificates are verified with
-    those of the machine, or those that ``SSL_CERT_FILE`` and ``SSL_CERT_DIR`` name.
+    It honors ``HTTP_PROXY``, ``HTTPS_PROXY`` and ``NO_PROXY``. It verifies certificates with those
+    of the machine, or with those that ``SSL_CERT_FILE`` and ``SSL_CERT_DIR`` name.
     """
 
     def __init__(self, address: str):
@@ -54,12 +61,34 @@ class Transport:
         repeatable: bool,
         streamed: bool = False,
     ) -> Any:
-        """The answer, of whatever status.
+        """Sends a request, and returns the response with any status.
 
-        A request that never left, or that the server put off without doing anything, is sent again
-        in any case; one of which that is not known only if it is repeatable, so that it does no
-        harm when it was done already. Of a streamed answer the body is left to be read.
+        A request that did not reach the server, or that the server rate-limited, is sent again. A
+        request with an unknown outcome is sent again only if it is repeatable, that is, harmless if
+        it was executed already. The body of a streamed response is left unread. Raises
+        ServerUnreachable if there is no response.
         """
+        # The notice comes from its own thread, because an unresponsive server blocks this one.
+        notice = threading.Timer(NOTICE_SECONDS, self._announce_wait)
+        notice.daemon = True
+        notice.start()
+        try:
+            return self._persistently(method, path, headers, body, repeatable, streamed)
+        finally:
+            notice.cancel()
+
+    def _announce_wait(self) -> None:
+        logger.warning("waiting for the server %s …", self._address)
+
+    def _persistently(
+        self,
+        method: str,
+        path: str,
+        headers: Mapping[str, str],
+        body: bytes | None,
+        repeatable: bool,
+        streamed: bool,
+    ) -> Any:
         deadline = time.monotonic() + PATIENCE_SECONDS
         attempts = 0
         while True:
@@ -83,8 +112,20 @@ class Transport:
                 response.release_conn()
             time.sleep(pause)
 
+    def once(
+        self, method: str, path: str, headers: Mapping[str, str], body: bytes, seconds: float
+    ) -> Any:
+        """Sends a request once with a timeout, and returns the response with any status.
+
+        Raises ServerUnreachable if there is none.
+        """
+        try:
+            return self._request(method, path, headers, body, urllib3.Timeout(total=seconds))
+        except HTTPError as error:
+            raise ServerUnreachable(self._complaint(error)) from None
+
     def close(self) -> None:
-        """Closes the connections. The next request makes a new one."""
+        """Closes the connections. The next request opens a new one."""
         self._pool.clear()
 
     def _once(
@@ -96,15 +137,27 @@ class Transport:
         streamed: bool,
     ) -> Any:
         patience = EXPORT_SECONDS if streamed else ANSWER_SECONDS
+        timeout = urllib3.Timeout(connect=CONNECT_SECONDS, read=patience)
+        return self._request(method, path, headers, body, timeout, streamed)
+
+    def _request(
+        self,
+        method: str,
+        path: str,
+        headers: Mapping[str, str],
+        body: bytes | None,
+        timeout: urllib3.Timeout,
+        streamed: bool = False,
+    ) -> Any:
         return self._pool.request(
             method,
             self._address + path,
             headers={**headers, "User-Agent": "galvo-python/" + VERSION},
             body=body,
-            timeout=urllib3.Timeout(connect=CONNECT_SECONDS, read=patience),
+            timeout=timeout,
             preload_content=not streamed,
             retries=False,
-            # A redirect would carry the token to a place that nobody configured.
+            # A redirect would send the token to a host that nobody configured.
             redirect=False,
         )
 
@@ -122,7 +175,7 @@ def _pool(address: str) -> Any:
     parts = urlsplit(address)
     options: dict[str, Any] = {"maxsize": 2, "block": False}
     if parts.scheme == "https":
-        # Its own context, not one of Python's: with these, older releases take no addresses of IP.
+        # urllib3's own context is used: with one of Python's, older releases reject IP addresses.
         options["cert_reqs"] = "CERT_REQUIRED"
     proxies = getproxies()
     proxy = proxies.get(parts.scheme) or proxies.get("all")
@@ -145,18 +198,18 @@ def _never_left(error: HTTPError) -> bool:
 
 
 def _broke_off(error: HTTPError) -> bool:
-    # An answer that took too long would take as long again.
+    # A response that timed out would time out again.
     return isinstance(error, urllib3.exceptions.ProtocolError)
 
 
 def _pause(attempts: int) -> float:
-    """Seconds, twice as long each time and never the same for all clients."""
+    """Returns the retry delay in seconds: exponential, with jitter so that clients spread out."""
     longest = min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2.0 ** (attempts - 1))
     return random.uniform(longest / 2, longest)
 
 
 def _retry_after(text: str | None) -> float | None:
-    """The seconds that a Retry-After header asks for. Galvo never writes it as a date."""
+    """Returns the seconds of a Retry-After header. Galvo never sends a date there."""
     if text is None or not text.isdigit():
         return None
     return float(text) + random.uniform(0.0, 0.5)

@@ -1,4 +1,4 @@
-"""Values that users give, as JSON has them."""
+"""Converts the caller's values to JSON."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from galvo.client.moments import in_utc
 
 
 def plain(value: Any, place: str) -> Any:
-    """The value in what JSON knows, with moments as the server reads them.
+    """Returns the value as JSON can represent it, with times as the server parses them.
 
-    What JSON has nothing for raises a TypeError that names its place: the variable or parameter,
-    and the way to it from there.
+    Raises a TypeError for anything that JSON cannot represent. The message names the variable or
+    parameter and the path in it.
     """
     if isinstance(value, Mapping):
         return {name: plain(item, f"{place}.{name}") for name, item in value.items()}
@@ -35,9 +35,11 @@ def plain(value: Any, place: str) -> Any:
 
 
 def _number(value: Any) -> Any:
-    """Python's number for one of NumPy's, as DataFrames have them; anything else as it is."""
+    """Converts a NumPy number, as DataFrames have them, to Python's; returns other values
+    unchanged.
+    """
     numpy = sys.modules.get("numpy")
     if numpy is None or not isinstance(value, (numpy.bool_, numpy.number)):
         return value
-    # A duration counts as a number there, and would lose its unit.
+    # NumPy's timedelta64 is a number type, and its item would lose the unit.
     return value if isinstance(value, numpy.timedelta64) else value.item()

@@ -1,4 +1,4 @@
-"""Following a cluster, in a notebook beside the work and on a terminal."""
+"""Follows a cluster, in a notebook in the background, or on a terminal."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import threading
 from collections.abc import Iterator
 from typing import Any, TextIO
 
-from galvo.client.cluster import ClusterKey, ClusterLike, key_of
+from galvo.client.cluster import ClusterKey, ClusterLike, current_client, key_of
 from galvo.client.errors import GalvoError
 from galvo.client.moments import Duration, span
 from galvo.client.pace import Pace
@@ -18,7 +18,7 @@ from galvo.client.server import Server
 from galvo.client.snapshot import Snapshot, snapshots
 from galvo.client.terminal import printable
 
-# How long a scheduler may take to report for the first time.
+# The longest time to wait for a scheduler's first report.
 PATIENCE_SECONDS = 30.0
 
 
@@ -28,7 +28,7 @@ class Watch:
     Attributes
     ----------
     latest:
-        The last ``Snapshot``; None before there is one.
+        The last ``Snapshot``. None until there is one.
     """
 
     def __init__(self, server: Server, cluster: ClusterKey, interval_seconds: float):
@@ -43,20 +43,20 @@ class Watch:
         return f"<Watch of cluster {self._cluster.number}>"
 
     def stop(self) -> None:
-        """Stops following; the cluster goes on."""
+        """Stops following. The cluster is not affected."""
         self._stopped.set()
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Waits until the cluster is closed or no longer followed, so many seconds at most.
+        """Waits until the cluster is closed or following has stopped.
 
-        Returns whether that came about.
+        ``timeout`` is in seconds; None for no timeout. Returns False if it expired.
         """
         if self._thread is not None:
             self._thread.join(timeout)
         return self._thread is None or not self._thread.is_alive()
 
     def follow(self, screen: Any) -> None:
-        """Shows what changes until the cluster is closed; Ctrl-C ends it, too."""
+        """Shows changes until the cluster is closed or Ctrl-C is pressed."""
         try:
             self._show(screen, snapshots(self._server, self._cluster, self._pace))
         except KeyboardInterrupt:
@@ -66,10 +66,12 @@ class Watch:
             screen.end()
 
     def follow_beside(self, screen: Any) -> None:
-        """Shows what there is, and in a thread of its own what changes: a notebook goes on."""
+        """Shows the current state, and then shows changes from a thread, so that a notebook stays
+        usable.
+        """
         coming = snapshots(self._server, self._cluster, self._pace)
         self._show(screen, itertools.islice(coming, 1))
-        # What a notebook shows belongs to the cell in whose context it is shown.
+        # A notebook assigns output to the cell in whose context it is shown.
         context = contextvars.copy_context()
         self._thread = threading.Thread(
             target=context.run,
@@ -83,7 +85,7 @@ class Watch:
         try:
             self._show(screen, coming)
         except GalvoError as error:
-            # Nobody would see an exception of a thread.
+            # An exception in a thread would go unnoticed.
             screen.complain(str(error))
         finally:
             self._server.close()
@@ -96,7 +98,7 @@ class Watch:
 
 
 class Terminal:
-    """Shows snapshots as lines. On a terminal a line takes the place of the one before."""
+    """Shows snapshots as lines. On a terminal, each line replaces the previous one."""
 
     def __init__(self, stream: TextIO | None = None):
         self._stream = sys.stdout if stream is None else stream
@@ -118,7 +120,7 @@ class Terminal:
 
 
 class Notebook:
-    """Shows snapshots in the output of a cell, each in the place of the one before."""
+    """Shows snapshots in the output of a cell, each replacing the previous one."""
 
     def __init__(self, display: Any):
         self._display = display
@@ -146,22 +148,31 @@ def watch(
     interval: Duration = "2s",
     account: str | None = None,
 ) -> Watch:
-    """Follow a cluster live until it is closed: workers, memory, progress, errors, cost.
+    """Follows a cluster live until it is closed: workers, memory, progress, errors, cost.
 
-    In a notebook what is shown below the cell changes while other cells run; ``stop()`` of what is
-    returned ends it. Elsewhere a line is printed each time something changed, and the call returns
-    when the cluster is closed or after Ctrl-C.
+    In a notebook, the output below the cell is updated while other cells run. Call ``stop()`` of
+    the result to end this. Elsewhere, a line is printed after each change, and the call returns
+    after the cluster is closed or Ctrl-C is pressed.
 
     Parameters
     ----------
     cluster:
-        The cluster's ``id`` or ``number``, its scheduler's identifier, or a Dask client of it; by
-        default that of the current client.
+        The cluster's ``id``, ``number`` or name, its scheduler's identifier, or a Dask client of
+        it. By default the cluster of the current client, or else the newest cluster. ``-1`` is the
+        newest cluster, ``-2`` the one before it. A scheduler has 30 seconds to send its first
+        report.
     interval:
-        How often to look, as ``"2s"`` or in seconds. While nothing changes it becomes less often,
-        down to every 15 seconds.
+        The time between requests, as ``"2s"`` or in seconds, at most 3600 seconds. While nothing
+        changes it grows to 15 seconds.
     account:
-        The account; by default the configured one, and then the token's own.
+        The account. By default the configured account, then the token's own.
+
+    Raises
+    ------
+    NotFound
+        If the account has no such cluster.
+    ValueError
+        If ``interval`` is not positive or too long.
 
     Examples
     --------
@@ -169,7 +180,8 @@ def watch(
     >>> galvo.register()  # doctest: +SKIP
     >>> galvo.watch()  # doctest: +SKIP
     """
-    server = Server.configured(account)
+    cluster = current_client() if cluster is None else cluster
+    server = Server.configured(account, about=cluster)
     key = key_of(server, cluster, PATIENCE_SECONDS)
     followed = Watch(server, key, span(interval).total_seconds())
     display = _display_of_notebook()
@@ -181,7 +193,7 @@ def watch(
 
 
 def _display_of_notebook() -> Any:
-    """The function by which a notebook shows something; None elsewhere."""
+    """Returns IPython's display function in a notebook; None elsewhere."""
     ipython = sys.modules.get("IPython")
     shell = None if ipython is None else ipython.get_ipython()
     if getattr(shell, "kernel", None) is None:

@@ -1,35 +1,53 @@
-"""The command ``galvo`` of people who use clusters, and ``python -m galvo``.
+"""The ``galvo`` command for users of clusters, and ``python -m galvo``.
 
-The server's own program has the same name and other commands, for operators. Where this one comes
-first on PATH, it passes those on; ``python -m galvo`` is this one in any case.
+The server's own program has other commands, for operators, which this command passes on.
 
-It ends with 0 when all is well, with 2 when what was asked for makes no sense or settings are
-missing, with 130 after Ctrl-C, and with 1 otherwise. It never shows a token, nor a traceback.
+The exit status is 0 for success, 2 for wrong usage or missing settings, 130 after Ctrl-C, and 1
+otherwise. No message shows a token or a traceback.
 """
 
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import sys
 from collections.abc import Sequence
 
 from galvo.client.errors import GalvoError, NotConfigured
-from galvo.command import clusters, import_, login, logs, report, stop, watch
-from galvo.command.server import pass_on
+from galvo.command import (
+    clusters,
+    down,
+    import_,
+    login,
+    logs,
+    preload,
+    rate,
+    report,
+    spool,
+    stop,
+    up,
+    watch,
+)
+from galvo.command import server as server_commands
 from galvo.plugin import VERSION
 
 FAILED, WRONG_USAGE, INTERRUPTED = 1, 2, 130
 COMMANDS = {
+    "up": up,
+    "down": down,
     "login": login,
     "clusters": clusters,
     "logs": logs,
     "watch": watch,
     "report": report,
     "stop": stop,
+    "rate": rate,
     "import": import_,
+    "preload": preload,
+    "spool": spool,
 }
-# What may stand before the command or behind it: what is given, and what that is.
+# Options allowed before or after the command, with their value's name and description.
 OPTIONS = {
     "--server": ("URL", "the server, instead of galvo.server"),
     "--account": ("SLUG", "the account, instead of galvo.account"),
@@ -43,15 +61,16 @@ ADVICE = {
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs a command, and tells the exit status."""
+    """Runs a command, and returns the exit status."""
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     word = _word(arguments)
     if word is not None and word not in COMMANDS:
-        return pass_on(word, arguments)
+        return _pass_on(word, arguments)
     try:
         asked = _parser().parse_args(arguments)
-    except SystemExit as end:  # argparse has said why
+    except SystemExit as end:  # argparse has printed the reason
         return end.code if isinstance(end.code, int) else WRONG_USAGE
+    _show_warnings()
     try:
         status: int = COMMANDS[asked.command].run(asked)
         sys.stdout.flush()
@@ -59,13 +78,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        # Whoever read it has seen enough; Python would complain once more at the end.
+        # The reader has closed the pipe. Python would print another error on exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
     except NotConfigured as error:
         return _complain(str(error), WRONG_USAGE)
     except GalvoError as error:
-        advice = ADVICE.get(error.code or "")
+        # Advice to sign in is of no use while signing in.
+        advice = None if asked.command == "login" else ADVICE.get(error.code or "")
         return _complain(f"{error}; {advice}" if advice else str(error), FAILED)
     except (ValueError, TypeError) as error:
         return _complain(str(error), WRONG_USAGE)
@@ -73,8 +93,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _complain(str(error), FAILED)
 
 
+def _pass_on(word: str, arguments: Sequence[str]) -> int:
+    try:
+        return server_commands.pass_on(word, arguments, COMMANDS)
+    except NotConfigured as error:
+        return _complain(str(error), WRONG_USAGE)
+
+
 def _word(arguments: Sequence[str]) -> str | None:
-    """The first argument that is neither an option nor the value of one of ours."""
+    """Returns the first argument that is neither an option nor the value of one of our options."""
     left = iter(arguments)
     for argument in left:
         if argument in OPTIONS:
@@ -82,6 +109,14 @@ def _word(arguments: Sequence[str]) -> str | None:
         elif not argument.startswith("-"):
             return argument
     return None
+
+
+def _show_warnings() -> None:
+    """Sends the client's warnings to stderr, in the format of the command's other messages."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("galvo: %(message)s"))
+    client = logging.getLogger("galvo.client")
+    client.handlers, client.propagate = [handler], False
 
 
 def _complain(problem: str, status: int) -> int:
@@ -92,17 +127,17 @@ def _complain(problem: str, status: int) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="galvo",
-        allow_abbrev=False,  # what stands before the command is read before it is known
+        allow_abbrev=False,  # options before the command are parsed before the command is known
         description="Asks a Galvo server about Dask clusters.",
         epilog="Server and token come from Dask's configuration (galvo.server, galvo.token), where"
-        " `galvo login` puts them. Commands of the server itself, such as `serve`, are passed on to"
-        " its own program.",
+        " `galvo login` and `galvo up` put them. Commands of the server itself are passed on to its"
+        f" own program: {', '.join(server_commands.COMMANDS)}.",
     )
     parser.add_argument("--version", action="version", version=f"galvo {VERSION} (client)")
     common = argparse.ArgumentParser(add_help=False)
     for name, (given, described) in OPTIONS.items():
         parser.add_argument(name, metavar=given, help=described)
-        # What is not said behind the command must not replace what was said before it.
+        # An option missing after the command must not replace one before it.
         common.add_argument(name, metavar=given, help=described, default=argparse.SUPPRESS)
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name, command in COMMANDS.items():

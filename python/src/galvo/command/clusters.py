@@ -1,4 +1,4 @@
-"""``galvo clusters``: which clusters there are."""
+"""``galvo clusters``: lists clusters."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from galvo.client.moments import in_words, on_the_clock
 from galvo.client.server import Row, Server
 from galvo.client.terminal import table
 
+STATES = ["starting", "running", "idle", "closing", "closed", "lost"]
 TITLES = ["NUMBER", "NAME", "USER", "STATE", "STARTED", "FOR", "WORKERS", "TASKS", "ERRORS", "COST"]
 
 
@@ -25,7 +26,12 @@ def describe(commands: Any, name: str, common: argparse.ArgumentParser) -> None:
         "--since", default="7 days", help="how long ago they started at most; `all` for ever"
     )
     parser.add_argument("--user", help="only those of this user")
-    parser.add_argument("--state", help="only those in this state, as `running` or `closed`")
+    parser.add_argument(
+        "--state",
+        type=str.lower,
+        choices=STATES,
+        help="only those in this state",
+    )
     parser.add_argument("--limit", type=int, default=50, help="so many at most; 50 if not given")
     parser.add_argument("--json", action="store_true", help="write JSON, with all that is known")
 
@@ -34,7 +40,7 @@ def run(asked: argparse.Namespace) -> int:
     since = None if asked.since == "all" else asked.since
     filter = {"states": [asked.state.upper()]} if asked.state else None
     with Server.configured(asked.account, asked.server) as server, warnings.catch_warnings():
-        # That there are more is said below.
+        # A message below states that there are more.
         warnings.simplefilter("ignore", UserWarning)
         rows = clusters_of(server, since, asked.user, filter, asked.limit)
     if asked.json:

@@ -1,4 +1,4 @@
-"""``galvo import``: files that Dask wrote become clusters with history."""
+"""``galvo import``: imports files that Dask wrote as clusters with a history."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def run(asked: argparse.Namespace) -> int:
 
 
 def _each(asked: argparse.Namespace, take: Any) -> int:
-    """One file that is none must not keep the others from being imported."""
+    """Imports each file. A file that cannot be imported must not prevent the others."""
     status = 0
     for path in asked.files:
         try:

@@ -1,4 +1,4 @@
-"""``galvo login``: comes to a token and keeps it."""
+"""``galvo login``: obtains a token and stores it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import sys
 from typing import Any
 
 from galvo.client.login import (
+    SCOPES,
     Activation,
     configuration_file,
     login,
@@ -24,12 +25,19 @@ def describe(commands: Any, name: str, common: argparse.ArgumentParser) -> None:
         " token, and writes it to galvo.yaml in Dask's directory of configuration, readable by its"
         " owner alone.",
     )
-    # Of the common options an account makes no sense here: the token brings one along.
+    # An account option makes no sense here: the token determines the account.
     parser.add_argument(
         "--server",
         metavar="URL",
         default=argparse.SUPPRESS,
         help="the server, instead of galvo.server",
+    )
+    parser.add_argument(
+        "--scope",
+        dest="scopes",
+        choices=SCOPES,
+        nargs="+",
+        help="what the token is to be good for, instead of all that you may do",
     )
     parser.add_argument(
         "--token-stdin",
@@ -42,13 +50,15 @@ def run(asked: argparse.Namespace) -> int:
     if asked.account is not None:
         raise ValueError("--account is not for login: the token says which account it is for")
     file = configuration_file()
+    if asked.token_stdin and asked.scopes:
+        raise ValueError("--scope is not for --token-stdin: that token is made already")
     if asked.token_stdin:
         typed = getpass.getpass("Token: ") if sys.stdin.isatty() else sys.stdin.readline()
         if not typed.strip():
             raise ValueError("there is no token on standard input")
         identity = login_with(typed, asked.server)
     else:
-        identity = login(asked.server, _show)
+        identity = login(asked.server, _show, scopes=asked.scopes)
     print(f"Signed in at {identity.address} as {identity.user}, account {identity.account}.")
     print(f"The token is kept in {file}.")
     for variable in overriding_variables():

@@ -1,4 +1,4 @@
-"""``galvo logs``: the logs of a cluster, also after it is gone."""
+"""``galvo logs``: shows the logs of a cluster, also after it is gone."""
 
 from __future__ import annotations
 
@@ -6,23 +6,20 @@ import argparse
 import json
 from typing import Any
 
-from galvo.client.cluster import key_of, newest_cluster
+from galvo.client.cluster import NEWEST, key_of
 from galvo.client.log import LogFilter, tail
 from galvo.client.moments import span
 from galvo.client.pace import Pace
 from galvo.client.server import Row, Server
 from galvo.client.terminal import printable
+from galvo.command.arguments import CLUSTER_HELP
 
 
 def describe(commands: Any, name: str, common: argparse.ArgumentParser) -> None:
     parser = commands.add_parser(
         name, help="show a cluster's logs", parents=[common], description=__doc__
     )
-    parser.add_argument(
-        "cluster",
-        nargs="?",
-        help="its number, identifier or scheduler's identifier; the newest one if not given",
-    )
+    parser.add_argument("cluster", nargs="?", help=CLUSTER_HELP)
     parser.add_argument(
         "--filter",
         metavar="TEXT",
@@ -53,8 +50,7 @@ def run(asked: argparse.Namespace) -> int:
     pace = Pace(span(asked.interval).total_seconds()) if asked.follow else None
     wanted = LogFilter(asked.filter, asked.level, asked.source)
     with Server.configured(asked.account, asked.server) as server:
-        named = asked.cluster
-        cluster = newest_cluster(server) if named is None else key_of(server, named)
+        cluster = key_of(server, asked.cluster or NEWEST)
         for lines in tail(server, cluster, wanted, asked.tail, pace):
             for line in lines:
                 print(json.dumps(line, default=str) if asked.json else _words(line), flush=True)
@@ -68,5 +64,5 @@ def _words(line: Row) -> str:
     first, *others = (message or "").split("\n") if message is not None else ["[unreadable]"]
     times = f" ({line['repeated']} times)" if line["repeated"] > 1 else ""
     head = printable(f"{when} {line['level']} {where} {line['logger']}: {first}{times}")
-    # What looks like a line of its own is one.
+    # Continuation lines are indented, so that only a real log line looks like one.
     return "\n".join([head, *("    " + printable(other) for other in others)])

@@ -1,12 +1,14 @@
-"""``galvo report``: what there is to say of a cluster."""
+"""``galvo report``: prints the report of a cluster."""
 
 from __future__ import annotations
 
 import argparse
 from typing import Any
 
+from galvo.client.cluster import NEWEST
 from galvo.client.report import report_of
 from galvo.client.server import Server
+from galvo.command.arguments import CLUSTER_HELP
 
 
 def describe(commands: Any, name: str, common: argparse.ArgumentParser) -> None:
@@ -16,7 +18,7 @@ def describe(commands: Any, name: str, common: argparse.ArgumentParser) -> None:
         parents=[common],
         description=__doc__,
     )
-    parser.add_argument("cluster", help="its number, identifier or scheduler's identifier")
+    parser.add_argument("cluster", nargs="?", help=CLUSTER_HELP)
     parser.add_argument(
         "--output",
         metavar="FILE",
@@ -26,7 +28,7 @@ def describe(commands: Any, name: str, common: argparse.ArgumentParser) -> None:
 
 def run(asked: argparse.Namespace) -> int:
     with Server.configured(asked.account, asked.server) as server:
-        report = report_of(server, asked.cluster)
+        report = report_of(server, asked.cluster or NEWEST)
     if asked.output:
         print(f"Written to {report.save(asked.output)}")
     else:

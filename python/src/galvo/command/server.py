@@ -1,38 +1,136 @@
-"""The server's own program, which is called ``galvo`` as well and has other commands."""
+"""Finds the server's own program, and passes the server's commands on to it.
+
+The wheel ``galvo-server`` installs that program as ``galvo-server``. Elsewhere it is called
+``galvo``, as this command is.
+"""
 
 from __future__ import annotations
 
+import difflib
 import os
+import subprocess
 import sys
-from collections.abc import Sequence
+import sysconfig
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
+from galvo.client.errors import NotConfigured
+
 NAME = "galvo"
+WHEEL_NAME = "galvo-server"
+# Names the program. The program itself would take the variable for an unknown setting.
+VARIABLE = "GALVO_SERVER_BIN"
+# The commands of the server's program, to distinguish them from unknown commands.
+COMMANDS = (
+    "serve",
+    "migrate",
+    "ready",
+    "schema",
+    "backup",
+    "doctor",
+    "account",
+    "user",
+    "token",
+    "rollup",
+    "key",
+    "cluster",
+    "retention",
+    "session",
+)
+WAYS_TO_GET_IT = (
+    "`pip install 'galvo[server]'` installs it beside this command, and GALVO_SERVER_BIN names one"
+    " that is elsewhere"
+)
 
 
-def pass_on(word: str, arguments: Sequence[str]) -> int:
-    """Becomes the server's program; only where that is not found does it come back."""
+def pass_on(word: str, arguments: Sequence[str], known: Collection[str]) -> int:
+    """Replaces this process by the server's program. Returns only if that is not found."""
     program = server_program()
+    if word not in COMMANDS and (program is None or not _has_command(program, arguments)):
+        print(f"galvo: {_unknown(word, known)}", file=sys.stderr)
+        return 2
     if program is None:
-        print(
-            f"galvo: there is no command `{word}`, see --help; commands of the server itself are"
-            " passed on to its own program, which is not on PATH",
-            file=sys.stderr,
-        )
+        print(f"galvo: {_advice(word)}", file=sys.stderr)
         return 2
     sys.stdout.flush()
-    os.execv(program, [str(program), *arguments])
+    os.execve(program, [str(program), *arguments], environment())
+
+
+def environment() -> dict[str, str]:
+    """Returns the environment for the server's program."""
+    return {name: value for name, value in os.environ.items() if name != VARIABLE}
+
+
+def _has_command(program: Path, arguments: Sequence[str]) -> bool:
+    """True if one of the arguments is a command of the program.
+
+    It is not the first word if options precede it. A newer program may have commands that the list
+    here lacks.
+    """
+    return any(word in COMMANDS for word in arguments) or not _listed(program).isdisjoint(arguments)
+
+
+def _listed(program: Path) -> set[str]:
+    """Returns the commands that the program's help lists."""
+    try:
+        done = subprocess.run(
+            [str(program), "--help"],
+            env=environment(),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    except OSError:
+        return set()
+    listed = done.stdout.partition("Commands:\n")[2].partition("\n\n")[0]
+    return {line.split()[0] for line in listed.splitlines() if line.strip()}
+
+
+def _advice(word: str) -> str:
+    return (
+        f"`galvo {word}` is a command of the server's own program, which is not installed here."
+        f" {WAYS_TO_GET_IT}. To manage a server that runs elsewhere, run the command there, with"
+        f" the same GALVO_DATABASE_URL: `docker exec CONTAINER galvo {word}` in a container"
+    )
+
+
+def _unknown(word: str, known: Collection[str]) -> str:
+    near = difflib.get_close_matches(word, [*known, *COMMANDS], 1)
+    meant = f", did you mean `{near[0]}`?" if near else ""
+    return f"there is no command `{word}`{meant or ': see --help'}"
 
 
 def server_program() -> Path | None:
-    """The first program on PATH that has the name and is no script, as our own is."""
+    """Returns the server's program; None if there is none.
+
+    It is the one that ``GALVO_SERVER_BIN`` names, that of the wheel in the environment of this
+    Python, or the first one on PATH that is not a script, unlike this command. Raises NotConfigured
+    if the variable names no program.
+    """
     if os.name != "posix":
         return None
+    named = os.environ.get(VARIABLE)
+    if named:
+        program = Path(named).absolute()
+        if not _is_program(program):
+            raise NotConfigured(f"{VARIABLE} names no program: {program}")
+        return program
+    return next(
+        (path for path in _candidates() if _is_program(path) and not _is_script(path)), None
+    )
+
+
+def _candidates() -> Iterator[Path]:
+    # The command that runs may be that of another environment than the first on PATH.
+    yield Path(sys.argv[0]).absolute().parent / WHEEL_NAME
+    yield Path(sysconfig.get_path("scripts")) / WHEEL_NAME
     for directory in os.get_exec_path():
-        candidate = Path(directory) / NAME
-        if candidate.is_file() and os.access(candidate, os.X_OK) and not _is_script(candidate):
-            return candidate
-    return None
+        yield Path(directory) / WHEEL_NAME
+        yield Path(directory) / NAME
+
+
+def _is_program(path: Path) -> bool:
+    return path.is_file() and os.access(path, os.X_OK)
 
 
 def _is_script(path: Path) -> bool:

@@ -6,7 +6,7 @@ import argparse
 import sys
 from typing import Any
 
-from galvo.client.cluster import close_cluster, key_of
+from galvo.client.cluster import close_cluster, key_to_close
 from galvo.client.server import UNREADABLE, Server
 from galvo.client.snapshot import SNAPSHOT, Snapshot
 from galvo.client.terminal import printable
@@ -20,13 +20,13 @@ def describe(commands: Any, name: str, common: argparse.ArgumentParser) -> None:
         description="Closes a cluster: its scheduler, which takes its workers along. What runs is"
         " lost.",
     )
-    parser.add_argument("cluster", help="its number, identifier or scheduler's identifier")
+    parser.add_argument("cluster", help="its number, name, identifier or scheduler's identifier")
     parser.add_argument("--yes", action="store_true", help="do not ask; needed without a terminal")
 
 
 def run(asked: argparse.Namespace) -> int:
     with Server.configured(asked.account, asked.server) as server:
-        cluster = key_of(server, asked.cluster)
+        cluster = key_to_close(server, asked.cluster)
         told = Snapshot(server.graphql(SNAPSHOT, {"id": cluster.id}, UNREADABLE)["cluster"])
         print(printable(str(told)))
         if told.closed:

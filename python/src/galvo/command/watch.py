@@ -5,22 +5,23 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from galvo.client.cluster import key_of
+from galvo.client.cluster import NEWEST, key_of
 from galvo.client.moments import span
 from galvo.client.server import Server
 from galvo.client.watch import Terminal, Watch
+from galvo.command.arguments import CLUSTER_HELP
 
 
 def describe(commands: Any, name: str, common: argparse.ArgumentParser) -> None:
     parser = commands.add_parser(
         name, help="follow a cluster until it is closed", parents=[common], description=__doc__
     )
-    parser.add_argument("cluster", help="its number, identifier or scheduler's identifier")
+    parser.add_argument("cluster", nargs="?", help=CLUSTER_HELP)
     parser.add_argument("--interval", default="2s", help="how often to look; 2s if not given")
 
 
 def run(asked: argparse.Namespace) -> int:
     server = Server.configured(asked.account, asked.server)
     seconds = span(asked.interval).total_seconds()
-    Watch(server, key_of(server, asked.cluster), seconds).follow(Terminal())
+    Watch(server, key_of(server, asked.cluster or NEWEST), seconds).follow(Terminal())
     return 0

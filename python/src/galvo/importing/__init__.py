@@ -1,9 +1,8 @@
-"""Files that Dask wrote become clusters with history, by reports as a scheduler would send them.
+"""Imports files that Dask wrote as clusters with a history, in the form of a scheduler's reports.
 
-Two kinds of files tell enough of a cluster: cluster dumps and performance reports. ``artefact``,
-``selection`` and ``bokeh`` read them within bounds; ``dump`` and ``performance`` know what stands
-where, and put it into a ``History``, which ``delivery`` sends. Nothing is sent before all of a file
-was understood.
+Two kinds of files contain enough data: cluster dumps and performance reports. ``artefact``,
+``selection`` and ``bokeh`` read them within bounds. ``dump`` and ``performance`` know their layout
+and fill a ``History``, which ``delivery`` sends. Nothing is sent before the whole file was parsed.
 """
 
 from __future__ import annotations
@@ -34,8 +33,8 @@ query ($scheduler: String!) { viewer { account {
 } } }
 """
 POLICY = "{ viewer { account { dataPolicies { class retentionDays } } } }"
-# What goes by its own age, which is that of the file, and not by when it was imported: the class of
-# data, the section, what is shown of it, and the days it is kept unless an account says otherwise.
+# Data with a retention by its own age, which is that of the file and not of the import: the class
+# of data, the section, its description, and the default retention in days.
 AGING = (
     ("BASIC", "samples", "measurements", 90),
     ("USER_ERRORS", "errors", "errors", 365),
@@ -48,28 +47,28 @@ WORKER_SAMPLE_DAYS = 2
 
 @dataclass
 class Imported:
-    """What became of a file.
+    """The result of importing a file.
 
     Attributes
     ----------
     path:
-        The file.
+        The path of the file.
     kind:
-        What it is: ``"cluster dump"`` or ``"performance report"``.
+        The kind of the file: ``"cluster dump"`` or ``"performance report"``.
     scheduler_id:
-        What stands in the place of the scheduler's identifier: always the same for one file.
+        The identifier used for the scheduler. It is always the same for one file.
     number:
-        The number of its cluster; None when nothing was sent.
+        The cluster's number. None if nothing was sent.
     already:
-        Whether it had been imported before, so that nothing was sent.
+        True if the file had been imported before, so that nothing was sent.
     started_at, ended_at:
-        From when to when it tells of the cluster.
+        The time range that the file covers.
     counts:
-        How many items of each kind it holds, such as ``{"workers": 4, "task_groups": 12}``.
+        The number of items of each kind, such as ``{"workers": 4, "task_groups": 12}``.
     notes:
-        What is less than it seems, in sentences.
+        Limitations of the data, in sentences.
     reports:
-        The reports as JSON, when they were only to be shown.
+        The reports as JSON, if they were only to be shown.
     """
 
     path: str
@@ -92,31 +91,36 @@ def import_file(
     usage: bool = True,
     dry_run: bool = False,
 ) -> Imported:
-    """Turn a cluster dump or a performance report of Dask into a cluster with history.
+    """Imports a cluster dump or a performance report of Dask as a cluster with a history.
 
-    The same file is imported once: its cluster is named after its content, and the second time
-    nothing is sent. Files are believed to be anybody's: they are read within bounds, and nothing in
-    them is ever executed or unpickled.
+    A file is imported once: its cluster is identified by its content, and the second import sends
+    nothing. Files are untrusted: they are read within bounds, and nothing in them is executed or
+    unpickled.
 
     Parameters
     ----------
     path:
-        What ``Client.dump_cluster_state`` wrote, in either format, or the page of a
-        ``performance_report``. What it is is told by its content.
+        A file written by ``Client.dump_cluster_state`` in either format, or the page of a
+        ``performance_report``. The kind is detected from the content.
     name:
-        What the cluster is to be called; the name of the file if not given.
+        The name of the cluster. By default the name of the file.
     account:
-        The account; by default the configured one, and then the token's own.
+        The account. By default the configured account, then the token's own.
     usage:
-        Whether it counts in what the account used and what that cost. It is not counted in any case
-        where it is known that the scheduler of a dump reported itself, which has been counted.
+        If True, the cluster counts in the account's usage and costs. A dump whose scheduler is
+        known to have reported itself is never counted, because it has been counted already.
     dry_run:
-        Send nothing and ask nothing, and have what would be sent in ``reports``.
+        If True, send nothing and query nothing, and return the reports in ``reports``.
+
+    Returns
+    -------
+    Imported
+        The result, with the cluster's number.
 
     Raises
     ------
     NotImportable
-        If it is neither, or damaged, or too large. Nothing was sent then.
+        If it is neither kind of file, or damaged, or too large. Nothing was sent in this case.
 
     Examples
     --------
@@ -132,7 +136,7 @@ def import_file(
 def import_with(
     server: Server, path: Path, name: str | None = None, usage: bool = True
 ) -> Imported:
-    """The same with a server that is known, see ``import_file``."""
+    """Imports a file with an open server connection, see ``import_file``."""
     return _import(read(path, name, usage), path, server, server.account)
 
 
@@ -167,12 +171,12 @@ def _import(history: History, path: Path, server: Server | None, account: str | 
 
 
 def read(path: Path, name: str | None = None, usage: bool = True) -> History:
-    """What a file tells, with what the cluster used if that is to be counted.
+    """Returns the history in a file, with the cluster's usage if it is to be counted.
 
     Raises
     ------
     NotImportable
-        With the name of the file and what is wrong with it.
+        With the name of the file and the problem.
     """
     try:
         artefact = Artefact(path)
@@ -193,7 +197,10 @@ def read(path: Path, name: str | None = None, usage: bool = True) -> History:
 
 
 def _settings() -> dict[str, Any]:
-    """What may be sent. Profiles are kept back only if that is said: here they cost nothing."""
+    """Returns the settings for sending.
+
+    Profiles are only withheld on request: here they cost nothing.
+    """
     settings = read_settings()
     names = ("galvo.profile.transmit", "coiled.analytics.profile.transmit")
     if all(dask.config.get(name, None) is None for name in names):
@@ -202,18 +209,18 @@ def _settings() -> dict[str, Any]:
 
 
 def _cluster_of(server: Server, scheduler: str) -> dict[str, Any] | None:
-    """The cluster that is known of this scheduler."""
+    """Returns the known cluster of this scheduler; None if there is none."""
     try:
         account = server.graphql(EARLIER, {"scheduler": scheduler})["viewer"]["account"]
     except GraphQLError:
-        # The token may not read. To send everything again changes nothing.
+        # The token may not read. Sending everything again is idempotent.
         return None
     nodes: list[dict[str, Any]] = account["clusters"]["nodes"]
     return next((node for node in nodes if node["schedulerId"] == scheduler), None)
 
 
 def _what_goes(server: Server, imported: Imported) -> list[str]:
-    """What of it is older than the account keeps such data, so that it goes again."""
+    """Returns the kinds of data that exceed the account's retention, and so are deleted again."""
     kept: dict[str, int] = {}
     with contextlib.suppress(GraphQLError):
         found: Any = server.graphql(POLICY)["viewer"]["account"]["dataPolicies"]

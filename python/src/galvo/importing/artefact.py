@@ -1,4 +1,4 @@
-"""Files that others wrote: read within bounds, and never executed."""
+"""Reads untrusted files within bounds, and never executes them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from galvo.client.errors import NotImportable
 
 MEBIBYTE = 1 << 20
 CHUNK = MEBIBYTE
-# Of the file as it lies on disk, and of what is in it.
+# The bounds for the file on disk, and for its decompressed content.
 MOST_BYTES, MOST_INFLATED = 4096 * MEBIBYTE, 16384 * MEBIBYTE
 GZIP = b"\x1f\x8b"
 
@@ -23,9 +23,9 @@ class Artefact:
     Attributes
     ----------
     digest:
-        SHA-256 of the file as it is, in hexadecimal.
+        The SHA-256 of the file as stored, in hexadecimal.
     beginning:
-        The first bytes of what is in it, by which it can be told what it is.
+        The first bytes of the content, from which its kind is detected.
     """
 
     def __init__(self, path: Path):
@@ -35,14 +35,17 @@ class Artefact:
             self.beginning = stream.read(4096)
 
     def open(self) -> BinaryIO:
-        """What is in the file, to be read once from its beginning to its end."""
+        """Returns the content as a stream that can be read once."""
         file = self.path.open("rb")
         compressed = file.read(2) == GZIP
         file.seek(0)
         return io.BufferedReader(_Inflated(file), CHUNK) if compressed else file
 
     def text(self, most: int) -> str:
-        """All that is in it, as text, if that is no more than so many bytes."""
+        """Returns the content as text.
+
+        Raises NotImportable if it exceeds ``most`` bytes or is not UTF-8.
+        """
         with self.open() as stream:
             content = stream.read(most + 1)
         if len(content) > most:
@@ -54,7 +57,7 @@ class Artefact:
 
 
 class _Inflated(io.RawIOBase):
-    """What is in a compressed file; an end without a proper one is an error."""
+    """The content of a compressed file. A truncated file is an error."""
 
     def __init__(self, file: BinaryIO):
         self._file = file

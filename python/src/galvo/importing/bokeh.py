@@ -1,8 +1,8 @@
-"""Pages that Bokeh wrote: the documents in them, and the columns of data in those.
+"""Pages that Bokeh wrote: the documents in them, and their data columns.
 
-All that is read of a page is JSON. Of what Bokeh's releases have written since version 1, two
-things differ: models are listed in one place and refer to each other, or lie in each other; and
-arrays of numbers are called ``__ndarray__``, or of the type ``ndarray``.
+Except for the release named in the page, only JSON is read. Between Bokeh's releases since version
+1 two things differ: models are either listed in one place and refer to each other, or are nested;
+and arrays of numbers are either called ``__ndarray__`` or have the type ``ndarray``.
 """
 
 from __future__ import annotations
@@ -19,12 +19,15 @@ from typing import Any
 
 from galvo.client.errors import NotImportable
 
-# Of one array, in bytes, and of all values that are looked at to find something.
+# The bounds for one array, in bytes, and for the values visited in a search.
 LARGEST_ARRAY, MOST_VISITED = 1 << 28, 50_000_000
-# What stands for characters that would end a script. No other entity is one there.
+# The entities for characters that would end a script. No other entity occurs there.
 ENTITIES = {"amp": "&", "lt": "<", "gt": ">", "quot": '"', "#x27": "'", "#x60": "`"}
 ENTITY = re.compile("&(amp|lt|gt|quot|#x27|#x60);")
-# The letters that ``struct`` has for Bokeh's types.
+# The names of Bokeh's scripts in a page, and the range of supported releases.
+LINK = re.compile(r"\bbokeh-(\d{1,4}(?:\.\d{1,4}){1,3})(?:\.min)?\.(?:js|css)")
+OLDEST, NEXT = (2, 4), (4,)
+# The ``struct`` letters of Bokeh's types.
 LETTERS = {
     "bool": "?", "uint8": "B", "int8": "b", "uint16": "H", "int16": "h", "uint32": "I",
     "int32": "i", "uint64": "Q", "int64": "q", "float32": "f", "float64": "d",
@@ -34,10 +37,18 @@ Model = dict[str, Any]
 
 
 class Page:
-    """The models of all documents in a page."""
+    """The models of all documents in a page.
+
+    Attributes
+    ----------
+    version:
+        The release of Bokeh that wrote it, such as ``"2.4.3"``. None if the page does not name it.
+    """
 
     def __init__(self, html: str):
         self._models: dict[str, Model] = {}  # by identifier
+        linked = LINK.search(html)
+        self.version = linked[1] if linked else None
         documents = 0
         for text in _scripts(html):
             try:
@@ -47,12 +58,28 @@ class Page:
             for document in found.values() if isinstance(found, dict) else ():
                 if isinstance(document, dict) and "roots" in document:
                     documents += 1
+                    said = document.get("version")
+                    if isinstance(said, str) and re.match(r"\d", said):
+                        self.version = said[:20]
                     self._list(document["roots"])
         if not documents:
-            raise NotImportable("there is no document of Bokeh in the page")
+            raise NotImportable(self.blame("there is no document of Bokeh in the page"))
+
+    @property
+    def is_old(self) -> bool:
+        """True if the release is older than the supported ones."""
+        return self.version is not None and _numbers(self.version) < OLDEST
+
+    def blame(self, problem: str) -> str:
+        """Returns the problem, with the release of Bokeh if that is the likely cause."""
+        if self.version is None or OLDEST <= _numbers(self.version) < NEXT:
+            return problem
+        return (
+            f"Bokeh {self.version} drew it, and pages of Bokeh 2.4 to 3 are known alone: {problem}"
+        )
 
     def panel(self, title: str) -> Model | None:
-        """The tab of this title."""
+        """Returns the tab with this title; None if there is none."""
         for model in self._models.values():
             if _attributes(model).get("title") == title and "child" in _attributes(model):
                 return model
@@ -62,10 +89,10 @@ class Page:
         return iter(self._models.values())
 
     def below(self, model: Model | None) -> Iterator[Model]:
-        """A model and all that it consists of, those that are nearest first."""
+        """Yields a model and all its parts, in breadth-first order."""
         waiting: list[Any] = [] if model is None else [model]
         seen: set[int] = set()
-        for value in waiting:  # grows on the way
+        for value in waiting:  # grows during the loop
             if isinstance(value, dict):
                 identifier = value.get("id")
                 if isinstance(identifier, str) and "attributes" not in value:
@@ -83,7 +110,7 @@ class Page:
 
     def _list(self, roots: Any) -> None:
         waiting = [roots]
-        for value in waiting:  # grows on the way
+        for value in waiting:  # grows during the loop
             if isinstance(value, dict):
                 if isinstance(value.get("attributes"), dict) and isinstance(value.get("id"), str):
                     self._models.setdefault(value["id"], value)
@@ -94,14 +121,18 @@ class Page:
                 raise NotImportable("there is too much in the page")
 
 
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(number) for number in re.findall(r"\d{1,9}", version)[:3])
+
+
 def text_in(model: Model) -> str | None:
-    """The HTML that a model shows, if it is one that does."""
+    """Returns the HTML that a model shows; None if it shows none."""
     text = _attributes(model).get("text")
     return text if isinstance(text, str) else None
 
 
 def columns_in(model: Model, *names: str) -> dict[str, list[Any]] | None:
-    """The columns of a source of data, if it has all of these; all are equally long."""
+    """Returns the columns of a data source if it has all of these; all have the same length."""
     data = _attributes(model).get("data")
     if isinstance(data, dict) and data.get("type") == "map":
         entries = data.get("entries")
@@ -117,7 +148,7 @@ def columns_in(model: Model, *names: str) -> dict[str, list[Any]] | None:
 
 
 def lines_of(html: str) -> list[str]:
-    """The texts of the paragraphs and list items in HTML."""
+    """Returns the texts of the paragraphs and list items in HTML."""
     reader = _Lines()
     reader.feed(html)
     reader.close()
@@ -125,15 +156,15 @@ def lines_of(html: str) -> list[str]:
 
 
 class _Reader(HTMLParser):
-    """Python's parser, which takes any page."""
+    """Python's parser, made to accept any page."""
 
     def parse_marked_section(self, i: int, report: bool | int = 1) -> int:
-        # That of SGML, in which some names are errors. In HTML it is a comment that went wrong.
+        # The SGML version raises errors for some names. In HTML this is a bogus comment.
         return self.parse_bogus_comment(i)
 
 
 class _Scripts(_Reader):
-    """Collects scripts that are JSON. What is in a script has no markup."""
+    """Collects scripts that are JSON. The content of a script is not markup."""
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=False)
@@ -181,7 +212,7 @@ def _attributes(model: Model) -> dict[str, Any]:
 
 
 def _array(name: str, value: Any) -> list[Any]:
-    """A column as a list, in whichever of Bokeh's notations it is."""
+    """Returns a column as a list, from any of Bokeh's notations."""
     if isinstance(value, list):
         return [_number(item) for item in value]
     if isinstance(value, dict):
@@ -203,7 +234,7 @@ def _unpacked(name: str, packed: str, described: dict[str, Any]) -> list[Any]:
         raise NotImportable(f"the column {name} has values of a type that is not known")
     try:
         content = base64.b64decode(packed, validate=True)
-        if content[:2] == b"\x1f\x8b":  # since Bokeh 3.4 they are compressed
+        if content[:2] == b"\x1f\x8b":  # compressed since Bokeh 3.4
             inflate = zlib.decompressobj(31)
             content = inflate.decompress(content, LARGEST_ARRAY + 1)
     except (binascii.Error, ValueError, zlib.error):
@@ -219,7 +250,7 @@ def _unpacked(name: str, packed: str, described: dict[str, Any]) -> list[Any]:
 
 
 def _number(value: Any) -> Any:
-    """A value of a list, in which numbers that are none are written in words."""
+    """Returns a value of a list, in which NaN and infinities are written as words."""
     if isinstance(value, dict) and value.get("type") == "number":
         return {"nan": float("nan"), "+inf": float("inf"), "-inf": float("-inf")}.get(
             str(value.get("value"))

@@ -1,4 +1,4 @@
-"""Sends a history as reports, as many as it takes."""
+"""Sends a history as a series of reports."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from galvo.importing.history import ORDER, History, Item, class_of
 from galvo.plugin.sections import USUAL_LIMITS, Record
 from galvo.plugin.values import compress, dumps
 
-# Of one report as JSON, in characters. The server takes 8 MiB that are compressed, and 32 that are
-# not.
+# The bound for one report as JSON, in characters. The server accepts 8 MiB compressed, and 32 MiB
+# uncompressed.
 MOST_CHARACTERS = 6_000_000
-# The longest that a server asks for. A cluster is lost after three times as much without a report.
+# The longest interval that a server requests. A cluster is considered lost after three intervals
+# without a report.
 INTERVAL_SECONDS = 600.0
 TOO_LARGE = 413
 
@@ -23,8 +24,8 @@ Batch = dict[str, list[Item]]
 class Delivery:
     """The reports of a history, one after the other.
 
-    The last one is the one that closes the cluster: as long as it has not arrived the import is not
-    complete, and doing it again completes it.
+    The last one closes the cluster. Until it has arrived the import is incomplete, and repeating
+    the import completes it.
     """
 
     def __init__(self, history: History, account: str | None = None):
@@ -32,24 +33,24 @@ class Delivery:
         self._account = account
         self._sequence = 0
         self._base: int | None = None  # the last one that arrived
-        self._accepts: object = None  # what the account said that it accepts
+        self._accepts: object = None  # the classes that the account accepts, from its response
         self._waiting = list(_batches(history))
         self._sent: dict[int, Record] = {}  # what was counted, by the identity of the item
 
     def write(self) -> Iterator[str]:
-        """The reports as JSON, without that anything is sent."""
+        """Yields the reports as JSON without sending anything."""
         while self._waiting:
             yield self._write(self._waiting.pop(0))
             self._base = self._sequence
 
     def send(self, server: Server) -> int:
-        """The number of the cluster that the reports have made."""
+        """Sends the reports, and returns the number of their cluster."""
         number = None
         while self._waiting:
             batch = self._waiting.pop(0)
             body, headers = compress(self._write(batch))
             try:
-                answer = server.report(body, headers)
+                answer = server.report(self._history.ids.scheduler, body, headers)
             except RequestRefused as error:
                 halves = _halves(batch) if error.status == TOO_LARGE else []
                 if not halves:
@@ -66,7 +67,7 @@ class Delivery:
         return number
 
     def _drop_refused(self) -> None:
-        """Leaves out what the account does not accept, now that this is known."""
+        """Leaves out data that the account does not accept, once this is known."""
         receipt = self._history.receipt
         for batch in self._waiting:
             for section, items in batch.items():
@@ -110,12 +111,13 @@ class Delivery:
 
 
 def _batches(history: History) -> Iterator[Batch]:
-    """Items in portions that a report can hold; at least one, though there be none."""
+    """Yields items in batches that fit into a report; at least one batch, even if it is empty."""
     batch: Batch = {}
     free = MOST_CHARACTERS
     for section in ORDER:
         for item in history.sections[section]:
-            # Its report writes it again: texts of all items would take as much memory as they do.
+            # The report serializes it again: keeping all texts would take as much memory as the
+            # items.
             size = len(dumps(item))
             if batch and (size > free or len(batch.get(section, ())) >= USUAL_LIMITS[section]):
                 yield batch
@@ -126,7 +128,7 @@ def _batches(history: History) -> Iterator[Batch]:
 
 
 def _halves(batch: Batch) -> list[Batch]:
-    """The same in two; nothing, if it is a single item."""
+    """Splits a batch in two; empty for a single item."""
     items = [(section, item) for section, items in batch.items() for item in items]
     if len(items) < 2:
         return []

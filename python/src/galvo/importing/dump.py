@@ -1,8 +1,8 @@
-"""Cluster dumps: what ``Client.dump_cluster_state`` wrote, and what of it is wanted.
+"""Cluster dumps: reads the needed parts of the files that ``Client.dump_cluster_state`` writes.
 
-Dask reads them with ``distributed.cluster_dump.DumpArtefact``, which is of no use here: releases
-cannot read their own dumps of clusters whose workers have numbers for names, and all of a dump
-would be in memory, however much that is.
+Dask reads them with ``distributed.cluster_dump.DumpArtefact``, which is not usable here: releases
+cannot read their own dumps of clusters whose workers have numbers as names, and the whole dump
+would be loaded into memory, whatever its size.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from galvo.importing.selection import WHOLE, Each, Items, Packed, Places, Writte
 from galvo.importing.values import Fields, group_of, key_of, moment_of, text_of
 from galvo.plugin.workers import FIRE_AND_FORGET
 
-# A task as Dask shows it where it stands in something else.
+# Dask's text for a task inside another value.
 TASK = re.compile(r"<TaskState (.+) [a-z-]+>\Z", re.DOTALL)
-# What is remembered of each kind. Dask itself keeps 100,000 transitions at most, and 10,000 lines
-# of a worker.
+# The bounds of what is kept of each kind. Dask itself keeps at most 100,000 transitions, and 10,000
+# lines per worker.
 MOST, MOST_LINES, LONGEST_LINE, MOST_TRANSITIONS = 200_000, 10_000, 50_000, 2_000_000
-# Whatever those who read MessagePack and YAML raise when it is neither.
+# All exceptions that the MessagePack and YAML parsers raise for other content.
 BROKEN = (
     ValueError, TypeError, OverflowError, RecursionError, MemoryError, EOFError,
     msgpack.UnpackException, yaml.YAMLError,
@@ -35,37 +35,40 @@ BROKEN = (
 
 
 class Dump:
-    """What of a cluster dump is wanted, as it stands there.
+    """The needed parts of a cluster dump, unconverted.
 
-    The order in which its parts come is not relied upon. Texts and numbers are looked at where they
-    are used: all of it may be anything.
+    It does not rely on the order of the parts. Texts and numbers are validated on use, because all
+    of them may be anything.
 
     Attributes
     ----------
     scheduler:
-        Some of what the scheduler says of itself.
+        Some of the scheduler's own fields.
     groups, workers, clients:
-        The same of task groups by name, of workers by address, and of clients by identifier.
+        The same for task groups by name, workers by address, and clients by identifier.
     erred, blamed:
-        Tasks that failed themselves, and how many of each group failed because of others.
+        Tasks that failed themselves, and the number of each group that failed because of others.
     succeeded, retried:
-        How often tasks of each group came to be in memory, and how many attempts failed and were
-        repeated, as far as the log of transitions goes back.
+        The number of transitions to memory of each group's tasks, and of failed attempts that were
+        repeated, as far back as the transition log goes.
     retries, erred_at:
-        Failed attempts of tasks, and when tasks failed, by the text of their keys.
+        The failed attempts of tasks, and the times of failures, by the text of their keys.
+    forgotten:
+        The number of tasks that Dask had forgotten together with their groups, as far back as the
+        log goes.
     first_seen:
-        When the first task of each group moved, as far as the log goes back.
+        The time of the first transition in each group, as far back as the log goes.
     transitions:
-        How many transitions the log has. The scheduler tells how many there were.
+        The number of transitions in the log. The scheduler has the number that there were.
     lines:
-        What each worker logged, by address, the newest line first; texts where it cannot be told
-        when that was.
+        The log lines of each worker, by address, the newest first; plain text if the time is
+        unknown.
     stories:
-        The first thing that each worker remembers, by address.
+        The earliest time in each worker's story, by address.
     silent:
-        Workers that did not answer when the dump was made.
+        Workers that did not respond when the dump was made.
     latest:
-        The latest moment of all that has one, by the scheduler's clock.
+        The latest of all times, by the scheduler's clock.
     """
 
     def __init__(self) -> None:
@@ -81,6 +84,7 @@ class Dump:
         self.retries: Counter[str] = Counter()
         self.erred_at: dict[str, float] = {}
         self.first_seen: dict[str, float] = {}
+        self.forgotten = 0
         self.transitions = 0
         self.events: list[Event] = []
         self.lines: dict[str, list[Line | str]] = {}
@@ -88,10 +92,12 @@ class Dump:
         self.silent = 0
         self.latest = 0.0
         self._remembered: defaultdict[str, set[str]] = defaultdict(set)
+        # Tasks of groups that still have others.
+        self._forgotten: Counter[str] = Counter()
 
     @classmethod
     def read(cls, artefact: Artefact) -> Dump:
-        """The dump in this file."""
+        """Reads the dump in this file. Raises NotImportable."""
         dump = cls()
         is_packed = artefact.beginning[:1] >= b"\x80"
         kind = "MessagePack" if is_packed else "YAML"
@@ -116,12 +122,12 @@ class Dump:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the log of transitions goes back to the first one."""
+        """True if the transition log goes back to the first transition."""
         known = self.transitions <= MOST_TRANSITIONS
         return known and self.scheduler.get("transition_counter") == self.transitions
 
     def see(self, value: Any) -> float | None:
-        """A moment by the scheduler's clock."""
+        """Converts a time of the scheduler's clock; None if it is not a time."""
         at = moment_of(value)
         if at is not None:
             self.latest = max(self.latest, at)
@@ -157,8 +163,10 @@ class Dump:
         remembered = self._remembered[group]
         if finish == "forgotten":
             remembered.discard(text)
+            self._forgotten[group] += 1
             if not remembered:
-                # Dask begins another group when the name is used again.
+                # Dask starts another group when the name is used again.
+                self.forgotten += self._forgotten.pop(group)
                 del self._remembered[group], self.succeeded[group], self.retried[group]
                 self.first_seen.pop(group, None)
             return
@@ -201,7 +209,7 @@ class Dump:
             self.see(client.get("last_seen"))
 
     def _topic(self, topic: Any, events: Any) -> None:
-        # Newer releases have no list there, but the name of what holds it.
+        # Newer releases have the name of a container there instead of a list.
         for event in events or ():
             if isinstance(event, list) and len(event) == 2 and isinstance(topic, str):
                 at = self.see(event[0])

@@ -1,4 +1,4 @@
-"""Events in cluster dumps, where one that has several topics stands several times."""
+"""Events in cluster dumps, which contain an event once per topic."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from galvo.plugin.events import sized_copy
 from galvo.plugin.values import dumps
 from galvo.plugin.worker_side import TOPIC as LOG_TOPIC
 
-# Copies have times that are hardly apart, in seconds.
+# The largest time between copies, in seconds.
 SAME_TIME = 1.0
 
 
 class Event(NamedTuple):
-    """Something that was logged with ``log_event``, under one of its topics."""
+    """An event logged with ``log_event``, under one of its topics."""
 
     at: float
     topic: str
@@ -23,7 +23,7 @@ class Event(NamedTuple):
 
 
 def without_copies(events: list[Event]) -> Iterator[tuple[Event, list[str]]]:
-    """Events with their topics; what was logged under several is there several times."""
+    """Yields each event once, with all of its topics."""
     found: dict[tuple[float, str], tuple[Event, list[str]]] = {}
     alike: dict[tuple[str, str], list[float]] = {}
     for event in events:
@@ -39,7 +39,9 @@ def without_copies(events: list[Event]) -> Iterator[tuple[Event, list[str]]]:
 
 
 def _is_copy_for_all(event: Event, alike: Mapping[tuple[str, str], list[float]]) -> bool:
-    """Whether it is what a worker or client was told, with whom it is about added."""
+    """True if it is the "all" copy of a worker's or client's event, which adds that worker or
+    client.
+    """
     message = event.message
     if not isinstance(message, dict):
         return False

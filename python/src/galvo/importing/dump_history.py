@@ -1,4 +1,4 @@
-"""From a cluster dump to the history of a cluster."""
+"""Converts a cluster dump to the history of a cluster."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from collections.abc import Mapping
 from galvo.client import quantities
 from galvo.importing.dump import Dump
 from galvo.importing.dump_events import action_of, without_copies
-from galvo.importing.history import History, Item
+from galvo.importing.history import History, Item, class_of
 from galvo.importing.log_lines import Line, Zone, presentable
 from galvo.importing.values import (
+    MOST_THREADS,
     Fields,
     counts_of,
     durations_of,
@@ -47,10 +48,10 @@ from galvo.plugin.values import (
 from galvo.plugin.workers import CLIENT_LENGTH
 
 KIND = "cluster dump"
-# Lines of workers of which it can be known when they were written: the scheduler knows, too.
+# Worker log lines with a known time, because the scheduler knows it, too.
 FAILURE = re.compile(r"\s*Compute Failed\s+Key:\s+(.+)")
 START = re.compile(r"\s*Start worker at:\s*(\S+)")
-# States of tasks that are over, as Dask itself has it.
+# The states in which Dask considers a task done.
 DONE = ("memory", "released", "forgotten")
 STATES_IN_SAMPLES = (
     "processing", "waiting", "queued", "no-worker", "memory", "erred", "released"
@@ -59,7 +60,7 @@ DEPENDENCIES, TYPES, TYPE_NAME_LENGTH = 1000, 100, 512
 
 
 def tell(dump: Dump, history: History) -> None:
-    """Puts all that the dump tells into the history."""
+    """Adds the content of the dump to the history."""
     _Teller(dump, history).tell()
 
 
@@ -93,6 +94,12 @@ class _Teller:
                 f"it has the last {dump.transitions:,} transitions, not all: tasks that were"
                 " released or forgotten are counted as done, and retries are not all counted"
             )
+            history.lack(
+                "tasks that Dask forgot before its log of transitions begins may be missing"
+            )
+        elif dump.forgotten:
+            forgotten = quantities.count(dump.forgotten, "tasks")
+            history.lack(f"Dask had forgotten {forgotten} when it was written")
         if dump.silent:
             history.notes.append(
                 f"{quantities.count(dump.silent, 'workers')} did not answer when the dump was made,"
@@ -111,14 +118,17 @@ class _Teller:
             if action_of(event) == "add-worker" and "://" in event.topic
         }
         self._find_zones(arrivals)
-        guessed = 0
+        guessed, left = 0, MOST_THREADS
         for address, told in dump.workers.items():
             lines = [line for line in dump.lines.get(address, ()) if isinstance(line, Line)]
             zone = self._zones.get(address, Zone(0.0, True))
             started_at = arrivals.get(address) or self._start_of(address, lines, zone)
             guessed += started_at is None
             started_at = history.within(started_at or history.started_at)
+            # Their sum is bounded by the most a cluster can have.
             threads, limit = threads_of(told.get("nthreads")), memory_of(told.get("memory_limit"))
+            threads = min(threads, left)
+            left -= threads
             name = told.get("name")
             worker: Item = {
                 "id": self._id_of(address, told),
@@ -137,7 +147,7 @@ class _Teller:
         history.add("thread_history", {"at": history.started_at, "threads": 0})
         for worker in sorted(self._workers.values(), key=lambda worker: worker["started_at"]):
             threads += worker["threads"]
-            # Two changes at one moment would be taken for one.
+            # Two changes at the same time would be taken for one.
             before = history.sections["thread_history"][-1]
             at = max(worker["started_at"], before["at"] + 1e-6)
             history.add("thread_history", {"at": at, "threads": threads})
@@ -153,7 +163,7 @@ class _Teller:
             )
 
     def _find_zones(self, arrivals: Mapping[str, float]) -> None:
-        """In which zones workers wrote their logs, those first of which that is certain."""
+        """Determines the time zones of the workers' logs, starting with those that are certain."""
         begin, end = self._history.started_at, self._history.ended_at
         doubtful: list[tuple[str, list[Line]]] = []
         certain: set[Zone] = set()
@@ -180,7 +190,7 @@ class _Teller:
         return known or self._ids.of("worker", address)
 
     def _start_of(self, address: str, lines: list[Line], zone: Zone) -> float | None:
-        """When the worker came, as far as the worker itself remembers."""
+        """Returns the worker's start time as far as the worker itself knows it."""
         for line in lines:  # the newest first
             found = START.match(line.message)
             if found and found[1] == address:
@@ -247,7 +257,7 @@ class _Teller:
                 history.receipt.withhold("tasks")
             else:
                 history.add("task_groups", item)
-            # What all of its tasks took is known, and when the last one of them stopped.
+            # The total time of its tasks is known, and when the last one of them stopped.
             history.hours.tasks(
                 history.within(stopped_at or history.ended_at),
                 item["prefix"],
@@ -266,12 +276,14 @@ class _Teller:
             key, group = str(task["key"]), task["group_key"]
             places = texts_of(task.get("erred_on"), 1, ADDRESS_LENGTH)
             worker = self._workers.get(places[0]) if places else None
-            # Never the exception itself, which would have to be opened to be read.
+            # Never the pickled exception itself, because reading it would require unpickling.
             said = {name: text_of(task.get(name)) for name in ("exception_text", "traceback_text")}
             described = describe_error(
-                {**said, "worker": places[0] if places else None}, history.receipt.sends("code")
+                {**said, "worker": places[0] if places else None},
+                history.receipt.sends("code"),
+                history.receipt.types_only,
             )
-            if not described["message"] and "KilledWorker" in text_of(task.get("exception")):
+            if not said["exception_text"] and "KilledWorker" in text_of(task.get("exception")):
                 times = count(number_of(task.get("suspicious")))
                 described["type"], described["origin"] = "KilledWorker", "dask"
                 described["message"] = f"{times} workers died that were running {key}"
@@ -291,9 +303,9 @@ class _Teller:
             if history.sends("errors", item):
                 history.add("errors", item)
             else:
-                history.receipt.withhold(f"{item['origin']}_errors")
+                history.receipt.withhold(class_of("errors", item))
 
-    # What was measured and logged.
+    # Measurements and logs.
 
     def _tell_samples(self) -> None:
         history, dump = self._history, self._dump
@@ -329,7 +341,9 @@ class _Teller:
             if not history.sends("events") or not ("*" in allowed or set(topics) & set(allowed)):
                 history.receipt.withhold("events")
                 continue
-            data, _ = sized_copy(event.message, history.receipt.sends("code"))
+            data, _ = sized_copy(
+                event.message, history.receipt.sends("code"), history.receipt.types_only
+            )
             address = data.get("worker") if isinstance(data, dict) else None
             topic = most_specific(topics)[0]
             worker = self._workers.get(topic if "://" in topic else text_of(address))
@@ -368,7 +382,9 @@ class _Teller:
                         "worker": cut(address, ADDRESS_LENGTH),
                         "level": cut(line.level, LEVEL_LENGTH),
                         "logger": cut(line.logger, LOGGER_LENGTH),
-                        "message": presentable(line.message, receipt.sends("code")),
+                        "message": presentable(
+                            line.message, receipt.sends("code"), receipt.types_only
+                        ),
                         "repeated": 1,
                     },
                 )
@@ -383,7 +399,7 @@ class _Teller:
                 " is taken to be that of other workers, or this machine's, if they fit into it"
             )
 
-    # The whole.
+    # The cluster as a whole.
 
     def _tell_cluster(self) -> None:
         history, dump = self._history, self._dump

@@ -1,26 +1,27 @@
-"""What a file tells of a cluster, as the sections of reports."""
+"""The history in a file, as the sections of reports."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import re
 import uuid
 from collections.abc import Mapping
 from typing import Any
 
 from galvo.client.errors import NotImportable
 from galvo.importing.hours import Hours
-from galvo.plugin.code import READ_LENGTH, TEXT_LENGTH
-from galvo.plugin.scrub import scrub
+from galvo.plugin.code import presentable_code
+from galvo.plugin.errors import class_of_error
 from galvo.plugin.sections import Receipt
-from galvo.plugin.values import NAME_LENGTH, clean, count, cut, moment
+from galvo.plugin.values import NAME_LENGTH, count, cut, moment
 from galvo.plugin.workers import describe_environment
 
 Item = dict[str, Any]
 
-# Identifiers of what is imported are made of this, and of the content of the file.
+# Identifiers of imported items are derived from this, and from the content of the file.
 NAMESPACE = uuid.UUID("c1f0a1a8-6f4f-5b0e-9d6b-3a3e3c1f7a52")
-# The order in which sections are sent: what is named comes before what names it.
+# The order in which sections are sent: an item precedes the items that refer to it.
 ORDER = (
     "environments", "workers", "clients", "thread_history", "code", "task_groups", "computations",
     "errors", "samples", "profiles", "events", "logs", "usage",
@@ -37,7 +38,8 @@ TOTALS = (
     "tasks", "tasks_succeeded", "tasks_erred", "errors", "compute_seconds", "transfer_seconds",
     "thread_seconds", "bytes", "workers", "peak_workers", "peak_threads",
 )  # fmt: skip
-# Of one file at the most. What is beyond is counted, and told as dropped.
+PARTIAL_LENGTH = 2_000
+# The bounds for one file. The excess is counted, and reported as dropped.
 MOST = {
     "workers": 20_000,
     "clients": 20_000,
@@ -52,26 +54,26 @@ MOST = {
 
 
 class Identifiers:
-    """Identifiers that are the same each time that the same file is imported, and never else."""
+    """Identifiers that are the same for each import of a file, and unique to it."""
 
     def __init__(self, digest: str):
         self._space = uuid.uuid5(NAMESPACE, digest)
 
     @property
     def scheduler(self) -> str:
-        """What stands in the place of the scheduler's identifier.
+        """The identifier used for the scheduler.
 
-        It is another one than Dask's, because the scheduler may have reported itself as well, and
-        what a file has of its cluster must not be mixed with that.
+        It differs from Dask's, because the scheduler may have reported itself as well, and the
+        file's data must not be mixed with that.
         """
         return f"import-{self._space}"
 
     def of(self, *names: object) -> str:
-        """The identifier of something in the file."""
+        """Returns the identifier of an object in the file."""
         return str(uuid.uuid5(self._space, json.dumps(names, default=str)))
 
     def at(self, moment: float, *names: object) -> str:
-        """The same, sorted by the moment at which something happened."""
+        """Returns an identifier that sorts by the time of something in the file."""
         low = uuid.uuid5(self._space, json.dumps(names, default=str)).int
         milliseconds = min(max(int(moment * 1000), 0), 2**48 - 1)
         low = low & ~(0xF << 76) & ((1 << 80) - 1) | 0x7 << 76
@@ -79,25 +81,27 @@ class Identifiers:
 
 
 class History:
-    """What a file tells of a cluster, in the items of reports, and what is to be said about it.
+    """The history of a cluster in a file, as the items of reports, with notes about its limits.
 
-    What the file does not have is left out, not set to nothing; where the format of reports has no
-    way to leave a number out, the documentation of importing says so.
+    Data that the file lacks is left out, not set to zero. If the report format cannot leave a
+    number out, the documentation of importing states so.
 
     Attributes
     ----------
     kind:
-        What kind of file it is, in words.
+        The kind of the file, as text.
     started_at, ended_at:
-        From when to when it tells of the cluster, by the file's own clock.
+        The time range that the file covers, by the file's own clock.
     scheduler:
         Dask's identifier of the scheduler, if the file has it.
     notes:
-        What of it is less than it seems, in sentences.
+        Limitations of the data, in sentences.
+    partial:
+        The reasons why it holds only a part of the cluster's work; empty if it holds all of it.
     """
 
-    # A clock that says otherwise is wrong. What it used is told for each hour, so this also bounds
-    # what becomes of a small file: 17,569 hours, which take some 0.3 s, however many workers.
+    # A clock beyond this is wrong. The usage is stored for each hour, so this also bounds the
+    # effect of a small file: 17,569 hours, which take some 0.3 s for any number of workers.
     LONGEST_SECONDS = 2 * 366 * 86_400.0
 
     def __init__(self, kind: str, name: str, digest: str, settings: Mapping[str, Any]):
@@ -114,10 +118,11 @@ class History:
         self.dropped: dict[str, int] = {}
         self.hours = Hours()
         self.notes: list[str] = []
+        self.partial: list[str] = []
         self._environments: set[str] = set()
 
     def lasts(self, started_at: float, ended_at: float) -> None:
-        """From when to when the file tells of the cluster; to be called before all others."""
+        """Sets the covered time range. Call it before all other methods. Raises NotImportable."""
         if moment(started_at) is None or moment(ended_at) is None or ended_at < started_at:
             raise NotImportable("its times are none that a cluster can have")
         if ended_at - started_at > self.LONGEST_SECONDS:
@@ -125,7 +130,7 @@ class History:
         self.started_at, self.ended_at = started_at, ended_at
 
     def add(self, section: str, item: Item) -> bool:
-        """Whether there was room for the item."""
+        """Adds an item. Returns False if there is no room for it."""
         items = self.sections[section]
         if len(items) >= MOST.get(section, 100_000):
             self.dropped[section] = self.dropped.get(section, 0) + 1
@@ -134,16 +139,16 @@ class History:
         return True
 
     def sends(self, section: str, item: Item | None = None) -> bool:
-        """Whether items of this section may be sent; to be asked before much is done for them."""
+        """True if items of this section may be sent. Check it before doing much work for them."""
         return self.receipt.sends(class_of(section, item))
 
     def environment(self, versions: Any) -> str | None:
-        """The identifier of what ``get_versions`` described."""
+        """Returns the identifier of the environment that ``get_versions`` described."""
         if not isinstance(versions, dict) or not versions:
             return None
         try:
             body = describe_environment(versions, None)
-        except (AttributeError, TypeError, ValueError):  # it is not what Dask describes
+        except (AttributeError, TypeError, ValueError):  # it is not a description of Dask
             return None
         identifier: str = body["id"]
         if identifier not in self._environments:
@@ -152,18 +157,26 @@ class History:
         return identifier
 
     def code(self, text: str) -> list[list[Item]]:
-        """The stack of one frame that a snippet of code is, of which no more is known."""
+        """Returns the stack of one frame for a snippet of code without further context."""
         if not self.receipt.sends("code"):
             self.receipt.withhold("code")
             return []
-        shown = cut(clean(scrub(text[:READ_LENGTH])), TEXT_LENGTH)
+        # Outside a function, the relevant lines are those around the call that wrote the file.
+        call = re.search(r"\bperformance_report[ \t]{0,4}\(", text)
+        line = text.count("\n", 0, call.start()) + 1 if call else 0
+        shown, _ = presentable_code(text, line, max(line - 1, 0))
         hash_ = hashlib.sha256(shown.encode("utf-8")).hexdigest()
         self.add("code", {"hash": hash_, "text": shown})
         return [[{"hash": hash_, "file": "", "line": 0, "relative_line": 0}]]
 
     def within(self, at: float) -> float:
-        """The moment in the cluster's life that is closest to this one."""
+        """Returns the time within the cluster's life that is closest to this one."""
         return min(max(at, self.started_at), self.ended_at)
+
+    def lack(self, reason: str) -> None:
+        """Records the reason why a part of the work is missing in the file. Answers include it."""
+        self.partial.append(reason)
+        self.notes.append(f"it holds a part of the work: {reason}")
 
     def count_tasks(self, group: Item) -> None:
         """Adds a task group to the totals."""
@@ -174,7 +187,7 @@ class History:
         totals["transfer_seconds"] += durations.get("transfer", 0.0)
 
     def finish(self, usage: bool) -> None:
-        """Everything was added. Where usage is not to be counted, it is not told."""
+        """Completes the history. The usage is left out if it is not to be counted."""
         if usage:
             self.sections["usage"] = self.hours.describe(self.receipt.sends("tasks"))
         for section, number in self.dropped.items():
@@ -182,18 +195,22 @@ class History:
             self.notes.append(f"{number:,} {words} are more than one import takes")
 
     def describe_cluster(self, final: bool) -> Item:
-        """The cluster as a whole, as a report has it."""
+        """Returns the cluster as a whole, as in a report."""
         cluster = {"name": self.name, "started_at": self.started_at, **self.cluster}
         if final:
             cluster["closed_at"] = self.ended_at
             cluster["close_reason"] = f"imported from a {self.kind}, which tells of it up to here"
+        if self.partial:
+            reasons = "; ".join(self.partial)
+            cluster["partial"] = cut(
+                f"The imported file holds a part of the work: {reasons}.", PARTIAL_LENGTH
+            )
         cluster["totals"] = self.totals
         return cluster
 
 
 def class_of(section: str, item: Item | None = None) -> str:
-    """The class of data that an item belongs to."""
+    """Returns the data class of an item."""
     if section == "errors":
-        origin = "user" if item is None else item["origin"]
-        return f"{origin}_errors"
+        return class_of_error(item or {})
     return CLASSES.get(section, "basic")

@@ -1,4 +1,4 @@
-"""What a cluster has used in each hour of the clock, worked out from times that are known."""
+"""Derives the usage of a cluster by hour from known times."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ NUMBERS = ("tasks", "tasks_erred", "retries", "errors", "bytes", "spilled_bytes"
 
 
 class Hours:
-    """Sums by the hour of the clock, in UTC."""
+    """Sums by hour, in UTC."""
 
     def __init__(self) -> None:
         self._sums: dict[int, dict[str, Any]] = {}
         self._functions: dict[int, dict[str, list[Any]]] = {}
-        # How many workers, threads and bytes more there are from an hour on, for the whole of it.
+        # The increase in workers, threads and bytes from an hour on, for the whole of it.
         self._changes: dict[int, list[int]] = {}
 
     def worker(self, start: float, stop: float, threads: int, memory: int | None) -> None:
-        """A worker was there from one moment to another."""
+        """Adds a worker that existed from one time to another."""
         self.offer(start, stop, 1, threads, memory or 0)
 
     def offer(self, start: float, stop: float, workers: int, threads: int, memory: int) -> None:
-        """The same of workers of which no more is known than how many they are."""
+        """Adds workers of which only the number is known."""
         there = (workers, threads, memory)
         first, last = int(start // HOUR), int(stop // HOUR)
         self._hour(first)["workers"] += workers
@@ -39,7 +39,7 @@ class Hours:
             return
         self._add(first, (first + 1) * HOUR - start, there)
         self._add(last, stop - last * HOUR, there)
-        # Hours in between are added up once for all workers: there may be many of both.
+        # The hours between are summed once for all workers, because there may be many of both.
         for hour, sign in ((first + 1, 1), (last, -1)):
             change = self._changes.setdefault(hour, [0, 0, 0])
             for i, number in enumerate(there):
@@ -57,7 +57,7 @@ class Hours:
         retries: int = 0,
         nbytes: int = 0,
     ) -> None:
-        """Tasks of a function were done by then."""
+        """Adds tasks of a function that were done by a time."""
         hour = int(at // HOUR)
         sums = self._hour(hour)
         sums["compute_seconds"] += compute
@@ -75,7 +75,7 @@ class Hours:
         self._hour(int(at // HOUR))["errors"] += 1
 
     def describe(self, with_functions: bool) -> list[dict[str, Any]]:
-        """The items of a report, in the order of time."""
+        """Returns the items of a report, ordered by time."""
         self._add_whole_hours()
         described = []
         for hour, sums in sorted(self._sums.items()):

@@ -1,4 +1,4 @@
-"""Lines of logs that were written for people: whose they are, and when that was."""
+"""Parses human-readable log lines: their origin and their time."""
 
 from __future__ import annotations
 
@@ -7,31 +7,32 @@ from collections.abc import Iterable
 from datetime import datetime, timezone
 from typing import NamedTuple
 
+from galvo.plugin.exception_texts import without_exceptions
 from galvo.plugin.scrub import cut_inputs, scrub, strip_source
 from galvo.plugin.values import MESSAGE_LENGTH, cut
 
-# As Dask's own configuration of logging writes them; with another one there is no telling.
+# The format of Dask's default logging configuration. Other formats cannot be parsed.
 LINE = re.compile(
     r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)[,.](\d{3}) - (\S{1,300}) - (\w{1,32}) - (.*)\Z", re.DOTALL
 )
-# What clocks of different machines may be apart, and what a dump may take, in seconds.
+# The possible difference between clocks of machines plus the duration of a dump, in seconds.
 LEEWAY = 120.0
-# Zones are whole quarters of an hour, from twelve hours behind UTC to fourteen before.
+# Time zones are multiples of a quarter of an hour, from UTC-12 to UTC+14.
 QUARTER = 900
 OFFSETS = range(-12 * 3600, 14 * 3600 + 1, QUARTER)
 
 
 class Line(NamedTuple):
-    """A line as it stands in the log."""
+    """A line as written in the log."""
 
-    clock: float  # what the clock on the wall showed, as if it were UTC; seconds since 1970
+    clock: float  # the local time, as if it were UTC; seconds since 1970
     logger: str
     level: str
     message: str
 
     @classmethod
     def read(cls, text: str) -> Line | None:
-        """The line of this text, or None if it is written in another way."""
+        """Parses this text; None if it has another format."""
         found = LINE.match(text)
         if found is None:
             return None
@@ -44,7 +45,7 @@ class Line(NamedTuple):
 
 
 class Zone(NamedTuple):
-    """How far the clocks on the walls were before UTC, where lines were written."""
+    """The offset from UTC of the local time in which lines were written."""
 
     seconds: float
     certain: bool
@@ -58,11 +59,11 @@ class Zone(NamedTuple):
         known: Iterable[tuple[Line, float]] = (),
         others: Zone | None = None,
     ) -> Zone:
-        """The zone in which all lines were written between two moments.
+        """Returns the time zone in which all lines were written between two times.
 
-        Lines do not say in which zone they were written. Of some it is known when that was, or
-        there is but one zone in which all of them fit. If there are several, it is that of others
-        who most likely share it, that of this machine, or the one that is closest to UTC.
+        Lines do not name their time zone. The actual time of some is known, or there is only one
+        zone in which all of them fit. If there are several, the result is that of others who
+        probably share it, that of this machine, or the one closest to UTC.
         """
         told = {QUARTER * round((line.clock - at) / QUARTER) for line, at in known}
         if len(told) == 1:
@@ -87,7 +88,9 @@ class Zone(NamedTuple):
         return cls(min(fit, key=abs) if fit else own, False)
 
 
-def presentable(message: str, with_source: bool) -> str:
-    """The message without secrets and inputs of tasks, and without source where it may not go."""
+def presentable(message: str, with_source: bool, types_only: bool = False) -> str:
+    """Redacts the message, and removes source if it may not be sent."""
     message = cut_inputs(cut(message, MESSAGE_LENGTH * 2))
+    if types_only:
+        message, with_source = without_exceptions(message), False
     return cut(scrub(message if with_source else strip_source(message)), MESSAGE_LENGTH)

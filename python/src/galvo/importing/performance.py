@@ -1,8 +1,8 @@
-"""Performance reports: pages that ``distributed.performance_report`` wrote.
+"""Performance reports: reads the pages that ``distributed.performance_report`` writes.
 
-A page has what Dask's dashboard showed for a block of code: each task with when, where and for how
-long it ran, what the scheduler used, and the profile of the workers. It does not tell of tasks that
-did not run, of results, or why tasks failed.
+A page has the data of Dask's dashboard for a block of code: each task with its time, place and
+duration, the scheduler's resources, and the profile of the workers. It does not contain tasks that
+did not run, results, or the reasons of failures.
 """
 
 from __future__ import annotations
@@ -23,22 +23,29 @@ TITLE, CODE = "Dask Performance Report", "<h2> Calling Code </h2>"
 TASKS = ("start", "duration", "key", "name", "color", "worker", "worker_thread")
 SYSTEM = ("time", "cpu", "memory")
 FLAMES = ("bottom", "width", "time", "filename", "name", "line_number", "line")
-# Of the lines of a log, the hour is written twice.
+# The time of a log line is written twice.
 HOUR = re.compile(r"\d\d:\d\d:\d\d\.\d{6} - ")
 
 
 class PerformanceReport:
-    """What is in the page of a performance report."""
+    """The content of a performance report's page."""
 
     def __init__(self, artefact: Artefact):
         page = Page(artefact.text(MOST_BYTES))
+        self.drawn_by, self.is_old, self.blame = page.version, page.is_old, page.blame
+        try:
+            self._read(page)
+        except NotImportable as error:
+            raise NotImportable(page.blame(str(error))) from None
+
+    def _read(self, page: Page) -> None:
         texts = (text_in(model) or "" for model in page.models())
         summary = next((text for text in texts if TITLE in text), None)
         if summary is None:
             raise NotImportable("it is no performance report: there is no summary in it")
         head, _, rest = summary.partition(CODE)
         self._said = _pairs(lines_of(head))
-        # As it was written, since nothing is escaped there.
+        # Unmodified, because nothing is escaped there.
         self.code = rest.partition("<pre>")[2].rpartition("</pre>")[0].strip("\n")
         self.tasks = self._columns(page, None, TASKS)
         if self.tasks is None:
@@ -51,13 +58,13 @@ class PerformanceReport:
 
     @staticmethod
     def _columns(page: Page, title: str | None, names: tuple[str, ...]) -> Any:
-        """The first source of data with these columns, in the tab of this title."""
+        """Returns the first data source with these columns, in the tab with this title."""
         models = page.models() if title is None else page.below(page.panel(title))
         found = (columns_in(model, *names) for model in models)
         return next((columns for columns in found if columns is not None), None)
 
     def said(self, name: str) -> str | None:
-        """What the summary says, as text."""
+        """Returns an entry of the summary as text; None if there is none."""
         return self._said.get(name.lower())
 
     def number(self, name: str) -> int | None:
@@ -65,7 +72,7 @@ class PerformanceReport:
         return int(text) if text is not None and re.fullmatch(r"\d{1,9}", text) else None
 
     def seconds(self, name: str) -> float | None:
-        """A duration, which was rounded to be shown."""
+        """Returns a duration in seconds, which was rounded for display; None if there is none."""
         try:
             found = float(parse_timedelta(self.said(name) or "", default="s"))
         except (ValueError, KeyError, TypeError, OverflowError, IndexError):
@@ -73,7 +80,7 @@ class PerformanceReport:
         return found if 0 <= found < math.inf else None
 
     def size(self, name: str) -> int | None:
-        """Bytes, which were rounded to be shown."""
+        """Returns bytes, which were rounded for display; None if there are none."""
         try:
             found = parse_bytes(self.said(name) or "")
         except (ValueError, TypeError, OverflowError):
@@ -82,6 +89,6 @@ class PerformanceReport:
 
 
 def _pairs(lines: list[str]) -> dict[str, str]:
-    """Lines of a summary by what stands in front of the colon."""
+    """Returns the lines of a summary by the text before the colon."""
     pairs = (line.partition(":") for line in lines)
     return {name.strip().lower(): value.strip() for name, colon, value in pairs if colon}

@@ -1,25 +1,29 @@
-"""From a performance report to the history of a cluster."""
+"""Converts a performance report to the history of a cluster."""
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 from dask.utils import parse_timedelta
 
+from galvo.client import quantities
 from galvo.client.errors import NotImportable
-from galvo.importing.history import History, Item
+from galvo.importing.history import History, Item, class_of
 from galvo.importing.log_lines import Line, Zone, presentable
 from galvo.importing.performance import PerformanceReport
-from galvo.importing.values import function_of, group_of, host_of, is_finite, key_of
+from galvo.importing.values import MOST_THREADS, function_of, group_of, host_of, is_finite, key_of
 from galvo.plugin.logs import LEVEL_LENGTH, LOGGER_LENGTH
 from galvo.plugin.profiles import Profile
 from galvo.plugin.values import ADDRESS_LENGTH, MESSAGE_LENGTH, NAME_LENGTH, cut, duration, moment
 
 KIND = "performance report"
-# How a rectangle of the task stream is named that is not the task itself, but goes with it.
+# The default number of task runs that Dask keeps for its task stream.
+STREAM_LENGTH = 100_000
+# The names of the task stream's rectangles that are not the task itself, but belong to it.
 ACTIONS = ("transfer", "disk-read", "disk-write", "deserialize", "serialize")
 FAILED = "black"
-# What the profiler's plots take a sample for, in seconds, whatever it is.
+# The duration that the profiler's plots assume for a sample, in seconds.
 SAMPLE_SECONDS = 0.010
 DEEPEST = 200
 # Larger numbers measure nothing.
@@ -27,8 +31,11 @@ LARGEST = 2**53
 
 
 def tell(report: PerformanceReport, history: History) -> None:
-    """Puts all that the report tells into the history."""
-    _Teller(report, history).tell()
+    """Adds the content of the report to the history."""
+    try:
+        _Teller(report, history).tell()
+    except NotImportable as error:
+        raise NotImportable(report.blame(str(error))) from None
 
 
 class _Rectangle:
@@ -50,7 +57,7 @@ class _Rectangle:
         self.key, self.group = cut(str(key), NAME_LENGTH), group_of(key)
         name = columns["name"][row]
         name = name if isinstance(name, str) else ""
-        # "transfer-add" is a task's fetching of inputs, unless that is what its function is called.
+        # "transfer-add" is the transfer of a task's inputs, unless its function has that name.
         own = function_of(key)
         shown = [action for action in ACTIONS if name == f"{action}-{own}"]
         self.action = shown[0] if shown and name != own else "compute"
@@ -60,12 +67,55 @@ class _Rectangle:
         self.thread = thread if isinstance(thread, str) else ""
 
 
+class _Run:
+    """The rectangles of one run of a task, of which the last one is the task itself.
+
+    A task runs again if its result was lost, or if a client requested it.
+    """
+
+    __slots__ = ("rectangles",)
+
+    def __init__(self, first: _Rectangle):
+        self.rectangles = [first]
+
+    @property
+    def last(self) -> _Rectangle:
+        return self.rectangles[-1]
+
+    @property
+    def has_ended(self) -> bool:
+        """True if the task itself is drawn."""
+        return self.last.action == "compute"
+
+    @property
+    def has_succeeded(self) -> bool:
+        return self.has_ended and not self.last.erred
+
+    def takes(self, rectangle: _Rectangle) -> bool:
+        """True if the next rectangle belongs to the same run."""
+        last = self.last
+        is_same = last.key == rectangle.key and last.thread == rectangle.thread
+        return is_same and not self.has_ended
+
+    @staticmethod
+    def all(stream: list[_Rectangle]) -> list[_Run]:
+        """Returns the runs ordered by their end, which is the order of the stream."""
+        runs: list[_Run] = []
+        for one in stream:
+            if runs and runs[-1].takes(one):
+                runs[-1].rectangles.append(one)
+            else:
+                runs.append(_Run(one))
+        return runs
+
+
 class _Teller:
     def __init__(self, report: PerformanceReport, history: History):
         self._report = report
         self._history = history
         rows = range(len(report.tasks["start"]))
         self._stream = [_Rectangle(row, report.tasks) for row in rows]
+        self._runs = _Run.all(self._stream)
         times = [at / 1000 for at in report.system["time"] if is_finite(at)]
         starts = [one.start for one in self._stream] + times[:1]
         if not starts:
@@ -88,10 +138,37 @@ class _Teller:
             "a performance report does not tell the sizes of results, dependencies, why tasks"
             " failed, nor which tasks never ran; its block of code is told as one computation"
         )
-        ran = len({one.key for one in self._stream if one.action == "compute"})
-        stated = report.number("number of tasks")
-        if stated is not None and stated > ran:
-            history.notes.append(f"its summary counts {stated:,} tasks, of which {ran:,} are drawn")
+        if report.is_old:
+            history.notes.append(
+                f"Bokeh {report.drawn_by} drew it, which is older than 2.4: it has what newer ones"
+                " have as far as both have it in the same place"
+            )
+        self._count_runs()
+
+    def _count_runs(self) -> None:
+        """Adds notes about tasks that ran several times, and about work missing in the report."""
+        history, runs = self._history, len(self._runs)
+        times = Counter(run.last.key for run in self._runs if run.has_ended)
+        again = sum(number > 1 for number in times.values())
+        if again:
+            tasks, all_runs = quantities.count(len(times), "tasks"), sum(times.values())
+            history.notes.append(
+                f"{again:,} of {tasks} ran more than once, as tasks do whose results are lost: each"
+                f" of {all_runs:,} runs is counted as it ended"
+            )
+        history.lack("a performance report does not tell which tasks never ran")
+        stated = self._report.number("number of tasks")
+        if stated is not None and stated > runs:
+            history.lack(
+                f"its summary counts {stated:,} runs of tasks, of which {runs:,} are drawn"
+            )
+        if runs == STREAM_LENGTH:
+            history.lack(
+                f"it has {STREAM_LENGTH:,} runs of tasks, which is what Dask keeps unless it is"
+                " configured otherwise: earlier ones may be missing"
+            )
+        if not times:
+            history.notes.append("no task ran in its block of code, so there is no computation")
 
     def _tell_workers(self) -> None:
         history = self._history
@@ -112,55 +189,54 @@ class _Teller:
                 self._workers[address] = worker
         stated = self._report.number("workers")
         if stated is not None and stated != len(threads):
+            workers = quantities.count(stated, "workers")
             history.notes.append(
-                f"{stated:,} workers were there at its end, and {len(threads):,} ran tasks: only"
-                " those can be told of"
+                f"there were {workers} at its end, and {len(threads):,} ran tasks: only those can"
+                " be told of"
             )
 
     def _tell_tasks(self) -> dict[str, Item]:
-        """The task groups by name."""
+        """Returns the task groups by name."""
         history = self._history
         groups: dict[str, Item] = {}
-        erred = {one.key for one in self._stream if one.erred}
-        succeeded = {one.key for one in self._stream if one.action == "compute" and not one.erred}
         keys: dict[str, set[str]] = {}
-        for one in self._stream:
-            group = groups.get(one.group)
-            if group is None:
-                group = groups[one.group] = self._group(one)
-                keys[one.group] = set()
-            keys[one.group].add(one.key)
-            done = one.key in succeeded and not one.erred
-            is_task = one.action == "compute"
-            if done:
-                group["durations"][one.action] = (
-                    group["durations"].get(one.action, 0.0) + one.seconds
-                )
-                group["tasks_succeeded"] += is_task
-                if is_task:
+        for run in self._runs:
+            for one in run.rectangles:
+                group = groups.get(one.group)
+                if group is None:
+                    group = groups[one.group] = self._group(one)
+                    keys[one.group] = set()
+                keys[one.group].add(one.key)
+                group["first_seen_at"] = min(group["first_seen_at"], one.start)
+                # As in Dask, a failed task took no time.
+                done, is_task = run.has_succeeded, one.action == "compute"
+                if done:
+                    group["durations"][one.action] = (
+                        group["durations"].get(one.action, 0.0) + one.seconds
+                    )
+                if done and is_task:
                     start, stop = group["started_at"], group["stopped_at"]
                     group["started_at"] = one.start if start is None else min(start, one.start)
                     group["stopped_at"] = one.stop if stop is None else max(stop, one.stop)
-            group["first_seen_at"] = min(group["first_seen_at"], one.start)
-            history.hours.tasks(
-                history.within(one.stop),
-                group["prefix"],
-                compute=one.seconds if done and is_task else 0.0,
-                transfer=one.seconds if done and one.action == "transfer" else 0.0,
-                tasks=int(done and is_task),
-            )
+                group["tasks_succeeded"] += done and is_task
+                group["tasks_erred"] += one.erred
+                history.hours.tasks(
+                    history.within(one.stop),
+                    group["prefix"],
+                    compute=one.seconds if done and is_task else 0.0,
+                    transfer=one.seconds if done and one.action == "transfer" else 0.0,
+                    tasks=int(done and is_task),
+                    erred=int(one.erred),
+                )
         for name, group in groups.items():
             group["tasks"] = len(keys[name])
-        for one in {one.key: one for one in self._stream if one.erred}.values():
-            groups[one.group]["tasks_erred"] += 1
-            history.hours.tasks(history.within(one.stop), groups[one.group]["prefix"], erred=1)
         for group in groups.values():
             history.count_tasks(group)
             if history.sends("task_groups"):
                 history.add("task_groups", group)
             else:
                 history.receipt.withhold("tasks")
-        self._tell_errors(groups, len(erred))
+        self._tell_errors(groups)
         return groups
 
     def _group(self, one: _Rectangle) -> Item:
@@ -179,10 +255,10 @@ class _Teller:
             "bytes": 0,
         }
 
-    def _tell_errors(self, groups: dict[str, Item], number: int) -> None:
+    def _tell_errors(self, groups: dict[str, Item]) -> None:
         history = self._history
-        history.totals["errors"] = number
-        for one in {one.key: one for one in self._stream if one.erred}.values():
+        for one in (one for one in self._stream if one.erred):
+            history.totals["errors"] += 1
             at = history.within(one.stop)
             history.hours.error(at)
             worker = self._workers.get(one.worker)
@@ -192,8 +268,7 @@ class _Teller:
                 "key": one.key,
                 "task_group_id": groups[one.group]["id"],
                 "computation_id": self._computation_id(),
-                "origin": "user",
-                # That it failed is drawn in black. Nothing tells why.
+                # A failure is drawn in black. The reason is unknown, so it has no origin.
                 "message": "",
                 "traceback": "",
                 "worker": cut(one.worker, ADDRESS_LENGTH) or None,
@@ -202,7 +277,7 @@ class _Teller:
             if history.sends("errors", item):
                 history.add("errors", item)
             else:
-                history.receipt.withhold("user_errors")
+                history.receipt.withhold(class_of("errors", item))
 
     def _computation_id(self) -> str:
         return self._history.ids.of("computation")
@@ -212,6 +287,8 @@ class _Teller:
         if not history.sends("computations"):
             history.receipt.withhold("tasks")
             return
+        if not any(run.has_ended for run in self._runs):
+            return  # Nothing shows that anything finished.
         erred = any(group["tasks_erred"] for group in groups.values())
         code = self._report.code
         history.add(
@@ -283,7 +360,7 @@ class _Teller:
                     "source": "scheduler",
                     "level": cut(line.level, LEVEL_LENGTH),
                     "logger": cut(line.logger, LOGGER_LENGTH),
-                    "message": presentable(line.message, receipt.sends("code")),
+                    "message": presentable(line.message, receipt.sends("code"), receipt.types_only),
                     "repeated": 1,
                 },
             )
@@ -299,6 +376,7 @@ class _Teller:
         workers = len(self._workers) if workers is None else workers
         threads, limit = report.number("threads"), report.size("memory")
         threads = sum(w["threads"] for w in self._workers.values()) if threads is None else threads
+        threads = min(threads, MOST_THREADS)
         versions = {"dask": "dask version", "distributed": "dask.distributed version"}
         packages = {name: report.said(line) for name, line in versions.items()}
         known = {name: version for name, version in packages.items() if version}
@@ -322,10 +400,10 @@ class _Teller:
 
 
 def _tree(flames: dict[str, list[Any]]) -> dict[str, Any] | None:
-    """The profile as Dask has it, of rows in the order in which a plot of it is drawn.
+    """Rebuilds Dask's profile from rows in the order in which a plot of it is drawn.
 
-    A plot has shares of the whole, and of the whole how long it took. What was the innermost
-    function is not drawn.
+    A plot has fractions of the whole, and the duration of the whole. The innermost functions are
+    not drawn.
     """
     path: list[dict[str, Any]] = []
     whole = 0

@@ -1,8 +1,8 @@
-"""Taking parts out of nested data that may be too large to be held: MessagePack and YAML.
+"""Extracts parts of nested data that may be too large for memory: MessagePack and YAML.
 
-What is wanted is described by a *selection*: ``WHOLE``; a dictionary of selections by key, for some
-keys of a map; ``Each``, for all keys of a map; ``Items``, for the items of a list; ``Places``, for
-some places of a short list. What is not wanted is passed over without being made.
+A *selection* describes the parts: ``WHOLE``; a dictionary of selections by key, for some keys of a
+map; ``Each``, for all keys of a map; ``Items``, for the items of a list; ``Places``, for some
+positions of a short list. All other data is skipped without creating objects.
 """
 
 from __future__ import annotations
@@ -18,25 +18,26 @@ import yaml
 from galvo.client.errors import NotImportable
 from galvo.importing.artefact import MEBIBYTE
 
-# Of one value that is taken whole, as it is written. In memory it may be many times as much.
+# The bound for one value that is read whole, in its encoded size. In memory it may be many times as
+# large.
 LARGEST = 32 * MEBIBYTE
 READ_SIZE = MEBIBYTE
-# What a list or map says of its own length is believed up to here.
+# The bound up to which the declared length of a list or map is trusted.
 MOST_ITEMS = 10_000_000
-# Levels of YAML. The more there are, the longer each takes.
+# Levels of YAML. The deeper the nesting, the longer each level takes.
 DEEPEST = 200
 WHOLE = object()
 
 
 class Each(NamedTuple):
-    """Of a map, each value with its key."""
+    """Selects each value of a map with its key."""
 
     selection: Any
     take: Callable[[Any, Any], None]
 
 
 class Items(NamedTuple):
-    """Of a list, each item in turn; or the first ones as a list, if nothing takes them."""
+    """Selects each item of a list in turn, or the first ones as a list without ``take``."""
 
     selection: Any
     take: Callable[[Any], None] | None = None
@@ -44,16 +45,16 @@ class Items(NamedTuple):
 
 
 class Places(NamedTuple):
-    """Of a short list, the items in these places, as a tuple; None stands for what is not there."""
+    """Selects the items at these positions of a short list, as a tuple; None for missing ones."""
 
     places: tuple[int, ...]
 
 
 class Reader(ABC):
-    """A stream of nested data, of which only what is wanted is ever in memory."""
+    """A stream of nested data, of which only the selected parts are held in memory."""
 
     def read(self, selection: Any) -> Any:
-        """What is selected of the value that comes next; None where it is of another kind."""
+        """Returns the selected part of the next value; None if it is of another kind."""
         if selection is WHOLE:
             return self._whole()
         is_map = isinstance(selection, (Each, dict))
@@ -93,26 +94,26 @@ class Reader(ABC):
 
     @abstractmethod
     def _map(self) -> Iterable[Any] | None:
-        """A step for each entry of the map that comes next; None if that is no map.
-
-        In each step key and value have to be taken.
-        """
+        """Returns a step for each entry of the next map; None if the next value is no map."""
 
     @abstractmethod
     def _list(self) -> Iterable[Any] | None:
-        """The same of a list, in each step of which an item has to be taken."""
+        """Returns a step for each item of the next list; None if the next value is no list.
+
+        Each step has to take one item.
+        """
 
     @abstractmethod
     def _whole(self) -> Any:
-        """The value that comes next."""
+        """Returns the next value."""
 
     @abstractmethod
     def _skip(self) -> None:
-        """Passes over the value that comes next."""
+        """Skips the next value."""
 
 
 class Packed(Reader):
-    """MessagePack."""
+    """Reads MessagePack."""
 
     def __init__(self, stream: BinaryIO):
         self._fed = _Fed(stream)
@@ -120,7 +121,7 @@ class Packed(Reader):
             self._fed,
             read_size=READ_SIZE,
             max_buffer_size=LARGEST + 2 * READ_SIZE,
-            # Workers may be named by numbers, and texts may have been none.
+            # Workers may have numbers as names, and strings may be invalid UTF-8.
             strict_map_key=False,
             unicode_errors="replace",
             max_str_len=LARGEST,
@@ -141,7 +142,7 @@ class Packed(Reader):
         try:
             return range(read_length())
         except ValueError:
-            # Nothing was taken from the stream. What is broken is noticed when it is passed over.
+            # Nothing was read from the stream. Damaged data is detected when it is skipped.
             return None
 
     def _whole(self) -> Any:
@@ -154,9 +155,9 @@ class Packed(Reader):
 
 
 class Written(Reader):
-    """YAML, of which Dask writes plain values without references.
+    """Reads YAML, of which Dask writes plain values without references.
 
-    It is read event by event, since what makes values of it at once can be led to call itself until
+    It reads event by event, because the constructor of whole values can be made to recurse until
     the process dies.
     """
 
@@ -187,7 +188,7 @@ class Written(Reader):
 
     def _whole(self) -> Any:
         result: list[Any] = []
-        # What is open: a list, or a map as the list of its keys and values.
+        # The open containers: a list, or a map as the list of its keys and values.
         open_: list[tuple[list[Any], bool]] = [(result, False)]
         left = LARGEST
         while not result:
@@ -244,7 +245,7 @@ PLAIN = ("null", "bool", "int", "float")
 
 
 def _scalar(event: Any) -> Any:
-    """A text, a number, a truth or None. Times are texts."""
+    """Returns a string, a number, a boolean or None. Timestamps stay strings."""
     tag = event.tag
     if tag is None:
         return _plain(event.value) if event.implicit[0] else event.value
@@ -271,11 +272,11 @@ def _constructed(kind: str, text: str) -> Any:
 
 
 class _Fed:
-    """A stream that gives no more than is allowed for what is being read."""
+    """A stream that bounds the bytes read for one value."""
 
     def __init__(self, stream: BinaryIO):
         self._stream = stream
-        self.left: int | None = None  # None where what is read is not kept
+        self.left: int | None = None  # None if the data is not kept
 
     def read(self, size: int) -> bytes:
         if self.left is not None:

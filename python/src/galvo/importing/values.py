@@ -1,4 +1,4 @@
-"""Values as they stand in files of Dask, of which each may be anything."""
+"""Converts values in files of Dask, each of which may be anything."""
 
 from __future__ import annotations
 
@@ -25,52 +25,53 @@ from galvo.plugin.values import (
 )
 
 Fields = dict[str, Any]
-Key = Any  # of a task: a text, or a tuple
+Key = Any  # of a task: a string, or a tuple
 
-# A group or a prefix as Dask shows it where it stands in something else.
+# Dask's text for a group or a prefix inside another value.
 GROUP = re.compile(r"<(.+?): (?:[a-z-]+: \d+(?:, )?)*>\Z", re.DOTALL)
-# What no cluster has more of: threads in one place, bytes of memory in it, and thread-seconds.
+# The bounds of a cluster: threads in one place, bytes of memory in it, and thread-seconds.
 MOST_THREADS, MOST_MEMORY, MOST_SECONDS = 1_000_000, 2**46, 1e10
-# Actions in which the tasks of a group spend their time.
+# The actions in which the tasks of a group spend their time.
 ACTIONS = 100
-# Between the calendar's beginning, from which identifiers of clients count, and 1970.
+# The seconds from the start of the Gregorian calendar, from which identifiers of clients count, to
+# 1970.
 GREGORIAN_SECONDS = 12_219_292_800
 
 
 def text_of(value: Any) -> str:
-    """The value if it is a text, or else an empty one."""
+    """Returns the value if it is a string, or else an empty one."""
     return value if isinstance(value, str) else ""
 
 
 def number_of(value: Any) -> float:
-    """The value if it is a number, or else nothing."""
+    """Returns the value if it is a number, or else 0."""
     return value if is_finite(value) and abs(value) < 2**63 else 0
 
 
 def threads_of(value: Any) -> int:
-    """A number of threads, which is no larger than any that there ever were."""
+    """Returns a number of threads within the bound."""
     return count(min(number_of(value), MOST_THREADS))
 
 
 def memory_of(value: Any) -> int | None:
-    """The limit of a worker's memory in bytes, if it has one."""
+    """Returns a worker's memory limit in bytes; None if it has none."""
     return count(min(number_of(value), MOST_MEMORY)) or None
 
 
 def moment_of(value: Any) -> float | None:
-    """The value if it is a moment in seconds since 1970."""
+    """Returns the value if it is a time in seconds since 1970; None otherwise."""
     return moment(value) if is_finite(value) else None
 
 
 def key_of(value: Any, depth: int = 0) -> Key:
-    """The key of a task, of which a file has a list where it was a tuple."""
+    """Returns the key of a task. A file has a list in place of a tuple."""
     if isinstance(value, (list, tuple)) and depth < 3:
         return tuple(key_of(item, depth + 1) for item in value[:50])
     return value if isinstance(value, (str, int, float)) else type(value).__name__
 
 
 def group_of(key: Key) -> str:
-    """The name of the group that Dask puts a task of this key into."""
+    """Returns the name of the group in which Dask puts a task with this key."""
     try:
         return str(key_split_group(key))
     except (IndexError, AttributeError, TypeError, ValueError):
@@ -78,7 +79,7 @@ def group_of(key: Key) -> str:
 
 
 def made_at(client: str) -> float | None:
-    """When a client was made, which its identifier tells by the client's clock."""
+    """Returns a client's creation time, which its identifier contains by the client's clock."""
     try:
         made = uuid.UUID(client[-36:])
     except ValueError:
@@ -87,7 +88,7 @@ def made_at(client: str) -> float | None:
 
 
 def measured(told: Fields, limit: int | None) -> dict[str, float]:
-    """What a worker told with its last heartbeat."""
+    """Returns the metrics of a worker's last heartbeat, under the names of a report."""
     metrics = metrics_of(told)
     nbytes = number_of(told.get("nbytes"))
     if not metrics:
@@ -96,13 +97,13 @@ def measured(told: Fields, limit: int | None) -> dict[str, float]:
         measured = measure_worker(
             SimpleNamespace(metrics=metrics, memory_limit=limit, nbytes=nbytes)
         )
-    except (AttributeError, TypeError, ValueError, OverflowError):  # nothing that Dask tells
+    except (AttributeError, TypeError, ValueError, OverflowError):  # not as Dask writes it
         return {}
     return {name: value for name, value in measured.items() if abs(value) < 2**53}
 
 
 def metrics_of(told: Fields) -> Fields:
-    """Numbers and maps of numbers, and nothing else."""
+    """Returns only numbers and maps of numbers."""
     metrics = told.get("metrics")
     kept: Fields = {}
     for name, value in metrics.items() if isinstance(metrics, dict) else ():
@@ -114,7 +115,7 @@ def metrics_of(told: Fields) -> Fields:
 
 
 def versions_of(value: Any) -> Fields | None:
-    """What ``get_versions`` described, in which everything is a text."""
+    """Returns the result of ``get_versions``, reduced to strings."""
     if not isinstance(value, dict):
         return None
     return {
@@ -147,7 +148,7 @@ def texts_of(value: Any, most: int, length: int) -> list[str]:
 
 
 def function_of(key: Key) -> str:
-    """The name of the function or operation in the key of a task, or in the name of a group."""
+    """Returns the name of the function or operation in a task's key or a group's name."""
     try:
         return str(key_split(key))
     except (IndexError, AttributeError, TypeError, ValueError):
@@ -160,9 +161,9 @@ def name_in(shown: Any) -> str | None:
 
 
 def host_of(address: str) -> str | None:
-    """The host in an address of Dask's."""
+    """Returns the host in an address of Dask; None if it is not an address."""
     try:
-        # Dask would look for others among all packages that are installed, each time anew.
+        # Dask would search all installed packages for other schemes, on each call.
         if parse_address(address)[0] not in backends:
             return None
         return cut(get_address_host(address), ADDRESS_LENGTH)
@@ -171,6 +172,6 @@ def host_of(address: str) -> str | None:
 
 
 def is_finite(value: Any) -> bool:
-    """Whether the value is a number, and neither infinite nor none."""
+    """True if the value is a finite number."""
     known = isinstance(value, (int, float)) and not isinstance(value, bool)
     return known and (isinstance(value, int) or math.isfinite(value))

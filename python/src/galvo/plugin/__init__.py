@@ -1,24 +1,24 @@
-"""Galvo's scheduler plugin: tells a Galvo server what a Dask scheduler is doing.
+"""Galvo's scheduler plugin: reports the activity of a Dask scheduler to a Galvo server.
 
-This package is all that runs on a scheduler. It reaches it in three ways: pickled by
-``galvo.register()``, executed from the text that a Galvo server offers (also by
-``dask scheduler --preload <address>``), or imported as a preload module. It therefore uses nothing
-but what Dask always brings along, and only relative imports between its modules; ``bundle`` tells
-how they travel.
+This package is all that runs on a scheduler. It arrives there in one of three ways: pickled by
+``galvo.register()``, executed from the source that a Galvo server serves (also by ``dask scheduler
+--preload <address>``), or imported as a preload module. It therefore uses only packages that Dask
+depends on, and only relative imports between its modules. ``bundle`` implements their transport.
 
-``telemetry`` receives Dask's hooks. A ``Ledger`` keeps what has happened to tasks, and collectors
-watch the other sides of the scheduler; both put what there is to tell into the outboxes of the
-``sections`` of a report. A ``Courier`` takes reports to the server, and says which of them arrived.
-A plugin that leaves a scheduler tells the next one what it needs to go on, see ``inheritance``.
+``telemetry`` receives Dask's hooks. A ``Ledger`` tracks tasks, and collectors watch the other parts
+of the scheduler. Both add records to the outboxes of a report's ``sections``. A ``Courier`` sends
+reports to the server and records which of them arrived. A plugin that leaves a scheduler hands its
+state over to the next one, see ``inheritance``.
 """
 
 from .collector import Collector, Context
 from .courier import Courier
 from .ledger import Ledger
+from .registry import FirstAnswer, MakeRoom
 from .settings import VERSION, read_settings, what_is_missing
 from .telemetry import CoiledTelemetry, Preview, dask_setup
 
 __all__ = [
-    "VERSION", "CoiledTelemetry", "Collector", "Context", "Courier", "Ledger", "Preview",
-    "dask_setup", "read_settings", "what_is_missing",
+    "VERSION", "CoiledTelemetry", "Collector", "Context", "Courier", "FirstAnswer", "Ledger",
+    "MakeRoom", "Preview", "dask_setup", "read_settings", "what_is_missing",
 ]  # fmt: skip

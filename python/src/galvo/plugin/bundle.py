@@ -1,9 +1,9 @@
-"""How the plugin travels: as the texts of its modules, executed where they arrive.
+"""Transports the plugin as the source of its modules, which is executed at the destination.
 
-Pickled classes carry bytecode, which crashes a process with another version of Python, and the
-package need not be installed where it is to run. So a pickle, and a Galvo server that offers the
-plugin, carry ``SOURCES``, the texts of all modules by name, and execute the text of this module
-with it. It depends on none of the others.
+Pickled classes contain bytecode, which crashes a process with another version of Python, and the
+package need not be installed there. So a pickle, and a Galvo server that serves the plugin, carry
+``SOURCES``, the source of all modules by name, and execute the source of this module with it. This
+module imports none of the others.
 """
 
 import hashlib
@@ -14,21 +14,24 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any, Dict, List, Mapping, Optional, Tuple
 
-# Evaluated where the pickle is opened, with the names that ``by_source`` gives.
+# Evaluated where the pickle is loaded, with the names that ``by_source`` provides.
 REBUILD = (
     "(lambda bundle: (exec(compile(SOURCES['bundle'], NAME, 'exec', 0, True), bundle),"
     " getattr(bundle['module'](MODULE), CLASS)(*ARGUMENTS))[1])"
     "({'__name__': NAME, 'SOURCES': SOURCES})"
 )
-# All imports between the modules are written like this.
+# Comment lines need not travel to each worker. Blank lines remain, so that line numbers are
+# preserved.
+COMMENT = re.compile(r"^[ \t]*#[^\n]*$", re.MULTILINE)
+# All imports between the modules have this form.
 IMPORT = re.compile(r"^from \.(\w+) import ", re.MULTILINE)
 
 
 def by_source(name: str, of_class: str, *arguments: Any) -> Tuple[Any, ...]:
-    """What ``__reduce__`` returns for an object of this class in the module of this name.
+    """Returns the ``__reduce__`` value for an object of this class in the module of this name.
 
-    It is made once more from the arguments, which must be plain values. The package itself, named
-    ``__init__``, takes all modules along, and any other one only those that it needs.
+    The object is rebuilt from the arguments, which must be plain values. The package itself, named
+    ``__init__``, includes all modules. Any other module includes only those that it imports.
     """
     scope = {
         "SOURCES": own_sources() if name == "__init__" else own_sources(name),
@@ -41,7 +44,7 @@ def by_source(name: str, of_class: str, *arguments: Any) -> Tuple[Any, ...]:
 
 
 def own_sources(name: Optional[str] = None) -> Dict[str, str]:
-    """The texts of all modules, or of those that the one of this name needs."""
+    """Returns the source of all modules, or of those that the named module imports."""
     package = sys.modules[__package__]
     sources = getattr(package, "SOURCES", None)
     if sources is None:
@@ -53,16 +56,17 @@ def own_sources(name: Optional[str] = None) -> Dict[str, str]:
                     sources[file_name[:-3]] = file.read()
     if name is None:
         return dict(sources)
-    return {needed: sources[needed] for needed in order(sources, ["bundle", name])}
+    needed = order(sources, ["bundle", name])
+    return {one: COMMENT.sub("", sources[one]) for one in needed}
 
 
 def origin() -> str:
-    """The name of the module that this package was executed for; its own where it is installed."""
+    """Returns the module name under which this package was executed; its own name if installed."""
     return getattr(sys.modules[__package__], "ORIGIN", __package__)
 
 
 def order(sources: Mapping[str, str], names: Any) -> List[str]:
-    """These modules and those that they import, each after those that it imports."""
+    """Returns these modules and those that they import, each after the modules that it imports."""
     ordered: Dict[str, None] = {}
 
     def visit(name: str, above: Tuple[str, ...]) -> None:
@@ -79,7 +83,10 @@ def order(sources: Mapping[str, str], names: Any) -> List[str]:
 
 
 def load(sources: Mapping[str, str], origin: str) -> ModuleType:
-    """The package made of these texts. Its name tells them, so that others keep theirs."""
+    """Builds the package from these sources.
+
+    Its name contains their hash, so versions can coexist.
+    """
     digest = hashlib.sha256(repr((origin, sorted(sources.items()))).encode("utf-8", "replace"))
     package_name = "_galvo_" + digest.hexdigest()[:16]
     present = sys.modules.get(package_name)
@@ -95,7 +102,7 @@ def load(sources: Mapping[str, str], origin: str) -> ModuleType:
     try:
         for name in order(sources, sources):
             whole_name = package_name + ("" if name == "__init__" else "." + name)
-            # Tracebacks show the names of files.
+            # Tracebacks show these file names.
             file_name = "<galvo>/%s.py" % name
             code = compile(sources[name], file_name, "exec", 0, True)
             exec(code, made[whole_name].__dict__)
@@ -118,12 +125,12 @@ def _empty_module(name: str, is_package: bool) -> ModuleType:
     return module
 
 
-if "SOURCES" in globals():  # this text came in a pickle or from a server
+if "SOURCES" in globals():  # this source came in a pickle or from a server
     PACKAGE = load(globals()["SOURCES"], __name__)
 
     def module(name: str) -> ModuleType:
         return PACKAGE if name == "__init__" else getattr(PACKAGE, name)
 
-    # Dask and the coiled package look for these names in what a server offers.
+    # Dask and the coiled package look up these names in a served preload module.
     if hasattr(PACKAGE, "CoiledTelemetry"):
         CoiledTelemetry, dask_setup = PACKAGE.CoiledTelemetry, PACKAGE.dask_setup

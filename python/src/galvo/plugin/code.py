@@ -1,8 +1,12 @@
-"""Code snippets: the functions, cells or modules around calls of Dask, each of them sent once."""
+"""Collects code snippets: functions that call Dask, and the lines around other calls, each sent
+once.
+"""
 
 import hashlib
+import inspect
+import re
 from itertools import islice
-from typing import Any, Dict, Iterable, List, Tuple
+from typing import Any, Dict, Hashable, Iterable, List, Optional, Tuple
 
 from .collector import Collector, Context
 from .scrub import scrub
@@ -10,32 +14,41 @@ from .sections import Record
 from .values import ADDRESS_LENGTH, clean, count, cut
 
 TEXT_LENGTH = 200_000
-# What follows is never looked at. It is more than what is sent, so that a secret that this would
-# cut in two, and that is not recognised then, is not sent either.
+# The text after this length is not examined. The limit exceeds the length sent, so that a secret
+# that would be cut in two, and therefore not be recognized, is not sent either.
 READ_LENGTH = TEXT_LENGTH + 20_000
 STACKS, FRAMES_PER_STACK = 20, 20
-# Snippets that are remembered as sent. A forgotten one is sent once more when it is met again,
-# which the server does not mind.
+# For a call outside a function, Dask holds the whole file or cell. This number of lines before and
+# after the call is sent.
+SURROUNDING_LINES = 5
+# The length of the preceding text that is searched for secrets that extend into the lines sent.
+CONTEXT_LENGTH = 20_000
+UNPLACED = "# [removed: code outside of functions, of which it is not known where it calls Dask]"
+FIRST_OF_BLOCK = re.compile(r"[ \t]*(?:@|(?:async[ \t]+)?def\b|class\b)")
+# The bounds of the snippets remembered as sent. A snippet that was forgotten is sent again when it
+# recurs, which is idempotent.
 MOST_SNIPPETS, MOST_CHARACTERS = 2_000, 16_000_000
 
 
 class Snippets(Collector):
-    """Describes stacks of code by the hashes of their snippets, which it sends once each.
+    """Describes stacks of code by the hashes of their snippets, and sends each snippet once.
 
-    A hash is that of the text that is sent, without secrets. Dask has code only where the client
-    was configured to send it, which is never the default.
+    The hash is computed over the redacted text that is sent. Dask holds code only if the client is
+    configured to send it, which it is not by default.
     """
 
     def __init__(self, context: Context):
         super().__init__(context)
-        self._records: Dict[str, Record] = {}  # by the text as Dask has it, oldest first
+        # Keyed by Dask's text, or by that and the position of the call, oldest first. The value has
+        # the line of the call within the text sent, or None if the whole text is sent.
+        self._records: Dict[Hashable, Tuple[Record, Optional[int]]] = {}
         self._by_hash: Dict[str, Record] = {}
         self._characters = 0
-        self._withheld: Dict[int, None] = {}  # hashes of texts that were counted as kept back
+        self._withheld: Dict[int, None] = {}  # hashes of texts already counted as withheld
         context.frames = self.frames  # type: ignore[method-assign]
 
     def frames(self, source_codes: Any) -> List[List[Dict[str, Any]]]:
-        """The stacks in a computation's or a span's ``code``, outermost frame first."""
+        """Returns the stacks in a computation's or a span's ``code``, outermost frame first."""
         stacks = [_opened(stack) for stack in islice(source_codes or (), STACKS)]
         if not self.context.sends("code"):
             for stack in stacks:
@@ -43,12 +56,7 @@ class Snippets(Collector):
             return []
         described = [
             [
-                {
-                    "hash": self._hash(text),
-                    "file": cut(file, ADDRESS_LENGTH),
-                    "line": count(line),
-                    "relative_line": count(relative_line),
-                }
+                self._described(text, count(line), count(relative_line), cut(file, ADDRESS_LENGTH))
                 for text, line, relative_line, file in stack
             ]
             for stack in stacks
@@ -71,10 +79,11 @@ class Snippets(Collector):
                 self.context.outboxes["code"].add(record)
             self.context.outboxes["code"].enforce_bounds()
 
-    def _hash(self, text: str) -> str:
-        record = self._records.get(text)
-        if record is None:
-            shown = cut(clean(scrub(text[:READ_LENGTH])), TEXT_LENGTH)
+    def _described(self, text: str, line: int, relative_line: int, file: str) -> Dict[str, Any]:
+        placed = (hash(text), len(text), line, relative_line, file)
+        known = self._records.get(text) or self._records.get(placed)
+        if known is None:
+            shown, found = presentable_code(text, line, relative_line, file)
             hash_ = hashlib.sha256(shown.encode("utf-8")).hexdigest()
             record = self._by_hash.get(hash_)
             if record is None:
@@ -82,14 +91,20 @@ class Snippets(Collector):
                 record.characters = len(shown)
                 self._by_hash[hash_] = record
                 self.context.outboxes["code"].add(record)
-            self._records[text] = record
+            known = self._records[text if found is None else placed] = (record, found)
             self._characters += record.characters
             self._forget_oldest()
-        return record.id
+        record, found = known
+        return {
+            "hash": record.id,
+            "file": file,
+            "line": line,
+            "relative_line": relative_line if found is None else found,
+        }
 
     def _forget_oldest(self) -> None:
         while len(self._records) > MOST_SNIPPETS or self._characters > MOST_CHARACTERS:
-            record = self._records.pop(next(iter(self._records)))
+            record, _ = self._records.pop(next(iter(self._records)))
             self._characters -= record.characters
             self._by_hash.pop(record.id, None)
 
@@ -102,11 +117,90 @@ class Snippets(Collector):
                     del self._withheld[next(iter(self._withheld))]
 
 
-def _opened(stack: Any) -> List[Tuple[str, Any, Any, Any]]:
-    """The frames of a stack, as text, line, line within the text, and file; [] if unreadable.
+def presentable_code(
+    text: str, line: int = 0, relative_line: int = 0, file: str = ""
+) -> Tuple[str, Optional[int]]:
+    """Returns redacted code, and the line of the call in it, or None if it is Dask's own line.
 
-    The oldest releases of Dask have one text in the place of a stack. Where scheduler and client
-    share a process, some have a wrapper round the stack, which holds it as it is and no pickle.
+    A function is sent whole. Of a module's top level or a notebook cell, only the lines around the
+    call are sent, below a line with their numbers. If the position of the call is unknown, no code
+    is sent.
+    """
+    text = text[:READ_LENGTH]
+    lines = text.split("\n")
+    if _is_block(lines):
+        return _scrubbed(text), None
+    if 1 <= line <= len(lines) and _begins_at(lines, line - relative_line):
+        call = line - 1
+    elif len(lines) <= 2 * SURROUNDING_LINES + 1:
+        return _scrubbed(text), None  # a statement with a lambda, a short cell
+    else:
+        return UNPLACED, 0
+    first, behind = max(call - SURROUNDING_LINES, 0), call + SURROUNDING_LINES + 1
+    while lines and not lines[-1].strip():
+        lines.pop()
+    behind = min(behind, max(len(lines), call + 1))
+    if first == 0 and behind >= len(lines):
+        return _scrubbed(text), None
+    # A secret may begin before these lines and be recognizable only by its beginning. So the text
+    # is redacted from its start, and the lines are the difference of two redacted prefixes.
+    before, until = ("\n".join(lines[:number]) + "\n" for number in (first, call))
+    before, until = before if first else "", until if call else ""
+    whole = "\n".join(lines[:behind])
+    dropped = max(len(before) - CONTEXT_LENGTH, 0)
+    before, until, whole = (scrub(part[dropped:]) for part in (before, until, whole))
+    cut_at = _common_length(before, whole)
+    # The redacted part may span the call. The call then is where the texts begin to differ.
+    call_at = max(_common_length(until, whole), cut_at)
+    name = re.split(r"[/\\]", file)[-1]
+    heading = scrub(f"# lines {first + 1}-{behind}" + (f" of {name}" if name else ""))
+    shown = clean(whole[cut_at:])
+    return cut(f"{heading}\n{shown}", TEXT_LENGTH), 1 + whole.count("\n", cut_at, call_at)
+
+
+def _begins_at(lines: List[str], line: int) -> bool:
+    """True if a file with these lines may have its first code on this line, as Dask counts it.
+
+    Older releases of Python report the line of the first statement, others the first line of the
+    file.
+    """
+    return all(
+        not before.strip() or before.lstrip()[0] == "#" for before in lines[: max(line - 1, 0)]
+    )
+
+
+def _common_length(one: str, other: str) -> int:
+    """Returns the length of the common prefix."""
+    if other.startswith(one):
+        return len(one)
+    return next((at for at, (a, b) in enumerate(zip(one, other)) if a != b), len(other))
+
+
+def _scrubbed(text: str) -> str:
+    return cut(clean(scrub(text)), TEXT_LENGTH)
+
+
+def _is_block(lines: List[str]) -> bool:
+    """True if these lines are one function or class and nothing else."""
+    if not FIRST_OF_BLOCK.match(lines[0]):
+        return False
+    margin = len(lines[0]) - len(lines[0].lstrip())
+    try:
+        rest = lines[len(inspect.getblock([line + "\n" for line in lines])) :]
+    except Exception:  # code that is newer than this Python
+        return False
+    # Releases of Python differ in whether trailing comments belong to the block.
+    return all(
+        not line.strip() or line.lstrip()[0] == "#" or len(line) - len(line.lstrip()) > margin
+        for line in rest
+    )
+
+
+def _opened(stack: Any) -> List[Tuple[str, Any, Any, Any]]:
+    """Returns a stack's frames as text, line, line within the text, and file; [] if unreadable.
+
+    The oldest releases of Dask have one text instead of a stack. If scheduler and client share a
+    process, some releases wrap the stack in an object that holds it unpickled.
     """
     stack = _unwrapped(stack)
     if isinstance(stack, str):

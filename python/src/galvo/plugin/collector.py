@@ -1,4 +1,4 @@
-"""What watches a scheduler: the base of all collectors, what they share, and their guard."""
+"""The base class of all collectors, their shared context, and their error containment."""
 
 import logging
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence
@@ -10,10 +10,10 @@ logger = logging.getLogger("distributed.galvo")
 
 
 class Context:
-    """What collectors know of each other and of the plugin.
+    """The state that collectors share with each other and with the plugin.
 
-    ``environment``, ``worker_id`` and ``frames`` are installed by the collectors that can tell;
-    until then, and where one of those does not work, nothing is known.
+    Collectors install ``environment``, ``worker_id`` and ``frames``. Until then, and if such a
+    collector fails, the default implementations return no data.
     """
 
     def __init__(self, scheduler: Any, settings: Mapping[str, Any], ledger: Ledger):
@@ -23,15 +23,20 @@ class Context:
         self.now: Callable[[], float] = ledger.now
         self.outboxes: Dict[str, Outbox] = ledger.outboxes
         ledger.context = self
-        # From addresses to ids, also of workers that ended in the last minutes.
+        # From addresses to ids, including workers that ended in the last minutes.
         self.workers: Mapping[str, str] = {}
+        # Measurements of ended workers after their last heartbeat, which Dask's own sums lack: by
+        # the keys of these sums, and by span. The function is called when there are more.
+        self.last_metrics: Dict[Any, Any] = {}
+        self.last_metrics_of_spans: Dict[str, Dict[Any, Any]] = {}
+        self.on_last_metrics: Optional[Callable[[str], None]] = None
 
     def sends(self, data_class: str) -> bool:
-        """Whether the settings and the server allow to send this class; to be asked each time."""
+        """True if the settings and the server permit sending this class. Check it each time."""
         return self.ledger.receipt.sends(data_class)
 
     def withheld(self, data_class: str, n: int = 1) -> None:
-        """So many items were kept back. What an outbox refuses is counted there."""
+        """Counts ``n`` items as withheld. Items that an outbox refuses are counted there."""
         self.ledger.receipt.withhold(data_class, n)
 
     def worker_id(self, address: Any) -> Optional[str]:
@@ -40,31 +45,31 @@ class Context:
     def environment(
         self, versions: Optional[Mapping[str, Any]], executable: Optional[str] = None
     ) -> Optional[str]:
-        """The id of the environment that ``get_versions`` described; its record is queued."""
+        """Returns the id of the environment described by ``get_versions``; queues its record."""
         return None
 
     def frames(self, source_codes: Any) -> List[List[Dict[str, Any]]]:
-        """The stacks of code frames in what Dask keeps of code; their snippets are queued."""
+        """Returns the stacks of frames in Dask's ``code``, and queues their snippets."""
         return []
 
 
 class Collector:
-    """Watches one side of a scheduler, and puts what there is to tell into outboxes.
+    """Watches one part of a scheduler, and adds records to outboxes.
 
-    Whatever one of these methods raises is contained, and logged once.
+    An exception in any of these methods is contained, and logged once.
     """
 
-    # Whether what it reads is of a moment of its own, and need not fit what others read. If so it
-    # is read before them, in a step of the event loop of its own.
+    # True if the data has its own timestamp and need not be consistent with other collectors. Such
+    # a collector is read before the others, in a separate step of the event loop.
     apart = False
 
     def __init__(self, context: Context):
         self.context = context
 
     async def start(self) -> None:
-        """Once, when the plugin starts."""
+        """Called once when the plugin starts."""
 
-    # Dask's hooks, each cheap.
+    # Dask's hooks. Each must be cheap.
 
     def graph(self, keys: Any) -> None:
         pass
@@ -82,35 +87,38 @@ class Collector:
         pass
 
     def event(self, topic: Any, message: Any, now: float) -> None:
-        """Something was logged as an event; the oldest releases of Dask do not tell."""
+        """Called for each logged event. The oldest releases of Dask have no such hook."""
 
     def restarted(self) -> None:
         pass
 
     def read(self, now: float, closed_at: Optional[float] = None) -> None:
-        """On the event loop before each report: puts what has changed into outboxes."""
+        """Called on the event loop before each report. Adds changes to the outboxes."""
+
+    async def finish(self) -> None:
+        """Called before the last report of a closing scheduler. It may take a second."""
 
     def resend(self) -> None:
-        """The server lost its store: everything still known is unsent again."""
+        """Called when the server has lost its store. All known records become unsent again."""
 
     def close(self) -> None:
         pass
 
-    # Where another plugin comes to the same scheduler after this one, see ``inheritance``.
+    # For the handover to another plugin on the same scheduler, see ``inheritance``.
 
     def bequeath(self) -> Any:
-        """What the next one of its kind needs to go on; None where it needs nothing."""
+        """Returns the state that the next collector of this kind needs; None if it needs none."""
 
     def inherit(self, told: Any) -> None:
-        """Goes on from what was bequeathed, before it is started."""
+        """Continues from a predecessor's state. Called before ``start``."""
 
     def records(self) -> Iterable[Record]:
-        """Those that the next one makes again."""
+        """Returns the records that a successor creates again."""
         return ()
 
 
 class Collectors:
-    """Calls all collectors, and lets none of them disturb the others or the scheduler."""
+    """Calls all collectors, and contains their errors."""
 
     def __init__(self, collectors: Sequence[Collector] = ()):
         self._collectors = list(collectors)
@@ -120,7 +128,7 @@ class Collectors:
     def made(
         cls, kinds: Sequence[Callable[[Context], Collector]], context: Context
     ) -> "Collectors":
-        """One collector of each kind, without those that cannot be made."""
+        """Creates one collector of each kind, and leaves out those that fail."""
         collectors = cls()
         for kind in kinds:
             try:
@@ -136,15 +144,22 @@ class Collectors:
             except Exception:
                 self._mishap(type(collector).__name__, "started")
 
+    async def finish(self) -> None:
+        for collector in self._collectors:
+            try:
+                await collector.finish()
+            except Exception:
+                self._mishap(type(collector).__name__, "finished")
+
     def find(self, kind: type) -> Any:
-        """The collector of this kind, if there is one."""
+        """Returns the collector of this kind; None if there is none."""
         return next((c for c in self._collectors if isinstance(c, kind)), None)
 
     def __iter__(self) -> Iterator[Collector]:
         return iter(self._collectors)
 
     def bequeath(self) -> Dict[str, Any]:
-        """What each of them has to tell, by name; nothing of one that cannot."""
+        """Returns the state of each collector by name, and leaves out those that fail."""
         told = {}
         for collector in self._collectors:
             name = type(collector).__name__
@@ -155,7 +170,7 @@ class Collectors:
         return {name: own for name, own in told.items() if own is not None}
 
     def inherit(self, told: Mapping[str, Any]) -> None:
-        """Raises what goes wrong, since then all have to begin anew."""
+        """Passes the state to each collector. Raises errors, because all must then start afresh."""
         for collector in self._collectors:
             own = told.get(type(collector).__name__)
             if own is not None:

@@ -1,4 +1,4 @@
-"""Takes reports to the server."""
+"""Sends reports to the server."""
 
 import asyncio
 import json
@@ -7,33 +7,57 @@ import math
 import random
 from email.utils import parsedate_to_datetime
 from enum import Enum
-from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
+from typing import Any, Callable, Dict, List, Mapping, Optional, Set, Tuple
 
 from distributed.metrics import time
 from tornado.httpclient import HTTPRequest
 from tornado.simple_httpclient import SimpleAsyncHTTPClient
 
 from .collector import Collectors
+from .exchange import PATH as EXCHANGE_PATH
+from .exchange import (
+    UNKNOWN_STATUS,
+    adopt,
+    is_due,
+    is_needless,
+    made,
+    parse,
+    request_body,
+    request_headers,
+)
+from .identity import fingerprint
+from .inheritance import destination, note_owner, owner
 from .ledger import Ledger
+from .proxy import ProxyClient, proxy_for
 from .resolver import LastingResolver
-from .sections import LARGEST_LIMITS, USUAL_LIMITS, Record, Report
+from .scrub import keep_out
+from .sections import DATA_CLASSES, LARGEST_LIMITS, USUAL_LIMITS, Record, Report
 from .settings import VERSION, clamp_interval
-from .values import ADDRESS_LENGTH, compress, cut, dumps
+from .spool import keep
+from .values import ADDRESS_LENGTH, NAME_LENGTH, carriable, compress, cut, dumps
 
 logger = logging.getLogger("distributed.galvo")
 
 CONNECT_SECONDS, REQUEST_SECONDS, FINAL_SECONDS = 2.0, 5.0, 2.0
-# Sections that a report must have, be they empty.
+# Sections that a report must have even if they are empty.
 ALWAYS_PRESENT = ("computations", "task_groups", "errors")
 LONGEST_PAUSE = REFUSED_PAUSE = 60.0
-# What is unsent when the scheduler closes, and after it the last message, which has its own time.
+# The retry delay after a permanent refusal of a cluster, by error code, in seconds. Only people
+# change that state: a cluster is handed over or restored. A deleted cluster never returns.
+CLUSTER_REFUSED_PAUSES = {
+    "NOT_CLUSTER_OWNER": 600.0,
+    "CLUSTER_QUARANTINED": 600.0,
+    "CLUSTER_DELETED": 3600.0,
+}
+QUOTA_PAUSE = 600.0
+# The time for unsent data when the scheduler closes, and then for the last message.
 LONGEST_FAREWELL = 2 * FINAL_SECONDS
-# Body, headers, and by kind the records that cannot be written.
+# The body, the headers, and the records that cannot be serialized, by kind.
 Encoded = Tuple[bytes, Dict[str, str], Dict[str, List[Record]]]
 
 
 class Outcome(Enum):
-    """What became of a report."""
+    """The outcome of sending a report."""
 
     ACCEPTED = "accepted"
     MORE = "accepted, and the limits left something for another one"
@@ -42,49 +66,63 @@ class Outcome(Enum):
 
 
 class Courier:
-    """Takes reports to the server, one at a time, and tells the ledger what became of them.
+    """Sends reports to the server, one at a time, and records their outcome in the ledger.
 
-    ``describe_cluster`` returns the "cluster" part of a report, given when and why it is closed.
-    The collectors are read before each report.
+    ``describe_cluster`` returns the "cluster" part of a report, given the time and reason of
+    closing. The collectors are read before each report.
     """
 
     def __init__(
         self,
-        settings: Mapping[str, Any],
+        settings: Dict[str, Any],
         ledger: Ledger,
         scheduler: Any,
         describe_cluster: Callable[..., Dict[str, Any]],
         collectors: Optional[Collectors] = None,
     ):
         self._settings = settings
+        keep_out(settings.get("token"))
+        # Set only if the server accepts this cluster's reports from its owner only.
+        self._owners_token: Optional[str] = None
         self._ledger = ledger
         self._scheduler = scheduler
         self._describe_cluster = describe_cluster
         self._collectors = Collectors() if collectors is None else collectors
-        # Whatever client the program has configured, only this one lets its resolver be chosen.
+        # Of tornado's clients, only this one accepts a custom resolver. The program may have
+        # configured another.
         self._http = SimpleAsyncHTTPClient(force_instance=True, resolver=LastingResolver())
-        self._share = 1.0  # of the limits; halved when the server finds a report too large
+        proxy = proxy_for(settings["server"])
+        self._proxy = None if proxy is None else ProxyClient(proxy)
+        self._is_older = False  # of the limits; halved when the server finds a report too large
+        self._share = 1.0  # share of the limits; halved when the server finds a report too large
         self._failures = 0
-        self._problem: Optional[str] = None  # the one logged last
+        self._problem: Optional[str] = None  # the problem logged last
+        self._quotas_near: Set[str] = set()  # the quotas already logged
         self.pause = 0.0  # seconds until the next delivery
-        # What the server wants of the scheduler: that it closes, why, and whether only if it still
-        # has no work; and for how many seconds more somebody wants it to stay, each time it tells.
+        # The server's request to the scheduler: to close, the reason, and whether to close only if
+        # it is still idle. Also the number of seconds for which a user keeps it alive, in each
+        # response.
         self.stop_requested = self.stop_only_if_idle = False
         self.stop_reason: Optional[str] = None
         self.keep_alive: Optional[float] = None
+        # The outcome of the last report, for clients that register; None if there is none.
+        self.verdict: Optional[Dict[str, Any]] = None
+        # The start of idleness as of the last report.
+        self.reported_idle_since: Optional[float] = None
 
     async def deliver(self) -> None:
-        """Sends what is unsent, and the state of the cluster in any case."""
+        """Sends unsent data, and the state of the cluster in any case."""
         outcome = Outcome.MORE
         while outcome is Outcome.MORE:
             await self._read_in_steps()
             report = self._ledger.build(self._limits(USUAL_LIMITS))
             outcome = await self._send(report, REQUEST_SECONDS)
 
-    async def deliver_final(self, reason: Optional[str]) -> None:
-        """Sends what is unsent, and last that the scheduler closes.
+    async def deliver_final(self, reason: Optional[str]) -> bool:
+        """Sends unsent data, and finally that the scheduler closes. Returns True if all arrived.
 
-        Either takes at most ``FINAL_SECONDS``, so a server that does not answer is waited for once.
+        Each of the two takes at most ``FINAL_SECONDS``, so an unresponsive server delays closing
+        only once.
         """
         clock = asyncio.get_running_loop().time
         closed_at, deadline = time(), clock() + FINAL_SECONDS
@@ -93,16 +131,75 @@ class Courier:
             self._read(closed_at)
             limits, hurried = self._limits(LARGEST_LIMITS), deadline - clock() < FINAL_SECONDS / 2
             if not closing and (hurried or not self._ledger.exceeds(limits)):
-                # The last message must not be lost for the sake of those before it: a server that
-                # was slow to take them is there, and has as long for it as for all of them.
+                # The last message must not be lost because of earlier ones. A server that accepted
+                # those slowly is alive, and gets the same time again for the last message.
                 closing = {"closed_at": closed_at, "close_reason": reason}
                 deadline = clock() + FINAL_SECONDS
             outcome = await self._send(self._ledger.build(limits), deadline - clock(), **closing)
             if outcome is Outcome.FAILED or (closing and outcome is not Outcome.AGAIN):
-                return
+                return outcome is not Outcome.FAILED
+        return False
+
+    def keep_unsent(self, directory: str, reason: Optional[str]) -> str:
+        """Writes unsent data and the end of the scheduler into a file, and returns its path.
+
+        The reports are those that would be sent next, each as if the previous one had arrived.
+        """
+        closed_at = time()
+        closing = {"closed_at": closed_at, "close_reason": reason}
+        self._read(closed_at)
+        reports: List[str] = []
+        is_last = False
+        while not is_last:
+            is_last = not self._ledger.exceeds(LARGEST_LIMITS)
+            report = self._ledger.build(LARGEST_LIMITS)
+            text, _ = self._write(self._message(report, closing if is_last else {}), report)
+            reports.append(text)
+            self._ledger.acknowledge(report, report.sequence)
+        head = {
+            "server": self._settings["server"],
+            "account": self._settings["account"],
+            "destination": destination(self._settings),
+            "scheduler_id": self._scheduler.id,
+            "closed_at": closed_at,
+            "reports": len(reports),
+        }
+        if self._settings.get("exchanged_for") and self._settings["token"]:
+            # The next scheduler's token is only valid for its own reports.
+            head["token"] = self._settings["token"]
+        return keep(directory, head, reports)
+
+    async def forward(self, reports: List[str], token: Optional[str] = None) -> Optional[str]:
+        """Sends reports of a closed scheduler. Returns the problem if one is refused, otherwise
+        None.
+
+        It retries while the server is unavailable or busy. ``token`` is the other scheduler's
+        token, if it left one. Raises ``PermissionError`` if that token is no longer valid.
+        """
+        loop = asyncio.get_running_loop()
+        for text in reports:
+            failures = 0
+            while True:
+                body, headers = await loop.run_in_executor(None, compress, text)
+                try:
+                    response = await self._post(body, headers, REQUEST_SECONDS, token)
+                    code, problem = response.code, "%d %s" % (response.code, response.reason)
+                except Exception:
+                    code, problem = None, ""
+                if code == 200:
+                    break
+                if code in (400, 404, 409, 413, 422):
+                    return problem
+                if code in (401, 403) and (
+                    token is not None or self._settings.get("exchanged_for")
+                ):
+                    raise PermissionError(problem)
+                failures += 1
+                await asyncio.sleep(_backoff(failures) * random.uniform(0.5, 1.0))
+        return None
 
     def preview(self) -> str:
-        """The report that would be sent now, as JSON."""
+        """Returns the report that would be sent now, as JSON."""
         self._read()
         report = self._ledger.build(LARGEST_LIMITS)
         text, _ = self._write(self._message(report, {}), report)
@@ -110,22 +207,24 @@ class Courier:
 
     @property
     def failing(self) -> bool:
-        """Whether the last report was not accepted, so that the pause is to be kept."""
+        """True if the last report was not accepted, so that the retry delay applies."""
         return self._failures > 0
 
     def close(self) -> None:
         self._http.close()
+        if self._proxy is not None:
+            self._proxy.close()
 
     def _read(self, closed_at: Optional[float] = None) -> None:
-        # What collectors tell of tasks builds on what the ledger has read.
+        # The collectors' data about tasks builds on what the ledger has read.
         self._ledger.read(self._scheduler.task_groups, closed_at)
         self._collectors.call("read", self._ledger.now(), closed_at)
 
     async def _read_in_steps(self) -> None:
-        """The same, and lets the event loop go on where what is told need not be of one moment.
+        """Reads like ``_read``, but yields to the event loop between data with separate timestamps.
 
-        So a large cluster's scheduler is held more often, for less long. All but what collectors
-        tell that stand apart is read in the step in which the report is built.
+        The scheduler of a large cluster is then blocked more often, but for shorter times. All data
+        except that of ``apart`` collectors is read in the same step that builds the report.
         """
         collectors = list(self._collectors)
         for collector in collectors:
@@ -152,12 +251,15 @@ class Courier:
                 report.items[kind] = [item for item in report.items[kind] if item[0] not in records]
                 self._ledger.outboxes[kind].give_up(records)
             response = await self._post(body, headers, timeout)
+            self.reported_idle_since = message["cluster"].get("idle_since")
             settled = True
             return self._settle(report, response)
         except Exception as error:
-            return self._fail("%s: %s" % (type(error).__name__, error))
+            outcome = self._fail("%s: %s" % (type(error).__name__, error))
+            self.verdict = {"status": None, "message": self._problem}
+            return outcome
         finally:
-            if not settled:  # also when cancelled
+            if not settled:  # also on cancellation
                 self._ledger.give_back(report)
 
     def _message(self, report: Report, closing: Mapping[str, Any]) -> Dict[str, Any]:
@@ -175,7 +277,7 @@ class Courier:
         }
 
     async def _encode_aside(self, message: Dict[str, Any], report: Report) -> Encoded:
-        """Encodes outside of the event loop, unless the interpreter ends and starts no threads."""
+        """Encodes in a thread, or inline if the interpreter is exiting and starts no threads."""
         loop = asyncio.get_running_loop()
         try:
             encoding = loop.run_in_executor(None, self._encode, message, report)
@@ -184,7 +286,7 @@ class Courier:
         return await encoding
 
     def _encode(self, message: Dict[str, Any], report: Report) -> Encoded:
-        """The request, and records that cannot stand in one."""
+        """Returns the request's body and headers, and the records that cannot be serialized."""
         text, unfit = self._write(message, report)
         return (*compress(text), unfit)
 
@@ -208,21 +310,64 @@ class Courier:
         message["receipt"] = self._ledger.receipt.describe()
         return dumps(message)[:-1] + "," + ",".join(parts) + "}", unfit
 
-    async def _post(self, body: bytes, headers: Dict[str, str], timeout: float) -> Any:
-        headers["Authorization"] = "Bearer " + self._settings["token"]
+    async def _post(
+        self, body: bytes, headers: Dict[str, str], timeout: float, token: Optional[str] = None
+    ) -> Any:
+        if not self._settings["token"]:
+            raise RuntimeError("the client that registered it could not exchange its token yet")
+        token = token or self._owners_token
+        if token is None and is_due(self._settings) and not self._is_older:
+            refusal = await self._exchange(timeout)
+            if refusal is not None:
+                return refusal
+        return await self._request("/api/v1/reports", body, headers, timeout, token)
+
+    async def _exchange(self, timeout: float) -> Any:
+        """Exchanges the token. Returns the response if the server refuses, otherwise None.
+
+        A token that was configured on the scheduler has been there all along, so a server without
+        token exchange receives that token.
+        """
+        headers = request_headers(self._settings)
+        body = request_body(self._scheduler.id)
+        response = await self._request(EXCHANGE_PATH, body, headers, timeout, None)
+        answer = parse(response.body)
+        token = made(response.code, answer)
+        if token is not None:
+            adopt(self._settings, token)
+        elif response.code in UNKNOWN_STATUS:
+            self._is_older = True
+        elif is_needless(response.code, answer):
+            self._settings["exchanged_for"] = fingerprint(self._settings["token"])
+        elif response.code in (401, 403, 409, 429) or response.code >= 500:
+            return response
+        else:
+            problem = "%d %s" % (response.code, answer.get("message") or response.reason)
+            raise RuntimeError("the token cannot be exchanged: " + problem)
+        return None
+
+    async def _request(
+        self, path: str, body: bytes, headers: Dict[str, str], timeout: float, token: Optional[str]
+    ) -> Any:
+        headers["Authorization"] = "Bearer " + (token or self._settings["token"])
         headers["User-Agent"] = "galvo-plugin/" + VERSION
+        url, connect = self._settings["server"] + path, min(CONNECT_SECONDS, timeout)
+        if self._proxy is not None:
+            passed_on = self._proxy.post(url, body, headers, connect, timeout)
+            return await asyncio.wait_for(passed_on, timeout + 0.25)
         request = HTTPRequest(
-            self._settings["server"] + "/api/v1/reports",
+            url,
             method="POST",
             headers=headers,
             body=body,
-            connect_timeout=min(CONNECT_SECONDS, timeout),
+            connect_timeout=connect,
             request_timeout=timeout,
-            # A redirect would carry the token to a place that nobody configured.
+            # A redirect would send the token to a host that nobody configured.
             follow_redirects=False,
         )
         response = self._http.fetch(request, raise_error=False)
-        # An abandoned request ends by itself at its timeout, and must not be heard of then.
+        # An abandoned request ends at its own timeout. Its exception must be retrieved, or asyncio
+        # logs it.
         response.add_done_callback(lambda r: r.cancelled() or r.exception())
         return await asyncio.wait_for(asyncio.shield(response), timeout + 0.25)
 
@@ -233,6 +378,7 @@ class Courier:
             answer = None
         if not isinstance(answer, dict):
             answer = {}
+        self._judge(response, answer)
         acknowledged = answer.get("acknowledged")
         if response.code == 200 and type(acknowledged) is int and 0 <= acknowledged < 2**53:
             return self._accept(report, acknowledged, answer)
@@ -250,23 +396,71 @@ class Courier:
             self.pause = 0.0
             return Outcome.AGAIN
         self._ledger.give_back(report)
+        if (
+            response.code == 409
+            and answer.get("code") == "NOT_CLUSTER_OWNER"
+            and self._take_owners()
+        ):
+            self.verdict, self.pause = None, 0.0
+            self._failures += 1
+            return Outcome.FAILED
         outcome = self._fail(problem)
-        if response.code in (401, 403):
+        refused = CLUSTER_REFUSED_PAUSES.get(answer.get("code")) if response.code == 409 else None
+        if refused is not None:
+            self.pause = refused * random.uniform(1.0, 1.25)
+        elif response.code in (401, 403):
             self.pause = REFUSED_PAUSE * random.uniform(1.0, 1.25)
-        elif response.code in (429, 503):
+        elif response.code in (429, 503, 507):
             wanted = _retry_after_seconds(response.headers.get("Retry-After"))
             if wanted is not None:
-                # All that were refused together were told the same, so what follows is drawn. It
-                # grows with the failures, or a server that is overloaded would be asked more often
-                # than when it is not.
+                if response.code == 507:
+                    # The account has used up a quota. An admin may raise it before the quota period
+                    # ends.
+                    wanted = min(wanted, QUOTA_PAUSE)
+                # All reporters that were refused together got the same delay, so jitter is added.
+                # It grows with the failures; otherwise an overloaded server would receive more
+                # requests than an idle one.
                 spread = max(1.0, wanted / 4, _backoff(self._failures))
                 self.pause = wanted + random.uniform(0.0, spread)
         return outcome
+
+    def _take_owners(self) -> bool:
+        """Continues with the token of the cluster's owner, if an earlier plugin had it.
+
+        A cluster that several people share is thus reported regardless of who registered last.
+        """
+        token = owner(self._scheduler, self._settings["server"])
+        if token is None or token == (self._owners_token or self._settings["token"]):
+            return False
+        keep_out(token)
+        self._owners_token = token
+        logger.info(
+            "The cluster belongs to who reported it first to the Galvo server at %s, and is"
+            " reported on with their token",
+            self._settings["server"],
+        )
+        return True
+
+    def _judge(self, response: Any, answer: Mapping[str, Any]) -> None:
+        number, url, accepts = (answer.get(name) for name in ("cluster_id", "url", "accepts"))
+        code = answer.get("code")
+        self.verdict = {
+            "status": response.code,
+            "code": cut(code, NAME_LENGTH) if isinstance(code, str) else None,
+            "message": self._without_token(str(answer.get("message") or response.reason)),
+            "cluster": number if type(number) is int else None,
+            "url": cut(url, ADDRESS_LENGTH) if isinstance(url, str) else None,
+            "refused": [],
+        }
+        if isinstance(accepts, list):
+            self.verdict["refused"] = [name for name in DATA_CLASSES if name not in accepts]
 
     def _accept(self, report: Report, acknowledged: int, answer: Mapping[str, Any]) -> Outcome:
         if self._problem is not None:
             logger.info("The Galvo server at %s accepts reports again", self._settings["server"])
         self._failures, self._problem = 0, None
+        token = self._owners_token or self._settings["token"]
+        note_owner(self._scheduler, self._settings["server"], token)
         self._ledger.acknowledge(report, acknowledged)
         if self._ledger.receipt.accept(answer.get("accepts")):
             self._ledger.send_again()
@@ -278,6 +472,7 @@ class Courier:
         except (KeyError, TypeError, ValueError):
             self.pause = self._settings["interval_seconds"]
         self._heed(answer)
+        self._tell_quotas(answer.get("quotas_near"))
         if answer.get("resend") is True:
             self._ledger.resend()
             self._collectors.call("resend")
@@ -286,17 +481,20 @@ class Courier:
         return Outcome.MORE if more else Outcome.ACCEPTED
 
     def _heed(self, answer: Mapping[str, Any]) -> None:
-        """Notes what the server wants of the scheduler."""
+        """Records the server's requests to the scheduler."""
         kept = answer.get("keep_alive_seconds")
         if isinstance(kept, (int, float)) and math.isfinite(kept):
             self.keep_alive = max(0.0, float(kept))
         reason = answer.get("stop_reason")
-        self.stop_reason = cut(reason, ADDRESS_LENGTH) if isinstance(reason, str) else None
+        self.stop_reason = carriable(reason, ADDRESS_LENGTH) if isinstance(reason, str) else None
         self.stop_only_if_idle = answer.get("stop_only_if_idle") is True
         self.stop_requested = answer.get("desired_state") == "stopped"
 
     def _shrink(self, report: Report) -> None:
-        """Halves the number of items per report; of single ones, drops the largest."""
+        """Halves the number of items per report.
+
+        If each kind has only one, drops the largest item.
+        """
         sizes = {kind: len(taken) for kind, taken in report.items.items()}
         if max(sizes.values()) > 1:
             filled = max(size / USUAL_LIMITS[kind] for kind, size in sizes.items())
@@ -313,9 +511,35 @@ class Courier:
         self.pause = _backoff(self._failures) * random.uniform(0.5, 1.0)
         return Outcome.FAILED
 
+    def _tell_quotas(self, near: Any) -> None:
+        """Logs each quota that is nearly used up once, and again after it had recovered."""
+        items = [item for item in near if isinstance(item, dict)] if isinstance(near, list) else []
+        told = set()
+        for item in items[:10]:
+            name, used, limit = (item.get(key) for key in ("quota", "used", "limit"))
+            if not isinstance(name, str) or type(used) is not int or type(limit) is not int:
+                continue
+            told.add(name)
+            if name not in self._quotas_near:
+                logger.warning(
+                    "The Galvo server at %s has nearly as much of this account as it takes: "
+                    "%d of %d of the quota %s; what is beyond it is refused",
+                    self._settings["server"],
+                    used,
+                    limit,
+                    carriable(name, NAME_LENGTH),
+                )
+        self._quotas_near = told
+
+    def _without_token(self, text: str) -> str:
+        for token in (self._settings["token"], self._owners_token):
+            if token:
+                text = text.replace(token, "[token]")
+        return carriable(text, 300)
+
     def _complain(self, problem: str) -> None:
-        """Logs a problem once, not each time that it happens."""
-        problem = cut(problem.replace(self._settings["token"], "[token]"), 300)
+        """Logs a problem once, and not each time it occurs."""
+        problem = self._without_token(problem)
         if problem != self._problem:
             self._problem = problem
             logger.warning(
@@ -326,12 +550,12 @@ class Courier:
 
 
 def _backoff(failures: int) -> float:
-    """The longest pause after so many failures in a row, in seconds."""
+    """Returns the longest retry delay after this number of consecutive failures, in seconds."""
     return min(LONGEST_PAUSE, 2.0 ** min(failures, 6))
 
 
 def _retry_after_seconds(text: Optional[str]) -> Optional[float]:
-    """The seconds a Retry-After header asks for, which may also be written as a date."""
+    """Returns the seconds of a Retry-After header, which may be a date; None if it is unusable."""
     try:
         seconds = float(text or "")
     except ValueError:

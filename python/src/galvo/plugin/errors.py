@@ -1,14 +1,15 @@
-"""What is told about exceptions."""
+"""Describes exceptions of tasks."""
 
+import io
 import pickle
-import re
 from functools import lru_cache
 from typing import Any, Dict, Mapping
 
+from .exception_texts import frames_of, type_in
 from .scrub import scrub, strip_source
-from .values import ADDRESS_LENGTH, MESSAGE_LENGTH, TRACEBACK_LENGTH, TYPE_LENGTH, cut
+from .values import ADDRESS_LENGTH, MESSAGE_LENGTH, TRACEBACK_LENGTH, TYPE_LENGTH, cut, text_of
 
-# Exceptions that Dask itself raises in place of a task's function, or around it.
+# Exceptions that Dask itself raises instead of or around a task's function.
 TYPES_OF_DASK = frozenset(
     [
         "ClosedClientError", "CommClosedError", "DataUnavailable", "FatalCommClosedError",
@@ -19,39 +20,80 @@ TYPES_OF_DASK = frozenset(
 )  # fmt: skip
 
 
-def describe_error(kwargs: Mapping[str, Any], with_source: bool = True) -> Dict[str, Any]:
-    """What a transition to "erred" tells about the exception."""
-    kind, message, origin = None, str(kwargs.get("exception_text") or ""), "user"
+class Verdict(pickle.Unpickler):
+    """Unpickles an exception that the scheduler created, and refuses all other classes."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        if (module, name) in PARTS_OF_VERDICTS:
+            return super().find_class(module, name)
+        if module == "builtins" or module.partition(".")[0] == "distributed":
+            found = super().find_class(module, name)
+            if isinstance(found, type) and issubclass(found, BaseException):
+                return found
+        raise pickle.UnpicklingError(f"{module}.{name} is no part of an exception of Dask's")
+
+
+# The other classes in such exceptions: a worker that died, as Dask keeps it.
+PARTS_OF_VERDICTS = {
+    ("distributed.scheduler", "WorkerState"),
+    ("distributed.core", "Status"),
+    ("builtins", "int"),
+    ("builtins", "set"),
+    ("collections", "defaultdict"),
+    ("collections", "deque"),
+}
+
+
+def describe_error(
+    kwargs: Mapping[str, Any], with_source: bool = True, types_only: bool = False
+) -> Dict[str, Any]:
+    """Describes the exception of a transition to "erred".
+
+    Without any text there is no ``origin``, because the cause may be the user's code or Dask. With
+    ``types_only`` the only texts are those of the scheduler's own exceptions.
+    """
+    kind, message, origin = None, text_of(kwargs.get("exception_text") or ""), "user"
+    is_verdict = False
     exception = kwargs.get("exception")
     if not message and isinstance(exception, bytes):
-        # The scheduler's own verdicts, such as KilledWorker, come without text. The bytes were
-        # written by this process; what workers send is of another type and is never opened.
-        origin = "dask"
+        # The scheduler's own exceptions, such as KilledWorker, have no text. Their bytes were
+        # pickled by this process. Data from workers has another type and is never unpickled.
+        origin, is_verdict = "dask", True
         try:
-            opened = pickle.loads(exception)
+            opened = Verdict(io.BytesIO(exception)).load()
             kind, message = type(opened).__name__, str(opened)
         except Exception:
             message = "an exception of the scheduler that could not be read"
     elif message:
-        found = re.match(r"([^\W\d][\w.]*)\(", message)
-        kind = found.group(1).rpartition(".")[2] if found else None
+        kind = type_in(message)
         if kind in TYPES_OF_DASK:
             origin = "dask"
     worker = kwargs.get("worker")
-    traceback = kwargs.get("traceback_text") or ""
-    return {
+    traceback = text_of(kwargs.get("traceback_text") or "")
+    has_text = bool(message or traceback)
+    if types_only:
+        message, traceback = message if is_verdict else "", frames_of(traceback)
+    described = {
         "type": None if kind is None else cut(kind, TYPE_LENGTH),
-        # Some messages hold tracebacks of other processes.
+        # Some messages contain tracebacks of other processes.
         "message": shown(message, MESSAGE_LENGTH, with_source),
         "traceback": shown(traceback, TRACEBACK_LENGTH, with_source),
         "worker": None if worker is None else cut(worker, ADDRESS_LENGTH),
-        "origin": origin,
     }
+    if has_text:
+        described["origin"] = origin
+    return described
 
 
-@lru_cache(maxsize=128)  # failing tasks of one kind have one traceback
+def class_of_error(body: Mapping[str, Any]) -> str:
+    """Returns an error's data class. An error without an origin may contain the user's code."""
+    return str(body.get("origin", "user")) + "_errors"
+
+
+@lru_cache(maxsize=128)  # failing tasks of one kind share a traceback
 def shown(text: str, length: int, with_source: bool) -> str:
-    """Text without secrets, and without lines of source where those may not be sent."""
-    # What is looked at ends after what is sent, so that no secret is recognised by its end only.
+    """Redacts text, and removes lines of source if they may not be sent."""
+    # The examined text is longer than the text sent, so that a secret is recognized even if only
+    # its beginning is sent.
     text = text[: length + 1000]
     return cut(scrub(text if with_source else strip_source(text)), length)

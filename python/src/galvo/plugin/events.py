@@ -1,4 +1,4 @@
-"""What is logged as events of Dask, by itself and by its users, and its failures among that."""
+"""Collects Dask's events, those of its users, and Dask's failures among them."""
 
 import math
 from collections import deque
@@ -7,6 +7,7 @@ from numbers import Integral, Real
 from typing import Any, Deque, Dict, Iterator, List, Optional, Tuple
 
 from .collector import Collector, Context
+from .exception_texts import frames_of, holds_traceback, type_in, without_exceptions
 from .scrub import (
     REMOVED,
     cut_inputs,
@@ -24,6 +25,8 @@ from .values import (
     cut,
     dumps,
     identifier,
+    text_of,
+    type_name,
     uuid7,
 )
 from .worker_side import TOPIC as LOG_TOPIC
@@ -32,15 +35,17 @@ TOPIC_LENGTH = 512
 LARGEST_DATA = 16_384  # bytes of JSON
 DEEPEST, LONGEST_TEXT, LONGEST_KEY = 8, 4_000, 200
 MOST_KEYS, MOST_ITEMS, MOST_OF_A_SET, MOST_SORTED = 200, 100, 20, 1000
-# Of these the last items are what counts.
+# Of these, the last items matter.
 HISTORIES = ("story", "transition_log")
+# Dask's keys for exceptions and tracebacks in text form.
+EXCEPTIONS, TRACEBACKS = ("exception", "exception_text"), ("traceback", "traceback_text")
 MOST_PENDING = 1000
-# Events of one topic in a minute: what Dask says by itself, and what its users say.
+# The largest number of events per topic and minute: for Dask's own topics and for user topics.
 MOST_CHATTER, MOST_OF_TOPIC, MINUTE = 120, 6000, 60.0
-NAMED = 3  # the rank of topics that somebody has named, above Dask's own
+NAMED = 3  # the rank of topics with a name of their own, above Dask's generic topics
 
-# Topics under which Dask tells that something in itself has failed. Their names changed, so each
-# is known by all the names that it had or was documented with.
+# Topics for failures within Dask. Their names changed, so every name that a topic had or was
+# documented with is listed.
 FAILURES = {
     "invalid-worker-task-state": "InvalidTaskState",
     "invalid-worker-task-states": "InvalidTaskState",
@@ -52,12 +57,12 @@ FAILURES = {
     "p2p": "P2PFailed",
     "transitions": "SchedulerTransitionFailed",
 }
-# Of topics that are about other things as well, the actions that tell of a failure.
+# For topics that also cover other things, the actions that stand for a failure.
 FAILED_ACTIONS = {"p2p": ("p2p-failed",), "transitions": ("scheduler-transition-failed",)}
 
 
 class Event:
-    """One message of Dask's, while it may still be published under further topics."""
+    """One message of Dask, while it may still be published under further topics."""
 
     __slots__ = ("at", "data", "message", "size", "topics")
 
@@ -65,12 +70,12 @@ class Event:
         self.message = message
         self.at = at
         self.topics: List[str] = []
-        self.data: Any = None  # a copy, once it is known to be needed
+        self.data: Any = None  # a copy, made once it is needed
         self.size = 0
 
 
 class Events(Collector):
-    """Takes each event once, as it is when Dask publishes it, since messages are live objects."""
+    """Records each event at the time Dask publishes it, because messages are mutable objects."""
 
     def __init__(self, context: Context):
         super().__init__(context)
@@ -82,23 +87,23 @@ class Events(Collector):
         self._allowed.update(topic for topic, kind in FAILURES.items() if kind in kinds)
         self._feed = Feed(context.scheduler)
         self._latest: Optional[Event] = None
-        # Which worker an event is about is looked up later: this may be the first that is heard
-        # of it.
+        # The worker of an event is resolved later: the event may arrive before the worker is known.
         self._pending: Deque[Tuple[Record, Optional[str]]] = deque()
         self._minute, self._counts = -math.inf, {}  # type: Tuple[float, Dict[str, int]]
-        self._gone: Dict[str, None] = {}  # clients that were said to have left
+        self._gone: Dict[str, None] = {}  # clients whose departure was already reported
 
     async def start(self) -> None:
         self._feed.skip()
 
     def event(self, topic: Any, message: Any, now: float) -> None:
-        # Where messages with several topics do not come this way, all are fetched.
+        # If messages with several topics do not arrive through the hook, all are fetched instead.
         if not self._feed.is_needed:
-            self._take(str(topic), message, now)
+            self._take(text_of(topic), message, now)
 
     def read(self, now: float, closed_at: Optional[float] = None) -> None:
         for topic, at, message in self._feed.fetch(except_for=LOG_TOPIC):
             self._take(topic, message, at)
+        self.context.outboxes["events"].dropped += self._feed.take_missed()
         self._finish()
         self._release()
 
@@ -115,17 +120,25 @@ class Events(Collector):
             latest = self._latest = Event(message, at)
         latest.topics.append(topic)
         if latest.size == 0 and self._is_sent(topic):
-            latest.data, latest.size = sized_copy(message, self.context.sends("code"))
+            try:
+                latest.data, latest.size = sized_copy(
+                    message, self.context.sends("code"), self.context.ledger.receipt.types_only
+                )
+            except Exception:  # objects of users may raise anything
+                latest.data, latest.size = "a message that cannot be read", 31
 
     def _is_allowed(self, topic: str) -> bool:
         return self._all or topic in self._allowed
 
     def _is_sent(self, topic: str) -> bool:
-        """Whether events of this topic may leave. Dask's failures do whatever others accept."""
+        """True if events of this topic may be sent.
+
+        Dask's failures are always sent if allowed locally.
+        """
         return self._is_allowed(topic) and (topic in FAILURES or self.context.sends("events"))
 
     def _finish(self) -> None:
-        """The latest event has all of its topics."""
+        """Finishes the latest event, which has all of its topics."""
         event, self._latest = self._latest, None
         if event is None or self._is_repetition(event):
             return
@@ -153,13 +166,14 @@ class Events(Collector):
             self._release()
 
     def _told(self, topics: List[str]) -> List[str]:
-        """The topics that the event is told under. Those that are kept back are counted."""
+        """Returns the topics under which to report the event, and counts withheld ones."""
         named = [topic for topic in topics if _rank(topic) == NAMED]
         told = [topic for topic in named if self._is_sent(topic)]
         own = [topic for topic in topics if _rank(topic) < NAMED]
         withheld = len(named) - len(told)
         if not told and own:
-            # Dask's own topics are but copies: one that is allowed lets the most specific be told.
+            # Dask's own topics are copies of one event. If one is allowed, the most specific is
+            # reported.
             best = most_specific(own)
             if any(map(self._is_sent, own)):
                 told = best
@@ -170,7 +184,9 @@ class Events(Collector):
         return told
 
     def _is_repetition(self, event: Event) -> bool:
-        """Dask says twice that a client has left."""
+        """True if this is the second message about the same client's departure, which Dask sends
+        twice.
+        """
         message = event.message
         if not isinstance(message, dict) or not isinstance(message.get("client"), str):
             return False
@@ -216,7 +232,7 @@ class Events(Collector):
             "computation_id": getattr(computation, "id", None),
             "type": FAILURES[topic],
             "message": cut(_explain(topic, said), MESSAGE_LENGTH),
-            "traceback": cut(_traceback(message, self.context.sends("code")), TRACEBACK_LENGTH),
+            "traceback": cut(self._traceback(message), TRACEBACK_LENGTH),
             "worker": None if worker is None else cut(worker, ADDRESS_LENGTH),
             "origin": "dask",
             "retries": 0,
@@ -230,26 +246,43 @@ class Events(Collector):
         self.context.outboxes["errors"].add(error)
         self.context.outboxes["errors"].enforce_bounds()
 
+    def _traceback(self, message: Any) -> str:
+        text = message.get("traceback_text") if isinstance(message, dict) else None
+        if not isinstance(text, str):
+            return ""
+        text = text[:TRACEBACK_LENGTH]
+        if self.context.ledger.receipt.types_only:
+            text = frames_of(text)
+        return scrub(text if self.context.sends("code") else strip_source(text))
+
 
 class Feed:
-    """Fetches events that no hook has told: releases before the broker of events, which tell
-    plugins nothing, or nothing of messages with several topics, but keep long lists of them.
+    """Fetches events that no hook reports.
+
+    Releases before the event broker call plugins for no event, or not for messages with several
+    topics, but keep long lists of events.
     """
 
     def __init__(self, scheduler: Any):
         self.is_needed = not hasattr(scheduler, "_broker") and hasattr(scheduler, "events")
         self._scheduler = scheduler
         self._seen: Dict[str, int] = {}
+        self._missed = 0
+
+    def take_missed(self) -> int:
+        """Returns the number of events that Dask discarded before they were fetched."""
+        number, self._missed = self._missed, 0
+        return number
 
     def skip(self) -> None:
-        """What there is now is no news."""
+        """Marks all present events as seen."""
         if self.is_needed:
             self._seen = dict(self._scheduler.event_counts)
 
     def fetch(
         self, only: Optional[str] = None, except_for: Optional[str] = None
     ) -> Iterator[Tuple[str, float, Any]]:
-        """What has come since, in the order of its time; a message's topics follow each other."""
+        """Yields new events ordered by time. The topics of one message are adjacent."""
         if not self.is_needed:
             return
         counts, events = self._scheduler.event_counts, self._scheduler.events
@@ -258,26 +291,29 @@ class Feed:
             number = counts.get(topic, 0) - self._seen.get(topic, 0)
             self._seen[topic] = counts.get(topic, 0)
             if number > 0 and topic != except_for:
+                # An event with one of Dask's own topics is also in "all", where a loss is counted.
+                if _rank(topic) in (0, NAMED):
+                    self._missed += max(0, number - len(events.get(topic, ())))
                 for event in reversed(list(islice(reversed(events.get(topic, ())), number))):
                     found.setdefault(id(event), (event, []))[1].append(topic)
-        # What has several topics is the same tuple in each list.
+        # A message with several topics is the same tuple in each list.
         for event, topics in sorted(found.values(), key=lambda item: item[0][0]):
             for topic in topics:
                 yield topic, event[0], event[1]
 
 
-def copy(message: Any, source: bool = True) -> Any:
-    """The message as plain JSON of bounded size, without what could be data of tasks.
+def copy(message: Any, source: bool = True, types_only: bool = False) -> Any:
+    """Copies the message as plain JSON of bounded size, without anything that could be task data.
 
-    Nothing is opened, and nothing asked to describe itself, but what has a type known here.
+    Only objects of known types are inspected or converted to text.
     """
-    return sized_copy(message, source)[0]
+    return sized_copy(message, source, types_only)[0]
 
 
-def sized_copy(message: Any, source: bool) -> Tuple[Any, int]:
-    """The copy, and how many bytes of JSON it is."""
+def sized_copy(message: Any, source: bool, types_only: bool = False) -> Tuple[Any, int]:
+    """Returns the copy and its size in bytes of JSON. Exceptions may be reduced to their types."""
     for characters in (LARGEST_DATA * 3 // 4, LARGEST_DATA // 4, LARGEST_DATA // 16):
-        copied = _Copy(characters, source).of(message, 0)
+        copied = _Copy(characters, source, types_only).of(message, 0)
         size = len(dumps(copied).encode("utf-8"))
         if size <= LARGEST_DATA:
             return copied, size
@@ -285,9 +321,10 @@ def sized_copy(message: Any, source: bool) -> Tuple[Any, int]:
 
 
 class _Copy:
-    def __init__(self, characters: int, source: bool):
+    def __init__(self, characters: int, source: bool, types_only: bool):
         self._characters = characters
-        self._source = source
+        self._source = source and not types_only
+        self._types_only = types_only
 
     def of(self, value: Any, depth: int) -> Any:
         kind = type(value)
@@ -300,7 +337,7 @@ class _Copy:
         self._characters -= 8
         if kind is int or isinstance(value, Integral):
             value = int(value)
-            return value if abs(value) < 2**53 else self._text(str(value)[:100])
+            return value if abs(value) < 2**53 else self._text(_digits(value))
         if kind is float or isinstance(value, Real):
             value = float(value)
             return value if math.isfinite(value) else None
@@ -312,13 +349,17 @@ class _Copy:
             if isinstance(value, (set, frozenset)):
                 return self._set(value, depth)
             return self._list(value, depth, MOST_ITEMS)
+        if isinstance(value, BaseException) and self._types_only:
+            return self._text(type_name(value))
         if isinstance(value, BaseException):
-            return self._text("%s: %s" % (kind.__name__, value))
-        return "<%s>" % cut(kind.__name__, 100)
+            return self._text("%s: %s" % (type_name(value), text_of(value)))
+        return "<%s>" % cut(type_name(value), 100)
 
     def _text(self, value: str) -> str:
-        # It is cut twice, as what is scrubbed may be shorter or longer.
-        text = cut(str(value), LONGEST_TEXT * 2)
+        # The text is cut twice, because redaction may shorten or lengthen it.
+        text = cut(value, LONGEST_TEXT * 2)
+        if self._types_only:
+            text = without_exceptions(text)
         text = cut_inputs(text if self._source else strip_source(text))
         text = cut(scrub(text), max(min(LONGEST_TEXT, self._characters), 20))
         self._characters -= len(text) + 2
@@ -332,6 +373,10 @@ class _Copy:
             name = key if isinstance(key, str) else _name(key)
             if is_secret_name(name) and item is not None:
                 item = REMOVED
+            if self._types_only and name in EXCEPTIONS and isinstance(item, str):
+                item = type_in(item) or (REMOVED if item else item)
+            if self._types_only and name in TRACEBACKS and isinstance(item, str):
+                item = frames_of(item)
             if name in HISTORIES and isinstance(item, (list, tuple)):
                 item = list(item[-MOST_ITEMS:])
             name = cut(scrub(name if self._source else strip_source(name)), LONGEST_KEY)
@@ -344,6 +389,8 @@ class _Copy:
     def _list(self, value: Any, depth: int, most: int) -> List[Any]:
         copied: List[Any] = []
         items: Iterator[Any] = islice(value, most)
+        if self._types_only:
+            items = iter(_without_exceptions_in_lines(list(items)))
         if not self._source:
             texts = (cut(item, LONGEST_TEXT * 2) if type(item) is str else item for item in items)
             items = strip_source_of_lines(texts)
@@ -356,7 +403,7 @@ class _Copy:
         return copied
 
     def _set(self, value: Any, depth: int) -> List[Any]:
-        # Of very large sets only a part is put in order.
+        # Only a part of a very large set is sorted.
         names = sorted(map(_name, islice(value, MOST_SORTED)))
         copied = self._list(names[:MOST_OF_A_SET], depth, MOST_OF_A_SET)
         if copied and len(names[:MOST_OF_A_SET]) < len(value):
@@ -364,28 +411,43 @@ class _Copy:
         return copied
 
 
+def _without_exceptions_in_lines(items: List[Any]) -> List[Any]:
+    """Removes exceptions from a list of texts, which may be the lines of a traceback."""
+    if not all(type(item) is str for item in items):
+        return items
+    text = "\n".join(cut(item, LONGEST_TEXT) for item in items)
+    return without_exceptions(text).split("\n") if holds_traceback(text) else items
+
+
 def _name(value: Any) -> str:
-    """The text of a key, of a dict or of a task."""
+    """Returns the text of a dict's or a task's key."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return _digits(int(value))
     if isinstance(value, (str, int, float)):
-        return str(value)
+        return text_of(value)
     if isinstance(value, tuple):
-        # As Dask shows the keys of tasks.
+        # The format in which Dask shows the keys of tasks.
         return "(%s)" % ", ".join(
-            repr(item) if isinstance(item, (str, int, float)) else _name(item)
-            for item in value[:20]
+            repr(text_of(item)) if isinstance(item, str) else _name(item) for item in value[:20]
         )
-    return "<%d bytes>" % len(value) if isinstance(value, bytes) else "<%s>" % type(value).__name__
+    return "<%d bytes>" % len(value) if isinstance(value, bytes) else "<%s>" % type_name(value)
+
+
+def _digits(value: int) -> str:
+    # Python refuses to print very long integers, and takes long for long ones.
+    length = value.bit_length()
+    return str(value) if length <= 330 else "<integer of %d bits>" % length
 
 
 def _is_copy(event: Event, topic: str, message: Any) -> bool:
-    """Whether this message is the event once more, under another topic.
+    """True if this message is the same event under another topic.
 
-    Dask publishes either the same object, or for "all" one that adds whom it is about.
+    Dask publishes either the same object or, for "all", a copy with the client or worker added.
     """
     if topic in event.topics:
         return False
     if message is event.message:
-        # Python has but one object for some values.
+        # Python interns some values, so identity proves nothing for them.
         return isinstance(message, (dict, list, set)) or (
             isinstance(message, tuple) and len(message) > 0
         )
@@ -401,7 +463,7 @@ def _is_copy(event: Event, topic: str, message: Any) -> bool:
 
 
 def _rank(topic: str) -> int:
-    """How much a topic says: its own name, a worker or client, the scheduler, or nothing."""
+    """Ranks a topic by specificity: its own name, a worker or client, the scheduler, or "all"."""
     if topic == "all":
         return 0
     if topic == "scheduler":
@@ -410,7 +472,7 @@ def _rank(topic: str) -> int:
 
 
 def most_specific(topics: List[str]) -> List[str]:
-    """Of Dask's own topics the one that says most; several workers have an event each."""
+    """Returns the most specific of Dask's own topics. Several workers have one event each."""
     most = max(map(_rank, topics))
     best = [topic for topic in topics if _rank(topic) == most]
     return best if all("://" in topic for topic in best) else best[:1]
@@ -431,7 +493,7 @@ def _is_hashable(value: Any) -> bool:
 
 
 def _explain(topic: str, said: Dict[str, Any]) -> str:
-    """The failure in a sentence. ``said`` is its message, cut and scrubbed already."""
+    """Describes the failure in a sentence. ``said`` is its message, already cut and redacted."""
     if topic == "worker-fail-hard":
         return str(said.get("exception_text") or "a worker has failed")
     if topic == "worker-restart-memory":
@@ -443,11 +505,3 @@ def _explain(topic: str, said: Dict[str, Any]) -> str:
     if "start" in said and "finish" in said:
         return "impossible transition from %s to %s" % (said["start"], said["finish"])
     return "impossible state: %s" % said.get("state")
-
-
-def _traceback(message: Any, source: bool) -> str:
-    text = message.get("traceback_text") if isinstance(message, dict) else None
-    if not isinstance(text, str):
-        return ""
-    text = text[:TRACEBACK_LENGTH]
-    return scrub(text if source else strip_source(text))

@@ -1,8 +1,8 @@
-"""What a plugin that leaves a scheduler tells the one that comes after it.
+"""Hands the state of a plugin that leaves a scheduler over to its successor.
 
-It lies on the scheduler, as plain values and objects of Dask's own: the plugin that follows may be
-of another version, with other classes. Each part of the plugin knows by itself what to tell
-(``bequeath``) and how to go on from there (``inherit``).
+The state is stored on the scheduler as plain values and objects of Dask: the successor may be of
+another version, with other classes. Each part of the plugin exports its state (``bequeath``) and
+imports it (``inherit``).
 """
 
 import asyncio
@@ -11,31 +11,34 @@ import logging
 import weakref
 from typing import Any, Callable, Dict, Mapping, Optional
 
+from .identity import identity
 from .ledger import thin_out as thin_out_ledger
 
 logger = logging.getLogger("distributed.galvo")
 
-# All versions share this attribute, a dict of "reporters", which are called with the destination of
-# a plugin that starts, and "left": what was told, by destination. Only what was told may change its
-# form, and says which one it has.
+# All versions share this attribute, a dict. "reporters" are functions to call with the destination
+# of a starting plugin. "left" holds states by destination. "owners" holds the token with which a
+# server last accepted reports, by server. Only the format of a state may change; it carries a
+# version number.
 ATTRIBUTE, FORMAT = "_galvo_inheritance", 1
 MOST_LEFT = 4  # destinations
-# How often Dask is asked what it has forgotten, and how long what is unsent waits.
+# The interval at which Dask is checked for forgotten objects, and the number of intervals that
+# unsent data is kept.
 THINNING_SECONDS, UNSENT_THINNINGS = 60.0, 10
 
 Relieve = Callable[[str], None]
 
 
 def destination(settings: Mapping[str, Any]) -> str:
-    """Tells where these settings report to apart from elsewhere, and nothing else of them."""
+    """Returns a hash that identifies the destination of these settings, and nothing else."""
     server, account = settings["server"], settings.get("account")
-    # Without a name of it, only the same token is known to mean the same account.
-    told = (server, account, None if account else settings["token"])
+    # Without an account name, only the same token is known to belong to the same account.
+    told = (server, account, None if account else identity(settings))
     return hashlib.sha256(repr(told).encode("utf-8", "replace")).hexdigest()
 
 
 def claim(scheduler: Any, settings: Mapping[str, Any]) -> Optional[Dict[str, Any]]:
-    """Relieves plugins that are to report no more, and takes what was told for this destination."""
+    """Stops the plugins that must report no more, and takes the state for this destination."""
     place, mine = _place(scheduler), destination(settings)
     for relieve in list(place["reporters"]):
         try:
@@ -47,7 +50,7 @@ def claim(scheduler: Any, settings: Mapping[str, Any]) -> Optional[Dict[str, Any
 
 
 def announce(scheduler: Any, relieve: Relieve) -> None:
-    """Wants to be called when another plugin starts to report."""
+    """Registers a function to be called when another plugin starts to report."""
     _place(scheduler)["reporters"].append(relieve)
 
 
@@ -58,7 +61,7 @@ def renounce(scheduler: Any, relieve: Relieve) -> None:
 
 
 def leave(scheduler: Any, settings: Mapping[str, Any], told: Dict[str, Any]) -> None:
-    """Leaves this for a plugin that reports to the same destination."""
+    """Stores the state for a plugin that reports to the same destination."""
     place = _place(scheduler)
     left, mine = place["left"], destination(settings)
     left.pop(mine, None)
@@ -71,11 +74,28 @@ def leave(scheduler: Any, settings: Mapping[str, Any], told: Dict[str, Any]) -> 
 
 
 def thin_out(scheduler: Any, told: Dict[str, Any]) -> None:
-    """Lets go what Dask itself has forgotten, and what has waited for too long to be sent."""
+    """Removes objects that Dask has forgotten, and data that has waited too long to be sent."""
     thin_out_ledger(told["ledger"], scheduler)
     told["thinnings"] = told.get("thinnings", 0) + 1
     if told["thinnings"] >= UNSENT_THINNINGS:
         told["ledger"]["unsent"] = {}
+
+
+def note_owner(scheduler: Any, server: str, token: str) -> None:
+    """Stores the token with which the server accepts this cluster's reports."""
+    place = _place(scheduler)
+    if not isinstance(place.get("owners"), dict):
+        place["owners"] = {}
+    place["owners"][server] = token
+
+
+def owner(scheduler: Any, server: str) -> Optional[str]:
+    """Returns the token with which the server last accepted this cluster's reports; None if
+    unknown.
+    """
+    owners = _place(scheduler).get("owners")
+    token = owners.get(server) if isinstance(owners, dict) else None
+    return token if isinstance(token, str) else None
 
 
 def _is_known(told: Any) -> bool:

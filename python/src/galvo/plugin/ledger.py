@@ -1,39 +1,44 @@
-"""What has happened to the tasks of a scheduler."""
+"""Tracks the tasks of a scheduler."""
 
 import logging
 import operator
 import re
+from bisect import bisect_left
 from itertools import islice
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Set, Tuple
 
 from distributed.metrics import time
 
-from .errors import describe_error
+from .errors import class_of_error, describe_error
 from .sections import MOST_REPORT_CHARACTERS, SECTIONS, Outbox, Receipt, Record, Report
+from .shares import Shares
 from .values import NAME_LENGTH, count, cut, uuid7
 from .work import NOTHING, ComputationRecord, GroupRecord, sums_of
 
 logger = logging.getLogger("distributed.galvo")
 
-# Tasks whose attempts are remembered until they succeed or fail for good.
+# The bound of tasks whose attempts are remembered until they succeed or fail for good.
 MOST_RETRIED_TASKS = 10_000
-# Erred tasks that are known to have been told, before those that erred no more are let go.
+# The bound of erred tasks remembered as reported. Above it, those no longer erred are removed.
 MOST_ERRING_TASKS = 10_000
-# Of what waits to be sent, what is described anew in any case, and what is if it is met again.
+# Unsent records that are always described anew, and those that are if they recur.
 MADE_ANEW = ("spans", "fine_metrics")
-MADE_AGAIN = ("environments", "clients", "thread_history", "code")
-# What may wait for a plugin with other settings: it holds no texts that these could keep back.
+MADE_AGAIN = ("computations", "environments", "clients", "thread_history", "code")
+# Data that may wait for a plugin with other settings, because it contains no text that these could
+# withhold.
 FREE_OF_TEXTS = ("basic", "tasks")
-# Groups looked at per report although no hook mentioned them: data scattered by a client and
-# sizes that a worker corrects change a group without a transition.
+# The bound of computation-to-group links that a plugin started late adds by inference.
+MOST_ADOPTED_LINKS = 20_000
+# The number of groups checked per report without a hook. Data scattered by a client, and sizes
+# corrected by a worker, change a group without a transition.
 SWEPT_GROUPS = 1000
 
 
 class Ledger:
-    """What has happened on a scheduler, and which of it the server does not know yet.
+    """Tracks what has happened on a scheduler, and which part the server does not know yet.
 
-    Values are cumulative, so no report is queued: whatever differs from what the server is known
-    to have goes, with its newest values, into the next one. There is one report under way at a
+    Values are cumulative, so reports are not queued: everything that differs from the server's
+    known state goes, with its newest values, into the next report. One report is in flight at a
     time: ``build`` takes it out, and ``acknowledge``, ``give_back`` or ``give_up`` settles it.
     """
 
@@ -49,46 +54,52 @@ class Ledger:
         self.base: Optional[int] = None
         self.groups: Dict[Any, GroupRecord] = {}  # by TaskGroup object
         self.computations: Dict[str, ComputationRecord] = {}  # those that may still change
-        # TaskGroups that Dask has forgotten, but still has in computations that are not over.
+        # TaskGroups that Dask has forgotten, but that are still in unfinished computations.
         self.gone: Set[Any] = set()
         self.touched: Dict[GroupRecord, None] = {}  # to be read before the next report
         self.outboxes = {
             kind: Outbox(section.most_unsent, section.data_class, self.receipt)
             for kind, section in SECTIONS.items()
         }
-        self.context: Any = None  # of the collectors, where there are any
+        self.context: Any = None  # of the collectors; None without any
         self.on_growth: Optional[Callable[[str, Tuple[Any, ...]], None]] = None
-        self.retried: Dict[Any, int] = {}  # failed attempts by key of tasks not yet done
+        # Called with the prefix of an ended task, True if it succeeded, and its run time.
+        self.on_run: Optional[Callable[[Optional[str], Any], None]] = None
+        self.shares = Shares()
+        self.retried: Dict[Any, int] = {}  # failed attempts by key of unfinished tasks
         self._retries_left: Dict[Any, int] = {}
-        # By key of tasks that were let go of before they were done, the computation of that time.
+        # The computation of each task that was released before it was finished, by key.
         self.undone: Dict[Any, ComputationRecord] = {}
         self._totals = NOTHING
         self.error_count = self.adopted_error_count = 0
-        # Keys of tasks that were told to have erred, and may have been forgotten since.
+        # Keys of tasks reported as erred; Dask may have forgotten them since.
         self._erring: Dict[Any, None] = {}
         self._most_erring = MOST_ERRING_TASKS
-        self._told: Optional[Mapping[str, Any]] = None  # by a plugin before
+        self._told: Optional[Mapping[str, Any]] = None  # the state of an earlier plugin
         self._under_way: Optional[Report] = None
         self._unread_code = 0
         self._groups_when_read = 0
         self._round: Iterator[GroupRecord] = iter(())
 
-    # What the hooks record. Reading a group's values waits until a report needs them.
+    # The hooks' methods. A group's values are not read before a report needs them.
 
     def group(self, group: Any) -> GroupRecord:
-        """The record of a TaskGroup, which is begun with the states it has now."""
+        """Returns the record of a TaskGroup, creating it with the present states."""
         record = self.groups.get(group)
         if record is None:
             record = self.groups[group] = GroupRecord(group, self.now())
             self.touched[record] = None
         return record
 
-    def graph(self, computation: Any, groups: Iterable[Any]) -> ComputationRecord:
-        """Tasks of these TaskGroups have been added to this Computation."""
+    def graph(
+        self, computation: Any, groups: Iterable[Any], tasks: Optional[Iterable[Any]] = None
+    ) -> ComputationRecord:
+        """Records that tasks of these TaskGroups joined this Computation; which, if known."""
         known = self.computations.get(str(computation.id))
         if known is None:
-            # Dask begins another one when all tasks are done, and none of the new ones has
-            # moved yet: this is when the end of the one before can be seen.
+            # Dask starts a new computation when all tasks are done, and none of the new tasks has
+            # moved yet. At this point the end of the previous computation is visible.
+            self._read_shares(self.touched)
             for earlier in list(self.computations.values()):
                 earlier.is_latest = False
                 self._read_computation(earlier)
@@ -96,21 +107,32 @@ class Ledger:
             known = ComputationRecord(computation)
             self.computations[known.id] = known
         records = [self.group(group) for group in groups]
+        of_groups: Dict[Any, List[Any]] = {}
+        for ts in tasks or ():
+            of_groups.setdefault(ts.group, []).append(ts)
         for record in records:
             known.link(record)
+            if known not in record.owners and (tasks is None or not record.owners):
+                record.owners.append(known)
+            self.shares.graph(known, record, of_groups.get(record.group, []))
             self.touched[record] = None
         return known
 
     def adopt(self, scheduler: Any) -> None:
-        """Records what there is already. Of tasks released before now no outcome is known."""
+        """Records what already exists. The outcome of tasks released earlier is unknown."""
         told, self._told = self._told or {}, None
         over, erring = set(told.get("over", ())), told.get("erring", {})
+        self.shares.catch_up(scheduler.tasks)
         for computation in list(scheduler.computations):
             if str(computation.id) not in over:
                 known = self.graph(computation, self._unlinked(computation))
                 erred = any(group.states.get("erred") for group in computation.groups)
                 known.erred = known.erred or erred
         groups = [self.group(group) for group in scheduler.task_groups.values()]
+        if not told:
+            self._link_later_computations(scheduler)
+        for record in groups:
+            self.shares.adopted(record)
         if any(record.group.states.get("erred") for record in groups):
             times = {task.key: task.timestamp for task in getattr(scheduler, "erred_tasks", ())}
             for ts in scheduler.tasks.values():
@@ -121,13 +143,38 @@ class Ledger:
                 else:
                     self._adopt_error(ts, times.get(ts.key))
         if not told:
-            # What was done before nobody told, so it is of no hour; what is done from here on is.
+            # Work done before this plugin existed belongs to no hour; later work does.
             self.adopted_error_count = self.error_count
             for record in self.groups.values():
                 self._count(record, record.describe())
 
+    def _link_later_computations(self, scheduler: Any) -> None:
+        """Links computations to groups in which they may have tasks, which Dask does not record.
+
+        Dask assigns a group to the first computation that uses it. A later computation may have
+        tasks in it if tasks of the group ended, or are unfinished, after that computation started.
+        """
+        computations = [self.computations.get(str(c.id)) for c in scheduler.computations]
+        known = [computation for computation in computations if computation is not None]
+        places = {computation: place for place, computation in enumerate(known)}
+        starts = [computation.started_at for computation in known]
+        # Dask keeps a bounded number of computations, so a group may be older than all of them.
+        is_full = len(known) == getattr(scheduler.computations, "maxlen", None)
+        links = 0
+        for record in self.groups.values():
+            if not record.owners and not is_full:
+                continue  # data scattered by a client
+            first = places.get(record.owners[0], -1) if record.owners else -1
+            last = len(known) if record.is_running() else bisect_left(starts, record.group.stop)
+            for computation in known[first + 1 : last]:
+                if links >= MOST_ADOPTED_LINKS:
+                    return
+                links += 1
+                computation.link(record)
+                record.owners.append(computation)
+
     def _unlinked(self, computation: Any) -> List[Any]:
-        """The TaskGroups of a Computation that it was not told to have."""
+        """Returns the TaskGroups of a Computation that are not linked to it yet."""
         known = self.computations.get(str(computation.id))
         told = set(known.group_ids) if known is not None else ()
         return [
@@ -138,21 +185,23 @@ class Ledger:
         ]
 
     def _adopt_error(self, ts: Any, at: Optional[float]) -> None:
-        """A task that is still "erred", as its transition would have told it."""
+        """Records a task that is still "erred" as its transition would have done."""
         kwargs = {}
         if ts.exception_blame in (None, ts):
             names = ("exception", "exception_text", "traceback_text")
             kwargs = {name: getattr(ts, name, None) for name in names}
             kwargs.update(cause=ts.key, worker=next(iter(getattr(ts, "erred_on", ())), None))
         record = self.group(ts.group)
-        # Dask keeps the time of the latest ones; of others, when the group was last computing.
+        # Dask keeps the times of recent errors. For others, the group's last computing time is
+        # used.
         self.error(record, ts.key, kwargs, at or record.group.stop or self.now())
 
     def error(
         self, record: GroupRecord, key: Any, kwargs: Mapping[str, Any], at: Optional[float] = None
     ) -> None:
-        """A task of this group went to "erred", by its own fault or by that of a dependency."""
-        now, computation = self.now() if at is None else at, record.computation
+        """Records that a task of this group went to "erred", by its own fault or a dependency's."""
+        now = self.now() if at is None else at
+        computation = self.shares.owner(record, key)
         if computation is not None:
             computation.erred = True
             computation.stop = max(computation.stop, now)
@@ -162,9 +211,11 @@ class Ledger:
             record.blamed += 1
             return
         record.erred += 1
+        self.shares.erred(key)
         self.error_count += 1
         context = self.context
-        described = describe_error(kwargs, context is None or context.sends("code"))
+        with_source = context is None or context.sends("code")
+        described = describe_error(kwargs, with_source, self.receipt.types_only)
         worker = described["worker"]
         body = {
             "id": uuid7(),
@@ -178,7 +229,7 @@ class Ledger:
             "worker_id": None if context is None or worker is None else context.worker_id(worker),
         }
         error = Record(body["id"], body, settled=True)
-        error.data_class = body["origin"] + "_errors"
+        error.data_class = class_of_error(body)
         error.characters = len(body["message"]) + len(body["traceback"]) + len(body["key"])
         self.outboxes["errors"].add(error)
         self.outboxes["errors"].enforce_bounds()
@@ -190,49 +241,50 @@ class Ledger:
             self._most_erring = max(MOST_ERRING_TASKS, 2 * len(self._erring))
 
     def processing(self, key: Any, retries_left: int) -> None:
-        """A task that may be retried is being processed, and Dask does not tell why it ends."""
+        """Records that a task with retries is processing, if Dask does not report why it ends."""
         self._retries_left[key] = retries_left
         _forget_oldest(self._retries_left)
 
     def released(self, record: GroupRecord, key: Any, ts: Any, stimulus_id: Any) -> None:
-        """A task was released while it was processed; that may be for the sake of a retry."""
+        """Records that a task was released while processing, possibly for a retry."""
         if stimulus_id is None:
             failed = ts.retries < self._retries_left.pop(key, 0)
         else:
             failed = str(stimulus_id).startswith("task-erred-")
         if failed:
             record.retried += 1
+            self.shares.retried(key)
             self.retried[key] = self.retried.pop(key, 0) + 1
             _forget_oldest(self.retried)
 
     def let_go(self, record: GroupRecord, key: Any) -> None:
-        """A task that was to be done was released: to be tried again, or to be forgotten."""
-        computation = record.computation
-        # Where one has erred, those that wait with it are released, and may stay for long.
+        """Records that an unfinished task was released, to be retried or to be forgotten."""
+        computation = self.shares.owner(record, key)
+        # After an error, the tasks that wait for it are released, and may remain for long.
         if computation is not None and not computation.erred:
             self.undone[key] = computation
 
     def forgotten(self, key: Any, ts: Any) -> None:
-        """Dask forgets a task. If it was never done by then, it was given up."""
+        """Records that Dask forgets a task. A task that never finished was cancelled."""
         computation = self.undone.pop(key, None)
-        # Dask knows no size of what never was in memory, and keeps that of what once was.
+        # Dask has no size for a task that never was in memory, and keeps the size otherwise.
         if computation is not None and ts.nbytes < 0:
             computation.cut_short = True
             computation.stop = max(computation.stop, self.now())
 
     def crowded(self) -> bool:
-        """Whether so many groups are new that they should be read without waiting for a report."""
+        """True if there are so many new groups that they should be read before the next report."""
         return len(self.groups) - self._groups_when_read > 1000
 
-    # What reports are made of.
+    # Building reports.
 
     def read(self, live: Mapping[str, Any], closed_at: Optional[float] = None) -> None:
-        """Reads what may have changed. ``live`` are the scheduler's task groups by name."""
+        """Reads possible changes. ``live`` are the scheduler's task groups by name."""
         self.look_round(live)
         self.read_touched(live, closed_at)
 
     def look_round(self, live: Mapping[str, Any]) -> None:
-        """Finds groups to be read that no hook has told of."""
+        """Finds groups to read that no hook has reported."""
         groups = self.groups
         for group in [group for group in live.values() if group not in groups]:
             self.group(group)
@@ -245,9 +297,9 @@ class Ledger:
                 self.touched[record] = None
 
     def read_touched(self, live: Mapping[str, Any], closed_at: Optional[float] = None) -> None:
-        """Reads groups that hooks or a look round have told of, and computations."""
+        """Reads the groups marked by hooks or by ``look_round``, and the computations."""
         touched, self.touched = self.touched, {}
-        # Groups may leave below, so all dependencies are looked up first.
+        # Groups may be removed below, so all dependencies are looked up first.
         for record in touched:
             record.link_dependencies(self.groups)
         for record in touched:
@@ -259,54 +311,66 @@ class Ledger:
             if live.get(record.group.name) is not record.group:
                 if any(record.group in c.computation.groups for c in self.computations.values()):
                     self.gone.add(record.group)
+                self._read_shares([record])
+                self.shares.forget(record)
                 del self.groups[record.group]
                 record.stop, record.group, record.settled = record.group.stop, None, True
         self._groups_when_read = len(self.groups)
+        self._read_shares(touched)
         for computation in list(self.computations.values()):
             self._read_computation(computation, closed_at)
         for outbox in self.outboxes.values():
             outbox.enforce_bounds()
 
+    def _read_shares(self, records: Iterable[GroupRecord]) -> None:
+        """Describes changed shares, including those of finished computations."""
+        for computation in self.shares.read(records):
+            if computation.settled and computation.body is not None:
+                shares = computation.describe_shares()
+                computation.body = {**computation.body, "task_group_shares": shares}
+                self.outboxes["computations"].add(computation)
+
     def exceeds(self, limits: Mapping[str, int]) -> bool:
-        """Whether not all that is unsent fits into one report."""
+        """True if the unsent records do not fit into one report."""
         if sum(box.characters for box in self.outboxes.values()) > MOST_REPORT_CHARACTERS:
             return True
         return any(len(box.records) > limits[kind] for kind, box in self.outboxes.items())
 
     def build(self, limits: Mapping[str, int]) -> Report:
-        """Takes the oldest of what is unsent out, as the report to send now."""
+        """Takes the oldest unsent records out, as the report to send now."""
         self.sequence += 1
         report = self._under_way = Report(self.sequence, self.base)
         free = MOST_REPORT_CHARACTERS
         for kind, outbox in self.outboxes.items():
-            # Where too much is waiting, one item of each kind goes in any case.
+            # If too much is waiting, each kind still contributes one item.
             report.items[kind] = outbox.take(limits[kind], max(free, 0))
             free -= sum(record.characters for record, _ in report.items[kind])
             report.more = report.more or bool(outbox.records)
         return report
 
     def acknowledge(self, report: Report, acknowledged: int) -> None:
-        """The server has said up to which sequence it knows; normally that is the report's own.
+        """Records the sequence number up to which the server has reports, normally the report's
+        own.
 
-        Nothing needs to be kept of what arrived: a record that changed since is unsent already.
+        Nothing is kept of records that arrived: a record that changed since is already unsent.
         """
         if acknowledged != report.sequence:
-            # The server keeps the newest, so what it numbers as old has changed nothing there.
+            # The server keeps the newest report, so a report with an old number had no effect.
             self.sequence = max(self.sequence, acknowledged)
             self.give_back(report)
         self.base, self._under_way = acknowledged, None
 
     def give_back(self, report: Report) -> None:
-        """The report is not known to have arrived: its items are the oldest unsent ones again."""
+        """Handles a report with an unknown outcome: its items are the oldest unsent ones again."""
         self._under_way = None
         for kind, taken in report.items.items():
             self.outboxes[kind].give_back(taken)
 
     def give_up(self, report: Report, pointer: Any = None) -> bool:
-        """The server refuses the report because of the item at this JSON pointer.
+        """Handles a report that the server refuses because of the item at this JSON pointer.
 
-        That item is dropped and the rest given back; without a usable pointer all are dropped.
-        Returns whether the pointer was usable.
+        That item is dropped and the rest given back. Without a usable pointer all items are
+        dropped. Returns True if the pointer was usable.
         """
         found = re.match(r"/(\w+)/(\d+)(?:/|\Z)", pointer if isinstance(pointer, str) else "")
         refused = report.items
@@ -320,22 +384,23 @@ class Ledger:
         return usable
 
     def resend(self) -> None:
-        """The server has lost what it once acknowledged: all that is still known is unsent."""
-        # The next reports stand on nothing, which ends the server's wish once one of them arrives.
+        """Handles the loss of the server's store: all known records become unsent."""
+        # The next reports have no base, so the server stops asking for a resend once one of them
+        # arrives.
         self.base = None
         self.send_again()
 
     def send_again(self) -> None:
-        """All that is still known, and may be sent, is unsent."""
+        """Marks all known records that may be sent as unsent."""
         for kind, records in (("task_groups", self.groups), ("computations", self.computations)):
             for record in records.values():
                 if record.body is not None:
                     self.outboxes[kind].add(record)
 
-    # What is told to a plugin that comes after this one.
+    # The handover to a successor.
 
     def bequeath(self, scheduler: Any, records: Iterable[Record] = ()) -> Dict[str, Any]:
-        """Plain values, and objects of Dask's. The rest of the records are made again."""
+        """Returns plain values and objects of Dask. The remaining records are created again."""
         if self._under_way is not None:
             self.give_back(self._under_way)
         living = [*self.groups.values(), *self.computations.values(), *records]
@@ -349,6 +414,7 @@ class Ledger:
             "groups": {group: record.bequeath() for group, record in self.groups.items()},
             "gone": list(self.gone),
             "computations": [(c.computation, c.bequeath()) for c in self.computations.values()],
+            "shares": self.shares.bequeath(),
             "over": self._over(scheduler),
             "erring": {
                 key: _exception(tasks[key]) for key in _still_erred(self._erring, scheduler)
@@ -365,15 +431,17 @@ class Ledger:
         }
 
     def _over(self, scheduler: Any) -> List[str]:
-        """Which of Dask's computations were told to be over: earlier ones that are not kept."""
+        """Returns Dask's computations that were reported as finished: earlier ones no longer
+        tracked.
+        """
         ids = [str(computation.id) for computation in scheduler.computations]
         latest = next((c.id for c in self.computations.values() if c.is_latest), None)
-        # Those behind the latest one have come while nobody listened.
+        # Those after the latest tracked one were added while no plugin listened.
         known = ids[: ids.index(latest)] if latest in ids else []
         return [id_ for id_ in known if id_ not in self.computations]
 
     def inherit(self, told: Mapping[str, Any], has_same_settings: bool = True) -> None:
-        """Goes on from what was bequeathed; to be called before ``adopt``."""
+        """Continues from an exported state. Call it before ``adopt``."""
         self.sequence, self.base = max(self.sequence, told["sequence"]), told["base"]
         self._totals = sums_of(told["totals"])
         self.error_count = told["error_count"]
@@ -395,10 +463,13 @@ class Ledger:
         for group, own in told["groups"].items():
             id_ = own["computation_id"]
             if id_ is not None:
-                known = self.computations.get(id_) or past.setdefault(
-                    id_, ComputationRecord.past(id_)
-                )
-                self.groups[group].computation = known
+                known = self.computations.get(id_) or past.get(id_)
+                if known is None:
+                    body = own.get("computation_body")
+                    known = past[id_] = ComputationRecord.past(id_, body)
+                self.groups[group].owners.append(known)
+        if "shares" in told:
+            self.shares.inherit(told["shares"], self.groups, {**past, **self.computations})
         self._inherit_unsent(told, has_same_settings)
         self._told = told
 
@@ -412,7 +483,7 @@ class Ledger:
                 outbox.inherit(items, kind in MADE_AGAIN)
 
     def totals(self) -> Dict[str, Any]:
-        """Sums over all groups ever seen, as they were when they were last read."""
+        """Returns the sums over all groups ever seen, as of their last reading."""
         tasks, succeeded, erred, compute, transfer, nbytes, _ = self._totals
         return {
             "tasks": count(tasks),
@@ -430,8 +501,8 @@ class Ledger:
             self.on_growth(record.prefix, added)
 
     def _count(self, record: GroupRecord, body: Mapping[str, Any]) -> Tuple[Any, ...]:
-        """Adds to the totals; returns by how much they have grown."""
-        # Only what a group has more than ever before is added, so that totals never fall.
+        """Adds to the totals; returns the increase."""
+        # Only the increase over a group's maximum is added, so that totals never decrease.
         durations = body["durations"]
         values = (
             body["tasks"], body["tasks_succeeded"], body["tasks_erred"],
@@ -465,13 +536,13 @@ class Ledger:
 
 
 def _exception(ts: Any) -> Any:
-    """Tells one error of a task from the next one."""
+    """Returns a value that distinguishes one error of a task from the next."""
     blamed = getattr(ts, "exception_blame", None) or ts
     return getattr(blamed, "exception", None)
 
 
 def thin_out(told: Dict[str, Any], scheduler: Any) -> None:
-    """Lets go of what was bequeathed and Dask itself has forgotten."""
+    """Removes exported state that Dask itself has forgotten."""
     computations = list(scheduler.computations)
     held = set(scheduler.task_groups.values()).union(*(c.groups for c in computations))
     told["groups"] = {group: own for group, own in told["groups"].items() if group in held}
@@ -484,7 +555,7 @@ def thin_out(told: Dict[str, Any], scheduler: Any) -> None:
 
 
 def _still_erred(keys: Iterable[Any], scheduler: Any) -> List[Any]:
-    """The keys of tasks that Dask still has in this state."""
+    """Returns the keys of tasks that are still erred."""
     tasks = scheduler.tasks
     return [key for key in keys if key in tasks and tasks[key].state == "erred"]
 

@@ -1,4 +1,4 @@
-"""The log of the scheduler, of its workers and of their nannies."""
+"""Collects the logs of the scheduler, its workers and their nannies."""
 
 import asyncio
 import logging
@@ -12,37 +12,51 @@ from distributed.protocol.pickle import dumps
 
 from .collector import Collector, Context
 from .events import Feed
+from .exception_texts import without_exceptions
 from .scrub import cut_inputs, scrub, strip_source, strip_source_of_warning
 from .sections import Record
-from .values import ADDRESS_LENGTH, cut, uuid7
-from .worker_side import TOPIC, LineHandler, NannySide, WorkerSide, detach
+from .unsent_metrics import KEY
+from .values import ADDRESS_LENGTH, count, cut, text_of, uuid7
+from .worker_side import OPERATION, TOPIC, LineHandler, NannySide, WorkerSide, detach, new_line
 
 LEVEL_LENGTH, LOGGER_LENGTH, MESSAGE_LENGTH = 32, 512, 20_000
-MOST_WAITING = 5000  # lines of this process that have not been looked at
-MOST_PENDING = 2000  # lines that may still be repeated before they are told
+MOST_WAITING = 5000  # lines of this process that have not been processed
+MOST_PENDING = 2000  # lines that may still be repeated before they are reported
 MOST_PROCESSES = 10_000
-# How a nanny tells which worker it is about. Its address is another one by then, or none.
+# Processes that recently reported that they hold lines back are queried before the scheduler
+# closes, with this timeout.
+HOLDING_SECONDS, ASK_SECONDS = 10.0, 1.0
+# A nanny's log line identifies the worker by its process. The worker's address may have changed or
+# be gone.
 PROCESS = re.compile(r"\b(?:process |pid=)(\d{1,9})\b")
+# Dask's log lines about the plugins installed here are of no use to users.
+OWN_PLUGIN = re.compile(
+    r"(?:Registering|Starting|Removing) (?:Worker|Nanny) plugin galvo-[0-9a-f]{12}\Z"
+)
 ADDRESS = re.compile(r"\b(?:tcp|tls|ucx|ucxx|wss?|inproc)://[^\s'\",;)\]>]{1,200}")
 
 logger = logging.getLogger("distributed.galvo")
 
 
 class Logs(Collector):
-    """Reads the log of its own process, and has those of workers and nannies sent to it."""
+    """Reads the log of its own process, and has workers and nannies send theirs."""
 
     def __init__(self, context: Context):
         super().__init__(context)
         settings = context.settings
         self._reads = bool(settings.get("send_logs", True))
         self._visits = bool(settings.get("worker_plugin", True))
-        # A name of its own: one that took over from this one keeps what it has installed.
+        # A unique name: a successor keeps its own installed plugins.
         self._name = "galvo-" + uuid4().hex[:12]
         self._installed: Dict[str, bool] = {}
         self._handler: Optional[LineHandler] = None
         self._feed = Feed(context.scheduler)
-        self._waiting: Deque[Dict[str, Any]] = deque(maxlen=MOST_WAITING)
-        # What was said since the last report, by where and what: it may be said again.
+        self._waiting: Deque[Dict[str, Any]] = deque()
+        self._unheard = 0  # lines that did not fit there
+        self._holding: Dict[str, float] = {}  # by address, with the time of the message
+        # By nanny and its start time, the number of the last message, which may arrive twice.
+        self._heard: Dict[Tuple[Any, Any], int] = {}
+        # Lines since the last report, by source and content, because they may be repeated.
         self._pending: Dict[Tuple[Any, ...], Dict[str, Any]] = {}
         self._processes: Dict[int, str] = {}  # of workers, and their addresses
         self._closing = False
@@ -71,12 +85,23 @@ class Logs(Collector):
         if isinstance(process, int):
             self._processes.pop(process, None)
             self._processes[process] = address
-            if len(self._processes) > MOST_PROCESSES:
-                del self._processes[next(iter(self._processes))]
+            _forget_oldest(self._processes)
 
     def event(self, topic: Any, message: Any, now: float) -> None:
         if topic == TOPIC and not self._feed.is_needed:
             self._hear(message, now)
+
+    async def finish(self) -> None:
+        now = self.context.now()
+        known = set(self.context.scheduler.workers)
+        known.update(ws.nanny for ws in self.context.scheduler.workers.values() if ws.nanny)
+        asked = [a for a, at in self._holding.items() if now - at < HOLDING_SECONDS and a in known]
+        if asked:
+            # Processes that do not respond in time are busy, and are skipped.
+            questions = [asyncio.ensure_future(self._ask(address)) for address in asked]
+            _, unanswered = await asyncio.wait(questions, timeout=ASK_SECONDS)
+            for question in unanswered:
+                question.cancel()
 
     def read(self, now: float, closed_at: Optional[float] = None) -> None:
         self._closing = self._closing or closed_at is not None
@@ -84,11 +109,15 @@ class Logs(Collector):
             self._hear(message, at)
         self._forget_events()
         if self._handler is not None:
-            self._handler.send_held()
+            if closed_at is None:
+                self._handler.send_held()
+            else:
+                self._handler.finish()
         while self._waiting:
             line = self._waiting.popleft()
             source = _source_of(line["logger"])
             self._add(source, self._subject(source, line), line)
+        self._tell_unheard(now)
         self._release()
 
     def close(self) -> None:
@@ -97,8 +126,8 @@ class Logs(Collector):
             self._handler = None
         self._pending.clear()
         scheduler = self.context.scheduler
-        # What closes with the scheduler need not be told. A scheduler goes on that was relieved
-        # of its plugin.
+        # Plugins of a closing scheduler need no removal. A scheduler that only lost this plugin
+        # continues.
         status = getattr(scheduler.status, "name", None)
         if self._installed and not self._closing and status == "running":
             self._leaving = asyncio.ensure_future(self._uninstall())
@@ -112,7 +141,7 @@ class Logs(Collector):
         try:
             await register(None, dumps(plugin), self._name, **options)
         except Exception:
-            # A worker that is just leaving; those that come later have it from Dask.
+            # A worker that is leaving. Workers that join later get the plugin from Dask.
             logger.debug("Galvo could not reach all of the %ss", kind, exc_info=True)
 
     async def _uninstall(self) -> None:
@@ -123,30 +152,77 @@ class Logs(Collector):
             except Exception:
                 logger.debug("Galvo could not leave all of the %ss", kind, exc_info=True)
 
+    async def _ask(self, address: str) -> None:
+        try:
+            for message in await getattr(self.context.scheduler.rpc(address), OPERATION)():
+                self._hear(message, self.context.now())
+        except Exception:
+            logger.debug("Galvo could not ask %s for the lines it holds", address)
+
     def _overhear(self, line: Dict[str, Any]) -> None:
-        """A line was logged in this process, in whichever thread."""
+        """Receives a line that was logged in this process, in any thread."""
         self._waiting.append(self._presentable(line))
+        if len(self._waiting) > MOST_WAITING:
+            earliest = self._waiting.popleft()
+            self._unheard += earliest.get("left_out") or earliest["repeated"]
+
+    def _tell_unheard(self, now: float) -> None:
+        """Reports the number of lines that were lost, in their place."""
+        number = self._feed.take_missed()
+        if self._unheard and self._handler is not None:
+            with self._handler.lock:  # of the logging threads
+                number, self._unheard = number + self._unheard, 0
+        if number:
+            message = "%d lines were left out here: they came faster than reports are made"
+            line = {**new_line("WARNING", "galvo", message % number, now), "left_out": number}
+            self._add("scheduler", None, self._presentable(line))
 
     def _hear(self, message: Any, at: float) -> None:
-        """A line arrived as an event, which anybody could have logged."""
-        if not isinstance(message, Mapping):
+        """Receives a line as an event, which any client could have logged."""
+        if not isinstance(message, Mapping) or KEY in message:
+            return
+        if message.get("holds") is True:
+            address = message.get(message.get("source") or "")
+            if isinstance(address, str):
+                self._holding.pop(address, None)
+                self._holding[address] = at
+                _forget_oldest(self._holding)
+            return
+        if self._is_repetition(message):
             return
         line: Dict[str, Any] = {
-            name: str(message.get(name) or "") for name in ("level", "logger", "message")
+            name: text_of(message.get(name) or "") for name in ("level", "logger", "message")
         }
         repeated, age = message.get("repeated"), message.get("age")
-        line["repeated"] = repeated if type(repeated) is int and repeated > 0 else 1
+        line["repeated"] = count(repeated) if type(repeated) is int and repeated > 0 else 1
         line["at"] = at - (age if type(age) is float and 0 <= age < 3600 else 0.0)
+        left_out = message.get("left_out")
+        if type(left_out) is int and left_out > 0:
+            line["left_out"] = count(left_out)
         source = "nanny" if message.get("source") == "nanny" else "worker"
         worker = self._subject(source, line, message.get("worker"), message.get("nanny"))
         self._add(source, worker, self._presentable(line))
 
+    def _is_repetition(self, message: Mapping[str, Any]) -> bool:
+        """True if a nanny repeats a message because it got no response in time."""
+        number, sender = message.get("number"), (message.get("nanny"), message.get("token"))
+        if type(number) is not int or not all(isinstance(name, str) for name in sender):
+            return False
+        if number <= self._heard.get(sender, 0):
+            return True
+        self._heard[sender] = number
+        _forget_oldest(self._heard)
+        return False
+
     def _presentable(self, line: Dict[str, Any]) -> Dict[str, Any]:
-        """The line as it may leave the cluster; None as its message if it may not."""
+        """Redacts the line; its message is None if it may not be sent."""
         if not (self._reads and self.context.sends("logs")):
             return {**line, "message": None}
         message = cut_inputs(cut(line["message"], MESSAGE_LENGTH * 2))
-        if not self.context.sends("code"):
+        types_only = self.context.ledger.receipt.types_only
+        if types_only:
+            message = without_exceptions(message, line["logger"] == "py.warnings")
+        if types_only or not self.context.sends("code"):
             message = strip_source(message)
             if line["logger"] == "py.warnings":
                 message = strip_source_of_warning(message)
@@ -155,7 +231,9 @@ class Logs(Collector):
     def _subject(
         self, source: str, line: Mapping[str, Any], address: Any = None, nanny: Any = None
     ) -> Optional[str]:
-        """The address of the worker that the line is from, or that its nanny speaks of."""
+        """Returns the address of the worker that logged the line, or that its nanny's line
+        concerns.
+        """
         if source == "scheduler":
             return None
         if source == "nanny":
@@ -164,17 +242,23 @@ class Logs(Collector):
             if known is not None and (nanny is None or _machine(known) == _machine(nanny)):
                 address = known
         elif address is None:
-            # A worker in this process: its lines do not say which one it is.
+            # A worker in this process: its lines do not identify it.
             workers = self.context.scheduler.workers
             named = [text for text in ADDRESS.findall(line["message"] or "") if text in workers]
             address = next(iter(workers)) if len(workers) == 1 else next(iter(named), None)
         return address if isinstance(address, str) else None
 
     def _add(self, source: str, worker: Optional[str], line: Mapping[str, Any]) -> None:
+        left_out = line.get("left_out", 0)
         if line["message"] is None:
-            self.context.withheld("logs")
+            self.context.withheld("logs", left_out or 1)
             return
+        if OWN_PLUGIN.match(line["message"]):
+            return
+        self.context.outboxes["logs"].dropped += left_out
         said = (source, worker, line["level"], line["logger"], line["message"])
+        if left_out:
+            said += (uuid7(),)  # each has its own position
         body = self._pending.get(said)
         if body is not None:
             body["repeated"] += line["repeated"]
@@ -197,7 +281,7 @@ class Logs(Collector):
         pending, self._pending = self._pending, {}
         outbox = self.context.outboxes["logs"]
         for body in pending.values():
-            # By now it is known which worker has this address.
+            # By now the worker with this address is known.
             if body["worker"] is not None:
                 body["worker_id"] = self.context.worker_id(body["worker"])
             record = Record(body["id"], body, settled=True)
@@ -206,7 +290,7 @@ class Logs(Collector):
         outbox.enforce_bounds()
 
     def _forget_events(self) -> None:
-        """The lines need not stay where Dask keeps events, since nobody asks for them there."""
+        """Removes the lines from Dask's events, where nobody reads them."""
         scheduler = self.context.scheduler
         if self._feed.is_needed:
             events = scheduler.events.get(TOPIC)
@@ -216,12 +300,17 @@ class Logs(Collector):
             scheduler._broker.truncate(TOPIC)
 
 
+def _forget_oldest(known: Dict[Any, Any]) -> None:
+    if len(known) > MOST_PROCESSES:
+        del known[next(iter(known))]
+
+
 def _machine(address: Any) -> str:
     return str(address).rpartition(":")[0]
 
 
 def _source_of(name: str) -> str:
-    """Whose line it is in a process that may have a scheduler, workers and nannies."""
+    """Returns the source of a line in a process that may have a scheduler, workers and nannies."""
     if name.startswith("distributed.nanny"):
         return "nanny"
     return "worker" if name.startswith("distributed.worker") else "scheduler"

@@ -1,4 +1,4 @@
-"""Statistical profiles: what the threads of workers were doing."""
+"""Statistical profiles of the workers' threads."""
 
 import asyncio
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
@@ -9,35 +9,35 @@ from .sections import Record
 from .values import ADDRESS_LENGTH, count, cut, uuid7
 
 USUAL_INTERVAL_SECONDS = 60.0
-# Workers keep their samples by cycles, of a second by default. Those that are not over yet are
-# left to the next window.
+# Workers store their samples by cycle, one second by default. Unfinished cycles are left to the
+# next window.
 CYCLE_SECONDS = 2.0
-LONGEST_WINDOW_SECONDS = 900.0  # of which workers keep at least 1000
+LONGEST_WINDOW_SECONDS = 900.0  # workers keep at least 1000 seconds
 WORKERS, WORKERS_AT_ONCE, PREFIXES = 20, 2, 8
-# For one answer of a worker, which may be blocked or gone.
+# The timeout of one response of a worker, which may be blocked or gone.
 ANSWER_SECONDS = 5.0
-# Less than a server accepts: the report that carries a profile has to stay small.
+# Less than the server accepts, because the report that carries a profile must stay small.
 MOST_NODES, MOST_FRAMES = 10_000, 4_000
 PRUNED_SHARE = 0.001
 FUNCTION_LENGTH, LINE_LENGTH = 1024, 2000
 
-Tree = Mapping[str, Any]  # as Dask's workers have it
+Tree = Mapping[str, Any]  # in the format of Dask's workers
 
 
 class Profiles(Collector):
-    """Reports a profile of some of the workers for each window of time, if the settings ask for it.
+    """Reports a profile of some workers for each time window, if the settings enable it.
 
-    A window holds the samples of those cycles of a worker that ended within it; windows follow
-    each other, and no sample is in two of them. Workers take turns when they are many. One that
-    does not answer is left out, and where nothing was sampled there is no profile. Nothing is
-    asked, or counted as withheld, as long as profiles are not to be sent.
+    A window contains the samples of those worker cycles that ended within it. Windows are adjacent,
+    and no sample is in two of them. If there are many workers, they take turns. A worker that does
+    not respond is left out, and without samples there is no profile. While profiles may not be
+    sent, nothing is requested or counted as withheld.
     """
 
     def __init__(self, context: Context):
         super().__init__(context)
         self._since: Optional[float] = None
         self._under_way: Optional["asyncio.Future[None]"] = None
-        self._asked: Dict[str, None] = {}  # workers, from those whose turn was longest ago
+        self._asked: Dict[str, None] = {}  # workers, least recently sampled first
 
     def read(self, now: float, closed_at: Optional[float] = None) -> None:
         until = now - CYCLE_SECONDS
@@ -50,7 +50,7 @@ class Profiles(Collector):
             self._under_way.add_done_callback(self._taken)
 
     def bequeath(self) -> Optional[float]:
-        # A window that is being taken is lost, and none begins before it ends.
+        # A window in progress is lost, and no window begins before it ends.
         return self._since
 
     def inherit(self, told: float) -> None:
@@ -61,7 +61,7 @@ class Profiles(Collector):
             self._under_way.cancel()
 
     def _is_wanted(self) -> bool:
-        # The settings in a pickle of an older release of the plugin do not mention profiles.
+        # The settings in a pickle of an older release of the plugin lack profiles.
         wanted = self.context.settings.get("send_profiles", False)
         return bool(wanted) and self.context.sends("profiles")
 
@@ -70,8 +70,9 @@ class Profiles(Collector):
 
     def _taken(self, under_way: "asyncio.Future[None]") -> None:
         self._under_way = None
-        if not under_way.cancelled():
-            under_way.exception()  # a window is lost, about which nobody can do anything
+        # A window is lost, which cannot be repaired.
+        if not under_way.cancelled() and under_way.exception() is not None:
+            self.context.outboxes["profiles"].dropped += 1
 
     async def _take(self, since: float, until: float) -> None:
         loop, profile = asyncio.get_running_loop(), Profile()
@@ -80,8 +81,8 @@ class Profiles(Collector):
 
         async def ask(address: str) -> None:
             async with turns:
-                # Answers are let go at once. Were they kept until all are there, they would be so
-                # many objects that Python stops everything to look for garbage among them.
+                # Responses are freed at once. Kept until all have arrived, they would be so many
+                # objects that Python's garbage collector pauses the process.
                 for tree in await self._ask(address, since, until):
                     async with adding:
                         await loop.run_in_executor(None, profile.add, tree)
@@ -99,19 +100,19 @@ class Profiles(Collector):
     def _choose(self) -> List[str]:
         workers = self.context.scheduler.workers
         asked = [address for address in self._asked if address in workers]
-        # New workers come first: those asked before are behind all that never were.
+        # New workers come first: those sampled before follow all that never were.
         waiting = [address for address in workers if address not in self._asked]
         chosen = (waiting + asked)[:WORKERS]
         self._asked = dict.fromkeys([*(a for a in asked if a not in chosen), *chosen])
         return chosen
 
     async def _ask(self, address: str, since: float, until: float) -> List[Tree]:
-        """The trees of one worker, which together have each of its samples once.
+        """Returns the trees of one worker, which together contain each of its samples once.
 
-        Dask answers with all cycles that touch a window. When the times of cycles are known, a
-        window can be named that consists of exactly them. Samples of different kinds of tasks are
-        asked for one by one, unless those are many, since ``totals_of_children`` has to guess less
-        where a tree has fewer branches.
+        Dask returns all cycles that touch a window. Once the times of cycles are known, a window of
+        exactly these can be requested. Samples of different kinds of tasks are requested one by
+        one, unless there are many kinds, because ``totals_of_children`` estimates less for a tree
+        with fewer branches.
         """
         worker = self.context.scheduler.rpc(address)
         cycles = await _answer(worker.profile_metadata(start=since, stop=until))
@@ -130,7 +131,7 @@ class Profiles(Collector):
 
         if len(by_prefix) <= PREFIXES:
             trees = [await tree(prefix, times) for prefix, times in by_prefix.items()]
-            # For lack of a later cycle with the same kind of tasks, the present one is added.
+            # Without a later cycle of the same kind of tasks, Dask adds the present one.
             if sum(t["count"] for t in trees) == sum(samples for _, samples in cycles["counts"]):
                 return trees
         return [await tree(None, times)]
@@ -141,22 +142,20 @@ async def _answer(question: Any) -> Any:
 
 
 class Profile:
-    """The sum of trees that have different samples. What it does is done in a thread.
+    """The sum of trees with different samples. Its methods run in a thread.
 
-    It has as many *samples* as there were threads computing something at the moments at which a
-    worker looked. The *total* of a node is the number of samples in which its frame was on the
-    stack, below exactly the frames of the nodes above it; its *self* is the number of those in
-    which it was the innermost frame: its total without the totals of its children. So the totals
-    of the outermost nodes, whose parent is -1, add up to the samples, and so do the selfs of all
-    nodes.
+    The number of *samples* is the number of threads that were computing when a worker sampled. The
+    *total* of a node is the number of samples with its frame on the stack, below exactly the frames
+    of its ancestors. Its *self* is the number of samples in which it was the innermost frame: its
+    total without the totals of its children. So the totals of the outermost nodes, whose parent is
+    -1, add up to the samples, and so do the selfs of all nodes.
     """
 
     def __init__(self) -> None:
         self._root = _Node()
 
     def add(self, tree: Tree) -> None:
-        # A worker that counts innermost frames as well, as with the option "low-level", lacks
-        # nothing.
+        # A worker that counts innermost frames, as with the option "low-level", lacks no samples.
         complete = _counts_innermost(tree)
         waiting = [(tree, self._root, tree["count"])]
         while waiting:
@@ -176,7 +175,7 @@ class Profile:
         found = _listed(self._root, 1)
         threshold = PRUNED_SHARE * self._root.total
         while len(found) > MOST_NODES or len({node.frame for node, _ in found}) > MOST_FRAMES:
-            # What is taken away becomes part of the self of the node above it.
+            # A removed node becomes part of the self of its parent.
             found = _listed(self._root, threshold)
             threshold *= 2
         frames: Dict[Tuple[Any, ...], int] = {}
@@ -184,10 +183,10 @@ class Profile:
             [parent - 1, frames.setdefault(node.frame, len(frames)), 0, node.total]
             for node, parent in found[1:]
         ]
-        below = [0] * (len(nodes) + 1)  # the last one is of the root, whose position is -1
+        below = [0] * (len(nodes) + 1)  # the last one is for the root, whose position is -1
         for position in reversed(range(len(nodes))):
             node = nodes[position]
-            # The sums hold whatever a worker has answered.
+            # A worker's response may be inconsistent. The sums hold regardless.
             node[3] = max(node[3], below[position])
             node[2] = node[3] - below[position]
             below[node[0]] += node[3]
@@ -199,13 +198,13 @@ class Profile:
 
 
 def totals_of_children(node: Tree) -> List[int]:
-    """How many of a node's samples went on into each of its children.
+    """Returns the number of a node's samples that continued into each of its children.
 
-    Dask's workers do not count a sample for its innermost frame, so the counts of children lack
-    those samples, and every childless node has the count 0. The count of the node itself has them
-    all, so what the children's counts lack together is known. It belongs to the childless ones,
-    which are there for no other reason, in equal parts: which of them had more is not known. When
-    all have children it is shared by them as their counts are.
+    Dask's workers do not count a sample for its innermost frame. So the counts of children lack
+    those samples, and every leaf has the count 0. The count of the node itself includes them all,
+    so the total missing number is known. It belongs to the leaves, which exist for no other reason,
+    in equal parts, because their distribution is unknown. If all children have children, it is
+    distributed in proportion to their counts.
     """
     children = list(node["children"].values())
     counts = [child["count"] for child in children]
@@ -237,15 +236,15 @@ def _counts_innermost(tree: Tree) -> bool:
 
 
 def _listed(root: _Node, least: float) -> List[Tuple[_Node, int]]:
-    """Nodes of at least so many samples with the positions of their parents, which come first."""
+    """Lists nodes with at least ``least`` samples and their parents' positions, parents first."""
     found = [(root, -1)]
-    for position, (node, _) in enumerate(found):  # grows on the way
+    for position, (node, _) in enumerate(found):  # grows during the loop
         found.extend((c, position) for c in node.children.values() if c.total >= least)
     return found
 
 
 def _share(number: int, weights: Sequence[int]) -> List[int]:
-    """The number in whole parts that are as close to these weights as can be."""
+    """Splits the number into integers that are as close to these weights as possible."""
     whole = sum(weights) or 1
     shares = [number * weight // whole for weight in weights]
     by_rest = sorted(range(len(weights)), key=lambda i: number * weights[i] % whole, reverse=True)

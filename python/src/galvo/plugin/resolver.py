@@ -1,4 +1,4 @@
-"""Finds the server's address, also in a process that is about to end."""
+"""Resolves the server's address, also in a process that is exiting."""
 
 import asyncio
 import socket
@@ -12,10 +12,10 @@ Addresses = List[Tuple[int, Any]]
 
 
 class LastingResolver(Resolver):
-    """Resolves names in the event loop's executor, as tornado does, and remembers the answers.
+    """Resolves names in the event loop's executor, as tornado does, and caches the results.
 
-    An interpreter that ends shuts its executors down before Dask closes the clusters in it. From
-    then on even the text of an address could not be resolved, and what is remembered has to do.
+    An exiting interpreter shuts down its executors before Dask closes the clusters in it. After
+    that not even a numeric address could be resolved, so the cached result is used.
     """
 
     def initialize(self) -> None:
@@ -25,17 +25,19 @@ class LastingResolver(Resolver):
         loop, asked = asyncio.get_running_loop(), (host, port, int(family))
         try:
             found = await loop.getaddrinfo(host, port, family=family, type=socket.SOCK_STREAM)
-        except RuntimeError:  # the executor takes no more work; what cannot be found is an OSError
+        except RuntimeError:  # the executor is shut down; a failed lookup is an OSError
             if asked in self._known:
                 return self._known[asked]
-            # Nothing was ever sent, so this is asked once.
+            # Nothing was ever sent, so this happens once.
             found = await _beside(loop, host, port, family, socket.SOCK_STREAM)
         self._known[asked] = [(kind, address) for kind, _, _, _, address in found]
         return self._known[asked]
 
 
 async def _beside(loop: asyncio.AbstractEventLoop, *asked: Any) -> List[Any]:
-    """Asks in a thread that nobody waits for: silent name servers take half a minute to give up."""
+    """Resolves in a daemon thread, because unresponsive name servers take half a minute to time
+    out.
+    """
     answer: "asyncio.Future[List[Any]]" = loop.create_future()
 
     def tell(found: Any) -> None:
@@ -51,11 +53,11 @@ async def _beside(loop: asyncio.AbstractEventLoop, *asked: Any) -> List[Any]:
             found: Any = socket.getaddrinfo(*asked)
         except Exception as error:
             found = error
-        with suppress(RuntimeError):  # the loop has ended
+        with suppress(RuntimeError):  # the event loop has ended
             loop.call_soon_threadsafe(tell, found)
 
     try:
         Thread(target=ask, daemon=True, name="galvo-resolver").start()
-    except RuntimeError as late:  # nor are there new threads
+    except RuntimeError as late:  # no new threads either
         raise OSError(f"{asked[0]} cannot be resolved in a process that ends") from late
     return await answer

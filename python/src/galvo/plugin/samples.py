@@ -1,4 +1,4 @@
-"""Samples of what workers, the scheduler and the cluster as a whole are using and doing."""
+"""Samples of the resources and the activity of workers, the scheduler and the whole cluster."""
 
 import math
 from statistics import median
@@ -10,19 +10,20 @@ from tornado.ioloop import PeriodicCallback
 from .collector import Collector, Context
 from .sections import Record
 
-# Reports follow each other quickly where there is much to send; samples do not.
+# Reports follow each other quickly when there is much to send. Samples must not.
 SHORTEST_SECONDS = 0.4
-# The more workers there are, the less often they are sampled: so many per second, in the mean.
+# Workers are sampled less often the more there are: this many per second on average.
 WORKERS_PER_SECOND = 50
-# What a worker said last is no sample of now when it has been silent for longer.
+# A worker's last metrics are no current sample if it has been silent for longer.
 SILENT_SECONDS = 60.0
 SAMPLE_CHARACTERS = 700
-# Of these the cluster has the sums of what its workers have. The names stand in reports.
+# The cluster's sample has the sums of these metrics of its workers. The names are part of the
+# report format.
 SUMMED = (
     "memory_process_bytes", "memory_managed_bytes", "memory_unmanaged_bytes",
     "memory_spilled_bytes", "cpu_cores",
 )  # fmt: skip
-# Workers on one host see the same traffic, so here each host is counted once.
+# Workers on one host see the same traffic, so each host is counted once.
 HOST_WIDE = (
     "network_read_bytes_per_second", "network_write_bytes_per_second",
     "disk_read_bytes_per_second", "disk_write_bytes_per_second",
@@ -33,20 +34,20 @@ Metrics = Dict[str, float]
 
 
 class Samples(Collector):
-    """Samples the cluster for every report, and its workers for most.
+    """Samples the cluster for every report, and its workers for most reports.
 
-    While no report is made, because the server is away, it goes on by itself: what the server
-    shows later need not have a gap.
+    While no report is made because the server is unavailable, sampling continues, so that the time
+    series has no gap.
     """
 
-    apart = True  # each sample says when it was taken
+    apart = True  # each sample has its own time
 
     def __init__(self, context: Context):
         super().__init__(context)
         self._scheduler = context.scheduler
         self._seconds = float(context.settings.get("interval_seconds") or 15.0)
         self._sampled_at = self._workers_sampled_at = -math.inf
-        self._hosts: Dict[str, str] = {}  # by address of a worker
+        self._hosts: Dict[str, str] = {}  # by worker address
         self._timer: Any = None
 
     async def start(self) -> None:
@@ -78,7 +79,7 @@ class Samples(Collector):
             for state in workers.values()
             if state.metrics and now - state.last_seen < SILENT_SECONDS
         ]
-        measured = list(map(measure_worker, heard))
+        measured = list(map(self._measure_worker, heard))
         bodies: List[Dict[str, Any]] = [
             {"at": now, "metrics": self._measure_cluster(heard, measured)}
         ]
@@ -88,13 +89,20 @@ class Samples(Collector):
             bodies += [
                 {"at": now, "metrics": metrics, "worker_id": ids[state.address]}
                 for state, metrics in zip(heard, measured)
-                if state.address in ids
+                if state.address in ids and metrics
             ]
         for body in bodies:
             record = Record("", body, settled=True)
             record.characters = SAMPLE_CHARACTERS
             outbox.add(record)
         outbox.enforce_bounds()
+
+    def _measure_worker(self, state: Any) -> Metrics:
+        try:
+            return measure_worker(state)
+        except Exception:  # users may replace Dask's own metrics by anything
+            self.context.outboxes["samples"].dropped += 1
+            return {}
 
     def _measure_cluster(self, heard: List[Any], all_own: List[Metrics]) -> Metrics:
         scheduler = self._scheduler
@@ -152,9 +160,9 @@ class Samples(Collector):
 
 
 def measure_worker(state: Any) -> Metrics:
-    """What a worker has told with its last heartbeat, under the names of a report.
+    """Returns the metrics of a worker's last heartbeat, under the names of a report.
 
-    Dask has renamed some of it; the releases before put less together.
+    Dask has renamed some of them. Older releases group them differently.
     """
     told = state.metrics
     get = told.get
@@ -164,7 +172,8 @@ def measure_worker(state: Any) -> Metrics:
     else:
         network, disk = get("host_net_io"), get("host_disk_io")
     spilled, own = get("spilled_bytes") or get("spilled_nbytes") or {}, get("galvo")
-    count = counts.get  # states that no task is in are left out
+    own = own if isinstance(own, dict) else None
+    count = counts.get  # states without tasks are left out
     metrics = {
         "memory_process_bytes": get("memory"),
         "memory_spilled_bytes": spilled.get("disk"),
@@ -188,7 +197,7 @@ def measure_worker(state: Any) -> Metrics:
     if own is not None:
         metrics["disk_free_bytes"] = own.get("disk_free_bytes")
         metrics["disk_total_bytes"] = own.get("disk_total_bytes")
-    # Hardly ever is there anything that is no finite number, and a sum is quick to tell.
+    # Values are almost always finite numbers, and one sum checks them quickly.
     try:
         fit = math.isfinite(sum(metrics.values()))
     except TypeError:
@@ -208,7 +217,7 @@ def measure_worker(state: Any) -> Metrics:
 
 
 def _of_older_release(told: Dict[str, Any]) -> Tuple[Dict[str, Any], ...]:
-    """What a worker has told of tasks, network and disk, under the names of newer releases."""
+    """Returns task counts, network and disk of a worker, under the names of newer releases."""
     get = told.get
     counts = {
         "memory": get("in_memory"),
@@ -222,13 +231,13 @@ def _of_older_release(told: Dict[str, Any]) -> Tuple[Dict[str, Any], ...]:
 
 
 def count_tasks(scheduler: Any, metrics: Metrics) -> None:
-    """How many tasks are in which state, without looking at tasks."""
+    """Counts the tasks in each state without iterating over tasks."""
     metrics["tasks_processing"] = sum([len(ws.processing) for ws in scheduler.workers.values()])
     metrics["tasks_no_worker"] = len(scheduler.unrunnable)
-    if hasattr(scheduler, "queued"):  # a state that the oldest releases do not have
+    if hasattr(scheduler, "queued"):  # the oldest releases lack this state
         metrics["tasks_queued"] = len(scheduler.queued)
     collections: Iterable[Any] = scheduler.task_prefixes.values()
-    # Older releases add a prefix's counts up from its groups each time that they are asked for.
+    # Older releases compute a prefix's counts from its groups on each access.
     for prefix in collections:
         if isinstance(getattr(type(prefix), "states", None), property):
             collections = scheduler.task_groups.values()
@@ -245,12 +254,12 @@ def count_tasks(scheduler: Any, metrics: Metrics) -> None:
 
 
 def _passed(since: float, now: float, seconds: float) -> bool:
-    """A clock that was set back must not end the samples."""
+    """True if the interval has passed. A clock set back must not stop the samples."""
     return not 0.0 <= now - since < seconds
 
 
 def _values(measured: List[Metrics], name: str) -> List[float]:
-    try:  # mostly all have it
+    try:  # usually all have it
         return [own[name] for own in measured]
     except KeyError:
         return [own[name] for own in measured if name in own]

@@ -1,40 +1,71 @@
-"""Takes secrets, source code and inputs of tasks out of text before it leaves the cluster.
+"""Redacts secrets, source code and task inputs in text before it leaves the cluster.
 
-Nothing here knows what a secret is: only what names and shapes secrets usually have. Whatever it
-takes out it replaces by ``[removed]``, so that it can be seen that something is gone. All of it
-takes time linear in the length of the text, whatever the text is: patterns begin where a name or a
-shape does, and what follows is bounded or cannot be read in two ways.
+Redaction relies on the usual names and shapes of secrets only. Each removed part is replaced by
+``[removed]``, so that the removal is visible. All functions take time linear in the length of the
+text, whatever it contains: patterns start at a name or a shape, and what follows is bounded or
+unambiguous.
 """
 
 import re
-from typing import Any, Iterable, Iterator, List, Tuple
+from typing import Any, Iterable, Iterator, List, Optional, Tuple
 
-REMOVED = "[removed]"
-DEEPEST = 40  # levels of nesting that are looked at; what is below is removed
+from .inputs import REMOVED, without_arguments
+
+DEEPEST = 40  # the largest nesting depth examined; deeper values are removed
+MOST_KNOWN, SHORTEST_KNOWN = 100, 8
+
+_known: List[str] = []  # secrets of this process, of any shape
+
+
+def keep_out(secret: Any) -> None:
+    """Removes this exact text from all others from now on, such as the token of the reports."""
+    if isinstance(secret, str) and len(secret) >= SHORTEST_KNOWN and secret not in _known:
+        _known.append(secret)
+        del _known[:-MOST_KNOWN]
+
+
+def forget(secret: Any) -> None:
+    """Stops removing this text, which is no longer in this process."""
+    if secret in _known:
+        _known.remove(secret)
 
 
 def scrub(text: str) -> str:
-    """The same text with ``[removed]`` in the place of whatever looks like a secret.
+    """Returns the text with ``[removed]`` in place of everything that looks like a secret.
+
+    The recognized notations are listed in ``docs/reporting.md``.
 
     >>> scrub("connecting to postgres://ada:hunter2@db:5432/x with token='abc'")
     "connecting to postgres://[removed]@db:5432/x with token='[removed]'"
     """
+    for secret in _known:
+        if secret in text:
+            text = text.replace(secret, REMOVED)
+    text = _without_tokens(text)
     if "://" in text:
         text = _USER_OF_URL.sub(_without_user, text)
     if "-----BEGIN" in text:
         text = _KEY_BLOCK.sub(REMOVED, text)
     text = _without_shapes(text)
     small = _lower(text)
-    # Searching for fixed strings is fast, and tells for most text that there is nothing else.
+    # A search for fixed strings is fast, and rules out the patterns for most texts.
+    if any(command in small for command in _COMMANDS):
+        text = _OPTION.sub(_without_option, text)
+        small = _lower(text)
+    if "oracle:" in small or "sqlplus" in small:
+        text = _ORACLE.sub(r"\1" + REMOVED, text)
+        small = _lower(text)
     if any(hint in small for hint in _HEADER_HINTS):
         text = _HEADER.sub(r"\1" + REMOVED, text)
         text = _SCHEME.sub(r"\1" + REMOVED, text)
+        text = _NAMED_SCHEME.sub(r"\1" + REMOVED, text)
         small = _lower(text)
-    return _without_values(text, small)
+    text = _PGPASS.sub(r"\1" + REMOVED, text)
+    return _without_noise(_without_values(text, _lower(text)))
 
 
 def scrub_data(value: Any, depth: int = 0) -> Any:
-    """The same for JSON: secrets in its strings, and all values below a secret's name."""
+    """Redacts JSON: secrets in its strings, and all values under a secret's name."""
     if isinstance(value, str):
         return scrub(value)
     if isinstance(value, (dict, list, tuple)):
@@ -52,7 +83,7 @@ def scrub_data(value: Any, depth: int = 0) -> Any:
 
 
 def is_secret_name(name: Any) -> bool:
-    """Whether what is stored below this name is secret.
+    """True if the value stored under this name is a secret.
 
     >>> is_secret_name("DB_PASSWORD"), is_secret_name("tokenizer")
     (True, False)
@@ -61,11 +92,11 @@ def is_secret_name(name: Any) -> bool:
 
 
 def strip_source(text: str) -> str:
-    """The same text without the lines of source code that tracebacks in it show.
+    """Returns the text without the lines of source code in its tracebacks.
 
     These are the lines after a ``File "...", line 1`` that are indented further, including the
-    markers below them. A traceback may be chained or grouped, and may stand in the text as Python
-    or JSON would quote it, with its ends of lines written as ``\\n``.
+    markers below them. A traceback may be chained or grouped, and may be quoted as Python or JSON
+    would, with newlines written as ``\\n``.
     """
     if ", line " not in text:
         return text
@@ -73,7 +104,7 @@ def strip_source(text: str) -> str:
     position = 0
     for found in _FRAME.finditer(text):
         if found.start() < position:
-            continue  # it was part of what is removed
+            continue  # it was part of the removed text
         begins = found.end()
         end = _END_OF_LINE.search(text, begins)
         if end is None:
@@ -87,7 +118,7 @@ def strip_source(text: str) -> str:
 
 
 def strip_source_of_lines(items: Iterable[Any]) -> Iterator[Any]:
-    """The same for the texts of a list, which may be the lines of a traceback."""
+    """Strips source from the texts of a list, which may be the lines of a traceback."""
     frame = ""  # the line that source may follow
     for item in items:
         if isinstance(item, str):
@@ -104,18 +135,22 @@ def strip_source_of_lines(items: Iterable[Any]) -> Iterator[Any]:
 
 
 def strip_source_of_warning(text: str) -> str:
-    """The same for what Python's ``warnings`` give to a log, which ends with a line of source."""
+    """Strips the line of source at the end of a logged message of Python's ``warnings``."""
     return _SOURCE_OF_WARNING.sub("", text)
 
 
 def cut_inputs(text: str) -> str:
-    """The same text without the arguments of tasks, which Dask's messages about failures show."""
+    """Removes the arguments of tasks, which Dask's messages about failures contain.
+
+    A text without arguments is kept: newer releases omit arguments that do not fit.
+    """
     for title in ("Compute Failed", "Run Failed"):
         begins = text.find(title)
         if begins >= 0:
             head, text = text[:begins], text[begins:]
-            # The values may have any number of lines, and any text in them. What follows them
-            # either has none of its own, so that the last match is the one, or begins a traceback.
+            # The values may have any number of lines, with any text. What follows them either
+            # contains no such marker itself, so that the last match is the right one, or begins a
+            # traceback.
             follows = "\nException:" if title == "Compute Failed" else "\nTraceback (most recent"
             ends = text.rfind(follows)
             text = (
@@ -128,25 +163,42 @@ def cut_inputs(text: str) -> str:
 
 # ---------------------------------------------------------------------------------- patterns
 
-# Parts of names. What stands in front of them does not matter; what follows is in _SUFFIX.
+# Parts of names. Any prefix is allowed; the allowed suffixes are in _SUFFIX.
 _NAMES = (
-    r"(?:pass(?:word|wd|phrase|code)|pwd|(?<=[_-])pass|secrets?|tokens?|credentials?"
-    r"|(?:api|access|account|private|encryption)[_ -]?key"
+    r"(?:pass(?:wor[dt]|wd|w(?![a-z])|phrase|code)|pwd|pswd|psw(?![a-z])|(?<=[_-])pass"
+    r"|secrets?|tokens?|credentials?|dsn|conn(?:ection)?[_ -]?str(?:ing)?s?"
+    r"|(?:(?<=db)|(?<=my)|(?<=pg)|(?<=ftp)|(?<=sql)|(?<=ssh)|(?<=ldap)|(?<=mail)|(?<=root)"
+    r"|(?<=smtp)|(?<=user)|(?<=admin)|(?<=login)|(?<=proxy))pass(?![a-z])"
+    # German, Dutch, Spanish, Portuguese, French, Swedish, Polish, Russian, and East Asian words;
+    # Norwegian, Danish, Finnish, Czech, Hungarian, Turkish and Romanian, Bulgarian, Vietnamese
+    "|kennwort|wachtwoord|contrase[\u00f1n]a|(?<![a-z])senha|mot[ _-]de[ _-]passe|l\u00f6senord"
+    "|has\u0142o|\u043f\u0430\u0440\u043e\u043b\u044c|\u5bc6\u7801|\u5bc6\u78bc"
+    "|\u30d1\u30b9\u30ef\u30fc\u30c9|\ube44\ubc00\ubc88\ud638"
+    "|passord|adgangskode|salasana|heslo|jelsz[\u00f3o]|parol[a\u0103]|\u015fifre"
+    "|\u043f\u0430\u0440\u043e\u043b\u0430|m\u1eadt kh\u1ea9u"
+    r"|(?:api|access|account|private|encryption|app|application|consumer)[_ -]?key"
     r"|(?:signing|master|shared|subscription|auth|session|deploy|ssh|fernet|hmac)[_-]?key"
-    r"|(?<![a-z0-9])auth|(?<=[?&;])sig|x-amz-signature)"
+    r"|(?<![a-z0-9])auth|(?<=[?&;])sig|x-(?:amz|goog)-signature|sess(?:ion)?id|connect\.sid)"
 )
+# Names that are also ordinary words. They count only in a notation for a value, not in a sentence.
+_WEAK = r"(?<![a-z0-9])(?:pass|pw|creds?)(?![a-z0-9_-])"
 _SUFFIX = (
     r"(?:[_ -]?(?:\d{1,4}|value|key|id|hash|b64|base64|string|str|text|plain|env|s)(?![a-z0-9]))?"
 )
-_SECRET_NAME = re.compile(_NAMES + _SUFFIX + r"\Z|authorization\Z|(?:\A|set-)cookie\Z", re.I)
-# What those parts begin with, as fixed strings, which are found fast.
-_NAME_STARTS = re.compile(
-    "pass|pwd|secret|token|credential|api|acc|priv|encr|sign|master|shared|subs|auth|session"
-    "|deploy|ssh|fernet|hmac|sig|x-amz-s"
+_SECRET_NAME = re.compile(
+    _NAMES + _SUFFIX + r"\Z|(?<![a-z0-9])creds?\Z|authorization\Z|(?:\A|set-)cookie\Z", re.I
 )
-_NAME = re.compile(_NAMES + _SUFFIX)
+# The beginnings of those parts as fixed strings, for a fast search.
+_NAME_STARTS = re.compile(
+    "pass|pw|psw|secret|token|cred|dsn|conn(?:ection)?[_ -]?str|api|app|acc|priv|encr|sign|master"
+    "|shared|subs|auth|sess|deploy|ssh|fernet|hmac|sig|x-amz-s|x-goog-s|consumer|connect[.]"
+    "|kennw|wachtw|contras|senha|mot[ _-]de|l\u00f6sen|has\u0142o|\u043f\u0430\u0440\u043e\u043b"
+    "|\u5bc6[\u7801\u78bc]|\u30d1\u30b9|\ube44\ubc00|adgangsk|salasana|heslo|jelsz"
+    "|parol[a\u0103]|\u015fifre|m\u1eadt kh"
+)
+_NAME = re.compile("(?:" + _NAMES + _SUFFIX + ")|(?P<weak>" + _WEAK + ")")
 
-# In a URL: the end of the password is the last @ before a slash, or the first one after it.
+# In a URL: the password ends at the last @ before a slash, or else at the first one after it.
 _USER_OF_URL = re.compile(
     r"(://)(?:([^\s/:@\"'<>\[\]]{0,256}:)(?!\d{1,5}(?:[/?#\s,;)\]}]|\Z))"
     r"(?:[^\s/\"'<>]{0,256}|[^\s@\"'<>]{0,256})@|[^\s/:@\"'<>\[\]]{20,256}@)"
@@ -157,11 +209,14 @@ _KEY_BLOCK = re.compile(
 )
 _SHAPE = re.compile(
     r"(?<![A-Za-z0-9])(?:"
-    r"(?:AKIA|ASIA|AROA|AIDA|ABIA|ACCA)[A-Z0-9]{16}(?![A-Za-z0-9])"  # AWS
+    r"(?:AKIA|ASIA|AROA|AIDA|ABIA|ACCA)[A-Z0-9]{16}(?![A-Za-z0-9])"  # AWS, and the key after it
+    r"(?:[\s:,/|\"'=]{1,5}[A-Za-z0-9/+]{40}(?![A-Za-z0-9/+=]))?"
     r"|gh[opusr]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,}"  # GitHub
     r"|gl(?:pat|oas|dt|rt|cbt|ptt|ft|imt|agent|soat|ffct)-[A-Za-z0-9_.-]{16,}"  # GitLab
     r"|xox[a-z]-[A-Za-z0-9-]{10,}|xapp-[A-Za-z0-9-]{10,}"  # Slack
     r"|hooks\.slack\.com/services/[A-Za-z0-9/]{10,}"
+    r"|discord(?:app)?\.com/api/(?:v\d{1,2}/)?webhooks/\d{1,20}/[A-Za-z0-9_-]{20,}"
+    r"|webhook\.office\.com/[A-Za-z0-9@/_-]{20,}"
     r"|[srp]k_(?:live|test)_[A-Za-z0-9]{10,}|whsec_[A-Za-z0-9+/=]{16,}"  # Stripe
     r"|AIza[A-Za-z0-9_-]{30,}|ya29\.[A-Za-z0-9_-]{16,}|GOCSPX-[A-Za-z0-9_-]{16,}"  # Google
     r"|sk-[A-Za-z0-9_-]{20,}|hf_[A-Za-z0-9]{20,}|npm_[A-Za-z0-9]{30,}|pypi-[A-Za-z0-9_-]{30,}"
@@ -171,13 +226,24 @@ _SHAPE = re.compile(
     r"|(?<![_-])eyJ[A-Za-z0-9_-]{6,}(?:\.[A-Za-z0-9_-]*){1,4})"
 )
 _SHAPE_STARTS = re.compile(
-    "AKIA|ASIA|AROA|AIDA|ABIA|ACCA|gh[opusr]_|github_pat_|gl|xox|xapp-|hooks[.]slack|sk_|rk_|pk_"
+    "AKIA|ASIA|AROA|AIDA|ABIA|ACCA|gh[opusr]_|github_pat_|gl|xox|xapp-|hooks[.]slack|discord"
+    "|webhook[.]office|sk_|rk_|pk_"
     "|whsec_|AIza|ya29|GOCSPX|sk-|hf_|npm_|pypi-|dapi|dckr_|do[opr]_v1|SG[.]|eyJ"
 )
 
+# Words about secrets that would otherwise pass for one. They are documented, like the notations.
+NOT_VALUES = frozenset(
+    "2fa aes128 aes256 argon2 argon2id base32 base64 bcrypt2 ed25519 es256 hs256 hs512 http2 ipv4"
+    " ipv6 md5 mfa2 oauth1 oauth2 p256 pbkdf2 pkcs1 pkcs8 pkcs12 rs256 rs512 rsa2048 rsa4096 s3"
+    " sha1 sha2 sha256 sha384 sha512 utf8 utf-8 x509"
+    " authentication authorization credential credentials error failed failure header invalid"
+    " missing required scheme token tokens".split()
+)
+_NOT_CREDENTIALS = r"(?!(?:%s)(?![A-Za-z0-9._~+/=%%-]))" % "|".join(sorted(NOT_VALUES))
+
 _HEADER_HINTS = ("authorization", "bearer", "basic", "cookie")
 _QUOTE = r"(?:\\{0,8}[\"'])"
-# All of the header's value: to the quote that ends it, or to the end of the line.
+# The whole value of the header: to its closing quote, or to the end of the line.
 _HEADER = re.compile(
     r"((?:authorization|\bcookie|set-cookie)" + _QUOTE + r"?[ \t]{0,8}(?:[:=,]|=>)[ \t]{0,8}"
     r"(?:b(?=[\"'\\]))?" + _QUOTE + r"?(?!(?:\w{1,12}[ \t]{1,8})?\[removed\])"
@@ -186,24 +252,63 @@ _HEADER = re.compile(
     r"[^\n\r\"'\\]+",
     re.I,
 )
-# The scheme without its header, if what follows looks like no word.
+# The scheme without its header, if the following text does not look like a word.
 _SCHEME = re.compile(
     r"(\b(?:bearer|basic)(?:[ \t]|%20|\+){1,4})"
-    r"(?=[\w.~+/=%-]{0,40}(?:\d|(?-i:[a-z][A-Z])|=)|[A-Za-z0-9._~+/=%-]{24})"
+    + _NOT_CREDENTIALS
+    + r"(?=[\w.~+/=%-]{0,40}(?:\d|(?-i:[a-z][A-Z])|=)|[A-Za-z0-9._~+/=%-]{24})"
     r"[A-Za-z0-9._~+/=%-]{4,}",
     re.I,
 )
+# The header in a sentence: the text after the scheme is a value unless it is a word about one.
+_NAMED_SCHEME = re.compile(
+    r"(authorization[ \t]{1,4}(?:header[ \t]{1,4})?(?:(?:is|was)[ \t]{1,4})?"
+    r"(?:bearer|basic|digest|negotiate|apikey)[ \t]{1,4})"
+    + _NOT_CREDENTIALS
+    + r"[A-Za-z0-9._~+/=%-]{4,}",
+    re.I,
+)
+
+# The server's own tokens: 16 letters and digits, and 32 bytes in URL-safe base64.
+_TOKEN = re.compile(r"(?<=[a-z0-9]{16})-[A-Za-z0-9_-]{43}(?![A-Za-z0-9_-])")
+_NO_PART = re.compile(r"[A-Za-z0-9_-]")
+# Tokens of Telegram's bots.
+_BOT_TOKEN = re.compile(r"(?<=\d{8}):[A-Za-z0-9_-]{35}(?![A-Za-z0-9_-])")
+# Options of commands that are followed by a secret, or by a user name and a secret.
+_COMMANDS = {
+    "curl": "-u", "wget": "-u", "sshpass": "-p", "redis-cli": "-a", "mysql": "-p", "mariadb": "-p",
+    "mongo": "-p", "docker login": "-p",
+}  # fmt: skip
+_OPTION = re.compile(
+    r"(?<=[ \t])(-[upa]|--(?:proxy-)?user)([ \t]{1,4}|=|)([\"']?)(?!\[removed\]|=)([^\s\"']{1,256})"
+)
+_COMMAND = re.compile(r"(?<![\w-])(%s)" % "|".join(_COMMANDS), re.I)
+_ORACLE = re.compile(
+    r"(oracle:\w{1,10}:[^\s/@:\"']{1,64}/|\bsqlplus[ \t]{1,4}(?:-\w{1,8}[ \t]{1,4}){0,3}"
+    r"[^\s/@:\"'-][^\s/@:\"']{0,64}/)(?!\[removed\])[^\s@\"']{1,256}(?=@|\s|\Z)",
+    re.I,
+)
+# A line of PostgreSQL's password file: host, port, database, user and password.
+_PGPASS = re.compile(
+    r"^([\w.*-]{1,255}:(?:\d{4,5}|\*):[^:\s]{1,64}:[^:\s]{1,64}:)"
+    r"(?!\S{0,256}\[removed\])\S{1,256}$",
+    re.M,
+)
+# A long random-looking string after a separator of a name and a value.
+_SEPARATED = re.compile("[=:\uff1d\uff1a][ \\t]{0,4}[\"'`]?(?P<value>[A-Za-z0-9+_=~.-]{20,})")
+_PIECE = re.compile(r"[A-Za-z0-9+]{20,}")
+_KIND = re.compile(r"[a-z]+|[A-Z]+|[0-9+]+")
 
 # name = value in the notations of Python, JSON, YAML, shells, headers, URLs, connection strings.
 _SEPARATOR = re.compile(
     _QUOTE + r"?[ \t]{0,8}\]?[ \t]{0,8}"
     r"(?::[ \t]{0,4}(?:typing\.)?(?:str|bytes|any|optional|union|secretstr)\b[\w.\[\]| ,]{0,60}"
-    r"=(?!=)|=>|:=|=(?!=)|:(?![:=])|%3d)[ \t]{0,16}"
+    "=(?!=)|=>|:=|=(?!=)|:(?![:=])|%3d|[\uff1d\uff1a])[ \\t]{0,16}"
     r"(?P<removed>[\[(]{0,2}[bruf]{0,2}\\{0,8}[\"']{0,3}\[removed\])?"
     r"(?P<opened>[\[(]{0,2})(?:[bruf]{0,2}(?=[\"'\\]))?"
     r"(?P<quote>\\{1,8}[\"']|\"\"\"|'''|[\"']|)"
 )
-# The other notations, each with what stands in front of the name's part, and behind the name.
+# The other notations: the pattern before the name's part, and the pattern after the name.
 _OTHERS = (
     (re.compile(r"<[\w:.-]{0,40}\Z"), re.compile(r">(?!\[removed\])(?P<value>[^<\n]+)")),
     (
@@ -218,13 +323,58 @@ _OTHERS = (
         re.compile(r"(?:[\"'],)?[ \t]{1,8}[\"']?(?!\[removed\]|-)(?P<value>[^\s\"']+)"),
     ),
 )
-# A long string without an order beside the name of a secret. Keys of tasks have a hyphen there.
+# A long random-looking string next to the name of a secret. Keys of tasks have a hyphen there.
 _BESIDE = re.compile(
     r"[\"'`(\[<]{0,3}[ \t,:]{1,4}(?:is|was|of|value|with|=)?[ \t:]{0,4}[\"'`(\[<]{0,3}"
     r"(?P<value>[A-Za-z0-9+_=~][A-Za-z0-9+/_=.~-]{19,})"
 )
-# What stands behind a quote is found by hand, and what has none by this: delimiters belong to it
-# unless something follows that looks like the next thing.
+# A value in a sentence: "the password of ada was changed to …". An unquoted value must look like a
+# secret.
+_IN_SENTENCE = re.compile(
+    r"(?:[ \t]{1,4}(?:for|of)[ \t]{1,4}(?:(?:the|user|account|role|host|database)[ \t]{1,4}){0,2}"
+    r"[^\s:=\"']{1,64}(?=:|[ \t]{1,4}(?:is|was)(?![\w-])))?"
+    r"(?:[ \t]{1,4}(?:is|was|be|set|changed|reset|now|to|as|value)(?![\w-])){0,4}"
+    r"(?:[ \t]{0,4}(?::|=(?![=>])|=>|->|→|--?))?"
+    r"[ \t]{1,8}(?P<quote>\\{1,8}[\"']|[\"'`]|)(?!\[removed\])"
+)
+# In a ``.netrc`` file, any value after the login.
+_LOGIN = re.compile(
+    r"\b(?:machine[ \t]{1,4}\S{1,40}|default)[ \t]{1,4}login[ \t]{1,4}\S{1,40}[ \t]{1,4}\Z"
+)
+_LOGIN_VALUE = re.compile(r"[ \t]{1,4}(?!\[removed\])(?P<value>\S+)")
+# Parsers report tokens that are not secrets.
+_PARSED = re.compile(
+    r"\b(?:unexpected|expected|illegal|unrecogni[sz]ed|syntax|parsed?|parser|lexer|next)"
+    r"[ \t]{1,4}\Z"
+)
+_DIGIT_OR_SYMBOL = re.compile(r"[0-9!@#$%^&*+=~?]")
+# Numbers, dates, versions, addresses, durations.
+_MEASURE = re.compile(r"[-+]?v?\d[\d.,:/+-]*(?:t[\d:.]+z?)?[a-z%]{0,4}\Z", re.I)
+_LONG_NUMBER = re.compile(r"\d{4,}\Z")
+_FILE = re.compile(
+    r"[\w.-]+\.(?:py|json|ya?ml|toml|txt|cfg|conf|ini|env|pem|key|crt)(?::\d+)?\Z", re.I
+)
+_SETTING = re.compile(r"[A-Za-z_][\w.-]{0,60}=[^=]")
+# The value is alone on the line below the name.
+_BELOW = re.compile(
+    r"(?:\r?\n[ \t]{0,16}){1,2}(?P<quote>[\"'`]?)(?!\[removed\])"
+    r"(?P<value>[^\s\"'`(]{4,256})(?P=quote)[ \t]{0,4}(?=\r?\n|\Z)"
+)
+# The line of such a name if any word below it is a value: a prompt or a label, and not code.
+_PROMPT = re.compile(r"(?:\A|\n)[ \t>*-]{0,8}(?:\w{1,20} ){0,3}\w{0,20}\Z")
+_PASSWORD_NAME = re.compile(
+    "pass|pwd|psw|kennw|wachtw|contras|senha|mot|l\u00f6sen|has\u0142o|\u043f\u0430\u0440"
+    "|\u5bc6|\u30d1\u30b9|\ube44\ubc00|adgang|salas|heslo|jelsz|parol|\u015fifre|m\u1eadt"
+)
+_CODE_WORD = re.compile(
+    r"(?:and|as|assert|await|break|case|class|continue|def|del|elif|else|except|finally|for|from|if"
+    r"|import|in|is|lambda|not|or|pass|raise|return|try|while|with|yield)\Z"
+)
+# A data source is a secret if it contains a user, an address or settings.
+_SOURCE_NAME = re.compile(r"dsn|conn(?:ection)?[_ -]?str", re.I)
+_ADDRESS = re.compile(r"@|://|=")
+# The end of a quoted value is searched for in code, that of an unquoted value by this pattern:
+# delimiters belong to it unless the following text looks like the next item.
 _BARE_VALUE = re.compile(
     r"[^\s\"'&<>,;)\]}|]+(?:[,;)\]}|](?![\s,;)\]}|\"'&<>]|[\w.-]{1,40}[ \t]{0,3}[=:]|\Z)"
     r"[^\s\"'&<>,;)\]}|]+)*"
@@ -233,7 +383,7 @@ _NOT_A_VALUE = re.compile(
     r"(?:none|null|nil|true|false|undefined|str|bytes|int|bool|float|any|string|object|self"
     r"|(?:typing\.)?optional\[.*|\*+|x{3,}|\.\.\.|\\[nrt].{0,2}|%[sr]|\{[\w.!:]{0,80}\}?"
     r"|(?-i:\$\{?[A-Z_][A-Z0-9_]{0,80}\}?)|[\[({]+|-?\d{1,3}|0\.\d+)[.:,;)\]}]{0,4}\Z"
-    # Calls, as they stand in lines of source.
+    # Calls, as in lines of source.
     r"|(?:[a-z]\w{0,80}[._]\w[\w.]{0,80}|tokenize|getenv|getpass|input|open|len|hash|str|repr)\(",
     re.I,
 )
@@ -244,16 +394,16 @@ _QUOTED = {
     "'": re.compile(r"(?:[^'\\\n]|\\.)*"),
 }
 _FRAME = re.compile(
-    # At the beginning of a line, behind the margin that groups of exceptions have.
+    # At the beginning of a line, after the margin of exception groups.
     r"^(?P<margin>[ \t|]*)File \"[^\n]*\", line \d+"
-    # Inside of quotes, where the quotes around the path may be escaped in turn.
+    # Inside quotes, where the quotes around the path may be escaped in turn.
     r"|(?:(?<=[\"'])|(?<=\\n))(?P<quoted>[ \t|]*)File \\*\"[^\"\n]*\", line \d+",
     re.M,
 )
 _SOURCE_OF_WARNING = re.compile(r"(?<=\n)  \S[^\n]*\n?\Z")
 _END_OF_LINE = re.compile(r"\\+n|\n")
 _INDENT = re.compile(r"[ \t|]*")
-_INPUTS = re.compile(r"(\n(?:(?:kw)?args|Task):[ \t]*)[\s\S]*?(?=\nkwargs:|\Z)")
+_INPUTS = re.compile(r"(\n(?:(?:kw)?args|Task):[ \t]*)([\s\S]*?)(?=\nkwargs:|\Z)")
 
 
 # ---------------------------------------------------------------------------------- replacements
@@ -264,7 +414,7 @@ def _without_user(found: "re.Match[str]") -> str:
 
 
 def _lower(text: str) -> str:
-    """``text`` in lower case, with every character where it was."""
+    """Returns ``text`` in lower case, with every character at the same position."""
     small = text.lower()
     if len(small) == len(text):
         return small
@@ -284,8 +434,60 @@ def _without_shapes(text: str) -> str:
     return "".join([*kept, text[position:]]) if kept else text
 
 
+def _without_tokens(text: str) -> str:
+    kept: List[str] = []
+    position = 0
+    for found in _TOKEN.finditer(text):
+        begins = found.start() - 16
+        is_whole = begins <= position or not _NO_PART.match(text, begins - 1)
+        if is_whole and begins >= position and _is_noise(found.group()):
+            kept += text[position:begins], REMOVED
+            position = found.end()
+    for found in _BOT_TOKEN.finditer(text, position):
+        if found.start() >= position and _is_noise(found.group()):
+            kept += text[position : found.start() + 1], REMOVED
+            position = found.end()
+    return "".join([*kept, text[position:]]) if kept else text
+
+
+def _without_option(found: "re.Match[str]") -> str:
+    option, gap, quote, value = found.groups()
+    before = found.string[max(0, found.start() - 200) : found.start()].rpartition("\n")[2]
+    commands = _COMMAND.findall(before)
+    if not commands or _COMMANDS[commands[-1].lower()] != ("-u" if "user" in option else option):
+        return found.group()
+    head = option + gap + quote
+    if option == "-u" or "user" in option:
+        user, colon, secret = value.partition(":")
+        return head + user + colon + REMOVED if colon and secret else found.group()
+    # A password of MySQL follows its option directly, unlike those of others.
+    if commands[-1].lower() in ("mysql", "mariadb") and gap:
+        return found.group()
+    return head + REMOVED
+
+
+def _without_noise(text: str) -> str:
+    """Removes long random-looking strings that are the value of any name."""
+    kept: List[str] = []
+    position = 0
+    for found in _SEPARATED.finditer(text):
+        if any(_has_no_order(piece) for piece in _PIECE.findall(found.group("value"))):
+            kept += text[position : found.start("value")], REMOVED
+            position = found.end("value")
+    return "".join([*kept, text[position:]]) if kept else text
+
+
+def _has_no_order(piece: str) -> bool:
+    """True if upper-case letters, lower-case letters and digits alternate as in a random string."""
+    if piece.islower() or piece.isupper() or not _is_noise(piece):
+        return False
+    kinds = _KIND.findall(piece)
+    digits = sum(not kind.isalpha() for kind in kinds)
+    return digits >= 2 and len(kinds) > 0.45 * len(piece)
+
+
 def _without_values(text: str, small: str) -> str:
-    """The text without the values of secrets; ``small`` is the same in lower case."""
+    """Returns the text without the values of secrets; ``small`` is the text in lower case."""
     kept: List[str] = []
     position = 0
     found = _NAME_STARTS.search(small)
@@ -303,11 +505,22 @@ def _without_values(text: str, small: str) -> str:
 
 def _values_behind(text: str, small: str, name: "re.Match[str]") -> Iterator[Tuple[int, int]]:
     separator = _SEPARATOR.match(small, name.end())
+    if name.group("weak") and not _is_value_of_weak_name(text, separator):
+        return
     if separator is not None:
         if separator.group("removed"):
             return
         begins, quote = separator.end(), separator.group("quote")
         ends = _end_of_value(text, begins, quote)
+        below = _BELOW.match(text, begins) if ends == begins and not quote else None
+        if below is not None:
+            value = below.group("value")
+            if _is_value_in_sentence(name.group(), value, "") or (
+                _is_word_below(name.group(), value, below)
+                and _is_prompt(small[max(name.start() - 110, 0) : name.start()])
+            ):
+                yield below.span("value")
+            return
         if ends > begins and (quote or _is_value(name.group(), text[begins:ends])):
             yield begins, ends
             # The other elements of a list or tuple.
@@ -320,19 +533,64 @@ def _values_behind(text: str, small: str, name: "re.Match[str]") -> Iterator[Tup
                     yield begins, ends
                 another = _ANOTHER.match(text, ends + len(quote))
             return
-    in_front = small[max(name.start() - 70, 0) : name.start()]
+    in_front = small[max(name.start() - 110, 0) : name.start()]
     for front, behind in _OTHERS:
         value = behind.match(small, name.end())
         if value is not None and front.search(in_front):
             yield value.span("value")
             return
+    in_sentence = None
+    if separator is None:
+        in_sentence = _value_in_sentence(text, small, name, in_front)
     value = _BESIDE.match(text, name.end())
-    if value is not None and _is_noise(value.group("value")):
+    if in_sentence is not None:
+        yield in_sentence
+    elif value is not None and _is_noise(value.group("value")):
         yield value.span("value")
 
 
+def _is_value_of_weak_name(text: str, separator: "Optional[re.Match[str]]") -> bool:
+    """True for a separator and a value that is neither a measure nor a word after a colon."""
+    if separator is None:
+        return False
+    quote = separator.group("quote")
+    # The beginning suffices. With many such names in a row, each would otherwise scan the whole
+    # rest.
+    begins = text[separator.end() : separator.end() + 200]
+    value = begins[: _end_of_value(begins, 0, quote)]
+    if _MEASURE.match(value):
+        return False
+    has_equals = "=" in separator.group() and ":" not in separator.group()
+    return bool(quote) or has_equals or _DIGIT_OR_SYMBOL.search(value) is not None
+
+
+def _value_in_sentence(
+    text: str, small: str, name: "re.Match[str]", in_front: str
+) -> Optional[Tuple[int, int]]:
+    """Returns the span of the value that a sentence gives for this name; None if there is none."""
+    login = _LOGIN_VALUE.match(text, name.end())
+    if login is not None and _LOGIN.search(in_front):
+        return login.span("value")
+    found = _IN_SENTENCE.match(small, name.end())
+    if found is None or (name.group().startswith("token") and _PARSED.search(in_front)):
+        return None
+    begins, quote = found.end(), found.group("quote")
+    ends = _end_of_value(text, begins, quote)
+    if not quote:
+        while ends > begins and text[ends - 1] in ".:!?":
+            ends -= 1  # of the sentence
+    if quote:
+        is_value = ends > begins and _is_value(name.group(), text[begins:ends])
+    else:
+        is_value = _is_value_in_sentence(name.group(), text[begins:ends], text[ends : ends + 1])
+    return (begins, ends) if is_value else None
+
+
 def _end_of_value(text: str, position: int, quote: str) -> int:
-    """Where the value ends. Where its second quote was cut off, the line is all of its end."""
+    """Returns the end of the value.
+
+    If its closing quote is missing, the value ends with the line.
+    """
     if quote in _QUOTED:
         matched = _QUOTED[quote].match(text, position)
     elif quote:
@@ -346,11 +604,48 @@ def _end_of_value(text: str, position: int, quote: str) -> int:
 
 
 def _is_value(name: str, value: str) -> bool:
-    """Whether text that has no quotes is a value, rather than code or a word about it."""
+    """True if unquoted text is a value, and not code or a word about the name."""
     if _NOT_A_VALUE.match(value):
         return False
-    is_about_a_place = name.lower().startswith(("pwd", "credential"))
+    if _SOURCE_NAME.match(name) and not _ADDRESS.search(value):
+        return False
+    is_about_a_place = name.lower().startswith(("pwd", "cred"))
     return not (is_about_a_place and _PLACE.match(value))
+
+
+def _is_value_in_sentence(name: str, value: str, behind: str) -> bool:
+    """True if a word after the name of a secret is a secret, and not the rest of the sentence."""
+    if (
+        len(value) < 4
+        or value[0] in "-/~.<([{"
+        or "://" in value
+        or behind == "("
+        or "[removed" in value
+    ):
+        return False
+    if value.lower() in NOT_VALUES or _FILE.match(value) or _SETTING.match(value):
+        return False
+    if _MEASURE.match(value):
+        return name.startswith(("pass", "pwd", "psw")) and _LONG_NUMBER.match(value) is not None
+    return _DIGIT_OR_SYMBOL.search(value) is not None and not _NOT_A_VALUE.match(value)
+
+
+def _is_word_below(name: str, value: str, below: "re.Match[str]") -> bool:
+    """True if the line directly below the name of a password is one word that may be its value."""
+    return (
+        _PASSWORD_NAME.match(name) is not None
+        and below.group().count("\n") == 1
+        and value.isalpha()
+        and value.lower() not in NOT_VALUES
+        and not _CODE_WORD.match(value)
+        and not _NOT_A_VALUE.match(value)
+    )
+
+
+def _is_prompt(in_front: str) -> bool:
+    """True if the text before a name is the beginning of its line, and not of a statement."""
+    found = _PROMPT.search(in_front)
+    return found is not None and not any(map(_CODE_WORD.match, found.group().split()))
 
 
 def _is_noise(value: str) -> bool:
@@ -359,7 +654,8 @@ def _is_noise(value: str) -> bool:
 
 
 def _without_inputs(found: "re.Match[str]") -> str:
-    return found.group(1) + REMOVED
+    title, value = found.groups()
+    return str(title + (without_arguments(value) if "Task" in title else REMOVED))
 
 
 def _says_nothing(value: Any) -> bool:
@@ -367,7 +663,7 @@ def _says_nothing(value: Any) -> bool:
 
 
 def _skip_indented(text: str, position: int, newline: str, margin: int) -> int:
-    """Where the lines end that begin here and are indented further than ``margin``."""
+    """Returns the end of the lines from here that are indented further than ``margin``."""
     ends = position
     while position < len(text):
         indent = _INDENT.match(text, position)
@@ -378,8 +674,8 @@ def _skip_indented(text: str, position: int, newline: str, margin: int) -> int:
             ends = following
         elif after != end:
             break
-        # An empty line stays, unless more of what is to be removed follows. A quoted traceback
-        # ends at the real end of the line, if not before.
+        # An empty line is kept unless more removed text follows. A quoted traceback ends at the
+        # real end of the line at the latest.
         if end < 0 or (newline != "\n" and "\n" in text[after:following]):
             break
         position = following
@@ -387,7 +683,7 @@ def _skip_indented(text: str, position: int, newline: str, margin: int) -> int:
 
 
 def _find_newline(text: str, position: int, newline: str) -> int:
-    """Where the next end of line begins that is written exactly like this one."""
+    """Returns the position of the next newline that is written exactly in this notation."""
     while True:
         end = text.find(newline, position)
         if newline == "\n" or end <= 0 or text[end - 1] != "\\":

@@ -1,18 +1,21 @@
-"""The sections of a report, and the records that wait in them to be sent."""
+"""The sections of a report, and the records in them that wait to be sent."""
 
 import threading
 from itertools import islice
 from math import inf
 from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Optional, Tuple
 
+# A value of galvo.errors.transmit besides true and false.
+TYPES_ONLY = "types"
+
 
 class Section(NamedTuple):
     """One list of items in reports."""
 
-    data_class: str  # what the items are, for those who decide what may leave the cluster
+    data_class: str  # the class of the data, for policies about what may leave the cluster
     usual: int  # items per report
-    largest: int  # the most that a server accepts in one
-    most_unsent: int  # what may wait for a server that does not answer
+    largest: int  # the server's maximum per report
+    most_unsent: int  # the bound of the backlog for an unresponsive server
 
 
 SECTIONS = {
@@ -35,9 +38,9 @@ SECTIONS = {
 USUAL_LIMITS = {kind: section.usual for kind, section in SECTIONS.items()}
 LARGEST_LIMITS = {kind: section.largest for kind, section in SECTIONS.items()}
 MOST_UNSENT = {kind: section.most_unsent for kind, section in SECTIONS.items()}
-# In one outbox, and in one report, of the records that say how large they are.
+# The bounds for one outbox, and for one report, of the records that have a size.
 MOST_UNSENT_CHARACTERS, MOST_REPORT_CHARACTERS = 16_000_000, 8_000_000
-# Classes that no server's policy keeps from being sent: without them there is no cluster to see.
+# Classes that no server policy excludes: without them the cluster would be invisible.
 ALWAYS_SENT = frozenset(["basic", "dask_errors"])
 DATA_CLASSES = tuple(
     "basic tasks dask_errors user_errors code profiles events logs".split()  # in order of display
@@ -45,14 +48,14 @@ DATA_CLASSES = tuple(
 
 
 class Receipt:
-    """What may leave the cluster, and how much of it has left or was withheld.
+    """Decides what may leave the cluster, and counts what was sent or withheld.
 
-    An item counts once, although it may be sent again, and then with the largest of its sizes.
+    An item counts once even if it is sent again, with the largest of its sizes.
     """
 
     def __init__(self, settings: Optional[Mapping[str, Any]] = None):
         settings = settings or {}
-        # What the settings keep here. Those of an older pickle say nothing of it.
+        # The classes that the settings withhold. Those of an older pickle lack these keys.
         self._kept = {
             name
             for name, setting in (
@@ -64,23 +67,25 @@ class Receipt:
             )
             if setting in settings and not settings[setting]
         }
-        self._accepted: Optional[frozenset] = None  # by the server; None: it has not said
+        # True if only types and frames of exceptions may be sent.
+        self.types_only = settings.get("send_errors") == TYPES_ONLY
+        self._accepted: Optional[frozenset] = None  # by the server; None if unknown
         self._sent = dict.fromkeys(DATA_CLASSES, 0)
         self._characters = dict.fromkeys(DATA_CLASSES, 0)
         self._withheld = dict.fromkeys(DATA_CLASSES, 0)
-        # Items of a plugin before: how large they were sent, and whether they were kept back.
+        # Items of an earlier plugin: their size when sent, and whether they were withheld.
         self._earlier: Dict[Tuple[str, str], Tuple[int, bool]] = {}
-        self._lock = threading.Lock()  # reports are written outside of the event loop
+        self._lock = threading.Lock()  # reports are serialized outside the event loop
 
     def sends(self, data_class: str) -> bool:
-        """Whether items of this class may be sent now; the server may change its mind."""
+        """True if items of this class may be sent now. The server's policy may change."""
         if data_class in ALWAYS_SENT:
             return True
         accepted = self._accepted is None or data_class in self._accepted
         return accepted and data_class not in self._kept
 
     def accept(self, classes: Any) -> bool:
-        """The server has said which classes it accepts; returns whether one may be sent again."""
+        """Records the classes that the server accepts. Returns True if one may be sent again."""
         if not isinstance(classes, (list, tuple)):
             return False
         before, kept_back = self._accepted, [c for c in DATA_CLASSES if not self.sends(c)]
@@ -91,7 +96,7 @@ class Receipt:
         self._withheld[data_class] += number
 
     def send(self, record: "Record", data_class: str, characters: int) -> None:
-        """The record goes out as JSON of this many characters."""
+        """Counts a record that is sent as JSON of this many characters."""
         with self._lock:
             self._sent[data_class] += record.sent_characters == 0
             more = characters - record.sent_characters
@@ -100,14 +105,14 @@ class Receipt:
                 record.sent_characters = characters
 
     def recall(self, record: "Record") -> None:
-        """An item counts once, also when a plugin before has sent it or kept it back."""
+        """Restores an item's counts: it counts once even if an earlier plugin handled it."""
         if self._earlier:
             earlier = self._earlier.pop((type(record).__name__, record.id), None)
             if earlier is not None:
                 record.sent_characters, record.withheld = earlier
 
     def bequeath(self, records: Iterable["Record"]) -> Dict[str, Any]:
-        """What was counted so far; of these records also which of them were."""
+        """Returns the counts so far, and which of these records they include."""
         items = dict(self._earlier)
         for record in records:
             if record.sent_characters or record.withheld:
@@ -145,7 +150,7 @@ class Receipt:
 
 
 class Record:
-    """Something that becomes an item of reports. Its body is replaced, and never changed."""
+    """A future item of reports. Its body is replaced, and never mutated."""
 
     __slots__ = (
         "body", "characters", "data_class", "given_up", "id", "sent_characters", "settled",
@@ -155,16 +160,16 @@ class Record:
     def __init__(self, id: str, body: Optional[Dict[str, Any]] = None, settled: bool = False):
         self.id = id
         self.body = body
-        self.settled = settled  # whether it can change no more
-        self.given_up = False  # whether it is not to be sent again
-        self.withheld = False  # whether it has been counted as kept back
-        self.data_class: Optional[str] = None  # where it is another one than its section's
-        self.characters = 0  # roughly; 0 where records of its section are small
+        self.settled = settled  # True if it cannot change any more
+        self.given_up = False  # True if it must not be sent again
+        self.withheld = False  # True if it has been counted as withheld
+        self.data_class: Optional[str] = None  # set if it differs from its section's
+        self.characters = 0  # approximately; 0 if records of its section are small
         self.sent_characters = 0
 
 
 class Outbox:
-    """Records of one kind that the server does not know as they are, oldest first."""
+    """The records of one kind that the server does not know in their present form, oldest first."""
 
     def __init__(self, most: int, data_class: str = "basic", receipt: Optional[Receipt] = None):
         self.most = most
@@ -172,7 +177,7 @@ class Outbox:
         self.records: Dict[Record, None] = {}
         self.characters = 0
         self.dropped = 0
-        self._inherited: Dict[str, Record] = {}  # those that may be made again
+        self._inherited: Dict[str, Record] = {}  # those that may be created again
         self._receipt = Receipt() if receipt is None else receipt
 
     def add(self, record: Record) -> None:
@@ -185,14 +190,14 @@ class Outbox:
         self.characters += record.characters
 
     def take(self, limit: int, characters: float = inf) -> List[Tuple[Record, Any]]:
-        """The oldest, until there are so many, or together so large; large ones go one by one."""
+        """Takes the oldest records up to a number and a size. An oversized record goes alone."""
         taken: List[Tuple[Record, Any]] = []
         for record in list(islice(self.records, limit)):
             characters -= record.characters
             if characters < 0 and taken:
                 break
             self._remove(record)
-            # What was added before the server changed its mind stays here.
+            # Records added before the server's policy changed stay here.
             if not self._withholds(record):
                 taken.append((record, record.body))
         return taken
@@ -209,12 +214,16 @@ class Outbox:
     def give_up(self, records: Iterable[Record]) -> None:
         for record in records:
             record.given_up = True
-            self.dropped += 1
+            # A repeated line is one record.
+            self.dropped += (record.body or {}).get("repeated", 1)
             if record in self.records:
                 self._remove(record)
 
     def bequeath(self) -> List[Tuple[Any, ...]]:
-        """What waits here and can change no more; of the rest the newest is read again."""
+        """Returns unsent records that cannot change.
+
+        The others are read again in their newest form.
+        """
         return [
             (r.id, r.body, r.data_class, r.characters, r.sent_characters, r.withheld)
             for r in self.records
@@ -232,7 +241,7 @@ class Outbox:
         self.enforce_bounds()
 
     def _supersede(self, record: Record) -> None:
-        """One that was inherited is not sent beside the one that was made in its place."""
+        """Drops an inherited record that was replaced by a newly created one."""
         earlier = self._inherited.get(record.id)
         if earlier is None or earlier is record:
             return
@@ -243,7 +252,7 @@ class Outbox:
             self._remove(earlier)
 
     def enforce_bounds(self) -> None:
-        """Drops the oldest that can change no more. Dask itself remembers all the others."""
+        """Drops the oldest records that cannot change. Dask itself still holds all the others."""
         if len(self.records) <= self.most and self.characters <= MOST_UNSENT_CHARACTERS:
             return
         for record in list(self.records):
@@ -266,10 +275,10 @@ class Outbox:
 
 
 class Report:
-    """What was taken out of the outboxes to be sent, until it is known whether it arrived."""
+    """The records taken from the outboxes to be sent, until the outcome is known."""
 
     def __init__(self, sequence: int, base: Optional[int]):
         self.sequence = sequence
         self.base = base
-        self.more = False  # whether the limits leave something out
+        self.more = False  # True if the limits leave something out
         self.items: Dict[str, List[Tuple[Record, Any]]] = {}

@@ -1,5 +1,6 @@
-"""What the plugin is told: settings out of Dask's configuration."""
+"""Reads the plugin's settings from Dask's configuration."""
 
+import ipaddress
 import logging
 import math
 import re
@@ -10,15 +11,16 @@ import dask.config
 from dask.utils import parse_timedelta
 
 from .bundle import origin
+from .sections import TYPES_ONLY
 
 VERSION = "0.1.0"
 
-# Dask shows messages of loggers below "distributed" without any configuration.
+# Dask shows messages of loggers below "distributed" by default.
 logger = logging.getLogger("distributed.galvo")
 
 PRELOAD_PATH = "/api/v2/analytics/preload"
-# The value that the coiled package puts into the configuration. It is not a Galvo server, and a
-# token for one must not be sent there.
+# The default of the coiled package. It is not a Galvo server, and a Galvo token must not be sent
+# there.
 COILED_DEFAULT_SERVER = "https://cloud.coiled.io"
 SHORTEST_INTERVAL, LONGEST_INTERVAL = 0.5, 600.0  # seconds
 SHORTEST_PROFILE_INTERVAL, LONGEST_PROFILE_INTERVAL = 5.0, 3600.0
@@ -28,10 +30,10 @@ TRUE, FALSE = ("true", "1", "yes", "on"), ("false", "0", "no", "off")
 def read_settings(
     server: Optional[str] = None, token: Optional[str] = None, account: Optional[str] = None
 ) -> Dict[str, Any]:
-    """What Dask's configuration says about reporting, as plain values that travel in a pickle.
+    """Returns the reporting settings of Dask's configuration, as plain values that can be pickled.
 
-    Arguments win over ``galvo.*``, which wins over what the ``coiled`` package would use. A value
-    that cannot be understood is warned of, and its default taken.
+    Arguments take precedence over ``galvo.*``, and these over the settings of the ``coiled``
+    package. An invalid value causes a warning, and its default is used.
     """
     server = server or _configured("galvo.server") or server_of_module(origin())
     if server is None:
@@ -43,6 +45,10 @@ def read_settings(
     return {
         "server": None if server is None else normalise_server(server),
         "token": None if token is None else str(token).strip(),
+        # The fingerprint of the token that this one was exchanged for; None for the configured
+        # token.
+        "exchanged_for": None,
+        "ship_token": _own("ship_token", _truth, False),
         "account": None if account is None else str(account),
         "disabled": _shared("disabled", _truth, False),
         "interval_seconds": _shared("computation.interval", _interval, 15.0),
@@ -53,21 +59,42 @@ def read_settings(
         "events_allow": _shared("events.allow", _topics, ["*"]),
         "idle_timeout_seconds": _shared("idle.timeout", _timeout, None),
         "send_logs": _own("logs.transmit", _truth, True),
-        "send_errors": _own("errors.transmit", _truth, True),
+        "send_errors": _own("errors.transmit", _errors, True),
         "worker_plugin": _own("workers.plugin", _truth, True),
+        "spool_directory": _own("spool.directory", _directory, None),
     }
 
 
+# Suffixes of names that no public server has: of local networks and of Kubernetes.
+PRIVATE_NAMES = (".localhost", ".local", ".internal", ".lan", ".home.arpa", ".svc", ".test")
+
+
 def normalise_server(text: Any) -> str:
-    """The address reports are sent below: with a scheme, without a slash at the end."""
+    """Returns the base address for reports: with a scheme, without a trailing slash.
+
+    Without a scheme, traffic beyond this machine and private networks is encrypted, because anyone
+    who can read plain HTTP would have the token.
+    """
     text = str(text).strip()
     if "://" not in text:
-        text = "http://" + text
+        text = ("http://" if _is_near(text) else "https://") + text
     return text.partition("?")[0].partition("#")[0].rstrip("/")
 
 
+def _is_near(address: str) -> bool:
+    """True if an address without a scheme is on this machine or a private network."""
+    try:
+        host = urlsplit("//" + address).hostname or ""
+    except ValueError:
+        return True  # rejected later as no address
+    try:
+        return ipaddress.ip_address(host).is_private
+    except ValueError:
+        return "." not in host or host.endswith(PRIVATE_NAMES)
+
+
 def what_is_missing(settings: Mapping[str, Any]) -> Optional[str]:
-    """Why these settings do not allow to report anything, as a sentence; None when they do."""
+    """Returns the reason why these settings cannot report, as a sentence; None if they can."""
     server, token = settings["server"], settings["token"]
     if not server:
         return "no server is configured: set galvo.server (DASK_GALVO__SERVER) to its address"
@@ -78,9 +105,15 @@ def what_is_missing(settings: Mapping[str, Any]) -> Optional[str]:
         usable = False
     if not usable or "@" in server:
         return "galvo.server is not an http or https address, free of user names and passwords"
+    route = re.match(r"(.*?)(?:/graphql|/api/v[0-9]+)(?:/|\Z)", address.path)
+    if route is not None:
+        root = f"{address.scheme}://{address.netloc}{route.group(1)}"
+        return f"galvo.server is the address of the server itself, {root}, and not {server}"
     if not token:
+        if settings.get("awaits_token"):
+            return None
         return "no token is configured: set galvo.token (DASK_GALVO__TOKEN)"
-    # Anything else cannot stand in an HTTP header, and the complaint would show the token.
+    # Other characters cannot be in an HTTP header, and the error message would show the token.
     if not re.match(r"[!-~]+\Z", token):
         return "galvo.token contains spaces or characters that a token never has"
     return None
@@ -92,16 +125,16 @@ def _configured(*names: str) -> Any:
 
 
 def server_of_module(name: str) -> Optional[str]:
-    """The server this very text came from, when the module is named after its address."""
+    """Returns the server that this source came from, if the module is named after its address."""
     if not re.match(r"https?://", name):
         return None
-    # Slashes are doubled when the configured address ends in one.
+    # Slashes are doubled if the configured address ends in one.
     found = re.match(r"(.+?)/*" + PRELOAD_PATH + r"/*(?:[?#].*)?\Z", name)
     return found.group(1) if found else None
 
 
 def _shared(name: str, read: Callable[[Any], Any], default: Any) -> Any:
-    """A setting that the coiled package knows too."""
+    """Reads a setting that the coiled package has, too."""
     return _read(["galvo." + name, "coiled.analytics." + name], read, default)
 
 
@@ -134,6 +167,12 @@ def _truth(value: Any) -> bool:
     return word in TRUE
 
 
+def _errors(value: Any) -> Any:
+    """Parses whether exceptions are sent, or only their types and frames."""
+    word = str(value).strip().lower()
+    return TYPES_ONLY if word == TYPES_ONLY else word == "full" or _truth(value)
+
+
 def _seconds(value: Any) -> float:
     if isinstance(value, bool):
         raise ValueError("not a duration")
@@ -149,6 +188,12 @@ def _interval(value: Any) -> float:
 
 def _profile_interval(value: Any) -> float:
     return min(max(_seconds(value), SHORTEST_PROFILE_INTERVAL), LONGEST_PROFILE_INTERVAL)
+
+
+def _directory(value: Any) -> str:
+    if not isinstance(value, str) or "\0" in value:
+        raise ValueError("not a directory")
+    return value
 
 
 def _timeout(value: Any) -> Optional[float]:

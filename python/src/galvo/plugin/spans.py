@@ -1,7 +1,7 @@
-"""Spans, and Dask's fine performance metrics.
+"""Collects spans and Dask's fine performance metrics.
 
-All values are a span's own, without those of the spans below it, which the server adds up. What
-Dask offers on a ``Span`` includes them, and takes a look at every group below for each question.
+All values are a span's own, without its descendants, which the server adds up. The values of Dask's
+``Span`` include them, and iterate over every group below on each access.
 """
 
 import math
@@ -15,18 +15,18 @@ from .values import cut, moment
 
 TAG_LENGTH, COLLECTION_LENGTH, LABEL_LENGTH = 512, 256, 1024
 TAGS, COLLECTIONS, CELLS = 64, 100, 5000
-# What Dask's workers attribute to spans.
+# The contexts that Dask's workers attribute to spans.
 ATTRIBUTED = ("execute", "p2p")
-# Dask's placeholder for the time in which nothing was computed; the server knows better.
+# Dask's placeholder for idle time; the server has a better value.
 IDLE = ("execute", "N/A", "idle or other spans", "seconds")
-# A span in which nothing has happened for so long is looked at no more by each report; workers
-# tell of what they did within seconds. Should something change after all, it is found by going
-# round all spans, so many per report, when not earlier by a task that has to be computed again.
+# A span without changes for this time is no longer checked for each report. Workers report their
+# work within seconds. A later change is found by checking all spans in turn, a number per report,
+# or earlier by a task that is computed again.
 SETTLED_SECONDS, SWEPT_SPANS = 60.0, 100
-# Spans that are looked at for the first time by one report; only a plugin that comes late has to
-# catch up with more.
+# The number of spans first described in one report. Only a plugin that starts late has more to
+# catch up.
 NEW_SPANS = 500
-# Keys of a graph by which spans are looked up, so that a graph costs the same however large it is.
+# The keys of a graph by which spans are looked up, so that the cost is independent of its size.
 KEYS_PER_GRAPH = 20
 MOST_TEXTS = 50_000
 LARGEST_INTEGER = 2**53 - 1
@@ -35,17 +35,18 @@ Cell = Tuple[str, Optional[str], str, str]
 
 
 class MetricsRecord(Record):
-    """Fine performance metrics of one span, or those that belong to none."""
+    """The fine performance metrics of one span, or those without a span."""
 
-    __slots__ = ("values",)
+    __slots__ = ("left_out", "values")
 
     def __init__(self, span_id: str = ""):
         super().__init__(span_id)
-        self.values: List[Any] = []  # of the cells, as they were when they were last described
+        self.left_out = 0  # cells counted as dropped
+        self.values: List[Any] = []  # of the cells, as last described
 
 
 class SpanRecord(Record):
-    """One of Dask's spans, of which Dask forgets none."""
+    """One of Dask's spans. Dask never forgets any."""
 
     __slots__ = ("changed_at", "collections", "collections_seen", "metrics", "seen", "span")
 
@@ -53,11 +54,11 @@ class SpanRecord(Record):
         super().__init__(str(span.id))
         self.span = span
         self.metrics = MetricsRecord(self.id)
-        self.seen: Any = None  # what the body was made of
+        self.seen: Any = None  # the values the body was made of
         self.changed_at = now
         self.collections: Dict[str, None] = {}
         self.collections_seen = 0
-        # Who annotates tasks by hand may call a span anything, and the server refuses that.
+        # A manual annotation of tasks can have any id, which the server rejects.
         self.given_up = self.metrics.given_up = not _is_uuid(self.id)
 
     def settle(self, settled: bool) -> None:
@@ -68,8 +69,8 @@ class SpanRecord(Record):
     ) -> Dict[str, Any]:
         span, parent = self.span, self.span.parent
         self._read_collections()
-        # Dask absorbs what clocks of workers are wrong by in the same way. A span of which no
-        # task has ever come to a result is over when it begins.
+        # Dask handles clock differences of workers in the same way. A span whose tasks never
+        # produced a result ends when it begins.
         stop = max(stop, span.enqueued) if done and span.groups else 0.0
         return {
             "id": self.id,
@@ -84,7 +85,7 @@ class SpanRecord(Record):
         }
 
     def _read_collections(self) -> None:
-        # One entry for each collection of each call, so they are many and mostly the same.
+        # There is one entry per collection and call, so there are many, mostly equal.
         collections = _collections(self.span)
         for collection in islice(collections, self.collections_seen, None):
             kind = collection.get("type") if isinstance(collection, dict) else None
@@ -94,17 +95,17 @@ class SpanRecord(Record):
 
 
 class Spans(Collector):
-    """Reports spans and fine performance metrics, of which only what has changed is described.
+    """Reports spans and fine performance metrics, and describes only changes.
 
-    A span is done as long as none of its own groups has something to compute. Groups of which all
-    tasks are forgotten cannot become unfinished again, so the scheduler's present groups tell.
+    A span is done while none of its own groups has anything to compute. Groups with only forgotten
+    tasks cannot become unfinished again, so the scheduler's present groups suffice.
     """
 
     def __init__(self, context: Context):
         super().__init__(context)
         self.described = 0  # bodies made so far
         self._records: Dict[str, SpanRecord] = {}  # all, parents before children, as in Dask
-        self._live: Dict[str, SpanRecord] = {}  # those that each report looks at
+        self._live: Dict[str, SpanRecord] = {}  # those checked for each report
         self._round: Iterator[SpanRecord] = iter(())
         self._rest = MetricsRecord()
         self._rest_keys: List[Any] = []
@@ -112,7 +113,7 @@ class Spans(Collector):
         self._texts: Dict[Any, Optional[Cell]] = {}
 
     def graph(self, keys: Iterable[Any]) -> None:
-        # Tasks that are new in an old span may all be done when the next report is made.
+        # New tasks in an old span may all be done before the next report.
         for key in islice(keys, KEYS_PER_GRAPH):
             task = self.context.scheduler.tasks.get(key)
             record = self._records.get(getattr(getattr(task, "group", None), "span_id", None))
@@ -125,19 +126,19 @@ class Spans(Collector):
         if extension is not None:
             self._read_spans(extension.spans, now, closed_at is not None)
         metrics = getattr(scheduler, "cumulative_worker_metrics", None)
-        if metrics:
-            self._read_rest(metrics, () if extension is None else ATTRIBUTED)
+        if metrics or self.context.last_metrics:
+            self._read_rest(metrics or {}, () if extension is None else ATTRIBUTED)
         for kind in ("spans", "fine_metrics"):
             self.context.outboxes[kind].enforce_bounds()
 
     def resend(self) -> None:
         spans, metrics = self.context.outboxes["spans"], self.context.outboxes["fine_metrics"]
         for record in self._records.values():
-            # Whether code may be sent is what the server may just have changed its mind about.
+            # The server may just have changed its policy about code.
             if record.body is not None and record.span._code:
                 code = self.context.frames(record.span._code)
                 record.body = {**record.body, "code": code}
-        # In front of what waits already: a child must not be sent before its parent.
+        # Before the waiting records: a child must not be sent before its parent.
         known = [record for record in self._records.values() if record.body is not None]
         spans.give_back([(record, record.body) for record in known])
         for record in [self._rest, *(record.metrics for record in known)]:
@@ -177,7 +178,7 @@ class Spans(Collector):
                 del self._live[id_]
 
     def _unfinished(self) -> Set[Any]:
-        """The ids of spans that have something to compute."""
+        """Returns the ids of spans with unfinished tasks."""
         ids: Set[Any] = set()
         for group in self.context.scheduler.task_groups.values():
             id_ = group.span_id
@@ -193,7 +194,7 @@ class Spans(Collector):
         self._live[record.id] = record
 
     def _look(self, record: SpanRecord, done: bool, now: float) -> bool:
-        """Describes what has changed since it was last described; returns whether anything has."""
+        """Describes changes since the last description. Returns True if there are any."""
         span, groups = record.span, record.span.groups
         starts = [group.start for group in groups if group.start]
         start = min(starts) if starts else 0.0
@@ -208,7 +209,7 @@ class Spans(Collector):
             if body != record.body:
                 record.body = body
                 self.context.outboxes["spans"].add(record)
-        metrics = span._cumulative_worker_metrics
+        metrics = self._metrics_of(span)
         values = list(metrics.values())
         if values != record.metrics.values:
             changed = True
@@ -216,16 +217,24 @@ class Spans(Collector):
             self._describe_metrics(record.metrics, metrics.items(), span_id=record.id)
         return changed
 
+    def _metrics_of(self, span: Any) -> Dict[Any, Any]:
+        """Returns Dask's sums for a span, with its workers' values after their last heartbeats."""
+        return _sums(
+            span._cumulative_worker_metrics, self.context.last_metrics_of_spans.get(span.id)
+        )
+
     def _read_rest(self, metrics: Dict[Any, Any], attributed: Tuple[str, ...]) -> None:
-        # Keys are never taken out, so only those that are new need to be sorted out.
+        # Keys are never removed, so only new ones need to be classified.
         for key in islice(metrics, self._rest_keys_seen, None):
             if isinstance(key, tuple) and key and key[0] not in attributed:
                 self._rest_keys.append(key)
         self._rest_keys_seen = len(metrics)
-        values = [metrics[key] for key in self._rest_keys]
+        late = self.context.last_metrics
+        keys = self._rest_keys + [k for k in late if k not in metrics and k[0] not in attributed]
+        values = [metrics.get(key, 0) + late.get(key, 0) for key in keys]
         if values != self._rest.values:
             self._rest.values = values
-            self._describe_metrics(self._rest, zip(self._rest_keys, values))
+            self._describe_metrics(self._rest, zip(keys, values))
 
     def _describe_metrics(
         self, record: MetricsRecord, metrics: Iterable[Tuple[Any, Any]], **span_id: str
@@ -235,9 +244,12 @@ class Spans(Collector):
         for key, value in metrics:
             cell, number = self._cell(key), _number(value)
             if cell is not None and number is not None:
-                # Labels may differ although their texts do not.
+                # Different labels may have the same text.
                 cells[cell] = cells[cell] + number if cell in cells else number
         body = {**span_id, "cells": [[*cell, cells[cell]] for cell in islice(cells, CELLS)]}
+        if len(cells) - CELLS > record.left_out:
+            self.context.outboxes["fine_metrics"].dropped += len(cells) - CELLS - record.left_out
+            record.left_out = len(cells) - CELLS
         if body != record.body and (cells or record.body is not None):
             record.body = body
             self.context.outboxes["fine_metrics"].add(record)
@@ -253,16 +265,26 @@ class Spans(Collector):
         return cell
 
 
-def _cell(key: Any) -> Optional[Cell]:
-    """What a metric is about: its context, function, activity and unit.
+def _sums(metrics: Dict[Any, Any], late: Optional[Dict[Any, Any]]) -> Dict[Any, Any]:
+    """Adds both; the order of Dask's sums is preserved."""
+    if not late:
+        return metrics
+    together = dict(metrics)
+    for key, value in late.items():
+        together[key] = together.get(key, 0) + value
+    return together
 
-    Users may label metrics with anything hashable.
+
+def _cell(key: Any) -> Optional[Cell]:
+    """Returns the context, function, activity and unit of a metric; None for an unusable key.
+
+    Users may label metrics with any hashable values.
     """
     if not isinstance(key, tuple) or len(key) < 3 or key == IDLE:
         return None
     try:
         texts = [cut(label, LABEL_LENGTH) for label in key]
-    except Exception:  # whatever the label's own __str__ raises
+    except Exception:  # the label's own __str__ may raise anything
         return None
     context, *function, activity, unit = texts
     return context, cut(" ".join(function), LABEL_LENGTH) if function else None, activity, unit
@@ -286,6 +308,6 @@ def _is_uuid(text: str) -> bool:
 
 
 def _collections(span: Any) -> Any:
-    metadata = getattr(span, "_metadata", None)  # not in the first release with spans
+    metadata = getattr(span, "_metadata", None)  # missing in the first release with spans
     collections = metadata.get("collections") if isinstance(metadata, dict) else None
     return collections if isinstance(collections, list) else ()

@@ -3,8 +3,10 @@
 import asyncio
 import logging
 import math
+import os
 import re
 import sys
+from contextlib import suppress
 from inspect import signature
 from itertools import chain
 from typing import Any, Dict, List, Mapping, Optional, Tuple
@@ -23,6 +25,7 @@ from .courier import LONGEST_FAREWELL, LONGEST_PAUSE, Courier
 from .events import Events
 from .idleness import Idleness
 from .inheritance import announce, claim, destination, leave, renounce
+from .last_metrics import LastMetrics
 from .ledger import Ledger
 from .logs import Logs
 from .profiles import Profiles
@@ -30,28 +33,30 @@ from .samples import Samples
 from .sections import Receipt
 from .settings import VERSION, read_settings, what_is_missing
 from .spans import Spans
+from .spool import Unusable, directory_of, files, read, set_aside
 from .usage import Usage
-from .values import ADDRESS_LENGTH, NAME_LENGTH, count, cut
+from .values import ADDRESS_LENGTH, NAME_LENGTH, carriable, count, cut
 from .workers import Workers
 from .workforce import Workforce
 
 logger = logging.getLogger("distributed.galvo")
 
-# In the order of their calls: what one of them tells may build on what those before have read.
-COLLECTORS = (Workers, Samples, Snippets, Spans, Profiles, Events, Logs, Usage)
+# In the order of their calls: a collector may build on what earlier ones have read.
+COLLECTORS = (LastMetrics, Workers, Samples, Snippets, Spans, Profiles, Events, Logs, Usage)
 TICK_MILLISECONDS = 250
-# A plugin must not hold up the scheduler that starts it. Collectors go on in the background.
+# A plugin must not delay the scheduler that starts it. Collectors continue to start in the
+# background.
 START_SECONDS = 0.5
-# The settings that keep something from being sent.
+# The settings that withhold data.
 PRIVATE = ("send_code", "send_errors", "send_profiles", "send_logs", "events_allow")
 STOP_REASON = "requested through Galvo"
-IDLE_REASON = "idle-timeout-exceeded"  # in the words of newer releases of Dask
+IDLE_REASON = "idle-timeout-exceeded"  # the text of newer releases of Dask
 
 
 class CoiledTelemetry(SchedulerPlugin):
-    """Reports what a scheduler, its workers and its tasks do to a Galvo server.
+    """Reports the activity of a scheduler, its workers and its tasks to a Galvo server.
 
-    Without arguments it is configured by Dask's configuration in the process that makes it, see
+    Without arguments it is configured by Dask's configuration in the creating process, see
     ``read_settings``. Pickled copies keep those settings.
     """
 
@@ -61,7 +66,7 @@ class CoiledTelemetry(SchedulerPlugin):
     def __init__(self, settings: Optional[Mapping[str, Any]] = None):
         self._settings = dict(read_settings() if settings is None else settings)
         self._scheduler: Any = None
-        self._ledger: Optional[Ledger] = None  # while there is something to report to
+        self._ledger: Optional[Ledger] = None  # None if there is nowhere to report to
         self._courier: Any = None
         self._workforce: Any = None
         self._collectors = Collectors()
@@ -70,6 +75,7 @@ class CoiledTelemetry(SchedulerPlugin):
         self._timer: Any = None
         self._delivery: Optional["asyncio.Future[None]"] = None
         self._stopping: Optional["asyncio.Future[None]"] = None
+        self._sending_kept: Optional["asyncio.Future[None]"] = None
         self._due = 0.0  # on the event loop's clock
         # The first event since the latest delivery began, on the same clock.
         self._event_at: Optional[float] = None
@@ -80,16 +86,16 @@ class CoiledTelemetry(SchedulerPlugin):
         _repair_coiled_register()
 
     def __repr__(self) -> str:
-        # Neither the token nor what else may stand in an address is shown.
+        # An address may contain secrets, so it is not shown, and neither is the token.
         return "<CoiledTelemetry of Galvo %s>" % VERSION
 
     def __reduce__(self) -> Tuple[Any, ...]:
-        return by_source("__init__", "CoiledTelemetry", dict(self._settings))
+        return by_source("__init__", "CoiledTelemetry", carriable(self._settings))
 
-    # Dask's hooks. Whatever goes wrong in one of them must not reach the scheduler.
+    # Dask's hooks. An error in any of them must not reach the scheduler.
 
     async def start(self, scheduler: Any) -> None:
-        # Dask starts plugins that a preload module has added, and started, once more.
+        # Dask starts plugins that a preload module has added and started once more.
         if self._scheduler is not None:
             return
         self._scheduler, self._is_starting = scheduler, True
@@ -103,7 +109,7 @@ class CoiledTelemetry(SchedulerPlugin):
             logger.warning("Galvo reports nothing: it could not start", exc_info=True)
         finally:
             self._is_starting = False
-            # Dask adds it when it has started, unless another one was faster.
+            # Dask adds the plugin after it has started, unless another one was faster.
             asyncio.get_running_loop().call_soon(self._is_registered)
 
     async def before_close(self) -> None:
@@ -116,17 +122,18 @@ class CoiledTelemetry(SchedulerPlugin):
         if self._ledger is None:
             return
         try:
-            tasks = map(scheduler.tasks.get, kwargs.get("tasks", ()))
-            # What is there already, result or error, takes no part in what is to be computed.
+            # Existing results and errors take no part in the new computation.
             over = ("memory", "erred")
-            groups = {ts.group: None for ts in tasks if ts is not None and ts.state not in over}
-            self._ledger.graph(scheduler.computations[-1], groups)
+            found = map(scheduler.tasks.get, kwargs.get("tasks", ()))
+            tasks = [ts for ts in found if ts is not None and ts.state not in over]
+            groups = {ts.group: None for ts in tasks}
+            self._ledger.graph(scheduler.computations[-1], groups, tasks)
         except Exception:
             self._mishap()
         self._collectors.call("graph", kwargs.get("tasks", ()))
 
     def transition(self, key: Any, start: str, finish: str, *args: Any, **kwargs: Any) -> None:
-        # Called several times per task: it only counts, and marks the group to be read later.
+        # Called several times per task: it only counts, and marks the group for a later reading.
         ledger = self._ledger
         if ledger is None:
             return
@@ -155,6 +162,13 @@ class CoiledTelemetry(SchedulerPlugin):
                     ledger.forgotten(key, ts)
             elif finish == "erred":
                 ledger.error(record, key, kwargs)
+            if start == "processing" and ledger.on_run is not None and kwargs.get("startstops"):
+                prefix = record.prefix if finish == "memory" else None
+                ledger.on_run(prefix, kwargs["startstops"])
+            if of_tasks := ledger.shares.of_tasks:
+                share = of_tasks.get(key)
+                if share is not None:
+                    ledger.shares.transition(share, key, start, finish, kwargs)
             ledger.touched[record] = None
         except Exception:
             self._mishap()
@@ -192,7 +206,21 @@ class CoiledTelemetry(SchedulerPlugin):
         if self._ledger is not None:
             self._collectors.call("restarted")
 
-    # Behind the hooks.
+    # Requests of clients, see `registry`.
+
+    @property
+    def verdict(self) -> Optional[Dict[str, Any]]:
+        """The outcome of the last report; None if there is none."""
+        if self._ledger is None:
+            return {"status": None, "message": "it could not start, see the scheduler's log"}
+        return self._courier.verdict
+
+    def try_again(self) -> None:
+        """Sends a report immediately if the last one was not accepted."""
+        if self._ledger is not None and self._courier.failing:
+            self._courier.verdict, self._due = None, 0.0
+
+    # Implementation of the hooks.
 
     def _start(self) -> None:
         if self._settings["disabled"]:
@@ -222,7 +250,7 @@ class CoiledTelemetry(SchedulerPlugin):
         logger.info("Galvo reports to %s", self._settings["server"])
 
     def _set_up(self, told: Optional[Mapping[str, Any]]) -> Ledger:
-        """Makes what keeps and watches, going on from what a plugin before has told, if any."""
+        """Creates the ledger and the collectors, from the state of an earlier plugin, if any."""
         ledger = Ledger(int(time() * 1000), receipt=Receipt(self._settings))
         context = Context(self._scheduler, self._settings, ledger)
         self._collectors = Collectors.made(COLLECTORS, context)
@@ -238,23 +266,22 @@ class CoiledTelemetry(SchedulerPlugin):
         return ledger
 
     def _private(self) -> List[Any]:
-        """What these settings keep here."""
+        """Returns the settings that withhold data."""
         return [self._settings.get(name) for name in PRIVATE]
 
     def _relieve(self, by: str) -> None:
-        """Another plugin begins to report there; it may be about to take this one's place."""
+        """Called when another plugin starts to report, possibly as this one's successor."""
         if self._is_starting:
-            return  # Dask may add either of them, and the one that it does not add finds that out
+            return  # Dask may add either of them, and the other one detects that it was not added
         if not self._is_registered() or by == destination(self._settings):
             self._hand_over()
 
     def _hand_over(self) -> None:
-        """Ends, and leaves on the scheduler what a plugin that comes later needs to go on."""
+        """Stops, and stores the state for a successor on the scheduler."""
         told = None
         try:
             if self._was_registered:  # otherwise it has never reported
                 told = self._bequeath()
-            self._idleness.close()
         except Exception:
             logger.warning("Galvo could not tell what it knows", exc_info=True)
         self._leave()
@@ -283,7 +310,7 @@ class CoiledTelemetry(SchedulerPlugin):
         return found
 
     def _tell_client(self, context: Context) -> None:
-        """Puts the environment of the client that made this plugin among the others."""
+        """Adds the environment of the client that created this plugin."""
         client = self._settings.get("client")
         if client:
             try:
@@ -292,10 +319,10 @@ class CoiledTelemetry(SchedulerPlugin):
                 self._mishap()
 
     def _tick(self) -> None:
-        # A plugin that a client brings is added only after it has started.
+        # A plugin from a client is added only after it has started.
         if self._is_starting:
             return
-        # Dask tells nothing to a plugin that was removed or replaced.
+        # Dask does not notify a plugin that was removed or replaced.
         if not self._is_registered():
             self._hand_over()
             return
@@ -314,18 +341,20 @@ class CoiledTelemetry(SchedulerPlugin):
             logger.warning("Galvo could not make a report", exc_info=delivery.exception())
             self._courier.pause = LONGEST_PAUSE
         self._due = delivery.get_loop().time() + self._courier.pause
+        if self._sending_kept is None and (self._courier.verdict or {}).get("status") == 200:
+            self._sending_kept = asyncio.ensure_future(self._send_kept())
 
     def _due_for_events(self) -> float:
-        """When events that have happened should be sent at the latest."""
+        """Returns the latest time at which to send pending events."""
         interval = self._settings.get("interval_seconds", math.inf)
-        # A server that wants fewer reports, or accepts none, gets no more for the sake of events.
+        # If the server wants fewer reports, or accepts none, events must not cause more.
         waits = self._courier.pause > interval or self._courier.failing
         if self._event_at is None or waits:
             return math.inf
         return self._event_at + self._settings.get("events_interval_seconds", interval)
 
     def _obey(self) -> None:
-        """Closes the scheduler if the server wants that, or if it has been idle for too long."""
+        """Closes the scheduler at the server's request, or if it has been idle for too long."""
         idleness, courier = self._idleness, self._courier
         if courier.keep_alive is not None:
             seconds, courier.keep_alive = courier.keep_alive, None
@@ -334,8 +363,10 @@ class CoiledTelemetry(SchedulerPlugin):
             self._stop(IDLE_REASON)
         if not courier.stop_requested:
             return
-        if courier.stop_only_if_idle and idleness.since is None:
-            # Work has come since the report that was answered. The next one tells of it.
+        is_idle = idleness.since is not None and idleness.since == courier.reported_idle_since
+        if courier.stop_only_if_idle and not is_idle:
+            # Work has arrived since the acknowledged report, and may be done already. The next
+            # response decides.
             courier.stop_requested = False
             return
         self._stop(courier.stop_reason or STOP_REASON)
@@ -355,7 +386,7 @@ class CoiledTelemetry(SchedulerPlugin):
             logger.warning("Galvo could not close the scheduler", exc_info=True)
 
     async def _finish(self) -> None:
-        """Sends the final message, at the first of Dask's two closing hooks."""
+        """Sends the final message, in the first of Dask's two closing hooks."""
         if self._timer is None:
             return
         self._timer.stop()
@@ -364,18 +395,56 @@ class CoiledTelemetry(SchedulerPlugin):
             if self._delivery is not None:
                 self._delivery.cancel()
                 await asyncio.wait([self._delivery], timeout=0.1)
-            final = self._courier.deliver_final(self._close_reason())
-            await asyncio.wait_for(final, LONGEST_FAREWELL + 0.1)
-        except asyncio.TimeoutError:
-            pass
+            await self._collectors.finish()
+            reason, has_arrived = self._close_reason(), False
+            final = self._courier.deliver_final(reason)
+            with suppress(asyncio.TimeoutError):
+                has_arrived = await asyncio.wait_for(final, LONGEST_FAREWELL + 0.1)
+            if not has_arrived:
+                self._keep_unsent(reason)
         except Exception:
             logger.warning("Galvo could not make the final report", exc_info=True)
         self._leave()
 
+    def _keep_unsent(self, reason: Optional[str]) -> None:
+        directory = directory_of(self._settings)
+        if directory is not None:
+            path = self._courier.keep_unsent(directory, reason)
+            logger.warning("Galvo keeps what it could not send in %s", path)
+
+    async def _send_kept(self) -> None:
+        """Sends unsent reports of earlier schedulers for the same server and account."""
+        loop, directory = asyncio.get_running_loop(), directory_of(self._settings)
+        if directory is None:
+            return
+        try:
+            for path in await loop.run_in_executor(None, files, directory):
+                try:
+                    kept = await loop.run_in_executor(None, read, path)
+                except Unusable as problem:
+                    logger.warning("Galvo sets %s aside: %s", set_aside(path), problem)
+                    continue
+                if kept.head.get("destination") != destination(self._settings):
+                    continue
+                try:
+                    problem_told = await self._courier.forward(kept.reports, kept.head.get("token"))
+                except PermissionError as refusal:
+                    logger.warning(
+                        "Galvo leaves %s where it is, for `galvo spool send`: %s", path, refusal
+                    )
+                    continue
+                if problem_told is None:
+                    os.remove(path)
+                    logger.info("Galvo has sent what was kept in %s", path)
+                else:
+                    logger.warning("Galvo sets %s aside: %s", set_aside(path), problem_told)
+        except Exception:
+            logger.warning("Galvo could not send what was kept", exc_info=True)
+
     def _leave(self) -> None:
         if self._timer is not None:
             self._timer.stop()
-        for task in (self._delivery, self._starting):
+        for task in (self._delivery, self._starting, self._sending_kept):
             if task is not None:
                 task.cancel()
         renounce(self._scheduler, self._relieve)
@@ -384,7 +453,7 @@ class CoiledTelemetry(SchedulerPlugin):
         self._courier.close()
 
     def preview(self, scheduler: Any) -> str:
-        """The JSON of what would be reported first, of a plugin that is not started."""
+        """Returns the first report as JSON, for a plugin that is not started."""
         self._scheduler, self._idleness = scheduler, Idleness(scheduler, None, time)
         try:
             self._ledger = ledger = self._set_up(None)
@@ -405,9 +474,11 @@ class CoiledTelemetry(SchedulerPlugin):
         scheduler, workforce, ledger = self._scheduler, self._workforce, self._ledger
         idleness = self._idleness
         workers = list(scheduler.workers.values())
-        workforce.update()
-        # The name comes with Dask's metadata, which a restart clears.
-        name = (scheduler.task_metadata.get("cluster-manager-info") or {}).get("name")
+        # The hours of usage end there as well, however long the last reports take.
+        workforce.update(closed_at=closed_at)
+        # The name is part of Dask's metadata, which a restart clears.
+        manager = scheduler.task_metadata.get("cluster-manager-info")
+        name = manager.get("name") if isinstance(manager, dict) else None
         self._cluster_name = self._cluster_name if name is None else cut(name, NAME_LENGTH)
         limits = [ws.memory_limit or 0 for ws in workers]
         totals = ledger.totals() if ledger is not None else {}
@@ -430,7 +501,7 @@ class CoiledTelemetry(SchedulerPlugin):
             "workers": len(workers),
             "threads": sum(ws.nthreads for ws in workers),
             "memory_limit_bytes": count(sum(limits)) if limits and all(limits) else None,
-            "memory_used_bytes": count(sum(ws.metrics.get("memory", 0) for ws in workers)),
+            "memory_used_bytes": sum(count(ws.metrics.get("memory", 0)) for ws in workers),
             "environment_id": getattr(self._collectors.find(Workers), "environment_id", None),
             "totals": totals,
         }
@@ -438,7 +509,7 @@ class CoiledTelemetry(SchedulerPlugin):
     def _close_reason(self) -> Optional[str]:
         if self._stopping is not None:
             return self._stop_reason
-        # Dask tells the reason to its log only; newer releases do so before they call plugins.
+        # Dask only logs the reason; newer releases do so before they call plugins.
         try:
             for entry in self._scheduler.get_logs(n=5):
                 found = re.search(r"Closing scheduler\. Reason: (.+)", entry[-1])
@@ -455,24 +526,27 @@ class CoiledTelemetry(SchedulerPlugin):
 
 
 class Preview:
-    """Called on a scheduler, tells what would be reported of it, and changes nothing there."""
+    """Returns a scheduler's first report when called there, and changes nothing."""
 
     def __init__(self, settings: Mapping[str, Any]):
         self._settings = dict(settings)
 
     def __reduce__(self) -> Tuple[Any, ...]:
-        return by_source("__init__", "Preview", self._settings)
+        return by_source("__init__", "Preview", carriable(self._settings))
 
     def __call__(self, dask_scheduler: Any) -> str:
         return CoiledTelemetry(self._settings).preview(dask_scheduler)
 
 
 async def dask_setup(scheduler: Any) -> None:
-    """Lets the module or a server's address be given to ``dask scheduler --preload``."""
-    if CoiledTelemetry.name not in scheduler.plugins:
-        plugin = CoiledTelemetry()
-        scheduler.add_plugin(plugin, name=plugin.name)
-        await plugin.start(scheduler)
+    """Entry point of ``dask scheduler --preload`` for this module or a server's address."""
+    try:
+        if CoiledTelemetry.name not in scheduler.plugins:
+            plugin = CoiledTelemetry()
+            scheduler.add_plugin(plugin, name=plugin.name)
+            await plugin.start(scheduler)
+    except Exception:  # an exception would prevent Dask from starting
+        logger.warning("Galvo reports nothing: it could not start", exc_info=True)
 
 
 def _dashboard_url(scheduler: Any) -> Optional[str]:
@@ -487,10 +561,10 @@ def _dashboard_url(scheduler: Any) -> Optional[str]:
 
 
 def _repair_coiled_register() -> None:
-    """Lets ``coiled.analytics.register()`` work with releases of Dask newer than itself.
+    """Makes ``coiled.analytics.register()`` work with releases of Dask newer than itself.
 
-    It passes an argument that ``Client.register_plugin`` no longer takes, just after having made
-    this plugin in the same process.
+    It passes an argument that ``Client.register_plugin`` no longer accepts, right after it has
+    created this plugin in the same process.
     """
     module = sys.modules.get("coiled.analytics")
     current = getattr(Client, "register_plugin", None)

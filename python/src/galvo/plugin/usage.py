@@ -1,8 +1,12 @@
-"""What a cluster has used in each hour of the clock.
+"""The usage of a cluster by hour.
 
-An hour's values are sums over that hour. Times of threads, workers and memory are exact: they are
-split where an hour ends. What tasks did is only known as totals, so what they have grown by since
-the last look counts for the hour of this look.
+An hour's values are sums over that hour. The times of threads, workers and memory are exact: they
+are split at the end of an hour. Task activity is only known as totals. Their growth is distributed
+over the hours in which tasks ran, which each task reports when it ends.
+
+Thread time is busy, idle or neither. It is neither if nobody observed it, before the plugin
+started, and if it is unknown for now or for good: the time of running tasks, and that of workers
+that ended before they sent their measurements. Idle is only the remainder.
 """
 
 import math
@@ -17,12 +21,16 @@ from .values import count
 HOUR = 3600
 GIB = 2**30
 FUNCTIONS = 1000  # in one hour
-MOST_FUNCTIONS = 5000  # that are told apart in one hour, of which those that took longest are sent
-# What is kept to be sent again to a server that lost its store, and how far back a plugin looks
-# that comes to a scheduler which has been there for long.
+MOST_FUNCTIONS = 5000  # distinguished in one hour, of which the slowest are sent
+# The number of hours kept for sending them again to a server that lost its store, and the number of
+# past hours examined by a plugin that starts on an old scheduler.
 KEPT_HOURS, EARLIER_HOURS = 48, 500
+# Measurements of an hour may arrive this much later.
+SETTLING_SECONDS = 120.0
+# Ended workers whose last metrics may still arrive.
+MOST_ENDED = 5000
 
-# What workers say about the time of their threads that computes, or should.
+# The workers' metrics for the time in which their threads compute, or should.
 ACTIVITIES = {
     "thread-cpu": "cpu_seconds",
     "thread-noncpu": "noncpu_seconds",
@@ -48,17 +56,24 @@ NUMBERS = (
 
 
 class HourRecord(Record):
-    """What was used in one hour of the clock, in UTC."""
+    """The usage in one hour, in UTC."""
 
-    __slots__ = ("functions", "hour", "sums", "watched_seconds")
+    __slots__ = (
+        "functions", "hour", "pending_seconds", "sums", "unknown_seconds", "watched_seconds",
+    )  # fmt: skip
 
     def __init__(self, hour: int):
         super().__init__(str(hour))
         self.hour = hour
         self.sums: Dict[str, Any] = dict.fromkeys(DURATIONS, 0.0)
         self.sums.update(dict.fromkeys(NUMBERS, 0))
-        # Of the threads, while what they did was watched.
+        # Of the threads, while their activity was observed.
         self.watched_seconds = 0.0
+        # Of these, the part that is unknown for good: of workers that ended without sending
+        # metrics.
+        self.unknown_seconds = 0.0
+        # And the part that is unknown for now: of running tasks, and since the latest heartbeats.
+        self.pending_seconds = 0.0
         self.functions: Dict[str, List[Any]] = {}
 
     def bequeath(self) -> Dict[str, Any]:
@@ -66,25 +81,34 @@ class HourRecord(Record):
             "hour": self.hour,
             "sums": dict(self.sums),
             "watched_seconds": self.watched_seconds,
+            "unknown_seconds": self.unknown_seconds,
             "functions": {prefix: list(sums) for prefix, sums in self.functions.items()},
         }
 
     def inherit(self, told: Mapping[str, Any]) -> None:
         self.sums.update((name, told["sums"][name]) for name in self.sums if name in told["sums"])
         self.watched_seconds = told["watched_seconds"]
+        self.unknown_seconds = told.get("unknown_seconds", 0.0)
         self.functions = {prefix: list(sums) for prefix, sums in told["functions"].items()}
+
+    def room(self) -> float:
+        """Returns the observed thread time that is not busy."""
+        return max(0.0, self.watched_seconds - sum(self.sums[name] for name in EXECUTE))
 
     def describe(self, with_functions: bool, with_execute: bool, with_idle: bool) -> Dict[str, Any]:
         body: Dict[str, Any] = {"hour": self.hour}
         body.update((name, self.sums[name]) for name in DURATIONS)
+        if self.watched_seconds < self.sums["thread_seconds"] - 1e-6:
+            body["observed_seconds"] = self.watched_seconds
         body.update((name, count(self.sums[name])) for name in NUMBERS)
         if not with_execute:
-            # What Dask does not measure is not known to be nothing.
+            # Time that Dask does not measure is unknown, not zero.
             for name in EXECUTE:
                 del body[name]
         if with_idle:
-            busy = sum(self.sums[name] for name in EXECUTE)
-            body["idle_seconds"] = max(0.0, self.watched_seconds - busy)
+            busy = max(sum(self.sums[name] for name in EXECUTE), self.sums["compute_seconds"])
+            known = self.watched_seconds - self.unknown_seconds - self.pending_seconds
+            body["idle_seconds"] = max(0.0, known - busy)
         if with_functions:
             functions: Any = self.functions.items()
             if len(self.functions) > FUNCTIONS:
@@ -104,7 +128,7 @@ class HourRecord(Record):
 
 
 class Usage(Collector):
-    """Adds up what a scheduler's workers offer and what its tasks take of it, hour by hour."""
+    """Sums the capacity of a scheduler's workers and the use by its tasks, hour by hour."""
 
     def __init__(self, context: Context):
         super().__init__(context)
@@ -114,13 +138,22 @@ class Usage(Collector):
         self._hours: Dict[int, HourRecord] = {}  # those that may still change
         self._past: Deque[HourRecord] = deque(maxlen=KEPT_HOURS)
         self._first_open = 0  # hours before this one are settled
-        # Workers by address with their threads and the limit of their memory.
-        self._workers: Dict[str, Tuple[int, int]] = {}
+        # Workers by address with their threads, their memory limit, and Dask's state.
+        self._workers: Dict[str, Tuple[int, int, Any]] = {}
         self._workers_since = now
+        # Thread time that is unknown since a worker ended, by address and hour, until its last
+        # metrics arrive. Also the addresses of workers whose metrics arrived before they ended.
+        self._ended: Dict[str, Dict[int, float]] = {}
+        self._handed_over: Dict[str, None] = {}
+        # Compute time of tasks that ended since the latest read, by prefix and hour. Also by hour,
+        # until the same amount has arrived in metrics. None stands for the time before the plugin
+        # started.
+        self._ran: Dict[str, Dict[Optional[int], float]] = {}
+        self._unmeasured: Dict[Optional[int], float] = {}
         for address in list(scheduler.workers):
             self._add(address, now)
-        # Newer releases of Dask remember when the number of threads changed; this says how far
-        # that has been read, and what it was then.
+        # Newer releases of Dask record changes in the number of threads. This is the position up to
+        # which that history was read, and the number at that point.
         self._history: Any = getattr(scheduler, "total_nthreads_history", None)
         self._history_read, self._threads = 0, 0
         self._threads_since = now
@@ -128,12 +161,13 @@ class Usage(Collector):
             self._threads_since = min(now, self._history[0][0])
         earliest = (int(now // HOUR) - EARLIER_HOURS) * HOUR
         self._threads_since = max(self._threads_since, earliest)
-        # What workers have measured before is of hours that nobody knows.
+        # Earlier measurements of workers belong to unknown hours.
         self._metrics: Any = getattr(scheduler, "cumulative_worker_metrics", None)
         self._measured: Dict[Any, Any] = {}
         for _ in self._growth_of_metrics():
             pass
-        context.ledger.on_growth = self._grow
+        context.ledger.on_growth, context.ledger.on_run = self._grow, self.ran
+        context.on_last_metrics = self._metrics_arrived
         self._errors = 0
 
     def worker_added(self, address: str) -> None:
@@ -142,8 +176,47 @@ class Usage(Collector):
         self._add(address, now)
 
     def worker_removed(self, address: str, stimulus_id: Optional[str] = None) -> None:
-        self._advance_workers(self.context.now())
-        self._workers.pop(address, None)
+        now = self.context.now()
+        self._advance_workers(now)
+        known = self._workers.pop(address, None)
+        if known is None or self._metrics is None:
+            return
+        if address in self._handed_over:
+            del self._handed_over[address]  # another worker may have this address later
+            return
+        unknown: Dict[int, float] = {}
+        for hour, seconds in self._pending_of(known[2], known[0], now, gone=True):
+            unknown[hour] = unknown.get(hour, 0.0) + seconds
+        for hour, seconds in unknown.items():
+            self._hour(hour * HOUR).unknown_seconds += seconds
+        self._ended[address] = unknown
+        if len(self._ended) > MOST_ENDED:
+            del self._ended[next(iter(self._ended))]
+
+    def _metrics_arrived(self, address: str) -> None:
+        """Records that a worker that ends or has ended has sent all its measurements."""
+        if address in self._workers:
+            self._handed_over[address] = None
+            return
+        for hour, seconds in self._ended.pop(address, {}).items():
+            record = self._hours.get(hour)
+            if record is not None:
+                record.unknown_seconds = max(0.0, record.unknown_seconds - seconds)
+
+    def ran(self, prefix: Optional[str], startstops: Iterable[Mapping[str, Any]]) -> None:
+        """Records the compute times of an ended task; without a prefix if it failed."""
+        by_hour, unmeasured = None, self._unmeasured
+        if prefix is not None:
+            by_hour = self._ran.get(prefix)
+            if by_hour is None:
+                by_hour = self._ran[prefix] = {}
+        for startstop in startstops:
+            if startstop["action"] != "compute":
+                continue
+            for hour, seconds in self._split(startstop["start"], startstop["stop"]):
+                unmeasured[hour] = unmeasured.get(hour, 0.0) + seconds
+                if by_hour is not None:
+                    by_hour[hour] = by_hour.get(hour, 0.0) + seconds
 
     def read(self, now: float, closed_at: Optional[float] = None) -> None:
         if closed_at is not None:
@@ -152,23 +225,24 @@ class Usage(Collector):
         self._advance_workers(now)
         self._advance_threads(now)
         current = self._hour(now)
-        for name, grown in self._growth_of_metrics():
-            current.sums[name] += grown
+        self._add_growth_of_metrics(current)
+        self._look_at_what_runs(now)
         ledger = self.context.ledger
         errors = ledger.error_count - ledger.adopted_error_count
         current.sums["errors"] += errors - self._errors
         self._errors = errors
-        self._first_open = current.hour
         outbox = self.context.outboxes["usage"]
         with_functions = self.context.sends("tasks")
         for hour, record in list(self._hours.items()):
             body = record.describe(
                 with_functions, self._metrics is not None, self._knows_idle(record)
             )
-            if hour < current.hour:
+            settles_at = (hour + 1) * HOUR + SETTLING_SECONDS
+            if now >= settles_at and not record.pending_seconds:
                 record.settled = True
                 self._past.append(self._hours.pop(hour))
                 record.functions = {}
+                self._first_open = max(self._first_open, hour + 1)
             if body != record.body:
                 record.body = body
                 outbox.add(record)
@@ -189,11 +263,14 @@ class Usage(Collector):
             "hours": [record.bequeath() for record in self._hours.values()],
             "past": [record.body for record in self._past if record not in unsent],
             "first_open": self._first_open,
-            "workers": dict(self._workers),
+            "workers": {address: known[:2] for address, known in self._workers.items()},
             "workers_since": self._workers_since,
             "history": (self._history_read, self._threads, self._threads_since),
             "measured": {key: known for key, (_, known) in self._measured.items()},
             "errors": self._errors,
+            "ended": self._ended,
+            "handed_over": list(self._handed_over),
+            "unmeasured": self._unmeasured,
         }
 
     def inherit(self, told: Mapping[str, Any]) -> None:
@@ -207,13 +284,19 @@ class Usage(Collector):
             record.body, record.settled = dict(body), True
             self._past.append(record)
         self._first_open = told["first_open"]
+        self._ended = {address: dict(own) for address, own in told.get("ended", {}).items()}
+        self._handed_over = dict.fromkeys(told.get("handed_over", ()))
+        self._unmeasured = dict(told.get("unmeasured", {}))
         self._history_read, self._threads, self._threads_since = told["history"]
         self._measured = {key: [_sum_of(key), known] for key, known in told["measured"].items()}
-        # Who came and went while nobody listened did so just now, for all that is known.
+        # Workers that joined or left unobserved are treated as if they did so just now.
         now, workers = self.context.now(), self.context.scheduler.workers
-        self._workers, self._workers_since = dict(told["workers"]), told["workers_since"]
+        self._workers = {a: (*known[:2], None) for a, known in told["workers"].items()}
+        self._workers_since = told["workers_since"]
         self._advance_workers(now)
-        self._workers = {a: worker for a, worker in self._workers.items() if a in workers}
+        self._workers = {
+            a: (*known[:2], workers[a]) for a, known in self._workers.items() if a in workers
+        }
         for address in list(workers):
             self._add(address, now)
 
@@ -221,7 +304,7 @@ class Usage(Collector):
         return self._metrics is not None and (record.hour + 1) * HOUR > self._started_at
 
     def _hour(self, at: float) -> HourRecord:
-        # A clock that is set back must not begin an hour that is settled once more.
+        # A clock set back must not reopen a settled hour.
         hour = max(int(at // HOUR), self._first_open)
         record = self._hours.get(hour)
         if record is None:
@@ -229,27 +312,28 @@ class Usage(Collector):
         return record
 
     def _spread(self, start: float, stop: float) -> Iterator[Tuple[HourRecord, float]]:
-        """The hours from one moment to another, and how many seconds of each lie between."""
+        """Yields the hours between two times, with the number of seconds in each."""
         while start < stop:
             record = self._hour(start)
             end = min(stop, (record.hour + 1) * HOUR)
             yield record, end - start
             start = end
 
-    # What the cluster offers.
+    # The capacity of the cluster.
 
     def _add(self, address: str, now: float) -> None:
         state = self.context.scheduler.workers.get(address)
         if state is not None and address not in self._workers:
-            self._workers[address] = (state.nthreads, state.memory_limit or 0)
+            self._workers[address] = (state.nthreads, state.memory_limit or 0, state)
+            self._ended.pop(address, None)
             self._hour(now).sums["workers"] += 1
 
     def _advance_workers(self, now: float) -> None:
         if now <= self._workers_since:
             return
         workers = len(self._workers)
-        gib = sum(limit for _, limit in self._workers.values()) / GIB
-        threads = sum(threads for threads, _ in self._workers.values())
+        gib = sum(limit for _, limit, _ in self._workers.values()) / GIB
+        threads = sum(threads for threads, _, _ in self._workers.values())
         for record, seconds in self._spread(self._workers_since, now):
             record.sums["worker_seconds"] += workers * seconds
             record.sums["memory_gib_seconds"] += gib * seconds
@@ -275,32 +359,154 @@ class Usage(Collector):
             record.watched_seconds += self._threads * seconds
         self._threads_since = max(self._threads_since, until)
 
-    # What tasks take.
+    # The use by tasks.
 
     def _grow(self, prefix: str, grown: Tuple[Any, ...]) -> None:
-        """Tasks of this prefix have done so much since it was last called."""
+        """Adds the growth of a prefix's sums since the last call."""
         _, succeeded, erred, compute, transfer, nbytes, retries = grown
-        if not any(grown[1:]):  # there only are more tasks
+        if not any(grown[1:]):  # only the number of tasks has grown
             return
         record = self._hour(self.context.now())
         sums = record.sums
         sums["tasks"] += succeeded
         sums["tasks_erred"] += erred
-        sums["compute_seconds"] += compute
         sums["transfer_seconds"] += transfer
         sums["bytes"] += nbytes
         sums["retries"] += retries
-        function = record.functions.get(prefix)
-        if function is None:
-            if len(record.functions) >= MOST_FUNCTIONS:
-                return
-            function = record.functions[prefix] = [0.0, 0.0, 0, 0, 0]
-        for i, value in enumerate((compute, transfer, succeeded, erred, nbytes)):
-            function[i] += value
+        ran = self._ran.pop(prefix, None)
+        for hour, seconds in _in_proportion(compute, ran, record.hour):
+            # Compute time from before the plugin started belongs to no hour, like its thread time.
+            if hour is not None:
+                self._add_compute(self._hour(hour * HOUR), prefix, seconds)
+        function = _function(record, prefix)
+        if function is not None:
+            for i, value in enumerate((transfer, succeeded, erred, nbytes), 1):
+                function[i] += value
+
+    def _add_compute(self, record: HourRecord, prefix: str, seconds: float) -> None:
+        record.sums["compute_seconds"] += seconds
+        function = _function(record, prefix)
+        if function is not None:
+            function[0] += seconds
+
+    def _add_growth_of_metrics(self, current: HourRecord) -> None:
+        """Distributes the workers' measurements over the hours in which their tasks ran."""
+        growth = list(self._growth_of_metrics())
+        busy = sum(grown for name, grown in growth if name in EXECUTE)
+        hours = self._room_for(busy, current)
+        for name, grown in growth:
+            if name not in EXECUTE:
+                current.sums[name] += grown
+                continue
+            for hour, seconds in _in_proportion(grown, hours, current.hour):
+                if hour is not None:
+                    self._hour(hour * HOUR).sums[name] += seconds
+        ran = sum(self._unmeasured.values())
+        left = 1.0 - busy / ran if ran > busy else 0.0
+        self._unmeasured = {
+            hour: seconds * left
+            for hour, seconds in self._unmeasured.items()
+            # Times that have not arrived by now were lost with their worker.
+            if left and (hour is None or hour in self._hours)
+        }
+
+    def _room_for(self, busy: float, current: HourRecord) -> Dict[Optional[int], float]:
+        """Distributes busy time over hours as tasks ran, with at most the thread time of each.
+
+        Metrics arrive worker by worker, but tasks are only known in total, so their proportion is
+        that of another time.
+        """
+        split: Dict[Optional[int], float] = {}
+        for hour, seconds in _in_proportion(busy, self._unmeasured, current.hour):
+            if hour is not None:
+                hour = self._hour(hour * HOUR).hour  # the first one that may change
+            split[hour] = split.get(hour, 0.0) + seconds
+        too_much = 0.0
+        for hour in [hour for hour in split if hour is not None]:
+            record = self._hour(hour * HOUR)
+            over = split[hour] - record.room()
+            if over > 0.0:
+                split[hour] -= over
+                too_much += over
+        for record in sorted(self._hours.values(), key=lambda record: -record.hour):
+            if too_much <= 0.0:
+                break
+            free = record.room() - split.get(record.hour, 0.0)
+            if free > 0.0:
+                more = min(free, too_much)
+                split[record.hour] = split.get(record.hour, 0.0) + more
+                too_much -= more
+        # The excess over all threads was measured before the plugin started.
+        split[None] = split.get(None, 0.0) + too_much
+        return split
+
+    def _look_at_what_runs(self, now: float) -> None:
+        """Finds the thread time whose use workers have not reported yet."""
+        for record in self._hours.values():
+            record.pending_seconds = 0.0
+        if self._metrics is None:
+            return
+        # Ended tasks whose metrics have not arrived.
+        for hour, seconds in self._unmeasured.items():
+            if hour in self._hours:
+                self._hours[hour].pending_seconds += seconds
+        for threads, _, state in self._workers.values():
+            for hour, seconds in self._pending_of(state, threads, now):
+                record = self._hours.get(hour)
+                if record is not None:
+                    record.pending_seconds += seconds
+
+    def _pending_of(
+        self, state: Any, threads: int, now: float, gone: bool = False
+    ) -> Iterator[Tuple[int, float]]:
+        """Yields the thread time of a worker that is in none of its heartbeats, by hour.
+
+        Metrics of a task arrive with the heartbeat after its end, and a heartbeat lists running
+        tasks. Since the latest one, threads may have worked on the tasks that the worker has, and
+        on no others.
+        """
+        heard = min(getattr(state, "last_seen", None) or now, now)
+        executing = getattr(state, "executing", None) or {}
+        processing = getattr(state, "processing", None)
+        if processing is None or gone:  # Dask removes the tasks from a worker that is gone
+            ran, busy = list(executing.values()), threads
+        else:
+            # Tasks that have ended since are among those whose metrics have not arrived.
+            ran = [seconds for task, seconds in executing.items() if task in processing]
+            busy = min(threads, len(processing))
+        for seconds in nlargest(threads, ran):
+            yield from self._watched(heard - seconds, heard)
+        for hour, seconds in self._watched(heard, now):
+            yield hour, seconds * busy
+
+    def _watched(self, start: float, stop: float) -> Iterator[Tuple[int, float]]:
+        for hour, seconds in self._split(start, stop):
+            if hour is not None:
+                yield hour, seconds
+
+    def _split(self, start: float, stop: float) -> Iterator[Tuple[Optional[int], float]]:
+        """Yields the hours between two times with their seconds; None before the plugin started."""
+        if start < self._started_at:
+            yield None, max(0.0, min(stop, self._started_at) - start)
+            start = self._started_at
+        while start < stop:
+            hour = int(start // HOUR)
+            end = min(stop, float((hour + 1) * HOUR))
+            yield hour, end - start
+            start = end
 
     def _growth_of_metrics(self) -> Iterator[Tuple[str, Any]]:
-        """What workers have measured since this was last asked, with the names of the sums."""
-        for key, value in (self._metrics or {}).items():
+        """Yields the growth of the workers' measurements since the last call, by sum."""
+        if self._metrics is None:
+            return
+        late = self.context.last_metrics
+        if late:
+            metrics: Mapping[Any, Any] = {**late, **self._metrics}
+        else:
+            metrics = self._metrics
+        for key, value in metrics.items():
+            if key in late and key in self._metrics:
+                value += late[key]
             before = self._measured.get(key)
             if before is None:
                 before = self._measured[key] = [_sum_of(key), 0]
@@ -312,8 +518,28 @@ class Usage(Collector):
                 yield name, value - known
 
 
+def _function(record: HourRecord, prefix: str) -> Optional[List[Any]]:
+    """Returns the sums of a function in an hour; None if there are too many functions."""
+    function = record.functions.get(prefix)
+    if function is None and len(record.functions) < MOST_FUNCTIONS:
+        function = record.functions[prefix] = [0.0, 0.0, 0, 0, 0]
+    return function
+
+
+def _in_proportion(
+    total: float, parts: Optional[Mapping[Optional[int], float]], otherwise: int
+) -> Iterable[Tuple[Optional[int], float]]:
+    """Splits a sum in proportion to these parts; without parts it all goes to one hour."""
+    whole = sum(parts.values()) if parts else 0.0
+    if not parts or whole <= 0.0:
+        return [(otherwise, total)]
+    if len(parts) == 1:
+        return [(hour, total) for hour in parts]
+    return [(hour, total * (part / whole)) for hour, part in parts.items()]
+
+
 def _sum_of(key: Any) -> Optional[str]:
-    """The sum that a fine performance metric goes into, if any."""
+    """Returns the sum that a fine performance metric adds to; None if there is none."""
     if not isinstance(key, tuple) or len(key) < 3:
         return None
     context, activity, unit = key[0], key[-2], key[-1]
@@ -327,7 +553,7 @@ def _sum_of(key: Any) -> Optional[str]:
         return "cpu_seconds" if activity.endswith("-cpu") else "overhead_seconds"
     try:
         return ACTIVITIES.get(activity, "overhead_seconds")
-    except TypeError:  # users may measure what they like
+    except TypeError:  # users may record any metric
         return "overhead_seconds"
 
 

@@ -1,12 +1,15 @@
-"""Values as they stand in reports: bounded, finite, and readable by strict JSON readers."""
+"""Converts values for reports: bounded, finite, and accepted by strict JSON parsers."""
 
 import gzip
 import json
 import math
 import os
 import uuid
+from collections import deque
+from itertools import islice
+from numbers import Integral, Real
 from threading import Lock
-from typing import Any, Dict, Optional, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 from distributed.metrics import time
 
@@ -16,32 +19,128 @@ TRUNCATED = "… [truncated]"
 STATES = frozenset(
     ["released", "waiting", "no-worker", "queued", "processing", "memory", "erred", "forgotten"]
 )
-LONGEST_SETBACK = 60_000  # milliseconds; ids of a clock that is set back further begin anew
+LONGEST_SETBACK = 60_000  # milliseconds; if the clock is set back further, ids start afresh
 UNFINISHED = ("processing", "waiting", "queued", "no-worker")
+# The bounds for this plugin's data in one message of Dask. Regular data is far below them.
+CARRIED_LENGTH, CARRIED_CHARACTERS, CARRIED_VALUES, CARRIED_DEPTH = 20_000, 1_000_000, 20_000, 10
+SMALLEST_INTEGER, LARGEST_INTEGER = -(2**63), 2**64 - 1  # of msgpack
+
+
+def carriable(value: Any, length: int = CARRIED_LENGTH) -> Any:
+    """Returns a copy of any value that Dask's comms can carry; never raises.
+
+    A value that cannot be packed breaks its stream, and with it the worker. So the result consists
+    of None, bool, finite float, int of at most 64 bits, str without lone surrogates and of at most
+    ``length`` characters, list, and dict with such keys, and of exactly these types. It is bounded
+    in size and depth, and shares nothing with the value. A number that is not finite becomes None.
+    Of objects of other types only the type's name remains.
+    """
+    try:
+        return _Carrier(length).carry(value, 0)
+    except Exception:
+        return "<%s>" % type_name(value)
+
+
+class _Carrier:
+    def __init__(self, length: int):
+        self._length = length
+        self._characters = CARRIED_CHARACTERS
+        self._values = CARRIED_VALUES
+
+    def carry(self, value: Any, depth: int) -> Any:
+        kind = type(value)
+        if value is None or kind is bool:
+            return value
+        if isinstance(value, str):
+            return self._text(value)
+        if isinstance(value, (bytes, bytearray)):
+            return "<%d bytes>" % len(value)
+        if isinstance(value, Integral):
+            number = int(value)
+            fits = SMALLEST_INTEGER <= number <= LARGEST_INTEGER
+            return number if fits else "<integer of %d bits>" % number.bit_length()
+        if isinstance(value, Real):
+            number = float(value)
+            return number if math.isfinite(number) else None
+        if not isinstance(value, (dict, list, tuple, set, frozenset, deque)):
+            return "<%s>" % type_name(value)
+        if depth >= CARRIED_DEPTH:
+            return "…"
+        # The methods of the built-in types are called: those of subclasses may do anything.
+        if isinstance(value, dict):
+            items = islice(dict.items(value), max(self._values, 0))
+            return {self._text(text_of(k)): self._next(v, depth) for k, v in items}
+        iterator = next(t for t in _SEQUENCES if isinstance(value, t)).__iter__(value)
+        return self._list(iterator, depth)
+
+    def _list(self, items: Any, depth: int) -> List[Any]:
+        return [self._next(item, depth) for item in islice(items, max(self._values, 0))]
+
+    def _next(self, value: Any, depth: int) -> Any:
+        self._values -= 1
+        return "…" if self._values < 0 else self.carry(value, depth + 1)
+
+    def _text(self, value: str) -> str:
+        text = readable(cut(value, max(min(self._length, self._characters), len(TRUNCATED))))
+        self._characters -= len(text)
+        return text
+
+
+_SEQUENCES: Tuple[Any, ...] = (list, tuple, set, frozenset, deque)
+
+
+def readable(text: str) -> str:
+    """Returns the text with lone surrogates as escapes, as in ``caf\\udce9.csv``."""
+    try:
+        text.encode("utf-8")
+        return text
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def text_of(value: Any) -> str:
+    """Returns ``str(value)`` as a plain ``str``, or the name of its type if that raises."""
+    if type(value) is str:
+        return value
+    try:
+        return str.__str__(value if isinstance(value, str) else str(value))
+    except Exception:
+        return "<%s>" % type_name(value)
+
+
+def type_name(value: Any) -> str:
+    try:
+        return readable(str.__str__(type(value).__name__))[:TYPE_LENGTH]
+    except Exception:  # a metaclass may override the name
+        return "object"
 
 
 def cut(value: Any, length: int) -> str:
-    """``value`` as text of at most ``length`` characters; it can be seen where some are gone."""
-    text = value if isinstance(value, str) else str(value)
+    """Returns ``value`` as text of at most ``length`` characters, with a mark if it was cut."""
+    text = text_of(value)
     return text if len(text) <= length else text[: length - len(TRUNCATED)] + TRUNCATED
 
 
 def count(value: Any) -> int:
-    return min(max(int(value), 0), 2**53 - 1)
+    """Returns an integer that JSON represents exactly; 0 for anything else."""
+    try:
+        return min(max(int(value), 0), 2**53 - 1)
+    except (ArithmeticError, TypeError, ValueError):
+        return 0
 
 
 def duration(value: float) -> float:
-    """Seconds that may be added up. Clocks that were set back give negative ones."""
+    """Returns seconds that may be summed; 0 for the negative values of clocks set back."""
     return value if 0.0 <= value < math.inf else 0.0
 
 
 def moment(value: Optional[float]) -> Optional[float]:
-    """Unix seconds, or None instead of Dask's markers for "not yet"."""
+    """Returns Unix seconds; None for Dask's markers of "not yet"."""
     return value if value is not None and 0.0 < value <= 253402300799.0 else None
 
 
 def identifier(value: Any) -> Optional[str]:
-    """An id made by Dask, or None where it is not a UUID in its usual form."""
+    """Returns an id made by Dask; None if it is not a UUID in canonical form."""
     try:
         return value if str(uuid.UUID(value)) == value else None
     except (AttributeError, TypeError, ValueError):
@@ -53,9 +152,9 @@ _latest = 0  # the 122 bits of an id that are neither its version nor its varian
 
 
 def uuid7() -> str:
-    """An id that sorts by the time it was made at, and after all that were made here before.
+    """Returns an id that sorts by its creation time, and after all earlier ids of this process.
 
-    Things of one millisecond keep their order, and so do things made while a clock is set back.
+    Ids of one millisecond keep their order, and so do ids created while a clock is set back.
     """
     global _latest
     value = int(time() * 1000) << 74 | int.from_bytes(os.urandom(10), "big") >> 6
@@ -68,7 +167,7 @@ def uuid7() -> str:
 
 
 def clean(value: Any) -> Any:
-    """The same value with nothing in it that strict JSON readers or databases refuse."""
+    """Returns the value without anything that strict JSON parsers or databases reject."""
     if isinstance(value, str):
         try:
             value.encode("utf-8")
@@ -85,14 +184,14 @@ def clean(value: Any) -> Any:
 
 
 def dumps(value: Any) -> str:
-    """Compact JSON that strict readers accept."""
-    # Nearly all values are clean, which the text tells in a fifth of the time that it takes to look
-    # at each part of them.
+    """Returns compact JSON that strict parsers accept."""
+    # Nearly all values are clean. Checking the text takes a fifth of the time of checking each
+    # part.
     try:
         text = _encode(value)
         if "\\u0000" not in text and (text.isascii() or text.encode("utf-8")):
             return text
-    except ValueError:  # numbers that are none, halves of characters
+    except ValueError:  # infinite numbers and NaN, lone surrogates
         pass
     return _encode(clean(value))
 
@@ -101,7 +200,7 @@ _encode = json.JSONEncoder(allow_nan=False, ensure_ascii=False, separators=(",",
 
 
 def compress(text: str) -> Tuple[bytes, Dict[str, str]]:
-    """A report as the body and the headers of a request."""
+    """Returns the body and the headers of a request with a report."""
     body, headers = text.encode("utf-8"), {"Content-Type": "application/json"}
     if len(body) > 1024:
         body = gzip.compress(body, compresslevel=6)

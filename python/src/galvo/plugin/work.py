@@ -1,4 +1,4 @@
-"""What is kept of Dask's TaskGroups and Computations, and how they are described."""
+"""Records of Dask's TaskGroups and Computations, and their serialization."""
 
 import operator
 from collections import deque
@@ -24,17 +24,17 @@ GROUPS_PER_COMPUTATION, DEPENDENCIES_PER_GROUP, TYPES_PER_GROUP = 5000, 1000, 10
 SPANS_PER_COMPUTATION = 100
 # Tasks, succeeded, erred, compute and transfer seconds, bytes, retries.
 NOTHING: Tuple[Any, ...] = (0, 0, 0, 0.0, 0.0, 0, 0)
-# Of a group's record, what its TaskGroup does not tell.
+# The parts of a group's record that its TaskGroup does not hold.
 BEQUEATHED = ("first_seen_at", "succeeded", "erred", "blamed", "retried", "counted")
 
 
 class GroupRecord(Record):
-    """One TaskGroup object. Names recur, objects do not, so each object has an id of its own."""
+    """One TaskGroup object. Names recur but objects do not, so each object has its own id."""
 
     __slots__ = (
-        "_looked", "_span_id", "blamed", "computation", "counted", "dependencies",
-        "dependencies_seen", "erred", "first_seen_at", "group", "name", "prefix", "retried", "stop",
-        "succeeded",
+        "_looked", "_span_id", "blamed", "counted", "dependencies",
+        "dependencies_seen", "erred", "first_seen_at", "group", "name", "owners", "prefix",
+        "retried", "stop", "succeeded",
     )  # fmt: skip
 
     def __init__(self, group: Any, now: float, id: Optional[str] = None):
@@ -44,7 +44,9 @@ class GroupRecord(Record):
         self.name = cut(group.name, NAME_LENGTH)
         self.prefix = cut(group.prefix.name, NAME_LENGTH)
         self.first_seen_at = now
-        self.computation: Optional["ComputationRecord"] = None  # the latest one using the group
+        # Computations whose tasks in the group are not remembered individually: normally the first
+        # one that used it, and all those before the plugin started.
+        self.owners: List["ComputationRecord"] = []
         self.dependencies: Dict[str, None] = {}
         self.dependencies_seen = 0
         self.succeeded = group.states.get("memory", 0)
@@ -59,14 +61,16 @@ class GroupRecord(Record):
         told = {name: getattr(self, name) for name in ("id", *BEQUEATHED)}
         told["in_memory"] = self.group.states.get("memory", 0)
         told["dependencies"] = list(self.dependencies)
-        told["computation_id"] = None if self.computation is None else self.computation.id
+        owner = self.owners[-1] if self.owners else None
+        told["computation_id"] = None if owner is None else owner.id
+        told["computation_body"] = None if owner is None else owner.body
         return told
 
     def inherit(self, told: Mapping[str, Any]) -> None:
         for name in BEQUEATHED:
             setattr(self, name, told[name])
         self.counted = sums_of(told["counted"])
-        # Of what was done while nobody listened, this is what can be seen.
+        # The visible part of what happened unobserved.
         self.succeeded += max(0, self.group.states.get("memory", 0) - told["in_memory"])
         self.dependencies = dict.fromkeys(told["dependencies"])
 
@@ -93,7 +97,7 @@ class GroupRecord(Record):
         return self.stop if self.group is None else self.group.stop
 
     def has_changed(self, live: Mapping[str, Any]) -> bool:
-        """Whether what may change without a transition has; far cheaper than to describe it."""
+        """True if the group has changed without a transition. Far cheaper than describing it."""
         group, looked = self.group, self._looked
         return (
             looked is None
@@ -106,7 +110,7 @@ class GroupRecord(Record):
     def describe(self) -> Dict[str, Any]:
         group = self.group
         self._looked = (group.nbytes_total, group.stop, [*group.states.values()])
-        # Scattered data is in memory without ever having moved there.
+        # Scattered data is in memory without a transition to it.
         self.succeeded = max(self.succeeded, group.states.get("memory", 0))
         return {
             "id": self.id,
@@ -133,34 +137,46 @@ class GroupRecord(Record):
 
 
 class ComputationRecord(Record):
-    """One of Dask's Computations. It is over once it is done and Dask has begun another one."""
+    """One of Dask's Computations. It is over once it is done and Dask has started another one."""
 
     __slots__ = (
         "code", "code_seen", "computation", "cut_short", "erred", "group_ids", "groups",
-        "is_latest", "span_ids", "started_at", "stop",
+        "is_latest", "lacks_shares", "share_bodies", "shares", "span_ids", "started_at", "stop",
     )  # fmt: skip
 
     def __init__(self, computation: Any):
         super().__init__(str(computation.id))
-        self.computation: Any = computation  # None once it can change no more
+        self.computation: Any = computation  # None once it cannot change any more
         self.code: List[List[Dict[str, Any]]] = []
         self.code_seen: Any = None
         self.span_ids: Dict[str, None] = {}
         self.started_at = computation.start
         self.groups: Dict[GroupRecord, None] = {}  # those that may still change
-        # Links only grow on the server, so of very many groups the latest are the ones to send.
+        # Links only grow on the server, so of very many groups the latest are sent.
         self.group_ids: "deque[str]" = deque(maxlen=GROUPS_PER_COMPUTATION)
         self.stop = 0.0
         self.erred = False
-        self.cut_short = False  # whether a task was given up before it was done
+        self.cut_short = False  # True if a task was cancelled before it was done
         self.is_latest = True
+        # Of groups that other computations use, too; see ``shares``.
+        self.shares: List[Any] = []
+        self.share_bodies: Dict[str, Dict[str, Any]] = {}  # by the group's id
+        self.lacks_shares = False  # True if there are more, whose groups then count as a whole
 
     @classmethod
-    def past(cls, id_: str) -> "ComputationRecord":
-        """One that is over, as which errors still name it."""
+    def past(cls, id_: str, body: Optional[Dict[str, Any]] = None) -> "ComputationRecord":
+        """Creates a finished one. Errors still refer to it, and its shares of groups may change."""
         past = cls(SimpleNamespace(id=id_, start=0.0))
         past.settled, past.computation, past.is_latest = True, None, False
+        past.body = body
+        past.read_shares(body)
+        past.lacks_shares = any(share["joint"] for share in past.share_bodies.values())
         return past
+
+    def read_shares(self, body: Optional[Mapping[str, Any]]) -> None:
+        """Continues from the shares that were described earlier."""
+        for share in (body or {}).get("task_group_shares", ()):
+            self.share_bodies[share["task_group_id"]] = share
 
     def bequeath(self) -> Dict[str, Any]:
         return {
@@ -170,6 +186,8 @@ class ComputationRecord(Record):
             "stop": self.stop or (self.body or {}).get("stopped_at") or 0.0,
             "erred": self.erred,
             "cut_short": self.cut_short,
+            "shares": list(self.share_bodies.values()),
+            "lacks_shares": self.lacks_shares,
         }
 
     def inherit(self, told: Mapping[str, Any], groups: Mapping[Any, GroupRecord]) -> None:
@@ -177,15 +195,16 @@ class ComputationRecord(Record):
         self.groups = {groups[group]: None for group in told["groups"] if group in groups}
         self.span_ids = dict.fromkeys(told["span_ids"])
         self.stop, self.erred, self.cut_short = told["stop"], told["erred"], told["cut_short"]
+        self.read_shares({"task_group_shares": told.get("shares", ())})
+        self.lacks_shares = told.get("lacks_shares", False)
 
     def link(self, record: GroupRecord) -> None:
-        record.computation = self
         if record not in self.groups:
             self.groups[record] = None
             self.group_ids.append(record.id)
 
     def read_code(self, context: Any) -> None:
-        """Describes the code again when there is more of it, or it may be sent only now."""
+        """Describes the code again if there is more of it, or if only now it may be sent."""
         code = getattr(self.computation, "code", None)
         seen = (len(code or ()), context.sends("code"))
         if seen != self.code_seen:
@@ -199,14 +218,14 @@ class ComputationRecord(Record):
             self.stop = max(self.stop, record.stopped_at())
             if record.group is None:
                 del self.groups[record]
-        if any(record.is_running() for record in self.groups):
+        if any(map(self._has_unfinished, self.groups)):
             state, stopped_at = "running" if closed_at is None else "cancelled", closed_at
         else:
             state = "erred" if self.erred else "cancelled" if self.cut_short else "finished"
-            # Where no task was computed, the time that was noticed has to do, and is kept.
+            # If no task was computed, the time of detection is used, and kept.
             noticed_at = (self.body or {}).get("stopped_at") or now
             stopped_at = max(self.stop or noticed_at, self.started_at)
-        return {
+        body = {
             "id": self.id,
             "started_at": self.started_at,
             "stopped_at": stopped_at,
@@ -215,10 +234,26 @@ class ComputationRecord(Record):
             "code": self.code,
             "span_ids": list(self.span_ids),
         }
+        if self.share_bodies:
+            body["task_group_shares"] = self.describe_shares()
+        return body
+
+    def describe_shares(self) -> List[Dict[str, Any]]:
+        """Returns its parts of shared groups. One of them has the mark if there are more."""
+        shares = list(self.share_bodies.values())
+        if self.lacks_shares:  # the totals include tasks of other computations
+            shares[-1] = {**shares[-1], "joint": True}
+        return shares
+
+    def _has_unfinished(self, record: GroupRecord) -> bool:
+        share = self.share_bodies.get(record.id)
+        if share is None or share["joint"]:
+            return record.is_running()
+        return any(map(share["states"].get, UNFINISHED))
 
 
 def sums_of(values: Any) -> Tuple[Any, ...]:
-    """Such sums, as somebody else told them."""
+    """Validates sums of another version."""
     if len(values) != len(NOTHING):
         raise ValueError("sums of something else")
     return tuple(map(operator.add, NOTHING, values))

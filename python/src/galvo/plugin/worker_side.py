@@ -1,8 +1,9 @@
-"""What runs in the processes of workers and nannies: it forwards their log, and measures the disk.
+"""Runs in the processes of workers and nannies: forwards their logs, and measures the disk.
 
-A worker that is killed takes its log along, so each line leaves as an event of Dask's as soon as
-it is written. Nothing here may disturb the process it is a guest of: whatever is missing or goes
-wrong is passed over, and how much is sent is bounded.
+A worker that is killed loses its log, so each line is sent as a Dask event as soon as it is
+written. Nothing here may disturb the host process: missing or failing parts are skipped, the amount
+sent is bounded, and all of it passes through ``carriable``. Lines that are left out are counted,
+and the count is sent in their place.
 """
 
 import asyncio
@@ -11,43 +12,74 @@ import os
 import shutil
 import sys
 import threading
+import weakref
 from collections import deque
+from contextlib import suppress
 from time import monotonic, time
 from typing import Any, Callable, Deque, Dict, List, Mapping, Optional, Tuple
 
 from distributed.diagnostics.plugin import NannyPlugin, WorkerPlugin
 
 from .bundle import by_source
+from .inputs import without_arguments
+from .records import Trail, ancestry, find_logger
+from .unsent_metrics import KEY, UnsentMetrics
+from .values import carriable, text_of
 
-TOPIC = "galvo-log"  # of the events that are lines of logs
+TOPIC = "galvo-log"  # the topic of log line events
 METRIC = "galvo"
+CLOSING = ("closing", "closing_gracefully")
 LONGEST_MESSAGE = 20_000
-# So many lines may one process send in so many seconds.
-MOST_LINES, WINDOW_SECONDS = 200, 10.0
-HOLD_SECONDS = 1.0  # how long repetitions of a line are counted before that is told
+# The rate limits of a process per time window: lines below WARNING, warnings, and errors with
+# everything that has a traceback. A flood of one kind does not reduce the others' limits.
+MOST_LINES, WINDOW_SECONDS = (200, 200, 100), 10.0
+# The number of last lines of each kind beyond the limit that are still sent, at this interval and
+# when the process ends. Repetitions of a line are also counted for this time before they are sent.
+LAST_LINES, HOLD_SECONDS = 10, 1.0
+MOST_QUEUED = 400  # lines of a nanny that wait for an unresponsive scheduler
+RETRIES, LONGEST_RETRY_SECONDS = 4, 30.0  # of one line, and the longest retry delay
+FAREWELL_SECONDS = 1.0  # for the unsent lines of a nanny that ends
+# An operation of Dask's RPC: a closing scheduler requests the lines held back.
+OPERATION = "galvo_release_lines"
+# The scheduler queries a worker that it has just removed. It may be waiting for its nanny to kill
+# it.
+METRICS_OPERATION = "galvo_unsent_metrics"
 MEASURE_SECONDS = 5.0
 SEND_SECONDS = 5.0
-# Dask gives some loggers handlers of their own, and lets them pass nothing on to the root.
-LOGGERS = ("", "distributed", "distributed.client", "tornado.application")
+HOME = "distributed"  # the logger with the handlers
+# Records of these are read without a handler, which only earlier versions gave them. Dask lets some
+# of them not propagate to the root.
+FOLLOWED = ("root", "distributed.client", "tornado.application")
+PASSING_RECORDS = 16  # of one thread: handlers may log, too
 
 
 class Lines:
-    """Bounds how many lines go out: folds repetitions, and counts what exceeds the rate.
+    """Limits the lines sent: merges repetitions, and counts the excess.
 
-    A line is a dict with ``level``, ``logger``, ``message``, ``at`` and ``repeated``.
+    A line is a dict with ``level``, ``logger``, ``message``, ``at`` and ``repeated``, and with
+    ``left_out`` if it is the notice of lines missing in its place.
     """
 
-    def __init__(self, most: int = MOST_LINES, clock: Callable[[], float] = monotonic):
+    def __init__(
+        self,
+        most: Tuple[int, ...] = MOST_LINES,
+        clock: Callable[[], float] = monotonic,
+        last: int = LAST_LINES,
+    ):
         self._most = most
         self._clock = clock
+        self._kept = last
         self._last: Optional[Tuple[Any, ...]] = None
-        self._held: Optional[Dict[str, Any]] = None  # repetitions that nobody was told of
+        self._held: Optional[Dict[str, Any]] = None  # repetitions not yet sent
         self._window = -WINDOW_SECONDS
-        self._lines = 0
-        self._left_out = 0
+        self._sent = [0] * len(most)
+        # The latest lines beyond the limit, by rank, and the number even beyond these.
+        self._tails: List[Deque[Dict[str, Any]]] = [deque() for _ in most]
+        self._left_out, self._left_out_at = 0, 0.0
+        self.excess_since: Optional[float] = None  # first line beyond the limit not yet reported
 
     def add(self, line: Dict[str, Any]) -> List[Dict[str, Any]]:
-        """What is to be sent now that there is this line."""
+        """Returns the lines to send now that this line was logged."""
         same = (line["level"], line["logger"], line["message"])
         if same == self._last:
             if self._held is None:
@@ -60,105 +92,231 @@ class Lines:
         return sent + self._pass(line)
 
     def release(self) -> List[Dict[str, Any]]:
-        """What was held back, as far as it may be sent now."""
+        """Returns the held lines that may be sent now."""
         held, self._held = self._held, None
         sent = [] if held is None else self._pass(held)
-        if self._left_out and self._clock() - self._window >= WINDOW_SECONDS:
-            sent += self._notice()
+        since = self.excess_since
+        if since is not None and not 0 <= self._clock() - since < HOLD_SECONDS:
+            sent += self._flush()
         return sent
+
+    def finish(self) -> List[Dict[str, Any]]:
+        """Returns all held lines, because there may be no later opportunity."""
+        return self.release() + self._flush()
+
+    def leave_out(self, line: Mapping[str, Any]) -> None:
+        """Counts a line that cannot be sent; for a notice, the lines that it stands for."""
+        self.count_left_out(line.get("left_out") or line["repeated"], line["at"])
+
+    def count_left_out(self, number: int, at: float) -> None:
+        self._left_out += number
+        self._left_out_at = max(self._left_out_at, at)
+        if self.excess_since is None:
+            self.excess_since = self._clock()
 
     def holds(self) -> bool:
-        return self._held is not None or self._left_out > 0
+        return self._held is not None or self.excess_since is not None
 
     def _pass(self, line: Dict[str, Any]) -> List[Dict[str, Any]]:
-        now, sent = self._clock(), []
-        if now - self._window >= WINDOW_SECONDS:
-            sent = self._notice()
-            self._window, self._lines = now, 0
-        self._lines += 1
-        if self._lines <= self._most:
-            return [*sent, line]
-        self._left_out += line["repeated"]
-        return sent
+        now, rank = self._clock(), rank_of(line)
+        if not 0 <= now - self._window < WINDOW_SECONDS:
+            self._window, self._sent = now, [0] * len(self._most)
+        self._sent[rank] += 1
+        if self._sent[rank] <= self._most[rank]:
+            return [line]
+        if self.excess_since is None:
+            self.excess_since = now
+        tail = self._tails[rank]
+        tail.append(line)
+        if len(tail) > self._kept:
+            self.leave_out(tail.popleft())
+        return []
 
-    def _notice(self) -> List[Dict[str, Any]]:
-        number, self._left_out = self._left_out, 0
-        if not number:
-            return []
-        message = "%d lines were left out here: there were more than %d in %d seconds" % (
-            number,
-            self._most,
-            WINDOW_SECONDS,
-        )
-        return [new_line("WARNING", "galvo", message, time())]
+    def _flush(self) -> List[Dict[str, Any]]:
+        lines = [line for tail in self._tails for line in tail]
+        if self._left_out:
+            message = "%d lines were left out here: more were logged than one process may send"
+            notice = new_line("WARNING", "galvo", message % self._left_out, self._left_out_at)
+            notice["left_out"] = self._left_out
+            lines.insert(0, notice)
+        for tail in self._tails:
+            tail.clear()
+        self._left_out, self._left_out_at, self.excess_since = 0, 0.0, None
+        return sorted(lines, key=lambda line: line["at"])
+
+
+def rank_of(line: Mapping[str, Any]) -> int:
+    """Returns a line's priority: 2 for errors and tracebacks, 1 for warnings, 0 otherwise."""
+    if line["level"] in ("ERROR", "CRITICAL") or TRACEBACK in line["message"]:
+        return 2
+    return int(line["level"] == "WARNING")
 
 
 class LineHandler(logging.Handler):
-    """Gives what is logged in this process to ``send``, as bounded lines."""
+    """Passes the log of this process to ``send`` as bounded lines.
 
-    def __init__(self, send: Callable[[Dict[str, Any]], None], most: int = MOST_LINES):
+    It does not block or disturb the logging code: it raises nothing, and it holds no lock while a
+    message is formatted, which runs user code. All other handling of the line is unchanged: only
+    Dask's own logger has this handler, see ``records``.
+    """
+
+    def __init__(self, send: Callable[[Dict[str, Any]], None], most: Tuple[int, ...] = MOST_LINES):
         super().__init__(logging.INFO)
         self.lines = Lines(most)
         self._send = send
-        self._seen = "_galvo_%x" % id(self)
+        self.trail: Optional[Trail] = None
         self._process = os.getpid()
-        self._busy = threading.local()
+        # The "now" attribute is "reading" a record or "sending" lines; "seen" has the records
+        # passed.
+        self._doing = threading.local()
+        self.unread = 0  # lines that could not be counted regularly
+
+    def handle(self, record: logging.LogRecord) -> bool:
+        self.read(record)
+        # Python prints records without a handler, and this handler would suppress that.
+        last_resort = logging.lastResort
+        if last_resort and record.levelno >= last_resort.level and self.stands_alone(record):
+            last_resort.handle(record)
+        return True
+
+    def read(self, record: logging.LogRecord) -> None:
+        # Without the lock that logging holds at this point: reading a record may wait for a thread
+        # that logs as well.
+        try:
+            found = self.filter(record)  # newer releases of Python may return another one
+            if found:
+                self.emit(found if isinstance(found, logging.LogRecord) else record)
+        except Exception:
+            pass
+
+    def follows(self, logger: logging.Logger, record: logging.LogRecord) -> bool:
+        """True if a record just created for this logger must be read."""
+        if os.getpid() != self._process or not _is_wanted(record) or logger.disabled:
+            return False
+        # Another version removes the handler, and knows of nothing else.
+        is_home = any(handler is self for handler in logging.getLogger(HOME).handlers)
+        return is_home and any(one.name in FOLLOWED for one in ancestry(logger))
+
+    def stands_alone(self, record: logging.LogRecord) -> bool:
+        """True if a record has only handlers of Galvo, of which this is the first."""
+        try:
+            found = [h for one in ancestry(find_logger(record.name)) for h in one.handlers]
+            return found[:1] == [self] and all(hasattr(h, "send_held") for h in found)
+        except Exception:
+            return False
 
     def emit(self, record: logging.LogRecord) -> None:
-        # A process that was forked has the handler, but nobody to send for it. And nothing that
-        # is logged while a line is sent may lead to another line.
-        if getattr(self._busy, "now", False) or os.getpid() != self._process:
+        # A forked process has the handler, but no sender for it. And nothing that is logged while a
+        # line is sent may cause another line.
+        doing = getattr(self._doing, "now", None)
+        if doing == "sending" or os.getpid() != self._process:
             return
-        self._busy.now = True
         try:
-            # The same record comes by once more where a logger passes it on to the root.
-            if hasattr(record, self._seen):
+            if not _is_wanted(record) or self._has_passed(record):
                 return
-            setattr(record, self._seen, True)
-            of_dask = record.name == "distributed" or record.name.startswith("distributed.")
-            if of_dask or record.levelno >= logging.WARNING:
-                line = new_line(record.levelname, record.name, message_of(record), record.created)
-                for passed in self.lines.add(line):
-                    self._send(passed)
-        except Exception:
-            pass
-        finally:
-            self._busy.now = False
+            if doing == "reading":  # arguments of a line that log lines themselves
+                self.unread += 1
+                return
+            self._doing.now = "reading"
+            try:
+                line = new_line(
+                    record.levelname, record.name, _read_message(record), record.created
+                )
+            finally:
+                self._doing.now = None
+            _require_frames(50)
+            self._take(lambda: self.lines.add(line))
+        except Exception:  # such as too deep a recursion, in which nothing can be called
+            self.unread += 1
 
     def send_held(self) -> bool:
-        """Sends what was held back long enough; returns whether there is more of it."""
-        self.acquire()
-        self._busy.now = True
-        try:
-            for line in self.lines.release():
-                self._send(line)
-        except Exception:
-            pass
-        finally:
-            self._busy.now = False
-            self.release()
-        return self.lines.holds()
+        """Sends lines held long enough. Returns True if there are more."""
+        self._take(self.lines.release)
+        return self.holds()
+
+    def finish(self) -> None:
+        """Sends all held lines."""
+        self._take(self.lines.finish)
+
+    def holds(self) -> bool:
+        return self.lines.holds() or self.unread > 0
 
     def attach(self) -> None:
-        for name in LOGGERS:
-            logging.getLogger(name).addHandler(self)
+        logging.getLogger(HOME).addHandler(self)
+        if self.trail is None or self.trail.galvo_reader is None:
+            self.trail = Trail(self)
+
+    def _has_passed(self, record: logging.LogRecord) -> bool:
+        # The record is not marked, because formatters might show a mark.
+        seen = getattr(self._doing, "seen", None)
+        if seen is None:
+            seen = self._doing.seen = deque(maxlen=PASSING_RECORDS)
+        if any(one() is record for one in seen):
+            return True
+        seen.append(weakref.ref(record))
+        return False
+
+    def _take(self, lines: Callable[[], List[Dict[str, Any]]]) -> None:
+        """Sends these lines.
+
+        Lines that cannot be sent are counted, and reported with the next ones.
+        """
+        self.acquire()
+        self._doing.now = "sending"
+        try:
+            if self.unread:
+                number, self.unread = self.unread, 0
+                self.lines.count_left_out(number, time())
+            for line in lines():
+                try:
+                    self._send(line)
+                except Exception:
+                    self.lines.leave_out(line)
+        finally:
+            self._doing.now = None
+            self.release()
 
 
-def new_line(level: str, logger: str, message: str, at: float) -> Dict[str, Any]:
-    if len(message) > LONGEST_MESSAGE:
-        message = message[:LONGEST_MESSAGE] + "…"
-    return {"level": level, "logger": logger, "message": message, "at": at, "repeated": 1}
+def _require_frames(number: int) -> None:
+    """Fails if the stack is so deep that sending might fail halfway and count a line twice."""
+    if number > 0:
+        _require_frames(number - 1)
+
+
+def _is_wanted(record: logging.LogRecord) -> bool:
+    of_dask = record.name == "distributed" or record.name.startswith("distributed.")
+    return record.levelno >= (logging.INFO if of_dask else logging.WARNING)
+
+
+def new_line(level: Any, logger: Any, message: Any, at: float) -> Dict[str, Any]:
+    """Creates a line of any input that can be sent and compared."""
+    return {
+        "level": carriable(text_of(level), NAMES_LENGTH),
+        "logger": carriable(text_of(logger), NAMES_LENGTH),
+        "message": carriable(text_of(message), LONGEST_MESSAGE),
+        "at": float(at),
+        "repeated": 1,
+    }
+
+
+def _read_message(record: logging.LogRecord) -> str:
+    try:
+        return message_of(record)
+    except Exception:
+        return text_of(record.msg) + " [its arguments cannot be shown]"
 
 
 def message_of(record: logging.LogRecord) -> str:
-    """The message with its traceback, without the arguments of tasks that Dask shows in some."""
+    """Returns the message with its traceback, without task arguments in Dask's messages."""
     message, values = record.msg, record.args
     if isinstance(message, str) and isinstance(values, tuple) and message.startswith(WITH_INPUTS):
         shown, remaining = [], list(values)
         for line in message.split("\n"):
             number = line.count("%") - 2 * line.count("%%")
             mine, remaining = remaining[:number], remaining[number:]
-            if number and line.startswith(("args:", "kwargs:", "Task:")):
+            if number == 1 and line.startswith("Task:"):
+                line = line.partition("%")[0] + without_arguments(str(mine[0]))
+            elif number and line.startswith(("args:", "kwargs:", "Task:")):
                 line = line.partition("%")[0] + "[removed]"
             elif number:
                 line = line % tuple(mine)
@@ -174,35 +332,75 @@ def message_of(record: logging.LogRecord) -> str:
 
 
 WITH_INPUTS = ("Compute Failed", "Run Failed")
+TRACEBACK = "Traceback (most recent call last)"
+NAMES_LENGTH = 512  # of loggers and levels
 _FORMATTER = logging.Formatter()
 
 
 class GuestHandler(LineHandler):
-    """Sends the log of this process through the workers or nannies in it.
+    """Sends the log of this process through its workers or nannies.
 
-    There is one in a process, however many nannies it has, and however many plugins of whichever
-    version were asked for it: each line leaves once.
+    There is one per process, for any number of nannies and of plugins of any version, so each line
+    is sent once.
     """
 
     def __init__(self) -> None:
         super().__init__(self._send_by_guest)
         self.guests: List["Guest"] = []
         self._timed = False
+        self._announced: Optional[float] = None  # the excess that was announced
 
     def emit(self, record: logging.LogRecord) -> None:
         super().emit(record)
-        if self.lines.holds() and not self._timed:
-            self._timed = True
-            try:
-                self.guests[0].later(self._later)
-            except Exception:
-                self._timed = False
+        if self.holds():
+            self._announce()
+            if not self._timed:
+                self._time()
+
+    def release_lines(self) -> List[Dict[str, Any]]:
+        """Returns all held lines as messages, instead of sending them."""
+        messages: List[Dict[str, Any]] = []
+        send = self._send
+        self.acquire()
+        try:
+            guest, alone = self.guests[0], len(self.guests) == 1
+            queued = guest.take_queued()
+            self._send = lambda line: messages.append(guest.message(line, alone))
+            self.finish()
+        finally:
+            self._send = send
+            self.release()
+        return queued + messages
+
+    def _announce(self) -> None:
+        """Notifies the scheduler of held lines, so that it can request them if it closes soon."""
+        since = self.lines.excess_since
+        if since is None or since == self._announced:
+            return
+        self._announced = since
+        try:
+            self._doing.now = "sending"
+            for guest in self.guests[:1]:
+                guest.announce()
+        except Exception:
+            pass
+        finally:
+            self._doing.now = None
+
+    def _time(self) -> None:
+        self._timed = True
+        try:
+            self.guests[0].later(self._later)
+        except Exception:
+            self._timed = False
 
     def _later(self) -> None:
         self._timed = False
-        if self.send_held() and self.guests:
-            self._timed = True
-            self.guests[0].later(self._later)
+        try:
+            if self.send_held() and self.guests:
+                self._time()
+        except Exception:
+            pass
 
     def _send_by_guest(self, line: Dict[str, Any]) -> None:
         for guest in self.guests[:1]:
@@ -210,13 +408,17 @@ class GuestHandler(LineHandler):
 
 
 class Guest:
-    """A worker or nanny, as the one through whom lines are sent."""
+    """A worker or nanny through which lines are sent."""
 
     def __init__(self, host: Any, source: str):
         self.host = host
         self._source = source
-        self._queue: Deque[Dict[str, Any]] = deque(maxlen=MOST_LINES * 2)
+        self._handler: Optional[GuestHandler] = None
+        # For a nanny, whose messages may arrive despite an error, and be sent again.
+        self._queue: Deque[Dict[str, Any]] = deque()
+        self._number, self._token = 0, "%x-%x" % (id(self), int(time() * 1000))
         self._timed = False
+        self._failures = 0
 
     def enter(self) -> None:
         handler = None
@@ -227,26 +429,38 @@ class Guest:
             handler = GuestHandler()
         for present in _handlers():
             if present is not handler:  # of another version
+                _finish(present)
                 handler.guests += getattr(present, "guests", [])
                 detach(present)
         handler.guests = [g for g in handler.guests if g.host is not self.host] + [self]
         handler.attach()
+        self._handler = handler
+        operations = getattr(self.host, "handlers", None)
+        if isinstance(operations, dict):
+            operations[OPERATION] = self._answer
 
     def leave(self) -> None:
         for handler in _handlers():
             guests = getattr(handler, "guests", [])
             if self in guests:
+                if len(guests) == 1:
+                    _finish(handler)
                 guests.remove(self)
                 if not guests:
                     detach(handler)
+        operations = getattr(self.host, "handlers", None)
+        if isinstance(operations, dict) and operations.get(OPERATION) == self._answer:
+            del operations[OPERATION]
 
-    def later(self, function: Callable[[], None]) -> None:
+    def later(self, function: Callable[[], None], seconds: float = HOLD_SECONDS) -> None:
         def call() -> None:
-            asyncio.get_running_loop().call_later(HOLD_SECONDS, function)
+            asyncio.get_running_loop().call_later(seconds, function)
 
         self.host.loop.add_callback(call)
 
-    def send(self, line: Dict[str, Any], alone: bool) -> None:
+    def message(self, line: Mapping[str, Any], alone: bool) -> Dict[str, Any]:
+        """Returns the line as a Dask event."""
+        host = self.host
         message = {
             "source": self._source,
             "level": line["level"],
@@ -256,89 +470,186 @@ class Guest:
             # Clocks differ, ages do not.
             "age": max(time() - line["at"], 0.0),
         }
-        host = self.host
+        if line.get("left_out"):
+            message["left_out"] = line["left_out"]
         if self._source == "worker":
             message["worker"] = host.address  # which only newer schedulers add
-            host.log_event(TOPIC, message)
+        else:
+            # A nanny's events do not identify the nanny.
+            message["nanny"] = host.address
+            if alone:
+                message["worker"] = host.worker_address
+            self._number += 1
+            message.update(number=self._number, token=self._token)
+        return carriable(message)
+
+    def send(self, line: Dict[str, Any], alone: bool) -> None:
+        self._send(self.message(line, alone))
+
+    def announce(self) -> None:
+        self._send({"source": self._source, "holds": True, self._source: self.host.address})
+
+    def take_queued(self) -> List[Dict[str, Any]]:
+        queued = list(self._queue)
+        self._queue.clear()
+        return queued
+
+    async def farewell(self) -> None:
+        """Waits briefly until a nanny's lines are sent."""
+        with suppress(Exception):
+            await asyncio.wait_for(self._deliver_all(), FAREWELL_SECONDS)
+
+    async def _deliver_all(self) -> None:
+        await self._deliver()
+        handler = self._handler
+        if handler is not None and not handler.guests:
+            # The queue had no room for these, and no other guest will send them.
+            self._queue.extend(self.message(line, True) for line in handler.lines.finish())
+            await self._deliver()
+
+    def has_queued(self) -> bool:
+        return bool(self._queue)
+
+    def _send(self, message: Dict[str, Any]) -> None:
+        if self._source == "worker":
+            self.host.log_event(TOPIC, message)
             return
-        # A nanny's events do not say which one it was.
-        message["nanny"] = host.address
-        if alone:
-            message["worker"] = host.worker_address
+        if len(self._queue) >= MOST_QUEUED:
+            if "left_out" in message:  # its number would become outdated; it is created again later
+                self._leave_out(message)
+                return
+            self._leave_out(self._queue.popleft())
         self._queue.append(message)
         if not self._timed:
             self._timed = True
-            host.loop.add_callback(self._deliver)
+            self.host.loop.add_callback(self._deliver)
 
     async def _deliver(self) -> None:
-        """Sends what a nanny has to say, one after the other.
+        """Sends the lines of a nanny one after the other.
 
-        Its own way of sending complains to the log when that fails, and does not wait.
+        Dask's own method would log a failure, and would not wait.
         """
+        self._timed = True
+        pause: Optional[float] = None
         try:
             while self._queue:
-                message = self._queue.popleft()
-                sent = self.host.scheduler.log_event(topic=TOPIC, msg=message)
-                await asyncio.wait_for(sent, SEND_SECONDS)
-        except Exception:
-            # The nanny or the scheduler is about to go, or away for now.
-            self._queue.clear()
+                message = self._queue[0]
+                try:
+                    sent = self.host.scheduler.log_event(topic=TOPIC, msg=message)
+                    await asyncio.wait_for(sent, SEND_SECONDS)
+                    self._failures = 0
+                except (OSError, asyncio.TimeoutError):
+                    # The nanny or the scheduler is closing, or unavailable for now.
+                    self._failures += 1
+                    if self._failures % RETRIES:
+                        pause = min(2.0**self._failures, LONGEST_RETRY_SECONDS)
+                        return
+                    self._leave_out(message)
+                except Exception:
+                    self._leave_out(message)
+                if self._queue and self._queue[0] is message:
+                    self._queue.popleft()
         finally:
+            self._timed = pause is not None
+            if pause is not None:
+                self._deliver_after(pause)
+
+    def _deliver_after(self, seconds: float) -> None:
+        def call() -> None:
+            try:
+                self.host.loop.add_callback(self._deliver)
+            except Exception:
+                self._timed = False
+
+        try:
+            self.later(call, seconds)
+        except Exception:
             self._timed = False
+
+    def _leave_out(self, message: Mapping[str, Any]) -> None:
+        """Counts a message that cannot be sent. The next one reports the number."""
+        if self._handler is not None and "repeated" in message:
+            at = time() - message["age"]
+            self._handler.lines.leave_out({**message, "at": at})
+
+    def _answer(self, **kwargs: Any) -> List[Dict[str, Any]]:
+        """Handles the RPC of a closing scheduler that requests the held lines."""
+        try:
+            return [] if self._handler is None else self._handler.release_lines()
+        except Exception:
+            return []
+
+
+def _finish(handler: Any) -> None:
+    with suppress(Exception):  # it may be of a version without this, or its guest be gone
+        handler.finish()
 
 
 def _handlers() -> List[Any]:
-    handlers = logging.getLogger("distributed").handlers
+    handlers = logging.getLogger(HOME).handlers
     return [handler for handler in handlers if hasattr(handler, "guests")]
 
 
 def detach(handler: Any) -> None:
-    for name in LOGGERS:
+    for name in (HOME, *FOLLOWED):
         logging.getLogger(name).removeHandler(handler)
+    if getattr(handler, "trail", None):  # missing in earlier versions
+        handler.trail.end()
 
 
 def is_with_scheduler(scheduler_id: Any) -> bool:
-    """Whether this is the process of that scheduler, which reads its log itself."""
+    """True if this is the process of that scheduler, which reads its log itself."""
     instances = getattr(sys.modules.get("distributed.scheduler"), "Scheduler", None)
     schedulers = list(getattr(instances, "_instances", None) or ())
     return any(scheduler.id == scheduler_id for scheduler in schedulers)
 
 
-class Disk:
-    """A metric of a worker: how large its disk is. Dask itself does not tell."""
+class Measures:
+    """A worker metric: the size of its disk, which Dask itself does not report.
+
+    It also numbers the heartbeats, see ``unsent_metrics``.
+    """
 
     def __init__(self) -> None:
+        self.unsent = UnsentMetrics()
         self._measured_at = -MEASURE_SECONDS
         self._measured: Dict[str, Any] = {}
 
     def __call__(self, worker: Any) -> Dict[str, Any]:
-        # A worker whose metric fails does not survive its next heartbeat.
+        # A worker whose metric raises does not survive its next heartbeat.
         try:
             if monotonic() - self._measured_at >= MEASURE_SECONDS:
                 self._measured_at = monotonic()
                 self._measured = {"executable": sys.executable}
                 usage = shutil.disk_usage(worker.local_directory)
                 self._measured.update(disk_total_bytes=usage.total, disk_free_bytes=usage.free)
+            return carriable({**self._measured, "heartbeat": self.unsent.take(worker)})
         except Exception:
             pass
-        return self._measured
+        return carriable(self._measured)
 
 
 class WorkerSide(WorkerPlugin):
-    """Installed in workers by the scheduler plugin, with what its ``settings`` ask for."""
+    """The worker plugin that the scheduler plugin installs, configured by its ``settings``."""
 
     def __init__(self, settings: Mapping[str, Any]):
         self.name = settings["name"]
         self._settings = dict(settings)
         self._guest: Optional[Guest] = None
-        self._disk = Disk()
+        self._measures = Measures()
 
     def __reduce__(self) -> Tuple[Any, ...]:
-        return by_source("worker_side", "WorkerSide", self._settings)
+        return by_source("worker_side", "WorkerSide", carriable(self._settings))
 
     def setup(self, worker: Any) -> None:
         try:
-            worker.metrics[METRIC] = self._disk
+            worker.metrics[METRIC] = self._measures
+
+            def hand_over(**kwargs: Any) -> Dict[str, Any]:  # Dask asks operations for their names
+                return self._hand_over(worker)
+
+            if isinstance(getattr(worker, "handlers", None), dict):
+                worker.handlers[METRICS_OPERATION] = hand_over
             if self._settings["logs"] and not is_with_scheduler(self._settings["scheduler_id"]):
                 self._guest = Guest(worker, "worker")
                 self._guest.enter()
@@ -347,16 +658,36 @@ class WorkerSide(WorkerPlugin):
 
     def teardown(self, worker: Any) -> None:
         try:
-            if worker.metrics.get(METRIC) is self._disk:
-                del worker.metrics[METRIC]
+            if worker.metrics.get(METRIC) is self._measures:
+                message = self._hand_over(worker)
+                if message:
+                    # It stays among the metrics: another heartbeat may take the values sent here.
+                    worker.log_event(TOPIC, message)
+                else:
+                    del worker.metrics[METRIC]
+                    del worker.handlers[METRICS_OPERATION]
+        except Exception:
+            pass
+        try:
             if self._guest is not None:
                 self._guest.leave()
         except Exception:
             pass
 
+    def _hand_over(self, worker: Any) -> Dict[str, Any]:
+        """Returns the unsent measurements of a worker that ends; empty for any other worker."""
+        try:
+            if getattr(getattr(worker, "status", None), "name", None) in CLOSING:
+                # Only newer schedulers add the address to events.
+                message = {KEY: self._measures.unsent.describe(worker), "worker": worker.address}
+                return dict(carriable(message))
+        except Exception:
+            pass
+        return {}
+
 
 class NannySide(NannyPlugin):
-    """The same for nannies, which tell how their workers end."""
+    """The nanny plugin. Nannies report how their workers end."""
 
     restart = False
 
@@ -366,7 +697,7 @@ class NannySide(NannyPlugin):
         self._guest: Optional[Guest] = None
 
     def __reduce__(self) -> Tuple[Any, ...]:
-        return by_source("worker_side", "NannySide", self._settings)
+        return by_source("worker_side", "NannySide", carriable(self._settings))
 
     def setup(self, nanny: Any) -> None:
         try:
@@ -376,9 +707,12 @@ class NannySide(NannyPlugin):
         except Exception:
             pass
 
-    def teardown(self, nanny: Any) -> None:
+    def teardown(self, nanny: Any) -> Any:
         try:
             if self._guest is not None:
                 self._guest.leave()
+                # Dask awaits the result.
+                return self._guest.farewell() if self._guest.has_queued() else None
         except Exception:
             pass
+        return None

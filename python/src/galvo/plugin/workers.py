@@ -1,4 +1,4 @@
-"""Workers, clients and environments of a cluster, and how many threads it had when."""
+"""Tracks the workers, clients and environments of a cluster, and its threads over time."""
 
 import asyncio
 import json
@@ -16,29 +16,29 @@ from distributed.versions import get_versions
 
 from .collector import Collector, Context
 from .sections import Record
-from .values import ADDRESS_LENGTH, NAME_LENGTH, clean, count, cut, moment, uuid7
+from .values import ADDRESS_LENGTH, NAME_LENGTH, clean, count, cut, moment, text_of, uuid7
 
 logger = logging.getLogger("distributed.galvo")
 
 ENVIRONMENT_TEXT_LENGTH, PACKAGES = 256, 500
 CLIENT_LENGTH = 256
 PROCESSING_KEYS = 100
-# A worker that was killed for its memory looks like one that died, until its nanny is heard.
+# A worker killed for its memory use looks like one that died, until its nanny's message arrives.
 SETTLING_SECONDS = 2.0
-# What is heard of a worker may come late, and may be about one whose address is in use again.
+# Messages about a worker may arrive late, and its address may be in use again.
 REACHABLE_SECONDS, REACHABLE_WORKERS = 300.0, 5000
-# What is kept to be sent again to a server that lost its store.
+# The numbers kept for sending them again to a server that lost its store.
 ENDED_WORKERS, ENDED_CLIENTS, THREAD_CHANGES, ENVIRONMENTS = 500, 200, 2000, 200
-# Not a client, but how the scheduler keeps tasks that nobody waits for.
+# Not a client, but the scheduler's placeholder for tasks that no client waits for.
 FIRE_AND_FORGET = "fire-and-forget"
-# Before this release there is no event when a nanny ends a worker: it only says so in its log.
+# Before this release there is no event when a nanny ends a worker: the nanny only logs it.
 NANNIES_TELL = [int(n) for n in re.findall(r"\d+", distributed.__version__)[:2]] >= [2024, 8]
 NANNIES_ASKED = 10  # at the same time
 OVER_MEMORY = re.compile(r"Worker (?:(\S+) \(pid=\d+\) )?exceeded \S+ memory budget")
 
 
 class WorkerRecord(Record):
-    """One worker process, from its arrival to its end. Names and addresses recur."""
+    """One worker process, from its start to its end. Names and addresses recur."""
 
     __slots__ = (
         "address", "asked_to_close", "closing", "ended_at", "environment_id", "executable", "host",
@@ -58,14 +58,14 @@ class WorkerRecord(Record):
         self.executable: Optional[str] = None
         self.threads = state.nthreads
         self.limit = state.memory_limit
-        # What the scheduler was heard to say of it.
+        # The scheduler's messages about it.
         self.told = False  # that it has removed it
         self.retiring = False
         self.closing = False
         self.asked_to_close = False
         self.silent = False
         self.over_memory = False
-        # Of its end.
+        # About its end.
         self.ended_at: Optional[float] = None
         self.processing_keys: List[str] = []
         self.processing = self.lost_results = 0
@@ -87,14 +87,14 @@ class WorkerRecord(Record):
             "processing_keys": self.processing_keys,
             "processing": self.processing,
             "lost_results": self.lost_results,
-            # Those of a worker that lives are in its samples.
+            # Those of a live worker are in its samples.
             "last_memory_bytes": None if end is None else self.last_memory,
             "last_seen_at": None if end is None else self.last_seen_at,
         }
 
 
 class Workers(Collector):
-    """Tells of workers and how they ended, of clients, environments and changes of threads."""
+    """Reports workers and how they ended, clients, environments, and changes in threads."""
 
     def __init__(self, context: Context):
         super().__init__(context)
@@ -104,17 +104,17 @@ class Workers(Collector):
         self._ending: Dict[WorkerRecord, Optional[str]] = {}  # with the stimulus of the removal
         self._ended: Deque[WorkerRecord] = deque(maxlen=ENDED_WORKERS)
         self._reachable: Deque[WorkerRecord] = deque()
-        self._by_address: Dict[str, WorkerRecord] = {}  # the latest one there
+        self._by_address: Dict[str, WorkerRecord] = {}  # the latest one at an address
         self._ids: Dict[str, str] = {}  # the same
         self._clients: Dict[str, Record] = {}
-        self._expected: Set[str] = set()  # clients that were there when the plugin before left
+        self._expected: Set[str] = set()  # clients connected when the previous plugin left
         self._departed: Deque[Record] = deque(maxlen=ENDED_CLIENTS)
-        self._environments: Dict[str, Record] = {}  # by what was told
+        self._environments: Dict[str, Record] = {}  # by their description
         self._versions: Any = None  # a future of those of the scheduler
         self._threads: Deque[Record] = deque(maxlen=THREAD_CHANGES)
         self._threads_seen = 0  # entries of Dask's history
         self._threads_at = 0.0
-        self._hears = False  # this release tells of events
+        self._hears = False  # True if this release reports events to plugins
         self._restarted_at = 0.0
         self._adopted = self._closed = False
         self._questions: Set["asyncio.Future[None]"] = set()
@@ -173,7 +173,7 @@ class Workers(Collector):
                         self._live[address].silent = True
         elif message.get("source") == "nanny":
             # Before there was an event for it, nannies only logged it.
-            found = OVER_MEMORY.search(str(message.get("message")))
+            found = OVER_MEMORY.search(text_of(message.get("message")))
             if found:
                 self._exceeded(found.group(1) or message.get("worker"), None)
 
@@ -199,7 +199,7 @@ class Workers(Collector):
             if waited and not self._hears:
                 self._recall(record)
                 end = self._end(record, stimulus_id)
-            # "lost" may prove to be "memory"; without events also anything to be "retired".
+            # "lost" may turn out to be "memory"; without events, any may turn out to be "retired".
             certain = end in ("memory", "retired") or (end == "closed" and self._hears)
             if certain or waited or closed_at is not None:
                 del self._ending[record]
@@ -235,7 +235,7 @@ class Workers(Collector):
         )
 
     def bequeath(self) -> Dict[str, Any]:
-        # It will not be heard any more how these have ended.
+        # The way these have ended can no longer be observed.
         for record, stimulus_id in self._ending.items():
             record.settled = True
             self._put(record, self._end(record, stimulus_id))
@@ -245,7 +245,7 @@ class Workers(Collector):
         }
 
     def inherit(self, told: Mapping[str, Any]) -> None:
-        # Those that have gone since are missed when the present ones are adopted.
+        # Those that have gone since are detected when the present ones are adopted.
         for state, id, started_at in told["workers"]:
             self._know(WorkerRecord(id, state, started_at))
         for client, body in told["clients"].items():
@@ -264,7 +264,7 @@ class Workers(Collector):
     def environment(
         self, versions: Optional[Mapping[str, Any]], executable: Optional[str] = None
     ) -> Optional[str]:
-        """The id of what ``get_versions`` described; equal descriptions have the same one."""
+        """Returns the id of the environment described by ``get_versions``; equal ones share it."""
         if not versions and not executable:
             return None
         told = repr((versions, executable))
@@ -272,7 +272,7 @@ class Workers(Collector):
         if record is None:
             try:
                 body = describe_environment(versions or {}, executable)
-            except (AttributeError, TypeError, ValueError):  # it is not what Dask describes
+            except (AttributeError, TypeError, ValueError):  # it is not a description of Dask
                 return None
             record = Record(body["id"], body, settled=True)
             record.characters = len(told)
@@ -285,7 +285,7 @@ class Workers(Collector):
     # Workers.
 
     def _adopt(self, now: float) -> None:
-        """Takes in what was there before the plugin."""
+        """Adds what existed before the plugin."""
         self._adopted = True
         self._look(now)
         clients = list(getattr(self._scheduler, "client_comms", ()))
@@ -303,7 +303,7 @@ class Workers(Collector):
 
     def _know(self, record: WorkerRecord) -> None:
         self._live[record.address] = record
-        # The latest one at this address is what is reached there.
+        # The address refers to the latest worker there.
         self._by_address[record.address] = record
         self._ids[record.address] = record.id
         self._read_environment(record)
@@ -314,11 +314,11 @@ class Workers(Collector):
             id = str(uuid.UUID(state.server_id.rpartition("Worker-")[2]))
         except (AttributeError, ValueError):
             return uuid7()
-        # One that comes back after it was given up begins another interval.
+        # A worker that returns after it was given up starts another interval.
         return uuid7() if id in self._ids.values() else id
 
     def _look(self, now: float) -> None:
-        """Reads of the workers what may change, and finds those that no hook told of."""
+        """Reads the changeable values of workers, and finds workers that no hook reported."""
         live, workers = self._live, self._scheduler.workers
         for address, state in list(workers.items()):
             record = live.get(address)
@@ -349,12 +349,12 @@ class Workers(Collector):
             self.context.outboxes["workers"].add(record)
 
     def _hear(self, record: WorkerRecord, message: Mapping[str, Any]) -> None:
-        """The scheduler, or the worker itself, says something about it."""
+        """Handles a message of the scheduler or the worker about the worker."""
         action = message.get("action")
         if action == "retired":
             record.retiring = True
         elif record.told:
-            return  # the scheduler tells a worker that it has removed to close, too
+            return  # the scheduler also tells a worker that it has removed to close
         elif action == "worker-status-change":
             status = message.get("status")
             if status == "closing_gracefully":
@@ -376,7 +376,7 @@ class Workers(Collector):
         if "lost-computed-tasks" in message:
             record.lost_results = len(message["lost-computed-tasks"])
         else:
-            # This release says it before anything is taken from the worker.
+            # This release sends it before anything is taken from the worker.
             record.lost_results = sum(
                 1 for ts in record.state.has_what if ts.run_spec and len(ts.who_has) == 1
             )
@@ -384,14 +384,14 @@ class Workers(Collector):
 
     def _keep_processing(self, record: WorkerRecord, keys: Iterable[Any]) -> None:
         keys = list(keys)
-        # What it was known to compute says more than what waited there for its turn.
+        # The tasks that it computed are more informative than those that waited there.
         computed = {ts.key for ts in getattr(record.state, "executing", ())}
-        keys.sort(key=lambda key: (key not in computed, str(key)))
+        keys.sort(key=lambda key: (key not in computed, text_of(key)))
         record.processing = len(keys)
         record.processing_keys = [cut(key, NAME_LENGTH) for key in keys[:PROCESSING_KEYS]]
 
     def _recall(self, record: WorkerRecord) -> None:
-        """Hears what was said of the worker while nobody told, from what Dask remembers."""
+        """Replays the messages about the worker that no plugin received, from Dask's memory."""
         events = list(self._scheduler.get_events(record.address))
         arrivals = [i for i, (_, m) in enumerate(events) if _action(m) == "add-worker"]
         for at, message in events[arrivals[-1] if arrivals else 0 :]:
@@ -402,13 +402,13 @@ class Workers(Collector):
                 self._recall_removal(record, at)
 
     def _recall_removal(self, record: WorkerRecord, at: float) -> None:
-        """What the removal has done is seen in the transitions since; they are the latest ones."""
+        """Derives the effects of the removal from the transitions since, the latest ones."""
         lost = set()
         for transition in reversed(getattr(self._scheduler, "transition_log", ())):
             key, start, finish, _, stimulus_id, moved_at = tuple(transition)[:6]
             if moved_at < at:
                 break
-            # Data that was scattered is no result, and is forgotten.
+            # Scattered data is not a result, and is forgotten.
             if start == "memory" and finish != "forgotten":
                 lost.add(key)
             if str(stimulus_id).startswith("retire-workers"):
@@ -416,7 +416,7 @@ class Workers(Collector):
         record.lost_results = len(lost)
 
     def _ask(self, record: WorkerRecord, nanny: str) -> None:
-        """Looks into the log of the nanny of a worker that died."""
+        """Reads the log of the nanny of a worker that died."""
         if len(self._questions) < NANNIES_ASKED:
             question = asyncio.ensure_future(self._hear_nanny(record, nanny))
             self._questions.add(question)
@@ -445,13 +445,16 @@ class Workers(Collector):
     def _lose_sight(
         self, record: WorkerRecord, at: float, stimulus_id: Optional[str] = None
     ) -> None:
-        """The scheduler has the worker no more."""
+        """Handles that the scheduler no longer has the worker."""
         if not record.told:
             self._recall(record)
         self._remove(record, at, stimulus_id)
 
     def _remove(self, record: WorkerRecord, at: float, stimulus_id: Optional[str] = None) -> None:
-        """The worker has ended; how is decided when the next report is made, or later."""
+        """Records the end of a worker.
+
+        Its kind is decided when the next report is made, or later.
+        """
         state = record.state
         record.ended_at = max(at, record.started_at)
         if record.last_memory is None:
@@ -467,7 +470,7 @@ class Workers(Collector):
             return "memory"
         if record.silent or stimulus.startswith("check-worker-ttl"):
             return "lost"
-        # A connection that broke in the midst of retiring was not the end that was planned.
+        # A connection that broke during retiring was not the planned end.
         broken = stimulus.startswith("handle-worker-cleanup")
         if record.retiring and (record.closing or record.asked_to_close or not broken):
             return "retired"
@@ -477,7 +480,7 @@ class Workers(Collector):
             return "closed"
         ended_at = record.ended_at or 0.0
         if not record.state.nanny and 0.0 <= ended_at - self._restarted_at < 1.0:
-            return "closed"  # by a restart, which has no way to start it again
+            return "closed"  # by a restart, which cannot start it again
         return "lost" if record.told else "unknown"
 
     def _unreach(self, record: WorkerRecord) -> None:
@@ -511,7 +514,7 @@ class Workers(Collector):
         self.context.outboxes["clients"].add(record)
 
     def _arrival(self, name: str, action: str, default: float) -> float:
-        """When Dask remembers that something came that was there before the plugin."""
+        """Returns the time of arrival that Dask recorded for something older than the plugin."""
         times = [at for at, m in self._scheduler.get_events(name) if _action(m) == action]
         return min(times[-1], default) if times else default
 
@@ -528,12 +531,12 @@ class Workers(Collector):
         self._threads_seen = len(history)
 
     def _count_threads(self, now: float) -> None:
-        """A release that keeps no history is looked at whenever a worker comes or goes."""
+        """Checks the number at each change of workers, in a release without a history."""
         if not hasattr(self._scheduler, "total_nthreads_history"):
             self._add_threads(now, self._scheduler.total_nthreads)
 
     def _add_threads(self, at: float, threads: int) -> None:
-        # Two changes at one moment would be taken for one.
+        # Two changes at the same time would be taken for one.
         at = self._threads_at = max(at, self._threads_at + 1e-6)
         record = Record(repr(at), {"at": at, "threads": count(threads)}, settled=True)
         self._threads.append(record)
@@ -541,7 +544,7 @@ class Workers(Collector):
 
 
 def describe_environment(versions: Mapping[str, Any], executable: Optional[str]) -> Dict[str, Any]:
-    """The item that tells of an environment, identified by its content on every scheduler."""
+    """Returns the item that describes an environment, identified by its content everywhere."""
     host, packages = dict(versions.get("host") or {}), dict(versions.get("packages") or {})
     described = clean(
         {

@@ -1,12 +1,12 @@
-"""How many workers and threads a scheduler has had."""
+"""Counts the workers and threads of a scheduler."""
 
-from typing import Any, Dict, Mapping
+from typing import Any, Dict, Mapping, Optional
 
 from distributed.metrics import time
 
 
 class Workforce:
-    """How many workers and threads a scheduler has had."""
+    """The peak and total numbers of a scheduler's workers and threads, and the thread time."""
 
     def __init__(self, scheduler: Any):
         self._scheduler = scheduler
@@ -19,12 +19,16 @@ class Workforce:
             self._advance(at, threads)
         self.update()
 
-    def update(self, arrived: int = 0) -> None:
-        """Counts up to this moment; to be called whenever a worker has come or gone."""
+    def update(self, arrived: int = 0, closed_at: Optional[float] = None) -> None:
+        """Counts up to now, or up to the end of the scheduler.
+
+        Call it whenever a worker has joined or left.
+        """
         workers = self._scheduler.workers
         self.seen += arrived
         self.peak_workers = max(self.peak_workers, len(workers))
-        self._advance(time(), sum(ws.nthreads for ws in workers.values()))
+        now = time() if closed_at is None else closed_at
+        self._advance(now, sum(ws.nthreads for ws in workers.values()))
 
     def bequeath(self) -> Dict[str, Any]:
         self.update()

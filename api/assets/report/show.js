@@ -1,0 +1,142 @@
+// Shows the report that stands in the text area of this document, in its place.
+//
+// It is the only script that the document's policy lets begin, here and in every frame that the report might make: scripts of the
+// report are run by it, after it has taken away what policies do not cover. Nothing of the report has run before, so whatever
+// is kept here is as the browser made it.
+"use strict";
+(() => {
+  const { apply } = Reflect;
+  const { charCodeAt, indexOf, lastIndexOf, slice, startsWith, toLowerCase } = String.prototype;
+  const { createElement, createElementNS } = Document.prototype;
+  const { append } = Element.prototype;
+  const evaluate = window.eval;
+  const cdn = "https://cdn.bokeh.org/";
+
+  // Elements that reach a server though no policy lets them, or that begin a document of their own.
+  const refused = [
+    "base", "embed", "fencedframe", "frame", "frameset", "iframe", "link", "meta", "object", "portal",
+  ];
+  // Interfaces that reach a server though no policy lets them, and those that make such elements.
+  const interfaces = [
+    "Sanitizer",
+    "RTCPeerConnection", "webkitRTCPeerConnection", "mozRTCPeerConnection", "RTCIceTransport", "RTCIceGatherer",
+    "XSLTProcessor", "PresentationRequest",
+    "HTMLBaseElement", "HTMLEmbedElement", "HTMLFencedFrameElement", "HTMLFrameElement", "HTMLFrameSetElement",
+    "HTMLIFrameElement", "HTMLLinkElement", "HTMLMetaElement", "HTMLObjectElement", "HTMLPortalElement",
+  ];
+
+  for (let index = 0; index < interfaces.length; index += 1) delete window[interfaces[index]];
+
+  // Methods that make elements of a text, two of which take a sanitizer of the report and are exempt from
+  // trusted types. Future ones will be named alike, so all are deleted except those that trusted types
+  // cover and one that only reads.
+  const kept = ["innerHTML", "outerHTML", "insertAdjacentHTML", "getHTML"];
+  const isNode = (constructor) => constructor === Node || constructor?.prototype instanceof Node;
+  for (const name of Object.getOwnPropertyNames(window)) {
+    const constructor = Object.getOwnPropertyDescriptor(window, name).value;
+    if (typeof constructor !== "function" || !isNode(constructor)) continue;
+    for (const holder of [constructor, constructor.prototype])
+      for (const member of Object.getOwnPropertyNames(holder))
+        if (member.includes("HTML") && !kept.includes(member)) delete holder[member];
+  }
+
+  // The name of an element, without a prefix, in small letters.
+  const localName = (name) =>
+    apply(toLowerCase, apply(slice, name, [apply(lastIndexOf, name, [":"]) + 1]), []);
+
+  const isRefused = (name) => {
+    const local = localName(name);
+    for (let index = 0; index < refused.length; index += 1) if (refused[index] === local) return true;
+    return false;
+  };
+
+  Document.prototype.createElement = function (name, ...options) {
+    const text = `${name}`;
+    return apply(createElement, this, [isRefused(text) ? `x-${localName(text)}` : text, ...options]);
+  };
+  Document.prototype.createElementNS = function (namespace, name, ...options) {
+    const text = `${name}`;
+    return apply(createElementNS, this, [namespace, isRefused(text) ? `x-${localName(text)}` : text, ...options]);
+  };
+
+  // The same for what is made of a text. Where a text declares entities, elements may hide in them.
+  // A sign that no name follows is text, and the next one may begin an element.
+  const endsName = (code) => code <= 32 || code === 47 || code === 60 || code === 62;
+  const isLetter = (code) => (code >= 65 && code <= 90) || (code >= 97 && code <= 122);
+  const harmless = (html) => {
+    let written = "";
+    let from = 0;
+    for (;;) {
+      const at = apply(indexOf, html, ["<", from]);
+      if (at < 0) return written + apply(slice, html, [from]);
+      const begin = at + 1;
+      const after = apply(toLowerCase, apply(slice, html, [begin, begin + 2]), []);
+      if (after === "!e") throw new TypeError("a report declares no entities");
+      let end = begin;
+      while (end < html.length && !endsName(apply(charCodeAt, html, [end]))) end += 1;
+      // A name that the end of the text cuts off makes an element only if another `document.write`
+      // continues it.
+      if (begin === html.length) return `${written}${apply(slice, html, [from, at])}&lt;`;
+      if (end === html.length && isLetter(apply(charCodeAt, html, [begin])))
+        return written + apply(slice, html, [from, at]);
+      const name = apply(slice, html, [begin, end]);
+      written += apply(slice, html, [from, begin]);
+      written += isRefused(name) ? `x-${localName(name)}` : name;
+      from = end;
+    }
+  };
+
+  // Browsers that know of no trusted types have the policy of the document and the names above.
+  let isFirst = true;
+  window.trustedTypes?.createPolicy("default", {
+    createHTML: (text) => (isFirst ? text : harmless(text)),
+    createScript: (text) => text,
+    createScriptURL: (text) => {
+      if (apply(startsWith, text, [cdn])) return text;
+      throw new TypeError("a report has scripts of its own and of Bokeh");
+    },
+  });
+
+  const external = (source) =>
+    new Promise((resolve) => {
+      const script = apply(createElement, document, ["script"]);
+      script.onload = resolve;
+      script.onerror = resolve;
+      script.src = source;
+      apply(append, document.documentElement, [script]);
+    });
+
+  const types = ["", "text/javascript", "application/javascript"];
+
+  const run = async (scripts) => {
+    for (const script of scripts) {
+      try {
+        if (script.source === null) evaluate(script.text);
+        else await external(script.source);
+      } catch (error) {
+        console.error(error);
+      }
+    }
+    // For scripts that wait for what was over before they began.
+    for (const [target, name] of [[document, "DOMContentLoaded"], [window, "load"]])
+      target.dispatchEvent(new Event(name));
+  };
+
+  // All elements of a tree, those of templates included.
+  const elements = (root) =>
+    [...root.querySelectorAll("*")].flatMap((element) =>
+      element.localName === "template" ? [element, ...elements(element.content)] : [element]);
+
+  document.addEventListener("DOMContentLoaded", (event) => {
+    event.stopImmediatePropagation();
+    const text = document.getElementById("report")?.textContent ?? "";
+    const report = new DOMParser().parseFromString(text, "text/html");
+    isFirst = false;
+    for (const element of elements(report)) if (isRefused(element.localName)) element.remove();
+    const scripts = [...report.querySelectorAll("script")]
+      .filter((script) => types.includes(script.type.trim().toLowerCase()))
+      .map((script) => ({ source: script.getAttribute("src"), text: script.textContent }));
+    document.documentElement.replaceWith(document.adoptNode(report.documentElement));
+    void run(scripts);
+  }, { once: true });
+})();

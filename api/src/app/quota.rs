@@ -1,0 +1,159 @@
+//! The quotas of accounts, their changes, and their use, which is checked before a report is stored and
+//! cached in memory.
+//!
+//! The transaction that stores a report counts it (`store/quota.rs`). The cache adds the reports this
+//! server stores and is refreshed every minute, so reports to other servers count up to a minute later.
+
+use std::{
+    num::NonZeroUsize,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use entity::{Timestamp, ids::AccountId, quota};
+use lru::LruCache;
+use serde_json::{Value, json};
+
+use crate::{
+    auth::Viewer,
+    clock::Clock,
+    domain::{
+        quota::{Quota, QuotaStatus, QuotaUse},
+        retention::DAY,
+    },
+    store::{Store, StoreError},
+};
+
+/// The maximum number of cached accounts.
+const REMEMBERED: NonZeroUsize = NonZeroUsize::new(10_000).expect("it is more than none");
+
+/// The lifetime of a cached entry, in milliseconds.
+const FRESH: i64 = 60 * 1_000;
+
+/// The retry delay for an account that stores too much, in seconds: the retention job takes up to an
+/// hour.
+const RETRY_SECONDS: i64 = 3_600;
+
+/// A change of an account's quotas. The outer `None` keeps a quota; the inner `None` restores the
+/// server's setting.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QuotaChange {
+    /// Bytes of stored reports.
+    pub stored_bytes: Option<Option<i64>>,
+    /// Bytes of reports in a day.
+    pub daily_bytes: Option<Option<i64>>,
+    /// New clusters in a day.
+    pub daily_clusters: Option<Option<i64>>,
+    /// The threads of a cluster that count as usage.
+    pub cluster_threads: Option<Option<i64>>,
+    /// The maximum retention of data of any class, in days.
+    pub retention_days: Option<Option<i64>>,
+}
+
+impl QuotaChange {
+    /// Returns the row of an account after the change.
+    pub(super) fn apply(
+        self,
+        account: AccountId,
+        before: Option<&quota::Model>,
+        now: Timestamp,
+    ) -> quota::Model {
+        let or = |wish: Option<Option<i64>>, of: fn(&quota::Model) -> Option<i64>| {
+            wish.unwrap_or_else(|| before.and_then(of))
+        };
+        quota::Model {
+            account_id: account,
+            stored_bytes: or(self.stored_bytes, |row| row.stored_bytes),
+            daily_bytes: or(self.daily_bytes, |row| row.daily_bytes),
+            daily_clusters: or(self.daily_clusters, |row| row.daily_clusters),
+            cluster_threads: or(self.cluster_threads, |row| row.cluster_threads),
+            retention_days: or(self.retention_days, |row| row.retention_days),
+            changed_at: now,
+        }
+    }
+}
+
+/// Returns an account's quotas as the detail of an audit entry.
+pub(super) fn quota_detail(row: &quota::Model) -> Value {
+    let shown = |limit: Option<i64>| match limit {
+        Some(quota::UNLIMITED) => json!("none"),
+        limit => json!(limit),
+    };
+    json!({
+        "stored_bytes": shown(row.stored_bytes),
+        "daily_bytes": shown(row.daily_bytes),
+        "daily_clusters": shown(row.daily_clusters),
+        "cluster_threads": shown(row.cluster_threads),
+        "retention_days": shown(row.retention_days),
+    })
+}
+
+/// A cache of the quota usage of accounts.
+#[derive(Clone)]
+pub struct Quotas {
+    store: Store,
+    clock: Arc<dyn Clock>,
+    cached_usage: Arc<Mutex<LruCache<AccountId, Known>>>,
+}
+
+#[derive(Clone, Copy)]
+struct Known {
+    /// The time of the read, in epoch milliseconds.
+    at: i64,
+    standing: QuotaStatus,
+}
+
+impl Quotas {
+    /// Returns an empty cache over `store`.
+    #[must_use]
+    pub fn new(store: Store, clock: Arc<dyn Clock>) -> Self {
+        Self { store, clock, cached_usage: Arc::new(Mutex::new(LruCache::new(REMEMBERED))) }
+    }
+
+    /// Returns the cached usage of an account. `None` if it is not cached, is too old, or is from
+    /// another day.
+    #[must_use]
+    pub fn cached_usage_of(&self, account: AccountId) -> Option<QuotaStatus> {
+        let now = self.clock.timestamp().timestamp_millis();
+        let known = self.lock().get(&account).copied()?;
+        let is_fresh = (known.at..known.at + FRESH).contains(&now);
+        let is_today = known.at.div_euclid(DAY) == now.div_euclid(DAY);
+        (is_fresh && is_today).then_some(known.standing)
+    }
+
+    /// Returns the usage of the viewer's account.
+    ///
+    /// # Errors
+    /// Returns an error if the database does not answer.
+    pub async fn load_usage(&self, viewer: &Viewer) -> Result<QuotaStatus, StoreError> {
+        let account = viewer.account_id();
+        if let Some(standing) = self.cached_usage_of(account) {
+            return Ok(standing);
+        }
+        let now = self.clock.timestamp();
+        let standing = self.store.for_viewer(viewer).quota_status(now).await?;
+        self.lock().put(account, Known { at: now.timestamp_millis(), standing });
+        Ok(standing)
+    }
+
+    /// Adds stored data to the cached usage of an account.
+    pub fn add(&self, account: AccountId, bytes: i64, clusters: i64) {
+        if let Some(known) = self.lock().peek_mut(&account) {
+            known.standing.add(bytes, clusters);
+        }
+    }
+
+    /// Returns the retry delay after an exceeded quota, in seconds.
+    #[must_use]
+    pub fn retry_after(&self, exceeded: &QuotaUse) -> u64 {
+        let now = self.clock.timestamp().timestamp_millis();
+        let seconds = match exceeded.quota {
+            Quota::StoredBytes => RETRY_SECONDS,
+            Quota::DailyBytes | Quota::DailyClusters => (DAY - now.rem_euclid(DAY)) / 1_000 + 1,
+        };
+        seconds.unsigned_abs()
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, LruCache<AccountId, Known>> {
+        self.cached_usage.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,87 @@
+//! Scheduler tokens. They are exchanged for a user's credentials, so that no stronger credentials reach
+//! a cluster.
+
+use entity::{
+    Timestamp,
+    api_token::{Model, Scope},
+    audit_entry::Action,
+};
+
+use super::{
+    account::new_token,
+    api_token::token_detail,
+    member::{Outcome, Refusal, grant_of},
+};
+use crate::{
+    auth::{Credential, Viewer},
+    domain::{
+        access::{AccessError, CallerAccess, NewToken, check_own_token},
+        audit::{Entry, Target},
+        scheduler_token::{MAX_SCHEDULER_TOKENS, expiry_at, latest_expiry, removal_cutoff},
+        token::ApiToken,
+    },
+    store::AccountStore,
+};
+
+/// The properties of a scheduler token that its exchange may choose.
+pub(crate) struct SchedulerTokenWish {
+    /// The label of the token.
+    pub(crate) label: String,
+    /// The scheduler that the token is bound to at once.
+    pub(crate) scheduler_id: Option<String>,
+    /// The time after which the token is not renewed any more, in seconds.
+    pub(crate) lifetime_seconds: Option<i64>,
+}
+
+/// Creates a token for a scheduler of the viewer and returns it. The token has only the `ingest` scope,
+/// and its secret is not stored. Without a scheduler in `wish`, it is bound to the first scheduler that uses
+/// it.
+pub(crate) async fn exchange(
+    store: &AccountStore,
+    viewer: &Viewer,
+    wish: SchedulerTokenWish,
+    now: Timestamp,
+) -> Outcome<(ApiToken, Model)> {
+    let SchedulerTokenWish { label, scheduler_id, lifetime_seconds } = wish;
+    let (actor, held, own_end) = (viewer.user_id(), viewer.scopes().to_vec(), viewer.grants_until());
+    let renewable_until = latest_expiry(now, lifetime_seconds, own_end);
+    let parent_id = match viewer.credential() {
+        Credential::ApiToken(id) => Some(id),
+        Credential::Session | Credential::Jwt => None,
+    };
+    store
+        .write(move |store| {
+            let (label, scheduler_id, held) = (label.clone(), scheduler_id.clone(), held.clone());
+            Box::pin(async move {
+                let members = store.lock_members(&[actor]).await?;
+                let Some(grant) = grant_of(&members, actor) else { return Ok(Err(Refusal::NoMember)) };
+                // Revoking the parent token locks the same member and revokes the tokens exchanged for
+                // it up to then. This check therefore cannot miss a concurrent revocation.
+                if let Some(parent) = parent_id
+                    && !store.is_valid_api_token(parent, now).await?
+                {
+                    return Ok(Err(Refusal::NoMember));
+                }
+                let expires_at = Some(expiry_at(now, renewable_until));
+                let own = CallerAccess { role: grant.role, scopes: &held, expires_at: own_end };
+                let wish = NewToken { label, scopes: vec![Scope::Ingest], expires_at };
+                if let Err(errors) = check_own_token(own, grant.ends_at, &wish, now) {
+                    return Ok(Err(Refusal::Rules(errors)));
+                }
+                store.remove_scheduler_tokens(actor, removal_cutoff(now)).await?;
+                if store.valid_scheduler_token_count(actor, now).await? >= MAX_SCHEDULER_TOKENS {
+                    return Ok(Err(AccessError::TooMany.into()));
+                }
+                let of = (store.account_id(), actor);
+                let (token, row) = new_token(of, &wish.scopes, wish.label, expires_at, now);
+                let row = Model { is_of_scheduler: true, parent_id, scheduler_id, renewable_until, ..row };
+                store.insert_api_token(row.clone()).await?;
+                let target = Target::ApiToken(row.identifier.clone());
+                store
+                    .record_audit_entry(Entry::done(Action::CreateToken, target, token_detail(&row)))
+                    .await?;
+                Ok(Ok((token, row)))
+            })
+        })
+        .await
+}

@@ -1,0 +1,442 @@
+//! Quotas of accounts: limits, usage, and the counted size of what clients send.
+//!
+//! The counted size is the decompressed JSON of the sections that the account accepts, for as many days
+//! as it keeps them. So the sum depends only on what was accepted and on the retention, and cannot drift
+//! from either.
+
+use std::{fmt, str::FromStr};
+
+use entity::{data_policy::DataClass, quota::UNLIMITED};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::data_class::Accepted;
+
+/// The share of a limit from which the account is notified, in percent.
+pub const NEAR_PERCENT: i64 = 80;
+
+/// The limits of an account.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// The limit of bytes of reports stored at one time.
+    pub stored_bytes: i64,
+    /// The limit of bytes of reports in a day.
+    pub daily_bytes: i64,
+    /// The limit of new clusters in a day.
+    pub daily_clusters: i64,
+    /// The limit of the threads of a cluster that count as usage at one time.
+    pub cluster_threads: i64,
+    /// The largest retention of any data class, in days.
+    pub retention_days: i64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            stored_bytes: 50_000_000_000,
+            daily_bytes: 10_000_000_000,
+            daily_clusters: 10_000,
+            cluster_threads: 100_000,
+            retention_days: UNLIMITED,
+        }
+    }
+}
+
+/// The storage that an account uses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QuotaUsage {
+    /// The bytes of reports stored now.
+    pub stored_bytes: i64,
+    /// The bytes of reports received today.
+    pub daily_bytes: i64,
+    /// The number of new clusters today.
+    pub daily_clusters: i64,
+}
+
+/// A quota of an account.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Quota {
+    /// Bytes of reports stored at one time.
+    StoredBytes,
+    /// Bytes of reports in a day (UTC).
+    DailyBytes,
+    /// New clusters in a day (UTC).
+    DailyClusters,
+}
+
+impl Quota {
+    /// All quotas.
+    pub const ALL: [Self; 3] = [Self::StoredBytes, Self::DailyBytes, Self::DailyClusters];
+
+    /// Returns the quota's name in headers and responses.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::StoredBytes => "stored_bytes",
+            Self::DailyBytes => "daily_bytes",
+            Self::DailyClusters => "daily_clusters",
+        }
+    }
+}
+
+/// The usage of a quota.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub struct QuotaUse {
+    /// The quota.
+    pub quota: Quota,
+    /// The used amount.
+    pub used: i64,
+    /// The limit of the account.
+    pub limit: i64,
+}
+
+impl QuotaUse {
+    /// Returns true if the quota is used up.
+    #[must_use]
+    pub fn is_exceeded(&self) -> bool {
+        self.limit != UNLIMITED && self.used >= self.limit
+    }
+
+    /// Returns the used share of the limit, in percent.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "a percentage needs no more digits")]
+    pub fn percent(&self) -> f64 {
+        if self.limit == UNLIMITED { 0.0 } else { self.used as f64 * 100.0 / self.limit.max(1) as f64 }
+    }
+
+    /// Returns true if the usage is close to the limit or beyond it.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "the constant is small")]
+    pub fn is_near(&self) -> bool {
+        self.percent() >= NEAR_PERCENT as f64
+    }
+
+    /// Returns the refusal message. It depends only on the quota and its limit.
+    #[must_use]
+    pub fn refusal(&self) -> String {
+        let limit = self.limit;
+        match self.quota {
+            Quota::StoredBytes => format!(
+                "the account has used its storage quota of {}: shorten its retention, or ask for a higher \
+                 quota",
+                Size(limit)
+            ),
+            Quota::DailyBytes => format!(
+                "the account has used its daily quota of {}: reports are accepted again from 00:00 UTC",
+                Size(limit)
+            ),
+            Quota::DailyClusters => format!(
+                "the account has used its daily quota of {limit} new clusters: more are accepted from 00:00 \
+                 UTC"
+            ),
+        }
+    }
+}
+
+/// The limits and the usage of an account.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QuotaStatus {
+    /// The limits.
+    pub limits: Limits,
+    /// The usage.
+    pub used: QuotaUsage,
+}
+
+impl QuotaStatus {
+    /// Returns the usage of one quota.
+    #[must_use]
+    pub fn usage_of(&self, quota: Quota) -> QuotaUse {
+        let (used, limit) = match quota {
+            Quota::StoredBytes => (self.used.stored_bytes, self.limits.stored_bytes),
+            Quota::DailyBytes => (self.used.daily_bytes, self.limits.daily_bytes),
+            Quota::DailyClusters => (self.used.daily_clusters, self.limits.daily_clusters),
+        };
+        QuotaUse { quota, used, limit }
+    }
+
+    /// Returns the exceeded quota that prevents another report, if there is one.
+    #[must_use]
+    pub fn exceeded(&self) -> Option<QuotaUse> {
+        [Quota::StoredBytes, Quota::DailyBytes]
+            .map(|quota| self.usage_of(quota))
+            .into_iter()
+            .find(QuotaUse::is_exceeded)
+    }
+
+    /// Returns the quotas that are close to their limits or beyond them.
+    #[must_use]
+    pub fn near_limits(&self) -> Vec<QuotaUse> {
+        Quota::ALL.map(|quota| self.usage_of(quota)).into_iter().filter(QuotaUse::is_near).collect()
+    }
+
+    /// Adds stored bytes and new clusters to the usage.
+    pub fn add(&mut self, bytes: i64, clusters: i64) {
+        let add = |sum: &mut i64, more| *sum = sum.saturating_add(more);
+        add(&mut self.used.stored_bytes, bytes);
+        add(&mut self.used.daily_bytes, bytes);
+        add(&mut self.used.daily_clusters, clusters);
+    }
+}
+
+/// The bytes of a report or a client's span, by groups of sections with the same retention.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SectionBytes {
+    /// Clusters, workers, clients, samples and usage.
+    pub basic: i64,
+    /// Task groups, computations, spans and fine metrics.
+    pub tasks: i64,
+    /// Errors.
+    pub errors: i64,
+    /// Code.
+    pub code: i64,
+    /// Profiles.
+    pub profiles: i64,
+    /// Events.
+    pub events: i64,
+    /// Logs.
+    pub logs: i64,
+}
+
+impl SectionBytes {
+    /// Counts the bytes of a report. The JSON must be valid.
+    #[must_use]
+    pub fn count_sections(json: &[u8]) -> Self {
+        let mut bytes = Self::default();
+        let mut members = Members { json, at: 0 };
+        while let Some((name, length)) = members.next_member() {
+            let section = match name {
+                b"computations" | b"task_groups" | b"spans" | b"fine_metrics" => &mut bytes.tasks,
+                b"errors" => &mut bytes.errors,
+                b"code" => &mut bytes.code,
+                b"profiles" => &mut bytes.profiles,
+                b"events" => &mut bytes.events,
+                b"logs" => &mut bytes.logs,
+                _ => &mut bytes.basic,
+            };
+            *section = section.saturating_add(i64::try_from(length).unwrap_or(i64::MAX));
+        }
+        bytes
+    }
+
+    /// Counts the bytes of a client's span: its code, and everything else that belongs to tasks. The JSON
+    /// must be valid.
+    #[must_use]
+    pub fn count_client_span(json: &[u8]) -> Self {
+        let mut bytes = Self::default();
+        let mut members = Members { json, at: 0 };
+        while let Some((name, length)) = members.next_member() {
+            if name == b"callstack" {
+                bytes.code = bytes.code.saturating_add(i64::try_from(length).unwrap_or(i64::MAX));
+            }
+        }
+        bytes.tasks = i64::try_from(json.len()).unwrap_or(i64::MAX).saturating_sub(bytes.code);
+        bytes
+    }
+
+    /// Returns the bytes of the sections that an account accepts.
+    #[must_use]
+    pub fn accepted(self, accepted: &Accepted) -> Self {
+        let has = |class| accepted.accepts(class);
+        let part = |bytes, taken: bool| if taken { bytes } else { 0 };
+        Self {
+            basic: part(self.basic, has(DataClass::Basic)),
+            tasks: part(self.tasks, has(DataClass::Tasks)),
+            errors: part(self.errors, has(DataClass::UserErrors) || has(DataClass::DaskErrors)),
+            code: part(self.code, has(DataClass::Code)),
+            profiles: part(self.profiles, has(DataClass::Profiles)),
+            events: part(self.events, has(DataClass::Events)),
+            logs: part(self.logs, has(DataClass::Logs)),
+        }
+    }
+
+    /// Returns the sum of all groups.
+    #[must_use]
+    pub fn total(&self) -> i64 {
+        let Self { basic, tasks, errors, code, profiles, events, logs } = *self;
+        [basic, tasks, errors, code, profiles, events, logs].into_iter().fold(0, i64::saturating_add)
+    }
+}
+
+/// An iterator over the members of a JSON object. It reads only the names and the sizes of the values.
+struct Members<'a> {
+    json: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Members<'a> {
+    /// Returns the raw name of the next member and the size of its value, in bytes.
+    fn next_member(&mut self) -> Option<(&'a [u8], usize)> {
+        while *self.json.get(self.at)? != b'"' {
+            self.at += 1;
+        }
+        let begin = self.at + 1;
+        self.skip_string();
+        let name = self.json.get(begin..self.at.saturating_sub(1))?;
+        while *self.json.get(self.at)? != b':' {
+            self.at += 1;
+        }
+        self.at += 1;
+        let value = self.at;
+        self.skip_value();
+        Some((name, self.at.min(self.json.len()) - value))
+    }
+
+    /// Advances past the value at the current position, to the comma or brace after it.
+    fn skip_value(&mut self) {
+        let mut depth = 0_usize;
+        while let Some(byte) = self.json.get(self.at) {
+            match byte {
+                b'"' => {
+                    self.skip_string();
+                    continue;
+                }
+                b'{' | b'[' => depth += 1,
+                b'}' | b']' | b',' if depth == 0 => return,
+                b'}' | b']' => depth -= 1,
+                _ => {}
+            }
+            self.at += 1;
+        }
+    }
+
+    /// Advances past the string at the current position.
+    fn skip_string(&mut self) {
+        self.at += 1;
+        while let Some(byte) = self.json.get(self.at) {
+            match byte {
+                b'\\' => self.at += 2,
+                b'"' => {
+                    self.at += 1;
+                    return;
+                }
+                _ => self.at += 1,
+            }
+        }
+    }
+}
+
+/// Units of bytes in descending order.
+const UNITS: [(&str, i64); 9] = [
+    ("TiB", 1 << 40),
+    ("GiB", 1 << 30),
+    ("MiB", 1 << 20),
+    ("KiB", 1 << 10),
+    ("TB", 1_000_000_000_000),
+    ("GB", 1_000_000_000),
+    ("MB", 1_000_000),
+    ("kB", 1_000),
+    ("B", 1),
+];
+
+/// A number of bytes with a human-readable format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Size(pub i64);
+
+impl fmt::Display for Size {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0 == UNLIMITED {
+            return f.write_str("none");
+        }
+        let decimal = UNITS.iter().filter(|(unit, _)| !unit.contains('i'));
+        let (unit, one) = decimal.copied().find(|(_, one)| self.0 >= *one).unwrap_or(("B", 1));
+        let hundredths = i128::from(self.0) * 100 / i128::from(one);
+        match (hundredths / 100, hundredths % 100) {
+            (whole, 0) => write!(f, "{whole} {unit}"),
+            (whole, rest) if rest % 10 == 0 => write!(f, "{whole}.{} {unit}", rest / 10),
+            (whole, rest) => write!(f, "{whole}.{rest:02} {unit}"),
+        }
+    }
+}
+
+impl FromStr for Size {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        const WRONG: &str = "must be a whole number of bytes, as 50GB, 500MB or 2TiB, or `none` for no limit";
+        if text == "none" {
+            return Ok(Self(UNLIMITED));
+        }
+        let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+        let (number, unit) = text.split_at(digits);
+        let unit = unit.trim_start();
+        let one = match UNITS.iter().find(|(name, _)| name.eq_ignore_ascii_case(unit)) {
+            Some((_, one)) => *one,
+            None if unit.is_empty() => 1,
+            None => return Err(WRONG),
+        };
+        let number: i64 = number.parse().map_err(|_| WRONG)?;
+        number.checked_mul(one).filter(|bytes| *bytes < UNLIMITED).map(Self).ok_or(WRONG)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read_and_written() {
+        for (text, bytes, shown) in [
+            ("0", 0, "0 B"),
+            ("999", 999, "999 B"),
+            ("1kB", 1_000, "1 kB"),
+            ("1500 kb", 1_500_000, "1.5 MB"),
+            ("50GB", 50_000_000_000, "50 GB"),
+            ("2GiB", 2 << 30, "2.14 GB"),
+            ("3TB", 3_000_000_000_000, "3 TB"),
+            ("none", UNLIMITED, "none"),
+        ] {
+            assert_eq!(text.parse(), Ok(Size(bytes)), "{text}");
+            assert_eq!(Size(bytes).to_string(), shown, "{text}");
+        }
+        for text in ["", "GB", "-1", "1.5GB", "5 giga", "1e9", "9223372036854775807", "10000000TB", "None"] {
+            assert!(text.parse::<Size>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_a_report_holds_is_counted_by_section() {
+        let json = br#" { "version" : 1, "logs":[{"a":"x}]\"\\"}], "events": [], "co\u0064e": [1],
+            "code": "\\", "errors":{"a":[{},"]"]}, "spans":[1,2] , "task_groups":[[3]],"final":true } "#;
+        let bytes = SectionBytes::count_sections(json);
+        let size = |text: &str| i64::try_from(text.len()).expect("it is short");
+        let expected = SectionBytes {
+            // ` 1`, ` [1]` and `true `.
+            basic: 2 + 4 + 5,
+            // `[1,2] ` and `[[3]]`.
+            tasks: 6 + 5,
+            errors: size(r#"{"a":[{},"]"]}"#),
+            code: size(r#" "\\""#),
+            profiles: 0,
+            events: 3,
+            logs: size(r#"[{"a":"x}]\"\\"}]"#),
+        };
+        assert_eq!(bytes, expected);
+        for cut in 0..json.len() {
+            // Truncated input is counted in some way, but no byte of it twice.
+            let total = SectionBytes::count_sections(&json[..cut]).total();
+            assert!(usize::try_from(total).is_ok_and(|total| total <= cut), "{cut}");
+        }
+        let accepted = Accepted::all_but([DataClass::Logs, DataClass::UserErrors]);
+        assert_eq!(
+            bytes.accepted(&accepted),
+            SectionBytes { logs: 0, ..bytes },
+            "there may be errors of Dask"
+        );
+    }
+
+    #[test]
+    fn what_is_near_is_told() {
+        let limits =
+            Limits { stored_bytes: 1_000, daily_bytes: UNLIMITED, daily_clusters: 10, ..Limits::default() };
+        let mut standing = QuotaStatus { limits, used: QuotaUsage::default() };
+        standing.add(799, 7);
+        assert_eq!((standing.near_limits(), standing.exceeded()), (vec![], None));
+        standing.add(1, 1);
+        let named: Vec<Quota> = standing.near_limits().iter().map(|near| near.quota).collect();
+        assert_eq!(named, [Quota::StoredBytes, Quota::DailyClusters]);
+        standing.add(i64::MAX, 0);
+        assert_eq!(standing.exceeded().map(|exceeded| exceeded.quota), Some(Quota::StoredBytes));
+        assert!(!standing.usage_of(Quota::DailyBytes).is_near(), "there is no limit");
+    }
+}

@@ -1,0 +1,326 @@
+//! Plausibility limits of reports: no times far after their arrival, and no more hourly usage than the
+//! cluster's threads can produce, nor than those that the account's quota allows. Implausible values are
+//! clamped, and the report records the places. So one absurd value neither costs the rest of the report
+//! nor distorts any sums.
+//!
+//! Past times are not changed: a report may have waited for days, and an imported file may be years old.
+
+use std::collections::BTreeSet;
+
+use chrono::TimeDelta;
+use entity::Timestamp;
+
+use super::{
+    super::validated::{Count, MAX_THREADS, Seconds, UnixTime},
+    Report, Totals, UsageReport,
+};
+
+/// The tolerated lead of clocks, in milliseconds.
+const AHEAD_MS: i64 = 86_400_000;
+
+/// The longest time for which hours of usage may precede the start of the cluster, in milliseconds.
+const BEFORE_MS: i64 = 7 * AHEAD_MS;
+
+/// Milliseconds of an hour.
+const HOUR_MS: i64 = 3_600_000;
+
+/// Seconds of an hour, and of a day.
+const HOUR: f64 = 3_600.0;
+const DAY: f64 = 86_400.0;
+
+/// The largest number of tasks of one scheduler: thousands in each second of ten years.
+const MAX_TASKS: i64 = 1_000_000_000_000;
+
+/// The largest memory of one worker, in GiB: twice that of the largest machine for rent.
+const WORKER_GIB: f64 = 65_536.0;
+
+/// The number of parallel transfers per thread. The time of each of them counts.
+const TRANSFERS: f64 = 64.0;
+
+/// The tolerance above a limit, for rounding in sums and for clock changes.
+const TOLERANCE: f64 = 1.001;
+
+/// The place for hours of a cluster whose compute times add up to more than its thread time. It depends
+/// on all reports of the cluster (`domain/compute_limit.rs`).
+pub const COMPUTE_BEYOND_THREADS: &str = "usage.total_compute_seconds";
+
+/// The places of a report whose values were clamped.
+pub type ClampedPlaces = BTreeSet<&'static str>;
+
+/// Returns the latest accepted time in a report: a day after its arrival, rounded to whole hours. So a
+/// retried report gets the same clamped time.
+#[must_use]
+pub fn latest_accepted_time(arrival: Timestamp) -> Timestamp {
+    let hour = arrival.timestamp_millis().div_euclid(HOUR_MS) * HOUR_MS;
+    let last = chrono::DateTime::from_timestamp_millis(hour.saturating_add(AHEAD_MS));
+    last.map_or(arrival, Timestamp::from)
+}
+
+/// Returns the highest accepted sequence of a report. `known` is that of the newest report. Reporters
+/// start with the milliseconds of their clock, which may be a year ahead, and count up from there.
+#[must_use]
+pub fn highest_accepted_sequence(arrival: Timestamp, known: i64) -> i64 {
+    const YEAR_MS: i64 = 366 * 86_400_000;
+    const REPORTS: i64 = 1_000_000;
+    arrival.timestamp_millis().saturating_add(YEAR_MS).max(known.saturating_add(REPORTS))
+}
+
+impl Report {
+    /// Clamps the implausible values of a report and records their places. `most_threads` is the limit of
+    /// the threads whose usage counts, by the account's quota.
+    pub fn bound(&mut self, arrival: Timestamp, most_threads: i64) {
+        let mut bounds = Bounds { last: latest_accepted_time(arrival), cut: ClampedPlaces::new() };
+        self.bound_times(&mut bounds);
+        self.bound_totals(&mut bounds);
+        self.bound_usage(most_threads, &mut bounds);
+        self.cut = bounds.cut;
+    }
+
+    fn bound_times(&mut self, bounds: &mut Bounds) {
+        bounds.time("sent_at", &mut self.sent_at);
+        let cluster = &mut self.cluster;
+        bounds.time("cluster.started_at", &mut cluster.started_at);
+        bounds.bound_optional_time("cluster.closed_at", &mut cluster.closed_at);
+        bounds.bound_optional_time("cluster.idle_since", &mut cluster.idle_since);
+        for computation in self.computations.items_mut() {
+            bounds.time("computations.started_at", &mut computation.started_at);
+            bounds.bound_optional_time("computations.stopped_at", &mut computation.stopped_at);
+        }
+        for group in self.task_groups.items_mut() {
+            bounds.time("task_groups.first_seen_at", &mut group.first_seen_at);
+            bounds.bound_optional_time("task_groups.started_at", &mut group.started_at);
+            bounds.bound_optional_time("task_groups.stopped_at", &mut group.stopped_at);
+        }
+        for worker in self.workers.items_mut() {
+            bounds.time("workers.started_at", &mut worker.started_at);
+            bounds.bound_optional_time("workers.ended_at", &mut worker.ended_at);
+            bounds.bound_optional_time("workers.last_seen_at", &mut worker.last_seen_at);
+        }
+        for client in self.clients.items_mut() {
+            bounds.time("clients.connected_at", &mut client.connected_at);
+            bounds.bound_optional_time("clients.disconnected_at", &mut client.disconnected_at);
+        }
+        for span in self.spans.items_mut() {
+            bounds.time("spans.enqueued_at", &mut span.enqueued_at);
+            bounds.bound_optional_time("spans.started_at", &mut span.started_at);
+            bounds.bound_optional_time("spans.stopped_at", &mut span.stopped_at);
+        }
+        for profile in self.profiles.items_mut() {
+            bounds.time("profiles.started_at", &mut profile.started_at);
+            bounds.time("profiles.stopped_at", &mut profile.stopped_at);
+        }
+        self.errors.items_mut().iter_mut().for_each(|error| bounds.time("errors.at", &mut error.at));
+        self.events.items_mut().iter_mut().for_each(|event| bounds.time("events.at", &mut event.at));
+        self.logs.items_mut().iter_mut().for_each(|line| bounds.time("logs.at", &mut line.at));
+        self.samples.items_mut().iter_mut().for_each(|sample| bounds.time("samples.at", &mut sample.at));
+        for change in self.thread_history.items_mut() {
+            bounds.time("thread_history.at", &mut change.at);
+        }
+    }
+
+    fn bound_totals(&mut self, bounds: &mut Bounds) {
+        // The limit includes one more day than the cluster's life, to allow for clock changes.
+        let life = seconds_between(self.cluster.started_at, self.sent_at).max(0.0) + DAY;
+        let cluster = &mut self.cluster;
+        bounds.count("cluster.workers", &mut cluster.workers, MAX_THREADS);
+        bounds.count("cluster.threads", &mut cluster.threads, MAX_THREADS);
+        let Totals {
+            tasks,
+            tasks_succeeded,
+            tasks_erred,
+            errors,
+            compute_seconds,
+            transfer_seconds,
+            thread_seconds,
+            workers,
+            peak_workers,
+            peak_threads,
+            bytes: _,
+        } = &mut cluster.totals;
+        bounds.count("cluster.totals.peak_workers", peak_workers, MAX_THREADS);
+        bounds.count("cluster.totals.peak_threads", peak_threads, MAX_THREADS);
+        bounds.count("cluster.totals.tasks", tasks, MAX_TASKS);
+        bounds.count("cluster.totals.tasks_succeeded", tasks_succeeded, MAX_TASKS);
+        bounds.count("cluster.totals.tasks_erred", tasks_erred, MAX_TASKS);
+        bounds.count("cluster.totals.errors", errors, MAX_TASKS);
+        bounds.count("cluster.totals.workers", workers, MAX_TASKS);
+        let most = to_f64(MAX_THREADS) * life;
+        bounds.seconds("cluster.totals.thread_seconds", thread_seconds, most);
+        bounds.seconds("cluster.totals.compute_seconds", compute_seconds, most);
+        bounds.seconds("cluster.totals.transfer_seconds", transfer_seconds, TRANSFERS * most);
+    }
+
+    fn bound_usage(&mut self, most_threads: i64, bounds: &mut Bounds) {
+        // A worker has a thread at least, so the limit of threads is one of workers, too.
+        let most = to_f64(most_threads);
+        let (threads, workers) = (self.thread_limit().min(most), self.worker_limit().min(most));
+        let last = bounds.last.timestamp_millis();
+        let started_at = self.cluster.started_at;
+        let begun = millis(started_at);
+        let hours = self.usage.len();
+        self.usage.retain(|hour| {
+            let begins = hour.hour.get().saturating_mul(HOUR_MS);
+            // The values of another hour cannot be moved: each hour has values of its own.
+            begins.saturating_add(BEFORE_MS) >= begun && begins <= last
+        });
+        if self.usage.len() < hours {
+            bounds.cut.insert("usage.hour");
+        }
+        for hour in self.usage.items_mut() {
+            let begins = hour.hour.get().saturating_mul(HOUR_MS);
+            let since_start = (to_f64(begins.saturating_add(HOUR_MS).saturating_sub(begun)) / 1e3).max(HOUR);
+            hour.bound(threads, workers, since_start, &mut bounds.cut);
+        }
+    }
+
+    /// Returns the limit of the cluster's threads at one time, according to the report. Without a peak it
+    /// is the general limit, because the history may contain only the last changes of a few workers.
+    fn thread_limit(&self) -> f64 {
+        let Self { cluster, thread_history, .. } = self;
+        let peak = cluster.totals.peak_threads.get().max(cluster.threads.get());
+        let history = thread_history.iter().map(|change| change.threads.get()).max().unwrap_or(0);
+        limit_or_default(if peak > 0 { peak.max(history) } else { 0 })
+    }
+
+    /// Returns the limit of the cluster's workers at one time, according to the report.
+    fn worker_limit(&self) -> f64 {
+        limit_or_default(self.cluster.totals.peak_workers.get().max(self.cluster.workers.get()))
+    }
+}
+
+impl UsageReport {
+    /// Clamps usage beyond the capacity of the threads and workers. The capacity is that of the hour, or
+    /// that of the time since the cluster's start for usage that becomes known at its end.
+    fn bound(&mut self, threads: f64, workers: f64, since_start: f64, cut: &mut ClampedPlaces) {
+        let mut hour =
+            Bounds { last: Timestamp::from(chrono::DateTime::UNIX_EPOCH), cut: ClampedPlaces::new() };
+        let (of_threads, work) = (threads * HOUR, threads * since_start);
+        hour.seconds("usage.thread_seconds", &mut self.thread_seconds, of_threads);
+        hour.bound_optional_seconds("usage.observed_seconds", &mut self.observed_seconds, of_threads);
+        hour.bound_optional_seconds("usage.idle_seconds", &mut self.idle_seconds, of_threads);
+        hour.seconds("usage.worker_seconds", &mut self.worker_seconds, workers * HOUR);
+        let memory = workers * WORKER_GIB * HOUR;
+        hour.seconds("usage.memory_gib_seconds", &mut self.memory_gib_seconds, memory);
+        hour.seconds("usage.compute_seconds", &mut self.compute_seconds, work);
+        hour.seconds("usage.transfer_seconds", &mut self.transfer_seconds, TRANSFERS * work);
+        for (place, seconds) in [
+            ("usage.cpu_seconds", &mut self.cpu_seconds),
+            ("usage.noncpu_seconds", &mut self.noncpu_seconds),
+            ("usage.serialize_seconds", &mut self.serialize_seconds),
+            ("usage.spill_seconds", &mut self.spill_seconds),
+            ("usage.overhead_seconds", &mut self.overhead_seconds),
+            ("usage.failed_seconds", &mut self.failed_seconds),
+        ] {
+            // One thread can have several of these at once, because data is written while tasks run.
+            hour.bound_optional_seconds(place, seconds, TRANSFERS * work);
+        }
+        for function in self.functions.items_mut() {
+            hour.seconds("usage.functions.compute_seconds", &mut function.compute_seconds, work);
+            hour.seconds(
+                "usage.functions.transfer_seconds",
+                &mut function.transfer_seconds,
+                TRANSFERS * work,
+            );
+        }
+        self.is_cut = !hour.cut.is_empty();
+        cut.append(&mut hour.cut);
+    }
+}
+
+/// The limits for times, and the places that were clamped.
+struct Bounds {
+    last: Timestamp,
+    cut: ClampedPlaces,
+}
+
+impl Bounds {
+    fn time(&mut self, place: &'static str, time: &mut UnixTime) {
+        let bounded = time.at_most(self.last);
+        if bounded != *time {
+            *time = bounded;
+            self.cut.insert(place);
+        }
+    }
+
+    fn bound_optional_time(&mut self, place: &'static str, time: &mut Option<UnixTime>) {
+        if let Some(time) = time {
+            self.time(place, time);
+        }
+    }
+
+    fn count<const MAX: i64>(&mut self, place: &'static str, count: &mut Count<MAX>, most: i64) {
+        if count.get() > most {
+            *count = count.at_most(most);
+            self.cut.insert(place);
+        }
+    }
+
+    fn seconds<const MAX: u64>(&mut self, place: &'static str, seconds: &mut Seconds<MAX>, most: f64) {
+        if seconds.get() > most * TOLERANCE + 1.0 {
+            *seconds = seconds.at_most(most);
+            self.cut.insert(place);
+        }
+    }
+
+    fn bound_optional_seconds<const MAX: u64>(
+        &mut self,
+        place: &'static str,
+        seconds: &mut Option<Seconds<MAX>>,
+        most: f64,
+    ) {
+        if let Some(seconds) = seconds {
+            self.seconds(place, seconds, most);
+        }
+    }
+}
+
+/// Returns the limit for a known number of threads or workers, or the general limit if the number is
+/// unknown.
+fn limit_or_default(known: i64) -> f64 {
+    to_f64(if known > 0 { known.min(MAX_THREADS) } else { MAX_THREADS })
+}
+
+fn seconds_between(from: UnixTime, to: UnixTime) -> f64 {
+    let time: TimeDelta = to.timestamp().0 - from.timestamp().0;
+    to_f64(time.num_milliseconds()) / 1e3
+}
+
+fn millis(time: UnixTime) -> i64 {
+    time.timestamp().timestamp_millis()
+}
+
+#[expect(clippy::cast_precision_loss, reason = "bounds need no more digits")]
+fn to_f64(number: i64) -> f64 {
+    number as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(milliseconds: i64) -> Timestamp {
+        chrono::DateTime::from_timestamp_millis(milliseconds).expect("a time").into()
+    }
+
+    #[test]
+    fn the_last_moment_is_less_than_a_day_ahead_and_the_same_within_an_hour() {
+        for (arrival, last) in [
+            (0, AHEAD_MS),
+            (HOUR_MS - 1, AHEAD_MS),
+            (HOUR_MS, AHEAD_MS + HOUR_MS),
+            (1_795_176_000_000, 1_795_262_400_000),
+        ] {
+            assert_eq!(latest_accepted_time(at(arrival)), at(last), "{arrival}");
+        }
+    }
+
+    #[test]
+    fn sequences_are_those_of_a_clock_or_follow_the_one_before() {
+        let arrival = at(1_795_176_000_000);
+        let by_clock = 1_795_176_000_000 + 366 * 86_400_000;
+        assert_eq!(highest_accepted_sequence(arrival, 0), by_clock);
+        assert_eq!(highest_accepted_sequence(arrival, 1_795_176_000_007), by_clock);
+        assert_eq!(highest_accepted_sequence(arrival, by_clock), by_clock + 1_000_000);
+        assert_eq!(highest_accepted_sequence(arrival, i64::MAX), i64::MAX);
+    }
+}

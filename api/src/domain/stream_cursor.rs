@@ -1,0 +1,297 @@
+//! Stream cursors: the position of a reader in the changes of an account.
+//!
+//! Each change has a cluster and an arrival. The arrival number grows with every change of the cluster,
+//! and equals the server's time in milliseconds wherever possible. The changes of one cluster are
+//! committed in order, so a reader of one arrival has missed no earlier arrival of that cluster. There is
+//! no such order between clusters: an earlier arrival may be committed later. So a position holds an
+//! arrival for each recently read cluster, and one floor for all others. The floor lies so far back that
+//! every earlier arrival is committed.
+
+use std::collections::BTreeMap;
+
+use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
+use entity::ids::ClusterId;
+use uuid::Uuid;
+
+/// The longest time between the arrival and the commit of a change, including the difference between the
+/// servers' clocks, in milliseconds.
+pub const SETTLED_AFTER_MS: i64 = 60_000;
+
+/// The largest number of clusters in a cursor. Beyond it, the clusters with the earliest arrivals count
+/// as read up to the latest arrival among them.
+const MAX_CLUSTERS: usize = 500;
+
+/// The largest accepted length of a cursor, in bytes.
+const MAX_BYTES: usize = 16 << 10;
+
+const VERSION: u8 = 1;
+
+/// The stream of a cursor. A cursor of another stream is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Stream {
+    /// Changes of clusters.
+    Clusters = 1,
+    /// Snapshots of clusters.
+    Snapshots = 2,
+    /// Computations.
+    Computations = 3,
+    /// Errors.
+    Errors = 4,
+    /// Events.
+    Events = 5,
+    /// Log lines.
+    Logs = 6,
+    /// All streams: a cursor for the start of any subscription.
+    Any = 7,
+}
+
+/// The position of a reader in a stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Position {
+    floor: i64,
+    clusters: BTreeMap<ClusterId, i64>,
+    part: Option<PartialArrival>,
+}
+
+/// The last row that was read of an arrival with further rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PartialArrival {
+    /// The cluster of the arrival.
+    pub cluster: ClusterId,
+    /// The arrival.
+    pub arrival: i64,
+    /// The row's time.
+    pub at: i64,
+    /// The row's identifier.
+    pub id: Uuid,
+}
+
+impl Position {
+    /// Creates a position behind all arrivals up to `floor`.
+    #[must_use]
+    pub fn at(floor: i64) -> Self {
+        Self { floor, clusters: BTreeMap::new(), part: None }
+    }
+
+    /// Returns the arrival up to which all clusters are read.
+    #[must_use]
+    pub fn floor(&self) -> i64 {
+        self.floor
+    }
+
+    /// Returns the arrival up to which a cluster is read.
+    #[must_use]
+    pub fn arrival_of(&self, cluster: ClusterId) -> i64 {
+        self.clusters.get(&cluster).copied().unwrap_or(self.floor)
+    }
+
+    /// Returns true if this position is ahead of `other` for any cluster.
+    #[must_use]
+    pub fn is_ahead_of(&self, other: &Self) -> bool {
+        self.clusters.iter().any(|(cluster, arrival)| *arrival > other.arrival_of(*cluster))
+    }
+
+    /// Returns true if the position holds an arrival of its own for the cluster.
+    #[must_use]
+    pub fn has_own_arrival(&self, cluster: ClusterId) -> bool {
+        self.clusters.contains_key(&cluster)
+    }
+
+    /// Returns the last row that was read of an arrival with further rows.
+    #[must_use]
+    pub fn part(&self) -> Option<PartialArrival> {
+        self.part
+    }
+
+    /// Marks a cluster as read up to and including an arrival.
+    pub fn mark_read(&mut self, cluster: ClusterId, arrival: i64) {
+        if arrival > self.arrival_of(cluster) {
+            self.clusters.insert(cluster, arrival);
+        }
+        if self.part.is_some_and(|part| part.cluster == cluster && part.arrival <= arrival) {
+            self.part = None;
+        }
+    }
+
+    /// Marks a row as read, with all earlier arrivals of its cluster and all earlier rows of its arrival.
+    pub fn mark_row_read(&mut self, part: PartialArrival) {
+        self.mark_read(part.cluster, part.arrival - 1);
+        self.part = Some(part);
+    }
+
+    /// Raises the floor to the latest arrival that is certainly committed at `now`, and drops clusters at
+    /// or below it.
+    pub fn raise_floor(&mut self, now: i64) {
+        self.floor = self.floor.max(now - SETTLED_AFTER_MS);
+        let floor = self.floor;
+        self.clusters.retain(|_, arrival| *arrival > floor);
+    }
+
+    /// Encodes the position as a cursor.
+    #[must_use]
+    pub fn cursor(&self, stream: Stream) -> String {
+        let mut floor = self.floor;
+        if self.clusters.len() > MAX_CLUSTERS {
+            let mut arrivals: Vec<i64> = self.clusters.values().copied().collect();
+            arrivals.sort_unstable();
+            floor = arrivals[arrivals.len() - MAX_CLUSTERS - 1];
+        }
+        let clusters: Vec<_> = self.clusters.iter().filter(|(_, arrival)| **arrival > floor).collect();
+        let mut bytes = vec![VERSION, stream as u8];
+        write_varint(floor, &mut bytes);
+        write_varint(i64::try_from(clusters.len()).unwrap_or(i64::MAX), &mut bytes);
+        let mut before = 0;
+        for (cluster, arrival) in clusters {
+            write_varint(cluster.0 - before, &mut bytes);
+            write_varint(*arrival - floor, &mut bytes);
+            before = cluster.0;
+        }
+        if let Some(PartialArrival { cluster, arrival, at, id }) = self.part {
+            write_varint(cluster.0, &mut bytes);
+            write_varint(arrival, &mut bytes);
+            write_varint(at, &mut bytes);
+            bytes.extend_from_slice(id.as_bytes());
+        }
+        URL_SAFE_NO_PAD.encode(bytes)
+    }
+
+    /// Decodes a cursor of this stream or of any stream. Returns `None` for every other text.
+    #[must_use]
+    pub fn parse(cursor: &str, stream: Stream) -> Option<Self> {
+        if cursor.len() > MAX_BYTES {
+            return None;
+        }
+        let bytes = URL_SAFE_NO_PAD.decode(cursor).ok()?;
+        let (&[version, of], mut rest) = bytes.split_first_chunk::<2>()?;
+        let written_for = [stream, Stream::Any].into_iter().find(|stream| *stream as u8 == of)?;
+        if version != VERSION {
+            return None;
+        }
+        let (floor, count) = (read_varint(&mut rest)?, read_varint(&mut rest)?);
+        let (mut clusters, mut cluster) = (BTreeMap::new(), 0_i64);
+        for _ in 0..count {
+            cluster = cluster.checked_add(read_positive(&mut rest)?)?;
+            clusters.insert(ClusterId(cluster), floor.checked_add(read_positive(&mut rest)?)?);
+        }
+        let part = if rest.is_empty() {
+            None
+        } else {
+            let (cluster, arrival, at) =
+                (ClusterId(read_varint(&mut rest)?), read_varint(&mut rest)?, read_varint(&mut rest)?);
+            Some(PartialArrival { cluster, arrival, at, id: Uuid::from_slice(rest).ok()? })
+        };
+        let position = Self { floor, clusters, part };
+        // Each position has one cursor. Other encodings of it are not accepted.
+        (position.cursor(written_for) == cursor).then_some(position)
+    }
+}
+
+/// Appends a number as a varint.
+fn write_varint(number: i64, bytes: &mut Vec<u8>) {
+    let mut left = number.cast_unsigned();
+    while left >= 0x80 {
+        bytes.push(left.to_le_bytes()[0] | 0x80);
+        left >>= 7;
+    }
+    bytes.push(left.to_le_bytes()[0]);
+}
+
+fn read_varint(bytes: &mut &[u8]) -> Option<i64> {
+    let mut number = 0_u64;
+    for shift in (0..64).step_by(7) {
+        let (byte, rest) = bytes.split_first()?;
+        *bytes = rest;
+        number |= u64::from(byte & 0x7f) << shift;
+        if byte & 0x80 == 0 {
+            return Some(number.cast_signed());
+        }
+    }
+    None
+}
+
+/// Reads a positive difference to the previous number.
+fn read_positive(bytes: &mut &[u8]) -> Option<i64> {
+    read_varint(bytes).filter(|step| *step > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_cluster_is_read_further_than_the_others() {
+        let mut position = Position::at(1_000_000);
+        position.mark_read(ClusterId(1), 1_050_000);
+        position.mark_read(ClusterId(1), 1_040_000);
+        position.mark_read(ClusterId(2), 1_010_000);
+        assert_eq!([1, 2, 3].map(|id| position.arrival_of(ClusterId(id))), [1_050_000, 1_010_000, 1_000_000]);
+        let behind = Position::at(1_020_000);
+        assert!(position.is_ahead_of(&behind) && !behind.is_ahead_of(&position));
+        position.raise_floor(1_080_000);
+        assert_eq!([1, 2, 3].map(|id| position.arrival_of(ClusterId(id))), [1_050_000, 1_020_000, 1_020_000]);
+        position.raise_floor(1_000_000);
+        assert_eq!(position.floor(), 1_020_000);
+    }
+
+    #[test]
+    fn what_is_read_of_an_arrival_counts_until_all_of_it_is() {
+        let mut position = Position::at(10);
+        let part = PartialArrival { cluster: ClusterId(1), arrival: 20, at: 15, id: Uuid::from_u128(1) };
+        position.mark_row_read(part);
+        assert_eq!((position.arrival_of(ClusterId(1)), position.part()), (19, Some(part)));
+        position.mark_read(ClusterId(2), 30);
+        assert_eq!(position.part(), Some(part));
+        position.mark_read(ClusterId(1), 20);
+        assert_eq!((position.arrival_of(ClusterId(1)), position.part()), (20, None));
+    }
+
+    #[test]
+    fn a_cursor_names_so_many_clusters() {
+        let mut position = Position::at(0);
+        for id in 1..=600 {
+            position.mark_read(ClusterId(id), id);
+        }
+        let cursor = position.cursor(Stream::Logs);
+        let read = Position::parse(&cursor, Stream::Logs).expect("it is one");
+        assert_eq!(
+            (read.floor(), read.arrival_of(ClusterId(600)), read.arrival_of(ClusterId(7))),
+            (100, 600, 100)
+        );
+    }
+
+    #[test]
+    fn a_cursor_of_another_stream_is_none() {
+        let position = Position::at(1);
+        assert_eq!(Position::parse(&position.cursor(Stream::Logs), Stream::Events), None);
+        assert_eq!(Position::parse(&position.cursor(Stream::Any), Stream::Events), Some(position));
+        for text in ["", "AQ", "AQY", "AQYB", "AQYBAQ", "not base64!", "AgYBAA", "AQaBAAA"] {
+            assert_eq!(Position::parse(text, Stream::Logs), None, "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_cursor_is_read_back(
+            floor in 0..i64::MAX / 4,
+            clusters in prop::collection::btree_map(1..1_i64 << 53, 1..1_i64 << 40, 0..20),
+            part in prop::option::of((1..1_i64 << 53, 1..i64::MAX, any::<i64>(), any::<u128>())),
+        ) {
+            let mut position = Position::at(floor);
+            for (cluster, after) in clusters {
+                position.mark_read(ClusterId(cluster), floor + after);
+            }
+            if let Some((cluster, arrival, at, id)) = part {
+                position.part = Some(PartialArrival { cluster: ClusterId(cluster), arrival, at, id: Uuid::from_u128(id) });
+            }
+            let cursor = position.cursor(Stream::Errors);
+            prop_assert_eq!(Position::parse(&cursor, Stream::Errors), Some(position));
+        }
+
+        #[test]
+        fn any_text_is_looked_at_without_harm(text in "[A-Za-z0-9_-]{0,200}") {
+            let _ = Position::parse(&text, Stream::Errors);
+        }
+    }
+}

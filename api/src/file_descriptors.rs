@@ -1,0 +1,68 @@
+//! The process's limit of file descriptors, and the number of connections that fits within it.
+
+use rustix::process::{Resource, getrlimit};
+
+use crate::{
+    config::{CommonConfig, ServeConfig},
+    store::StoreUrl,
+};
+
+/// File descriptors besides those of connections: for the SQLite database, the log, the bus, and
+/// outgoing requests.
+const OTHER_FILES: u64 = 64;
+
+/// The minimum number of connections. If not even these fit, accepting a connection fails and is
+/// retried.
+const MIN_CONNECTIONS: u64 = 16;
+
+/// Returns the process's limit of file descriptors. `None` if there is no limit.
+pub(crate) fn limit() -> Option<u64> {
+    getrlimit(Resource::Nofile).current
+}
+
+/// Returns the maximum number of file descriptors a server with these settings needs.
+pub(crate) fn needed(common: &CommonConfig, serve: &ServeConfig) -> u64 {
+    serve.max_connections as u64 + besides_connections(common)
+}
+
+/// Returns the settings with as many connections as fit within the process's limit. Without free file
+/// descriptors, connections could not be accepted, and the database could not open its files.
+pub(crate) fn fit(common: &CommonConfig, serve: &ServeConfig) -> ServeConfig {
+    let fitting = limit().map_or(usize::MAX, |limit| fitting(limit, besides_connections(common)));
+    if fitting >= serve.max_connections {
+        return serve.clone();
+    }
+    tracing::warn!(
+        limit = limit().unwrap_or(u64::MAX),
+        needed = needed(common, serve),
+        configured = serve.max_connections,
+        connections = fitting,
+        "the limit of file descriptors is too low for GALVO_MAX_CONNECTIONS, so fewer connections are \
+         accepted: raise the limit (ulimit -n, LimitNOFILE of systemd), or lower the setting"
+    );
+    ServeConfig { max_connections: fitting, ..serve.clone() }
+}
+
+fn fitting(limit: u64, others: u64) -> usize {
+    usize::try_from(limit.saturating_sub(others).max(MIN_CONNECTIONS)).unwrap_or(usize::MAX)
+}
+
+fn besides_connections(common: &CommonConfig) -> u64 {
+    let pool = match common.database {
+        StoreUrl::Postgres(_) => u64::from(common.connections),
+        StoreUrl::Sqlite { .. } => 0,
+    };
+    pool + OTHER_FILES
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_others_need_is_not_for_connections() {
+        for (limit, others, connections) in [(128, 64, 64), (1024, 80, 944), (64, 64, 16), (10, 64, 16)] {
+            assert_eq!(fitting(limit, others), connections, "{limit}, {others}");
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! The mutation that transfers a cluster to another owner.
+
+use async_graphql::{ID, InputObject};
+
+use super::{
+    cluster::Cluster,
+    cluster_tag::ClusterPayload,
+    error::ApiError,
+    scope::AccountScope,
+    user::User,
+    user_error::{UserError, UserErrorCode},
+};
+use crate::store::HandOverOutcome;
+
+/// The cluster to transfer, and its new owner.
+#[derive(InputObject)]
+pub(super) struct HandOverClusterInput {
+    /// The cluster's global identifier.
+    cluster_id: ID,
+    /// The global identifier of the member who becomes the owner.
+    user_id: ID,
+}
+
+pub(super) async fn hand_over_cluster(
+    scope: &AccountScope,
+    input: HandOverClusterInput,
+) -> Result<ClusterPayload, ApiError> {
+    let missing = || ApiError::NotFound("cluster");
+    let cluster = Cluster::parse_id(scope, "clusterId", &input.cluster_id).map_err(|_| missing())?;
+    let user = User::parse_id(scope, "userId", &input.user_id).map_err(|_| ApiError::NotFound("user"))?;
+    match scope.store.transfer_cluster(cluster, user, scope.now.into()).await? {
+        HandOverOutcome::Done(row) => Ok(ClusterPayload::changed(scope, *row)),
+        HandOverOutcome::NoMember => {
+            let error = UserError::new("userId", UserErrorCode::NotFound, "is not a member of the account");
+            ClusterPayload::refused(scope, cluster, error).await
+        }
+        HandOverOutcome::Missing => Err(missing()),
+    }
+}

@@ -1,0 +1,268 @@
+//! Subscriptions to added rows. All rows are sent in the order of their arrival; a slow subscriber
+//! receives them later.
+
+use async_graphql::{Context, ID, Object, Subscription};
+
+use super::{
+    Gap, PayloadContent, PayloadStream, RowSelection, Rows, SubscriptionPlan, latest_state::READ_INTERVAL_MS,
+    parse_position, require_account, resolve_cluster_ids, store_plan, take_payload,
+};
+use crate::{
+    domain::stream_cursor::Stream,
+    graphql::{
+        account_list::MAX_VALUES,
+        argument::{check_max_len, check_text, check_text_list},
+        cluster_list::ClusterFilter,
+        computation::{Computation, RunState},
+        error::ApiError,
+        error_group::ErrorOrigin,
+        error_occurrence::ErrorOccurrence,
+        event::Event,
+        log_line::{LogLine, LogSource},
+        projection::InlineList,
+        scope::AccountScope,
+    },
+    store::{AccountComputations, AccountErrors, AccountEvents, AccountLogs, LogFilter},
+};
+
+const ANY_TIME: (Option<i64>, Option<i64>) = (None, None);
+
+#[derive(Default)]
+pub(super) struct AppendSubscription;
+
+#[Subscription]
+impl AppendSubscription {
+    /// Computations that started or changed, in their current state, at most 100 per payload, in the
+    /// order of arrival. A computation that changes several times before a slow subscriber receives it
+    /// is sent once.
+    async fn computations(
+        &self,
+        context: &Context<'_>,
+        #[graphql(desc = "The account's short name.")] account: String,
+        #[graphql(desc = "A filter that the rows' clusters must pass. Null for the rows of all clusters.")]
+        clusters: Option<ClusterFilter>,
+        #[graphql(desc = "The global identifiers of the clusters, at most 100. Null for all clusters.")]
+        ids: Option<Vec<ID>>,
+        #[graphql(desc = "The states of the computations. Null for all computations.")] states: Option<
+            Vec<RunState>,
+        >,
+        #[graphql(
+            desc = "A `cursor` of this subscription, or a `liveCursor`. Rows that arrived after it are \
+                    sent first. Null to start from now."
+        )]
+        after: Option<String>,
+    ) -> Result<PayloadStream<ComputationBatch>, ApiError> {
+        if let Some(payload) = take_payload(context, ComputationBatch::of) {
+            return Ok(payload);
+        }
+        let scope = self::require_account(context, &account)?;
+        check_max_len("states", states.as_deref(), MAX_VALUES)?;
+        let after = parse_position(after, Stream::Computations)?;
+        let ids = resolve_cluster_ids(scope, ids).await?;
+        let selection = RowSelection::Computations(AccountComputations {
+            clusters: clusters.unwrap_or_default().check(scope).await?,
+            started_in: ANY_TIME,
+            states: states.map(|states| states.into_iter().map(Into::into).collect()),
+        });
+        Ok(store_plan(
+            context,
+            SubscriptionPlan { selection, clusters: ids, after, read_interval_ms: READ_INTERVAL_MS },
+        ))
+    }
+
+    /// Tasks that failed, at most 100 per payload, in the order of arrival.
+    #[expect(clippy::too_many_arguments, reason = "the arguments of the field")]
+    async fn errors(
+        &self,
+        context: &Context<'_>,
+        #[graphql(desc = "The account's short name.")] account: String,
+        #[graphql(desc = "A filter that the rows' clusters must pass. Null for the rows of all clusters.")]
+        clusters: Option<ClusterFilter>,
+        #[graphql(desc = "The global identifiers of the clusters, at most 100. Null for all clusters.")]
+        ids: Option<Vec<ID>>,
+        #[graphql(desc = "The kind of code that failed. Null for all kinds.")] origin: Option<ErrorOrigin>,
+        #[graphql(desc = "The classes of the exceptions, at most 100. Null for exceptions of all classes.")]
+        types: Option<Vec<String>>,
+        #[graphql(
+            name = "match",
+            desc = "A text that the message or the traceback must contain, ignoring case. Null for all errors."
+        )]
+        words: Option<String>,
+        #[graphql(
+            desc = "A `cursor` of this subscription, or a `liveCursor`. Rows that arrived after it are \
+                    sent first. Null to start from now."
+        )]
+        after: Option<String>,
+    ) -> Result<PayloadStream<ErrorBatch>, ApiError> {
+        if let Some(payload) = take_payload(context, ErrorBatch::of) {
+            return Ok(payload);
+        }
+        let scope = self::require_account(context, &account)?;
+        check_text_list("types", types.as_deref(), MAX_VALUES)?;
+        let (words, after) = (parse_search_text(words)?, parse_position(after, Stream::Errors)?);
+        let ids = resolve_cluster_ids(scope, ids).await?;
+        let clusters = clusters.unwrap_or_default().check(scope).await?;
+        let of = AccountErrors { clusters, at: ANY_TIME, origin: origin.map(Into::into), types };
+        let selection = RowSelection::Errors(of, words);
+        Ok(store_plan(
+            context,
+            SubscriptionPlan { selection, clusters: ids, after, read_interval_ms: READ_INTERVAL_MS },
+        ))
+    }
+
+    /// Events that Dask or a user logged with `log_event`, at most 100 per payload, in the order of
+    /// arrival.
+    async fn events(
+        &self,
+        context: &Context<'_>,
+        #[graphql(desc = "The account's short name.")] account: String,
+        #[graphql(desc = "A filter that the rows' clusters must pass. Null for the rows of all clusters.")]
+        clusters: Option<ClusterFilter>,
+        #[graphql(desc = "The global identifiers of the clusters, at most 100. Null for all clusters.")]
+        ids: Option<Vec<ID>>,
+        #[graphql(desc = "The topics of the events, at most 100. Null for the events of all topics.")]
+        topics: Option<Vec<String>>,
+        #[graphql(
+            desc = "A `cursor` of this subscription, or a `liveCursor`. Rows that arrived after it are \
+                    sent first. Null to start from now."
+        )]
+        after: Option<String>,
+    ) -> Result<PayloadStream<EventBatch>, ApiError> {
+        if let Some(payload) = take_payload(context, EventBatch::of) {
+            return Ok(payload);
+        }
+        let scope = self::require_account(context, &account)?;
+        check_text_list("topics", topics.as_deref(), MAX_VALUES)?;
+        let after = parse_position(after, Stream::Events)?;
+        let ids = resolve_cluster_ids(scope, ids).await?;
+        let clusters = clusters.unwrap_or_default().check(scope).await?;
+        let selection = RowSelection::Events(AccountEvents { clusters, at: ANY_TIME, topics });
+        Ok(store_plan(
+            context,
+            SubscriptionPlan { selection, clusters: ids, after, read_interval_ms: READ_INTERVAL_MS },
+        ))
+    }
+
+    /// Log lines, at most 100 per payload, in the order of arrival. A line that cannot be decrypted
+    /// matches no text.
+    #[expect(clippy::too_many_arguments, reason = "the arguments of the field")]
+    async fn logs(
+        &self,
+        context: &Context<'_>,
+        #[graphql(desc = "The account's short name.")] account: String,
+        #[graphql(desc = "A filter that the rows' clusters must pass. Null for the rows of all clusters.")]
+        clusters: Option<ClusterFilter>,
+        #[graphql(desc = "The global identifiers of the clusters, at most 100. Null for all clusters.")]
+        ids: Option<Vec<ID>>,
+        #[graphql(desc = "The log levels, such as `WARNING`, at most 20. Null for lines of all levels.")]
+        levels: Option<Vec<String>>,
+        #[graphql(desc = "The kinds of process, at most 20. Null for lines of all kinds.")] sources: Option<
+            Vec<LogSource>,
+        >,
+        #[graphql(
+            name = "match",
+            desc = "A text that the line must contain, ignoring case. Null for all lines."
+        )]
+        words: Option<String>,
+        #[graphql(
+            desc = "A `cursor` of this subscription, or a `liveCursor`. Rows that arrived after it are \
+                    sent first. Null to start from now."
+        )]
+        after: Option<String>,
+    ) -> Result<PayloadStream<LogBatch>, ApiError> {
+        if let Some(payload) = take_payload(context, LogBatch::of) {
+            return Ok(payload);
+        }
+        let scope = self::require_account(context, &account)?;
+        check_text_list("levels", levels.as_deref(), 20)?;
+        check_max_len("sources", sources.as_deref(), 20)?;
+        let (words, after) = (parse_search_text(words)?, parse_position(after, Stream::Logs)?);
+        let ids = resolve_cluster_ids(scope, ids).await?;
+        let sources = sources.map(|sources| sources.into_iter().map(Into::into).collect());
+        let filter = LogFilter { levels, sources, ..LogFilter::default() };
+        let clusters = clusters.unwrap_or_default().check(scope).await?;
+        let selection = RowSelection::Logs(AccountLogs { clusters, at: ANY_TIME, filter }, words);
+        Ok(store_plan(
+            context,
+            SubscriptionPlan { selection, clusters: ids, after, read_interval_ms: READ_INTERVAL_MS },
+        ))
+    }
+}
+
+/// Returns the text to search for, in lower case; `None` if it is empty.
+fn parse_search_text(words: Option<String>) -> Result<Option<String>, ApiError> {
+    words.iter().try_for_each(|words| check_text("match", words))?;
+    Ok(words.filter(|words| !words.is_empty()).map(|words| words.to_lowercase()))
+}
+
+/// Declares the payload type of one kind of rows.
+macro_rules! payload_type {
+    ($doc:literal, $batch:ident, $noun:ident, $field:ident, $rows:ident, $field_doc:literal) => {
+        #[doc = $doc]
+        pub(super) struct $batch {
+            cursor: String,
+            items: Vec<$noun>,
+        }
+
+        impl $batch {
+            fn of(scope: &AccountScope, PayloadContent { cursor, rows }: PayloadContent) -> Option<Self> {
+                let Rows::$rows(rows) = rows else { return None };
+                let items = rows.into_iter().map(|row| $noun::new(scope, row)).collect();
+                Some(Self { cursor, items })
+            }
+        }
+
+        #[doc = $doc]
+        #[Object]
+        impl $batch {
+            /// The position of the stream after this payload. Pass it as `after` to resume from here.
+            async fn cursor(&self) -> &str {
+                &self.cursor
+            }
+
+            /// True if rows before this payload may be missing: more than 5,000 clusters changed since
+            /// `after`, or `after` is older than a day, so that retention may have deleted rows.
+            async fn gap(&self) -> Gap {
+                Gap
+            }
+
+            #[doc = $field_doc]
+            async fn $field(&self) -> InlineList<&$noun> {
+                InlineList(self.items.iter().collect())
+            }
+        }
+    };
+}
+
+payload_type!(
+    "Computations that started or changed, with the cursor of the stream.",
+    ComputationBatch,
+    Computation,
+    computations,
+    Computations,
+    "The computations in their current state, at most 100."
+);
+payload_type!(
+    "Tasks that failed, with the cursor of the stream.",
+    ErrorBatch,
+    ErrorOccurrence,
+    errors,
+    Errors,
+    "The errors, at most 100."
+);
+payload_type!(
+    "Logged events, with the cursor of the stream.",
+    EventBatch,
+    Event,
+    events,
+    Events,
+    "The events, at most 100."
+);
+payload_type!(
+    "Log lines, with the cursor of the stream.",
+    LogBatch,
+    LogLine,
+    lines,
+    Logs,
+    "The lines, at most 100."
+);

@@ -1,0 +1,290 @@
+//! The catch-up: reads arrivals in batches. Each batch is one payload, with the position that its reader
+//! reaches.
+
+use std::collections::VecDeque;
+
+use entity::{
+    cluster, computation, error_occurrence, event,
+    ids::{ClusterId, KeyTime},
+    log_line,
+};
+
+use crate::{
+    domain::stream_cursor::{PartialArrival, Position},
+    graphql::{RowSelection, Rows},
+    store::{AccountStore, ClusterFilter, PendingChanges, StoreError},
+};
+
+/// The number of clusters in one statement.
+const MAX_CLUSTERS: usize = 100;
+
+/// The number of rows in one payload.
+const MAX_ROWS: usize = 100;
+
+/// The number of rows in one statement where a search of their text removes some.
+const MAX_SCANNED_ROWS: usize = 500;
+
+/// The arrivals to be read, and the position up to which everything is read.
+pub(super) struct CatchUp {
+    arrivals: VecDeque<PendingChanges>,
+    position: Position,
+}
+
+/// The rows of one payload.
+#[derive(Clone)]
+pub(super) struct Batch {
+    pub(super) rows: Rows,
+    /// The cluster whose newest state it is. None for added rows and for snapshots.
+    pub(super) cluster: Option<ClusterId>,
+    /// The position of a reader that has taken this payload.
+    pub(super) position: Position,
+}
+
+impl CatchUp {
+    /// Starts reading these arrivals for a reader at `position`.
+    pub(super) fn new(arrivals: impl IntoIterator<Item = PendingChanges>, position: Position) -> Self {
+        let mut errand = Self { arrivals: arrivals.into_iter().collect(), position };
+        errand.move_partial_to_front();
+        errand
+    }
+
+    /// Returns the position up to which all returned rows reach.
+    pub(super) fn position(&self) -> &Position {
+        &self.position
+    }
+
+    /// Returns the next batches, possibly none. Returns `None` when everything is read. Cancel-safe: a
+    /// dropped call loses nothing.
+    pub(super) async fn next(
+        &mut self,
+        wanted: &RowSelection,
+        store: &AccountStore,
+    ) -> Result<Option<Vec<Batch>>, StoreError> {
+        let begun = self.arrivals.front().is_some_and(|arrivals| arrivals.part.is_some());
+        let count = if begun { 1 } else { self.arrivals.len().min(MAX_CLUSTERS) };
+        if count == 0 {
+            return Ok(None);
+        }
+        let batch: Vec<PendingChanges> = self.arrivals.range(..count).copied().collect();
+        let pieces = match wanted {
+            RowSelection::Clusters(filter) => {
+                let rows = self.read_states(filter, &batch, store).await?;
+                let piece = |(row, passes): (cluster::Model, bool)| {
+                    self.state(Some(row.id), Rows::Cluster(Box::new(row), passes))
+                };
+                rows.into_iter().map(piece).collect()
+            }
+            RowSelection::Snapshots(filter) => {
+                let rows = self.read_states(filter, &batch, store).await?.into_iter();
+                let rows: Vec<_> = rows.filter_map(|(row, passes)| passes.then_some(row)).collect();
+                let some = (!rows.is_empty()).then_some(rows);
+                some.into_iter().map(|rows| self.state(None, Rows::Clusters(rows))).collect()
+            }
+            RowSelection::Computations(of) => {
+                let rows = store.arrived_computations(of, &batch, MAX_ROWS as u64).await?;
+                self.advance_past(batch, rows, MAX_ROWS, Rows::Computations, |_| true)
+            }
+            RowSelection::Errors(of, words) => {
+                let limit = if words.is_some() { MAX_SCANNED_ROWS } else { MAX_ROWS };
+                let rows = store.arrived_errors(of, &batch, limit as u64).await?;
+                let keep = |row: &_| words.as_ref().is_none_or(|words| store.error_contains(row, words));
+                self.advance_past(batch, rows, limit, Rows::Errors, keep)
+            }
+            RowSelection::Events(of) => {
+                let rows = store.arrived_events(of, &batch, MAX_ROWS as u64).await?;
+                self.advance_past(batch, rows, MAX_ROWS, Rows::Events, |_| true)
+            }
+            RowSelection::Logs(of, words) => {
+                let limit = if words.is_some() { MAX_SCANNED_ROWS } else { MAX_ROWS };
+                let rows = store.arrived_logs(of, &batch, limit as u64).await?;
+                let keep = |row: &_| words.as_ref().is_none_or(|words| store.log_contains(row, words));
+                self.advance_past(batch, rows, limit, Rows::Logs, keep)
+            }
+        };
+        Ok(Some(pieces))
+    }
+
+    /// Reads the current state of the clusters of some arrivals, which completes those arrivals.
+    async fn read_states(
+        &mut self,
+        filter: &ClusterFilter,
+        batch: &[PendingChanges],
+        store: &AccountStore,
+    ) -> Result<Vec<(cluster::Model, bool)>, StoreError> {
+        let ids: Vec<ClusterId> = batch.iter().map(|arrivals| arrivals.cluster).collect();
+        let mut rows = store.match_clusters(filter, &ids).await?;
+        rows.sort_by_key(|(row, _)| (row.changed_at, row.id));
+        self.arrivals.drain(..batch.len());
+        Ok(rows)
+    }
+
+    fn state(&self, cluster: Option<ClusterId>, rows: Rows) -> Batch {
+        Batch { rows, cluster, position: self.position.clone() }
+    }
+
+    /// Advances the position past rows of the first arrivals, read with this `limit`, and makes batches
+    /// of the rows that `keep` accepts.
+    fn advance_past<Row: ArrivedRow>(
+        &mut self,
+        mut batch: Vec<PendingChanges>,
+        rows: Vec<Row>,
+        limit: usize,
+        pieces_of: impl Fn(Vec<Row>) -> Rows,
+        keep: impl Fn(&Row) -> bool,
+    ) -> Vec<Batch> {
+        self.arrivals.drain(..batch.len());
+        let more = rows.last().map(Row::arrival_part).filter(|_| rows.len() >= limit);
+        let mut kept: VecDeque<Row> = rows.into_iter().filter(keep).collect();
+        let mut pieces = Vec::new();
+        while kept.len() > MAX_ROWS {
+            let rows: Vec<Row> = kept.drain(..MAX_ROWS).collect();
+            if let Some(last) = rows.last() {
+                self.advance_to(&mut batch, last.arrival_part());
+            }
+            pieces.push(Batch { rows: pieces_of(rows), cluster: None, position: self.position.clone() });
+        }
+        match more {
+            Some(last) => self.advance_to(&mut batch, last),
+            None => {
+                for PendingChanges { cluster, until, .. } in batch.drain(..) {
+                    self.position.mark_read(cluster, until);
+                }
+            }
+        }
+        if !kept.is_empty() {
+            let rows = pieces_of(kept.into());
+            pieces.push(Batch { rows, cluster: None, position: self.position.clone() });
+        }
+        for arrivals in batch.into_iter().rev() {
+            self.arrivals.push_front(arrivals);
+        }
+        self.move_partial_to_front();
+        pieces
+    }
+
+    /// Advances the position to a row, in the order of arrival, cluster and row.
+    fn advance_to(&mut self, batch: &mut Vec<PendingChanges>, last: PartialArrival) {
+        for arrivals in batch.iter_mut() {
+            let done = if arrivals.cluster < last.cluster { last.arrival } else { last.arrival - 1 };
+            let done = done.min(arrivals.until);
+            if done > arrivals.after {
+                arrivals.after = done;
+                self.position.mark_read(arrivals.cluster, done);
+            }
+            if arrivals.part.is_some_and(|part| part.arrival <= done) {
+                arrivals.part = None;
+            }
+            if arrivals.cluster == last.cluster {
+                arrivals.part = Some(last);
+            }
+        }
+        self.position.mark_row_read(last);
+        batch.retain(|arrivals| arrivals.after < arrivals.until);
+    }
+
+    /// Moves a partly read arrival to the front. It is read alone, because a position holds only one
+    /// part.
+    fn move_partial_to_front(&mut self) {
+        if let Some(begun) = self.arrivals.iter().position(|arrivals| arrivals.part.is_some()) {
+            self.arrivals.swap(0, begun);
+        }
+    }
+}
+
+/// A row with its place in the order of arrival.
+trait ArrivedRow {
+    /// Returns the row's place in the order of arrival.
+    fn arrival_part(&self) -> PartialArrival;
+}
+
+macro_rules! arrived {
+    ($($noun:ident: $at:ident),+) => {$(
+        impl ArrivedRow for $noun::Model {
+            fn arrival_part(&self) -> PartialArrival {
+                let at = KeyTime::from(self.$at).0;
+                PartialArrival { cluster: self.cluster_id, arrival: self.arrived_at, at, id: self.id.0 }
+            }
+        }
+    )+};
+}
+arrived!(computation: started_at, error_occurrence: occurred_at, event: occurred_at, log_line: logged_at);
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+
+    /// A row: its arrival number, its cluster and its number.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+    struct Row(i64, i64, u128);
+
+    impl ArrivedRow for Row {
+        fn arrival_part(&self) -> PartialArrival {
+            let Self(arrival, cluster, number) = *self;
+            PartialArrival { cluster: ClusterId(cluster), arrival, at: 0, id: Uuid::from_u128(number) }
+        }
+    }
+
+    fn arrivals(position: &Position, clusters: &[(i64, i64)]) -> Vec<PendingChanges> {
+        let of = |(cluster, until): &(i64, i64)| {
+            let cluster = ClusterId(*cluster);
+            let part = position.part().filter(|part| part.cluster == cluster);
+            PendingChanges { cluster, after: position.arrival_of(cluster), until: *until, since: None, part }
+        };
+        clusters.iter().map(of).filter(|arrivals| arrivals.after < arrivals.until).collect()
+    }
+
+    /// The rows that the database would return.
+    fn found(all: &[Row], batch: &[PendingChanges], limit: usize) -> Vec<Row> {
+        let passes = |row: &&Row| {
+            batch.iter().any(|of| {
+                let behind = of.part.map_or(row.0 > of.after, |part| {
+                    (row.0, Uuid::from_u128(row.2)) > (part.arrival, part.id)
+                });
+                of.cluster.0 == row.1 && row.0 <= of.until && behind
+            })
+        };
+        all.iter().filter(passes).take(limit).copied().collect()
+    }
+
+    #[test]
+    fn whoever_resumes_anywhere_gets_every_row_once() {
+        // Arrivals of three clusters: some with equal arrival numbers, and a long one.
+        let mut all: Vec<Row> =
+            (0..40).map(|number| Row(5 + number % 7, 1 + number % 3, number.unsigned_abs().into())).collect();
+        all.extend((100..350).map(|number| Row(9, 2, number)));
+        all.sort_unstable();
+        let last = [(1, 11), (2, 11), (3, 11)];
+        for limit in [1, 2, 7, 100, 500] {
+            for every in [1, 3, usize::MAX] {
+                let (mut position, mut got, mut pieces) = (Position::at(4), Vec::new(), 0);
+                let mut errand = CatchUp::new(arrivals(&position, &last), position.clone());
+                while let Some(front) = errand.arrivals.front() {
+                    let count = if front.part.is_some() { 1 } else { errand.arrivals.len() };
+                    let batch: Vec<PendingChanges> = errand.arrivals.range(..count).copied().collect();
+                    let rows = found(&all, &batch, limit);
+                    let delivered = std::cell::RefCell::new(VecDeque::new());
+                    let wrap = |rows: Vec<Row>| {
+                        delivered.borrow_mut().push_back(rows);
+                        Rows::Events(Vec::new())
+                    };
+                    let read = errand.advance_past(batch, rows, limit, wrap, |_| true);
+                    for (piece, rows) in read.into_iter().zip(delivered.into_inner()) {
+                        assert!(rows.len() <= MAX_ROWS);
+                        got.extend(rows);
+                        position = piece.position;
+                        pieces += 1;
+                        if pieces % every == 0 {
+                            // The connection breaks here.
+                            errand = CatchUp::new(arrivals(&position, &last), position.clone());
+                            break;
+                        }
+                    }
+                }
+                got.sort_unstable();
+                assert_eq!(got, all, "{limit} {every}");
+            }
+        }
+    }
+}

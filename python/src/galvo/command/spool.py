@@ -1,0 +1,96 @@
+"""``galvo spool``: sends the reports that closed schedulers could not send."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from datetime import datetime, timezone
+from typing import Any
+
+from galvo.client.errors import RequestRefused
+from galvo.client.server import Server
+from galvo.client.terminal import printable
+from galvo.plugin import read_settings
+from galvo.plugin.settings import normalise_server
+from galvo.plugin.spool import Spooled, Unusable, directory_of, files, read, set_aside
+from galvo.plugin.values import compress
+
+# Statuses that neither a retry nor another token changes.
+UNUSABLE_STATUS = (400, 404, 413, 422)
+
+
+def describe(commands: Any, name: str, common: argparse.ArgumentParser) -> None:
+    parser = commands.add_parser(
+        name,
+        help="what schedulers could not send before they closed",
+        parents=[common],
+        description="Lists, sends or deletes what schedulers of this machine could not send before"
+        " they closed, and kept in the directory that galvo.spool.directory names. Without files,"
+        " all of it is meant: to be sent, what is for the configured server and account.",
+    )
+    parser.add_argument("action", choices=("list", "send", "delete"))
+    parser.add_argument("files", nargs="*", metavar="FILE", help="instead of all there are")
+    parser.add_argument("--directory", help="instead of galvo.spool.directory")
+
+
+def run(asked: argparse.Namespace) -> int:
+    paths = asked.files
+    if not paths:
+        directory = asked.directory or directory_of(read_settings())
+        if directory is None:
+            raise ValueError("no directory is configured: set galvo.spool.directory")
+        paths = files(directory)
+    if asked.action == "delete":
+        for path in paths:
+            os.remove(path)
+            print(f"Deleted {path}.")
+        return 0
+    kept, status = [], 0
+    for path in paths:
+        try:
+            kept.append(read(path))
+        except Unusable as problem:
+            status = 1
+            print(f"galvo: {path} cannot be used: {printable(str(problem))}", file=sys.stderr)
+            if asked.action == "send" and os.path.exists(path):
+                print(f"galvo: it is set aside as {set_aside(path)}", file=sys.stderr)
+    if asked.action == "list":
+        for one in kept:
+            print(_line(one))
+        return status
+    return max(status, _send(asked, kept)) if kept else status
+
+
+def _line(kept: Spooled) -> str:
+    head = kept.head
+    closed = datetime.fromtimestamp(float(head.get("closed_at") or 0), timezone.utc)
+    told = f"{closed:%Y-%m-%d %H:%M:%S} UTC  {head.get('scheduler_id')}  {head.get('server')}"
+    account = f"  account {head['account']}" if head.get("account") else ""
+    return printable(f"{kept.path}  {told}{account}  {len(kept.reports)} reports")
+
+
+def _send(asked: argparse.Namespace, kept: list[Spooled]) -> int:
+    status = 0
+    with Server.configured(asked.account, asked.server) as server:
+        for one in kept:
+            account = one.head.get("account")
+            # A file named explicitly is sent to the server given.
+            is_here = normalise_server(one.head.get("server")) == server.address
+            is_here = is_here and (not account or not server.account or account == server.account)
+            if not is_here and not asked.files:
+                print(f"{one.path} is for {printable(str(one.head.get('server')))}.")
+                continue
+            try:
+                for report in one.reports:
+                    server.report(str(one.head.get("scheduler_id")), *compress(report))
+            except RequestRefused as refusal:
+                if refusal.status not in UNUSABLE_STATUS:
+                    raise
+                status = 1
+                print(f"galvo: {one.path} is refused: {printable(str(refusal))}", file=sys.stderr)
+                print(f"galvo: it is set aside as {set_aside(one.path)}", file=sys.stderr)
+                continue
+            os.remove(one.path)
+            print(f"Sent {one.path}.")
+    return status

@@ -1,0 +1,109 @@
+"""Removes the messages of exceptions from text, and keeps their types and traceback frames.
+
+The parts to keep are recognized line by line, and everything else of an exception is removed. So no
+message, note or line of source remains because of an unforeseen notation.
+"""
+
+import builtins
+import re
+from typing import List, Optional
+
+from .inputs import REMOVED
+
+_FRAME = re.compile(
+    r"([ \t|+-]{0,400})(File \"[^\"\n]{0,4096}\", line \d{1,9}(?:, in [^\s\"'\\]{1,400})?)"
+    r"[ \t\r]*\Z"
+)
+_HEADING = re.compile(
+    r"[ \t|+-]{0,400}(?:(?:Exception Group )?Traceback \(most recent call last\):"
+    r"|During handling of the above exception, another exception occurred:"
+    r"|The above exception was the direct cause of the following exception:)[ \t\r]*\Z"
+)
+# The separator between the exceptions of a group.
+_RULE = re.compile(r"[ \t|]{0,400}\+-[-+]{0,400}(?: (?:\d{1,9}|\.\.\.) -{1,80})?[ \t\r]*\Z")
+_NAME = re.compile(r"([ \t|]{0,400})([^\W\d]\w{0,200}(?:\.\w{1,200}){0,20})(?=:|[ \t\r]*\Z)")
+_MARGIN = re.compile(r"[ \t|+-]*")
+# The possible beginnings of a traceback within a text, also quoted.
+_BEGINS = re.compile(
+    r"Traceback \(most recent call last\)|^[ \t|+-]{0,400}File \"[^\"\n]{0,4096}\", line \d", re.M
+)
+_WARNING = re.compile(r"([^\n]{1,2048}?:\d{1,9}: )([^\W\d]\w{0,200})(?=: )")
+_FAILED = re.compile(r"^(Exception:[ \t]{0,8})", re.M)
+_CALL = re.compile(r"[\"']{0,3}([^\W\d][\w.]{0,256})\(")
+_ENDINGS = ("Error", "Exception", "Warning", "Exit", "Interrupt", "Iteration", "Group", "Timeout")
+
+
+def type_in(text: str) -> Optional[str]:
+    """Returns the class name in an exception's ``repr``, without its package; None if not found."""
+    found = _CALL.match(text)
+    return found.group(1).rpartition(".")[2] if found else None
+
+
+def frames_of(traceback: str) -> str:
+    """Returns a traceback without source, messages and notes.
+
+    Chained and grouped exceptions keep their types if these look like the name of an exception.
+
+    >>> frames_of('  File "a.py", line 1, in f\\n    load("x")\\nValueError: no x\\nbut a note')
+    '  File "a.py", line 1, in f\\nValueError'
+    """
+    kept: List[str] = []
+    margin: Optional[int] = None  # the margin of the latest frame, until its exception was found
+    for line in traceback.split("\n"):
+        frame = _FRAME.match(line)
+        if frame is not None:
+            kept.append(frame.group(1) + frame.group(2))
+            margin = len(frame.group(1))
+        elif _HEADING.match(line) or _RULE.match(line):
+            kept.append(line)
+            # In a group, the exception follows its own frames.
+            margin = None if margin is None else 0
+        elif margin is not None and line.strip(" \t|\r") and _indent(line) <= max(margin - 1, 0):
+            named = _NAME.match(line)
+            if named is not None and _is_exception(named.group(2)):
+                kept.append(named.group(1) + named.group(2))
+            else:
+                kept.append(REMOVED)
+            margin = None
+    if kept and traceback.endswith("\n"):
+        kept.append("")
+    return "\n".join(kept)
+
+
+def without_exceptions(text: str, is_warning: bool = False) -> str:
+    """Returns a log line or another text without the messages of exceptions in it.
+
+    From the start of a traceback, only types and frames remain, because nothing marks the end of
+    its last message. Of a warning, the location and category remain.
+    """
+    if is_warning:
+        found = _WARNING.match(text)
+        return found.group() if found else REMOVED
+    if text.startswith("Compute Failed"):
+        # Dask shows the exception as its ``repr``, and its traceback as the ``repr`` of a string.
+        found = _FAILED.search(text)
+        return text[: found.end()] + (type_in(text[found.end() :]) or REMOVED) if found else text
+    begins = _BEGINS.search(text)
+    if begins is None:
+        return text
+    start = text.rfind("\n", 0, begins.start()) + 1
+    before, rest = text[:start], text[start:]
+    first = rest.partition("\n")[0]
+    if _FRAME.match(first) or _HEADING.match(first):
+        return before + frames_of(rest)
+    return text[: begins.start()] + REMOVED  # within a line, so it is quoted
+
+
+def holds_traceback(text: str) -> bool:
+    return _BEGINS.search(text) is not None
+
+
+def _indent(line: str) -> int:
+    found = _MARGIN.match(line)
+    return found.end() if found else 0
+
+
+def _is_exception(name: str) -> bool:
+    last = name.rpartition(".")[2]
+    known = getattr(builtins, last, None)
+    return last.endswith(_ENDINGS) or (isinstance(known, type) and issubclass(known, BaseException))

@@ -1,0 +1,120 @@
+"""Exchanges a token for one that is limited to a scheduler.
+
+Everyone who runs code on a scheduler can read the plugin's token. So it is valid only for the
+reports of this scheduler, and expires soon after the last one. A client exchanges its own token
+before it sends anything. A scheduler that was configured with another token exchanges it itself,
+and then discards it.
+"""
+
+import json
+import os
+import re
+import sys
+from contextlib import suppress
+from typing import Any, Dict, Mapping, MutableMapping, Optional
+
+import dask.config
+
+from .identity import fingerprint
+from .scrub import forget as forget_secret
+from .scrub import keep_out
+
+PATH = "/api/v1/scheduler-tokens"
+MADE = 201
+# Servers without token exchange do not know this path.
+UNKNOWN_STATUS = (404, 405)
+# The token is already bound to a scheduler.
+BOUND_STATUS, BOUND_CODE = 403, "TOKEN_BOUND"
+SLUG = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}\Z")
+SETTINGS = ("galvo.token", "coiled.token")
+# The variable in which Dask passes its configuration to the processes that it starts.
+INHERITED = "DASK_INTERNAL_INHERIT_CONFIG"
+# The modules that run a scheduler in a dedicated process.
+OWN_PROCESSES = ("distributed.cli.dask_scheduler", "distributed.cli.dask_spec")
+
+
+def is_due(settings: Mapping[str, Any]) -> bool:
+    """True if the token must be exchanged before anything is reported with it."""
+    done = settings.get("exchanged_for") or settings.get("ship_token")
+    return bool(settings.get("token")) and not done
+
+
+def awaiting(settings: Mapping[str, Any]) -> Dict[str, Any]:
+    """Returns the settings without a token, for a plugin that collects until a successor has one.
+
+    The successor replaces it and continues from its state.
+    """
+    told = {"token": None, "exchanged_for": fingerprint(settings["token"]), "awaits_token": True}
+    return {**settings, **told}
+
+
+def request_headers(settings: Mapping[str, Any]) -> Dict[str, str]:
+    """Returns the headers of a token request, in addition to those of every request."""
+    headers = {"Content-Type": "application/json", "Accept": "application/json"}
+    account = settings.get("account")
+    if isinstance(account, str) and SLUG.match(account):
+        headers["Galvo-Account"] = account
+    return headers
+
+
+def request_body(scheduler_id: Optional[str] = None) -> bytes:
+    """Returns the body of a token request.
+
+    A scheduler that sends the request itself adds its identifier, so that the server knows that the
+    other token was present on the scheduler.
+    """
+    told = {} if scheduler_id is None else {"schedulerId": scheduler_id}
+    return json.dumps(told).encode("utf-8")
+
+
+def parse(body: Any) -> Dict[str, Any]:
+    """Parses the response; empty if it is not a JSON object."""
+    try:
+        answer = json.loads(body)
+    except (TypeError, ValueError):
+        return {}
+    return answer if isinstance(answer, dict) else {}
+
+
+def made(status: int, answer: Mapping[str, Any]) -> Optional[str]:
+    """Returns the issued token; None if there is none."""
+    token = answer.get("token")
+    usable = status == MADE and isinstance(token, str) and re.match(r"[!-~]+\Z", token)
+    return token if usable else None
+
+
+def is_needless(status: int, answer: Mapping[str, Any]) -> bool:
+    """True if the token is already bound to a scheduler and must be used unchanged."""
+    return status == BOUND_STATUS and answer.get("code") == BOUND_CODE
+
+
+def adopt(settings: MutableMapping[str, Any], token: str) -> None:
+    """Replaces the token by the issued one, and discards the old one in this process."""
+    before = settings["token"]
+    settings.update(token=token, exchanged_for=fingerprint(before))
+    keep_out(token)
+    forget(before)
+
+
+def forget(token: str) -> None:
+    """Removes a token from the configuration of a process that only runs a scheduler.
+
+    In any other process, such as a notebook, it stays in use. The configuration file or environment
+    variable that it came from is not changed.
+    """
+    forget_secret(token)
+    if not any(name in sys.modules for name in OWN_PROCESSES):
+        return
+    for name in SETTINGS:
+        if str(dask.config.get(name, None) or "").strip() == token:
+            dask.config.set({name: None})
+    for variable, value in list(os.environ.items()):
+        if value.strip() == token:
+            del os.environ[variable]
+    with suppress(Exception):
+        config = dask.config.deserialize(os.environ[INHERITED])
+        for name in SETTINGS:
+            section, _, key = name.partition(".")
+            if str((config.get(section) or {}).get(key) or "").strip() == token:
+                del config[section][key]
+                os.environ[INHERITED] = dask.config.serialize(config)

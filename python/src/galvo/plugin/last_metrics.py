@@ -1,0 +1,140 @@
+"""Collects the metrics that workers send when they end, see ``unsent_metrics``.
+
+A worker that is retired first notifies its nanny, which may be closing already. It then waits until
+the nanny kills it, and never reaches its plugins. So a worker that has sent nothing is queried.
+"""
+
+import asyncio
+from contextlib import suppress
+from typing import Any, Dict, Mapping, Optional, Set, Tuple
+
+from .collector import Collector, Context
+from .unsent_metrics import KEY, MOST_METRICS
+from .worker_side import METRIC, METRICS_OPERATION, TOPIC
+
+# In these contexts the second label is a span, for which Dask keeps a second sum.
+WITH_SPAN = ("execute", "p2p")
+MOST_ENDED = 5000
+# The number of workers queried at a time, the delays after their removal, and the timeout, in
+# seconds.
+MOST_ASKED, ASKED_AFTER, ASK_SECONDS = 50, (0.2, 1.0), 2.0
+
+
+class LastMetrics(Collector):
+    """Sums the measurements of workers after the last heartbeat that the scheduler received."""
+
+    def __init__(self, context: Context):
+        super().__init__(context)
+        self._states: Dict[str, Any] = dict(context.scheduler.workers)
+        # Metrics of workers that are about to end, by address. One more heartbeat may contain the
+        # same values until the worker is gone.
+        self._waiting: Dict[str, Mapping[str, Any]] = {}
+        # The numbers of the last heartbeats of ended workers.
+        self._heartbeats: Dict[str, int] = {}
+        self._asks = bool(context.settings.get("worker_plugin", True))
+        self._asking: Set["asyncio.Future[None]"] = set()
+
+    def worker_added(self, address: str) -> None:
+        self._states[address] = self.context.scheduler.workers.get(address)
+        self._heartbeats.pop(address, None)
+        self._waiting.pop(address, None)
+
+    def worker_removed(self, address: str, stimulus_id: Any = None) -> None:
+        received = _latest_heartbeat(self._states.pop(address, None))
+        told = self._waiting.pop(address, None)
+        if told is not None:
+            self._take(address, told, received)
+            return
+        self._heartbeats[address] = received
+        if len(self._heartbeats) > MOST_ENDED:
+            del self._heartbeats[next(iter(self._heartbeats))]
+        if self._asks and len(self._asking) < MOST_ASKED:
+            with suppress(RuntimeError):  # no event loop runs here
+                loop = asyncio.get_running_loop()
+                asking = loop.create_task(self._ask(address))
+                self._asking.add(asking)
+                asking.add_done_callback(self._asking.discard)
+
+    async def _ask(self, address: str) -> None:
+        rpc: Any = self.context.scheduler.rpc
+        for seconds in ASKED_AFTER:
+            await asyncio.sleep(seconds)
+            if address not in self._heartbeats:
+                return  # it has sent its metrics, or is back
+            with suppress(Exception):  # most of them are gone already
+                question = getattr(rpc(address), METRICS_OPERATION)()
+                message = await asyncio.wait_for(question, ASK_SECONDS)
+                rpc.remove(address)
+                self.event(TOPIC, message, self.context.now())
+
+    def close(self) -> None:
+        for asking in list(self._asking):
+            asking.cancel()
+
+    def event(self, topic: Any, message: Any, now: float) -> None:
+        if topic != TOPIC or not isinstance(message, dict) or KEY not in message:
+            return
+        address, told = message.get("worker"), message[KEY]
+        if not isinstance(address, str) or not isinstance(told, dict):
+            return
+        if address in self._states:
+            self._waiting[address] = told
+        elif address in self._heartbeats:
+            self._take(address, told, self._heartbeats.pop(address))
+
+    def read(self, now: float, closed_at: Optional[float] = None) -> None:
+        if closed_at is not None:
+            for address, told in self._waiting.items():
+                self._take(address, told, _latest_heartbeat(self._states.get(address)))
+            self._waiting.clear()
+
+    def _take(self, address: str, told: Mapping[str, Any], received: int) -> None:
+        """Adds the values that no heartbeat contained.
+
+        ``received`` is the last heartbeat received.
+        """
+        heartbeat = told.get("heartbeat")
+        if not isinstance(heartbeat, int):
+            return
+        if received <= heartbeat:
+            self._add(told.get("unsent"))
+        if received < heartbeat:
+            self._add(told.get("latest"))
+        if self.context.on_last_metrics is not None and not told.get("left_out"):
+            self.context.on_last_metrics(address)
+
+    def bequeath(self) -> Dict[str, Any]:
+        return {
+            "sums": list(self.context.last_metrics.items()),
+            "of_spans": [
+                (span, list(sums.items()))
+                for span, sums in self.context.last_metrics_of_spans.items()
+            ],
+        }
+
+    def inherit(self, told: Mapping[str, Any]) -> None:
+        self.context.last_metrics.update(told["sums"])
+        for span, sums in told["of_spans"]:
+            self.context.last_metrics_of_spans[span] = dict(sums)
+
+    def _add(self, part: Any) -> None:
+        for item in part[:MOST_METRICS] if isinstance(part, (list, tuple)) else ():
+            labels, number = item
+            key, span = tuple(labels), None
+            if key[0] in WITH_SPAN:
+                key, span = (key[0], *key[2:]), key[1]
+            _add_to(self.context.last_metrics, key, number)
+            if span is not None:
+                of_span = self.context.last_metrics_of_spans.setdefault(span, {})
+                _add_to(of_span, key, number)
+
+
+def _add_to(sums: Dict[Any, Any], key: Tuple[Any, ...], number: Any) -> None:
+    sums[key] = sums.get(key, 0) + number
+
+
+def _latest_heartbeat(state: Any) -> int:
+    """Returns the number of the latest heartbeat that the scheduler received from a worker."""
+    own = (getattr(state, "metrics", None) or {}).get(METRIC)
+    number = own.get("heartbeat") if isinstance(own, dict) else None
+    return number if isinstance(number, int) else 0

@@ -1,0 +1,294 @@
+"""The share of each computation in a task group that several of them use.
+
+Dask puts all tasks of one name into one TaskGroup while any of them is alive. So two calls of
+``client.map`` with one function share it, and Dask's own sums for either computation are those of
+both. A hook names the tasks of each graph. The tasks of the first computation that uses a group are
+not remembered: they are the remainder after the others.
+"""
+
+from typing import Any, Dict, Iterable, List, Mapping, Optional, Set
+
+from .values import STATES, TYPE_LENGTH, count, cut, duration
+from .work import ComputationRecord, GroupRecord
+
+# Per computation. Beyond it, whole groups are counted, and the computation is marked.
+SHARES_PER_COMPUTATION = 1000
+NUMBERS = ("tasks", "succeeded", "erred", "retried", "bytes")
+
+
+class Counts:
+    """The counters of some tasks."""
+
+    __slots__ = ("bytes", "durations", "erred", "retried", "states", "succeeded", "tasks")
+
+    def __init__(self, told: Optional[Mapping[str, Any]] = None):
+        told = told or {}
+        self.tasks = told.get("tasks", 0)
+        self.succeeded = told.get("succeeded", 0)
+        self.erred = told.get("erred", 0)
+        self.retried = told.get("retried", 0)
+        self.bytes = told.get("bytes", 0)
+        self.states: Dict[str, int] = dict(told.get("states", ()))
+        self.durations: Dict[str, float] = dict(told.get("durations", ()))
+
+    def bequeath(self) -> Dict[str, Any]:
+        told: Dict[str, Any] = {name: getattr(self, name) for name in NUMBERS}
+        return {**told, "states": dict(self.states), "durations": dict(self.durations)}
+
+    def submit(self) -> None:
+        self.tasks += 1
+        self.states["released"] = self.states.get("released", 0) + 1
+
+    def move(self, start: str, finish: str) -> None:
+        states = self.states
+        states[start] = states.get(start, 0) - 1
+        states[finish] = states.get(finish, 0) + 1
+        if finish == "memory":
+            self.succeeded += 1
+
+    def compute(self, startstops: Iterable[Mapping[str, Any]]) -> None:
+        for startstop in startstops:
+            seconds = max(0.0, startstop["stop"] - startstop["start"])
+            action = startstop["action"]
+            self.durations[action] = self.durations.get(action, 0.0) + seconds
+
+    def describe(self) -> Dict[str, Any]:
+        return {
+            "states": {s: count(n) for s, n in self.states.items() if n > 0 and s in STATES},
+            "tasks": count(self.tasks),
+            "tasks_succeeded": count(self.succeeded),
+            "tasks_erred": count(self.erred),
+            "tasks_retried": count(self.retried),
+            "durations": {
+                cut(action, TYPE_LENGTH): duration(seconds)
+                for action, seconds in list(self.durations.items())[:100]
+            },
+            "bytes": count(self.bytes),
+        }
+
+
+def rest_of(record: GroupRecord, others: Counts) -> Counts:
+    """Returns the remainder of a group after the tasks of other computations."""
+    group, rest = record.group, Counts()
+    rest.tasks = max(0, len(group) - others.tasks)
+    rest.succeeded = max(0, record.succeeded - others.succeeded)
+    rest.erred = max(0, record.erred - others.erred)
+    rest.retried = max(0, record.retried - others.retried)
+    rest.bytes = max(0, group.nbytes_total - others.bytes)
+    for state, number in group.states.items():
+        rest.states[state] = max(0, number - others.states.get(state, 0))
+    for action, seconds in group.all_durations.items():
+        rest.durations[action] = max(0.0, seconds - others.durations.get(action, 0.0))
+    return rest
+
+
+class Share:
+    """The tasks of one group that belong to one computation."""
+
+    __slots__ = ("again", "computation", "counts", "group", "is_joint", "is_rest")
+
+    def __init__(
+        self, computation: ComputationRecord, group: GroupRecord, is_rest: bool, is_joint: bool
+    ):
+        self.computation = computation
+        self.group = group
+        self.is_rest = is_rest  # True if it is the remainder of the group
+        self.is_joint = is_joint  # True if several computations have it jointly
+        self.counts = Counts()
+        self.again: Set[Any] = set()  # keys of released results, which may be computed again
+
+
+class Shares:
+    """All tasks of groups that several computations use."""
+
+    def __init__(self) -> None:
+        self.of_tasks: Dict[Any, Share] = {}  # without those of the remainders
+        self._rests: Dict[GroupRecord, List[Share]] = {}
+        self._others: Dict[GroupRecord, Counts] = {}
+        self._touched: Dict[Share, None] = {}
+
+    def graph(self, computation: ComputationRecord, record: GroupRecord, tasks: List[Any]) -> None:
+        """Records that this computation, which may not be the first, has these tasks of a group."""
+        owners = record.owners
+        if computation in owners:
+            return
+        if record not in self._others:
+            self._others[record] = Counts()
+            is_joint = len(owners) > 1
+            rests = [Share(owner, record, True, is_joint) for owner in owners]
+            self._rests[record] = rests
+            self._touched.update(dict.fromkeys(rests))
+        share = next((s for s in computation.shares if s.group is record and not s.is_rest), None)
+        if share is None:
+            share = Share(computation, record, False, False)
+            computation.shares.append(share)
+        self._touched[share] = None
+        others = self._others[record]
+        for ts in tasks:
+            # Other tasks already exist, and belong to the computation that submitted them first.
+            if ts.state == "released" and ts.nbytes < 0 and ts.key not in self.of_tasks:
+                self.of_tasks[ts.key] = share
+                share.counts.submit()
+                others.submit()
+
+    def adopted(self, record: GroupRecord) -> None:
+        """Records that computations used this group earlier. Their tasks cannot be told apart."""
+        if len(record.owners) < 2:
+            return
+        self._others.setdefault(record, Counts())
+        rests = self._rests.setdefault(record, [])
+        known = [share.computation for share in rests]
+        rests += [Share(owner, record, True, True) for owner in record.owners if owner not in known]
+        for share in rests:
+            share.is_joint = True
+            self._touched[share] = None
+
+    def transition(
+        self, share: Share, key: Any, start: str, finish: str, kwargs: Mapping[str, Any]
+    ) -> None:
+        self._touched[share] = None
+        is_again = key in share.again
+        if start == "memory" and finish == "released":
+            share.again.add(key)
+        elif is_again and finish in ("memory", "forgotten"):
+            share.again.discard(key)
+        for counts in (share.counts, self._others[share.group]):
+            counts.move(start, finish)
+            if finish == "memory" and start == "processing":
+                counts.compute(kwargs.get("startstops") or ())
+                if not is_again:
+                    counts.bytes += kwargs.get("nbytes") or 0
+        if finish == "forgotten":
+            del self.of_tasks[key]
+
+    def erred(self, key: Any) -> None:
+        self._count(key, "erred")
+
+    def retried(self, key: Any) -> None:
+        self._count(key, "retried")
+
+    def _count(self, key: Any, name: str) -> None:
+        share = self.of_tasks.get(key)
+        if share is not None:
+            self._touched[share] = None
+            for counts in (share.counts, self._others[share.group]):
+                setattr(counts, name, getattr(counts, name) + 1)
+
+    def owner(self, record: GroupRecord, key: Any) -> Optional[ComputationRecord]:
+        """Returns the computation that submitted a task of this group; None if unknown."""
+        share = self.of_tasks.get(key)
+        if share is not None:
+            return share.computation
+        return record.owners[-1] if record.owners else None
+
+    def read(self, records: Iterable[GroupRecord]) -> List[ComputationRecord]:
+        """Describes changes, and returns the computations with changes."""
+        changed: Dict[ComputationRecord, None] = {}
+        for record in records:
+            rests = self._rests.get(record)
+            if rests and record.group is not None:
+                rest = rest_of(record, self._others[record])
+                for share in rests:
+                    share.counts = rest
+                    self._touched[share] = None
+        touched, self._touched = self._touched, {}
+        for share in touched:
+            body = {
+                "task_group_id": share.group.id,
+                "joint": share.is_joint,
+                **share.counts.describe(),
+            }
+            bodies = share.computation.share_bodies
+            known = bodies.get(share.group.id)
+            if body == known:
+                continue
+            if known or len(bodies) < SHARES_PER_COMPUTATION:
+                bodies[share.group.id] = body
+            else:
+                share.computation.lacks_shares = True
+            changed[share.computation] = None
+        return list(changed)
+
+    def forget(self, record: GroupRecord) -> None:
+        """Forgets a group of which Dask has forgotten all tasks."""
+        self._rests.pop(record, None)
+        self._others.pop(record, None)
+
+    # The handover to a successor.
+
+    def bequeath(self) -> Dict[str, Any]:
+        living: Dict[Share, int] = {}
+        for rests in self._rests.values():
+            living.update((share, 0) for share in rests)
+        living.update((share, 0) for share in self.of_tasks.values())
+        places = {share: place for place, share in enumerate(living)}
+        return {
+            "shares": [
+                (
+                    share.computation.id,
+                    share.computation.body,
+                    share.group.group,
+                    share.is_rest,
+                    share.is_joint,
+                    share.counts.bequeath(),
+                    list(share.again),
+                )
+                for share in places
+            ],
+            "tasks": {key: places[share] for key, share in self.of_tasks.items()},
+            "others": [(r.group, counts.bequeath()) for r, counts in self._others.items()],
+        }
+
+    def inherit(
+        self,
+        told: Mapping[str, Any],
+        groups: Mapping[Any, GroupRecord],
+        computations: Dict[str, ComputationRecord],
+    ) -> None:
+        self._others = {groups[g]: Counts(own) for g, own in told["others"] if g in groups}
+        shares: List[Optional[Share]] = []
+        for id_, body, group, is_rest, is_joint, counts, again in told["shares"]:
+            record = groups.get(group)
+            if record is None or record not in self._others:
+                shares.append(None)
+                continue
+            if id_ not in computations:
+                computations[id_] = ComputationRecord.past(id_, body)
+            computation = computations[id_]
+            share = Share(computation, record, is_rest, is_joint)
+            share.counts, share.again = Counts(counts), set(again)
+            shares.append(share)
+            if is_rest:
+                self._rests.setdefault(record, []).append(share)
+                if computation not in record.owners:
+                    record.owners.append(computation)
+            else:
+                computation.shares.append(share)
+        for key, place in told["tasks"].items():
+            share = shares[place]
+            if share is not None:
+                self.of_tasks[key] = share
+
+    def catch_up(self, tasks: Mapping[Any, Any]) -> None:
+        """Counts the present states of tasks, whose transitions no plugin observed."""
+        states: Dict[Share, Dict[str, int]] = {}
+        for key, share in list(self.of_tasks.items()):
+            ts = tasks.get(key)
+            state = "forgotten" if ts is None else ts.state
+            now = states.setdefault(share, {})
+            now[state] = now.get(state, 0) + 1
+            if ts is None:
+                del self.of_tasks[key]
+        for share, now in states.items():
+            before = share.counts.states
+            # Tasks that were forgotten earlier have no keys any more.
+            now["forgotten"] = now.get("forgotten", 0) + share.counts.tasks - sum(now.values())
+            computed = max(0, now.get("memory", 0) - before.get("memory", 0))
+            others = self._others[share.group]
+            for state in {*before, *now}:
+                change = now.get(state, 0) - before.get(state, 0)
+                others.states[state] = others.states.get(state, 0) + change
+            for counts in (share.counts, others):
+                counts.succeeded += computed
+            share.counts.states = now
+            self._touched[share] = None

@@ -1,0 +1,151 @@
+"""Everyone who runs code on a scheduler only finds a token that can report for that scheduler."""
+
+import json
+import urllib.error
+import urllib.request
+
+import pytest
+from conftest import REPORT_INTERVAL, settings_for
+from processes import WORKLOADS, Client, GalvoServer, dask_environment, wait_until
+
+TOKENS = """{ viewer { account {
+  tokenPolicy { refusesBroadTokens }
+  tokens(first: 100) { nodes { identifier broadUseAt } }
+  schedulerTokens(first: 100) { nodes { identifier schedulerId scopes expiresAt } }
+} } }"""
+CLUSTERS = """{ viewer { account {
+  clusters(first: 100) { nodes { schedulerId totals { tasks } } }
+} } }"""
+POLICY = """mutation { setTokenPolicy(input: { refusesBroadTokens: true }) {
+  tokenPolicy { refusesBroadTokens } } }"""
+READ = json.dumps({"query": "{ viewer { account { clusters { totalCount } } } }"}).encode()
+CLOSE = json.dumps({"desired_status": "stopped"}).encode()
+
+
+def prober(processes, dask, settings=None):
+    """Starts a client that searches for tokens, once the cluster is complete."""
+    client = processes.start(
+        "prober",
+        [dask.python, WORKLOADS / "prober.py", dask.scheduler_file],
+        dask_environment(processes.directory, settings or {}),
+        kind=Client,
+    )
+    client.call("wait_for_workers", count=len(dask.workers))
+    return client
+
+
+def status(galvo, token, path, body=None):
+    """Returns status and code of the response to a request with this token."""
+    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+    request = urllib.request.Request(galvo.address + path, body, headers)
+    try:
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            return answer.status, json.load(answer).get("code")
+    except urllib.error.HTTPError as error:
+        told = json.load(error)
+        return error.code, told.get("code") or told["errors"][0]["extensions"]["code"]
+
+
+def reported(galvo, scheduler_id):
+    nodes = galvo.query(CLUSTERS)["viewer"]["account"]["clusters"]["nodes"]
+    return next((node for node in nodes if node["schedulerId"] == scheduler_id), None)
+
+
+def assert_only_good_for_reports(galvo, looked, was_there=False, configured=()):
+    """Asserts that only one token is found, not the user's, and that it permits reporting only.
+
+    A token that was there before the exchange may remain in memory that Python does not wipe.
+    """
+    assert was_there or galvo.token not in looked["anywhere"]
+    # Those who start a scheduler with a token have it there.
+    for place in ("configuration", "environment"):
+        assert looked["found"].pop(place) == list(configured)
+    found = {token for tokens in looked["found"].values() for token in tokens}
+    assert galvo.token not in found
+    (token,) = looked["found"]["settings"]
+    assert found == {token}
+    assert looked["found"]["events"] == []
+    for path, body in [
+        ("/graphql", READ),
+        ("/api/v2/user/me", None),
+        ("/api/v1/api-tokens/", None),
+        ("/api/v1/api-tokens/", b"{}"),
+        ("/api/v1/scheduler-tokens", b"{}"),
+        ("/api/v1/export/clusters?format=csv", None),
+        ("/api/v2/analytics/default/1/desired-state", CLOSE),
+    ]:
+        assert status(galvo, token, path, body) == (403, "TOKEN_BOUND"), path
+    # It is bound to this scheduler, which the server lists.
+    account = galvo.query(TOKENS)["viewer"]["account"]
+    of_scheduler = [
+        node
+        for node in account["schedulerTokens"]["nodes"]
+        if node["identifier"] == token.partition("-")[0]
+    ]
+    assert [(node["schedulerId"], node["scopes"]) for node in of_scheduler] == [
+        (looked["scheduler"], ["INGEST"])
+    ]
+    return token
+
+
+def test_register_ships_a_token_that_can_only_report(galvo, python, start_cluster, processes):
+    dask = start_cluster(python, miss="coiled galvo")
+    client = prober(processes, dask, settings_for(galvo.address, galvo.token))
+    client.call("register")
+    client.call("run", workload="mixture", attempts=str(processes.directory / "attempts"))
+    looked = client.call("look")
+    token = assert_only_good_for_reports(galvo, looked)
+    wait_until(lambda: reported(galvo, looked["scheduler"])["totals"]["tasks"] > 0, "its tasks")
+    # Registering again, and from another client, adds no other token.
+    client.call("register")
+    other = prober(processes, dask, settings_for(galvo.address, galvo.token))
+    other.call("register")
+    assert assert_only_good_for_reports(galvo, other.call("look")) == token
+    # Another scheduler cannot use it.
+    second = start_cluster(python, miss="coiled galvo")
+    client = prober(processes, second, settings_for(galvo.address, token))
+    name, said = client.call("try_to_register")
+    assert name == "RequestRefused" and "TOKEN_BOUND" not in said and "bound" in said
+
+
+def test_what_a_scheduler_was_configured_with_is_exchanged(galvo, python, start_cluster, processes):
+    dask = start_cluster(
+        python, preloads=["galvo"], settings=settings_for(galvo.address, galvo.token)
+    )
+    client = prober(processes, dask)
+    wait_until(lambda: client.call("look")["found"]["settings"] != [galvo.token], "an exchange")
+    looked = client.call("look")
+    wait_until(lambda: reported(galvo, looked["scheduler"]), "a report")
+    looked = client.call("look")
+    assert_only_good_for_reports(galvo, looked, was_there=True, configured=[galvo.token])
+
+
+@pytest.fixture
+def strict(processes):
+    """A server whose account refuses tokens with more rights than reporting on schedulers."""
+    galvo = GalvoServer(processes).start()
+    assert galvo.query(POLICY)["setTokenPolicy"]["tokenPolicy"] == {"refusesBroadTokens": True}
+    return galvo
+
+
+def test_an_account_can_refuse_what_can_do_more(strict, python, start_cluster, processes):
+    dask = start_cluster(python)
+    settings = {"coiled.server": strict.address, "coiled.token": strict.token}
+    client = prober(processes, dask, {**settings, "galvo.computation.interval": REPORT_INTERVAL})
+    # `coiled.analytics` ships its own token.
+    client.call("try_to_register", package="coiled")
+    wait_until(
+        lambda: "wants no" in dask.scheduler.log() or "refuses tokens" in dask.scheduler.log(),
+        "the refusal in the scheduler's log",
+    )
+    looked = client.call("look")
+    assert reported(strict, looked["scheduler"]) is None
+    strict_tokens = strict.query(TOKENS)["viewer"]["account"]["tokens"]["nodes"]
+    assert [node["identifier"] for node in strict_tokens] == [strict.token.partition("-")[0]]
+    # So does an explicit ``ship_token``, with an error message.
+    name, said = client.call("try_to_register", ship_token=True)
+    assert name == "RequestRefused" and "without ship_token" in said
+    # Other users need to do nothing.
+    number, warned = client.call("try_to_register")
+    assert isinstance(number, int) and warned == []
+    assert_only_good_for_reports(strict, client.call("look"), was_there=True)

@@ -1,0 +1,55 @@
+"""The client of ``client.py``, which searches its scheduler for tokens as any user could."""
+
+import sys
+
+import client
+
+
+def look(dask_scheduler):
+    """Returns everything that looks like a token in a scheduler's process, by its place."""
+    import gc
+    import os
+    import re
+
+    import dask
+
+    token = re.compile(r"(?<![A-Za-z0-9])[a-z0-9]{16}-[A-Za-z0-9_-]{43}(?![A-Za-z0-9_-])")
+    plugin = dask_scheduler.plugins["galvo"]
+    broker = getattr(dask_scheduler, "_broker", None)
+    places = {
+        "settings": repr(plugin._settings),
+        "configuration": repr(dask.config.config),
+        "environment": repr(dict(os.environ)),
+        "pickle": repr(plugin.__reduce__()),
+        "courier": repr(vars(plugin._courier)),
+        "events": repr(getattr(broker, "_topics", None) or getattr(dask_scheduler, "events", None)),
+    }
+    found = {name: sorted(set(token.findall(text))) for name, text in places.items()}
+    anywhere = set()
+    for held in gc.get_objects():
+        if type(held) is dict:
+            values = list(held.values())
+        elif type(held) in (list, tuple):
+            values = list(held)
+        else:
+            continue
+        for value in values:
+            # Longer ones are sources and documents.
+            if type(value) is str and len(value) < 10_000:
+                anywhere.update(token.findall(value))
+    return {"scheduler": dask_scheduler.id, "found": found, "anywhere": sorted(anywhere)}
+
+
+class Prober(client.Commands):
+    def register(self, **arguments):
+        import galvo
+
+        return galvo.register(self.client, **arguments).number
+
+    def look(self):
+        return self.client.run_on_scheduler(look)
+
+
+if __name__ == "__main__":
+    client.Commands = Prober
+    client.main(sys.argv[1])

@@ -1,0 +1,121 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { bucketAt, gaps, groupMarks, stacked, withGaps } from "./prepare.ts";
+import { position, roundMax, roundMaxBytes, timeAt, timeTicks } from "./scale.ts";
+import type { Mark, PlotLane } from "./types.ts";
+import { stepSeconds } from "./use_playback.ts";
+
+const at = (text: string) => Date.parse(text) / 1000;
+
+describe("the time axis", () => {
+  it("has round times", () => {
+    const range = { from: at("2026-11-24T02:00:14Z"), to: at("2026-11-24T02:47:50Z") };
+    expect(timeTicks(range, 10).map((tick) => new Date(tick * 1000).toISOString().slice(11, 16))).toEqual([
+      "02:05",
+      "02:10",
+      "02:15",
+      "02:20",
+      "02:25",
+      "02:30",
+      "02:35",
+      "02:40",
+      "02:45",
+    ]);
+  });
+  it("never has more ticks than there is room for", () => {
+    const range = fc.tuple(fc.integer({ min: 0, max: 2e9 }), fc.integer({ min: 1, max: 1e8 }));
+    fc.assert(
+      fc.property(range, fc.integer({ min: 2, max: 20 }), ([from, width], most) => {
+        expect(timeTicks({ from, to: from + width }, most).length).toBeLessThanOrEqual(most + 1);
+      }),
+    );
+  });
+  it("maps times to positions and back", () => {
+    expect(position(150, { from: 100, to: 200 })).toBe(0.5);
+    expect(timeAt(0.25, { from: 100, to: 200 })).toBe(125);
+  });
+});
+
+describe("the value axis", () => {
+  it.each([
+    [0, 1],
+    [96, 100],
+    [0.27, 0.3],
+    [13, 16],
+    [4.0000000001, 4],
+  ])("ends above %d at %d", (value, max) => expect(roundMax(value)).toBeCloseTo(max, 9));
+  it("is round in the unit of bytes", () => {
+    expect(roundMaxBytes(350 * 1024 ** 3)).toBe(400 * 1024 ** 3);
+    expect(roundMaxBytes(1010 * 1024 ** 2)).toBe(1024 * 1024 ** 2);
+  });
+  it("is never below the values", () => {
+    fc.assert(
+      fc.property(fc.double({ min: 1e-9, max: 1e15, noNaN: true }), (value) => {
+        expect(roundMax(value)).toBeGreaterThanOrEqual(value * (1 - 1e-8));
+        expect(roundMaxBytes(Math.max(1, value))).toBeGreaterThanOrEqual(Math.max(1, value) * (1 - 1e-8));
+      }),
+    );
+  });
+});
+
+describe("series", () => {
+  it("stack, and stay empty where nothing was reported", () => {
+    expect(
+      stacked([
+        [1, 2, null, null],
+        [10, null, 30, null],
+      ]),
+    ).toEqual([
+      [1, 2, null, null],
+      [11, 2, 30, null],
+    ]);
+  });
+  it("have a gap where buckets are missing", () => {
+    expect(withGaps([0, 10, 50, 60], [[1, 2, 5, 6]], 10)).toEqual({
+      times: [0, 10, 20, 50, 60],
+      values: [[1, 2, null, 5, 6]],
+    });
+    const lane = { times: [0, 10, 50, 60], stepSeconds: 10 } as unknown as PlotLane;
+    expect(gaps(lane, { from: 0, to: 80 })).toEqual([{ from: 0.25, to: 0.625 }]);
+    expect(gaps(lane, { from: 0, to: 100 })).toEqual([
+      { from: 0.2, to: 0.5 },
+      { from: 0.7, to: 1 },
+    ]);
+  });
+  it("have a value until the next bucket, unless there is a gap before it", () => {
+    const times = [0, 10, 50, 75];
+    const found = [-1, 0, 9.9, 14, 19.9, 20, 49, 50, 74, 75, 85].map((time) => bucketAt(times, 10, time));
+    expect(found).toEqual([null, 0, 0, 1, 1, null, null, 2, 2, 3, null]);
+  });
+  it("have no gap where a report was a little late", () => {
+    expect(withGaps([0, 10, 35], [[1, 2, 3]], 10).times).toEqual([0, 10, 35]);
+  });
+});
+
+describe("marks", () => {
+  const mark = (seconds: number, kind: Mark["kind"] = "error"): Mark => ({
+    id: String(seconds),
+    at: seconds,
+    kind,
+    title: "",
+  });
+  it("show the worst of those that are joined", () => {
+    const marks = [mark(10, "event"), mark(10.2, "death"), mark(10.1, "flag")];
+    const [group] = groupMarks(marks, { from: 0, to: 100 }, 1000);
+    expect(group?.marks.map(({ kind }) => kind)).toEqual(["death", "flag", "event"]);
+  });
+  it("join if they would lie on each other, and leave out what is not shown", () => {
+    const groups = groupMarks([mark(50), mark(10), mark(10.5), mark(200)], { from: 0, to: 100 }, 1000);
+    expect(groups.map(({ marks }) => marks.map(({ id }) => id))).toEqual([["10", "10.5"], ["50"]]);
+  });
+});
+
+describe("the playback", () => {
+  it("shows a minute in a second, ten times in each", () => {
+    expect(stepSeconds({ from: 100, to: 3700 })).toBe(6);
+    expect(stepSeconds({ from: 0, to: 86_400 })).toBe(6);
+  });
+  it("takes ten seconds at least", () => {
+    expect(stepSeconds({ from: 0, to: 40 })).toBeCloseTo(0.4, 9);
+  });
+});

@@ -1,0 +1,197 @@
+import { useEffect, useMemo, useRef, useState } from "react";
+import { clock, clockSeconds } from "@/format/time.ts";
+import { useShownTheme } from "@/ui/theme.ts";
+import { Bars } from "./bars_lane.tsx";
+import { Gutter } from "./gutter.tsx";
+import styles from "./lanes.module.css";
+import { MARK_PIXELS, Marks } from "./marks.tsx";
+import { Overlay } from "./overlay.tsx";
+import { Plot } from "./plot_lane.tsx";
+import { groupMarks, valueAt } from "./prepare.ts";
+import { position, timeTicks } from "./scale.ts";
+import type { Lane, LanesProps, PlotLane, Reference, TimeRange } from "./types.ts";
+import { usePlayback } from "./use_playback.ts";
+
+const TICK_PIXELS = 90;
+const SECOND_TICKS_BELOW = 600;
+
+/** Quantities over one shared time axis, with one crosshair, one brush and marks through all of them. */
+export function Lanes(props: LanesProps) {
+  const { lanes, marks = [], shown, extent, selection, onSelect, onOpenMark, marksNote, reference } = props;
+  const [at, setAt] = useState<number | null>(null);
+  const { isPlaying = false, onPlayed } = props;
+  usePlayback({ isPlaying, shown, at, onMove: setAt, onEnd: () => onPlayed?.() });
+  const take = (next: number | null) => {
+    // A pointer that leaves the chart does not take the crosshair.
+    if (isPlaying && next === null) return;
+    if (isPlaying) onPlayed?.();
+    setAt(next);
+  };
+  const { ref, width } = useWidth();
+  const theme = useShownTheme();
+  const hasSeconds = shown.to - shown.from < SECOND_TICKS_BELOW;
+  const ticks = useMemo(() => timeTicks(shown, Math.max(2, Math.floor(width / TICK_PIXELS))), [shown, width]);
+  const label = (tick: number) => (hasSeconds ? clockSeconds(tick * 1000) : clock(tick * 1000));
+  return (
+    <figure className={styles.chart} aria-label={props.label}>
+      <div className={`${styles.overlay} ${styles.behind}`} aria-hidden="true">
+        {ticks.map((tick) => (
+          <span key={tick} className={styles.grid} style={{ left: `${position(tick, shown) * 100}%` }} />
+        ))}
+        {groupMarks(marks, shown, width, MARK_PIXELS).map(({ share, marks: [first] }) => (
+          <span
+            key={first?.id}
+            className={styles.markLine}
+            data-kind={first?.kind}
+            style={{ left: `${share * 100}%` }}
+          />
+        ))}
+        {reference && <ReferenceLine reference={reference} shown={shown} width={width} />}
+      </div>
+      <TimeLabels ticks={ticks} shown={shown} label={label} />
+      {marks.length > 0 && (
+        <div className={styles.row}>
+          <div className={styles.gutter}>
+            <div className={styles.title}>Marks</div>
+            {marksNote && <div className={styles.note}>{marksNote}</div>}
+          </div>
+          <Marks marks={marks} shown={shown} width={width} onOpen={onOpenMark} />
+        </div>
+      )}
+      <div ref={ref} className={styles.row} aria-hidden="true">
+        <span className={styles.gutter} />
+        <div data-plot />
+      </div>
+      {lanes.map((lane) => (
+        <div key={lane.id} className={`${styles.row} ${styles.lane}`}>
+          <Gutter lane={lane} at={at} />
+          {lane.kind === "plot" ? (
+            <>
+              <Plot
+                lane={lane}
+                shown={shown}
+                width={width}
+                theme={theme}
+                settledUntil={props.settledUntil ?? null}
+              />
+              <ValueAxis lane={lane} />
+            </>
+          ) : (
+            <Bars lane={lane} shown={shown} />
+          )}
+        </div>
+      ))}
+      <TimeLabels ticks={ticks} shown={shown} label={label} />
+      <Overlay
+        label={`${props.label} Arrow keys read the values.`}
+        shown={shown}
+        extent={extent}
+        at={at}
+        onMove={take}
+        selection={selection}
+        onSelect={onSelect}
+        clock={(time) => clockSeconds(time * 1000)}
+      />
+      <Spoken lanes={lanes} at={at} />
+    </figure>
+  );
+}
+
+/** The room that the label of the reference needs. */
+const REFERENCE_PIXELS = 330;
+
+function ReferenceLine({
+  reference,
+  shown,
+  width,
+}: {
+  reference: Reference;
+  shown: TimeRange;
+  width: number;
+}) {
+  const share = position(reference.at, shown);
+  if (share <= 0 || share >= 1) return null;
+  const side = share * width > REFERENCE_PIXELS ? "left" : "right";
+  const fits = side === "left" || (1 - share) * width > REFERENCE_PIXELS;
+  return (
+    <span className={styles.reference} data-side={side} style={{ left: `${share * 100}%` }}>
+      {fits && <span>{reference.label}</span>}
+    </span>
+  );
+}
+
+function TimeLabels({
+  ticks,
+  shown,
+  label,
+}: {
+  ticks: number[];
+  shown: TimeRange;
+  label(at: number): string;
+}) {
+  return (
+    <div className={styles.row} aria-hidden="true">
+      <span className={styles.gutter} />
+      <div className={styles.times}>
+        {ticks.map((tick) => (
+          <span key={tick} style={{ left: `${position(tick, shown) * 100}%` }}>
+            {label(tick)}
+          </span>
+        ))}
+      </div>
+    </div>
+  );
+}
+
+function ValueAxis({ lane }: { lane: PlotLane }) {
+  const format = lane.axisFormat ?? lane.format;
+  if (lane.times.length === 0) return <div className={styles.axis} />;
+  return (
+    <div className={styles.axis} aria-hidden="true">
+      <span style={{ top: 0 }}>{lane.format(lane.max)}</span>
+      {lane.height > 48 && <span style={{ top: "50%" }}>{format(lane.max / 2)}</span>}
+      <span style={{ top: "100%" }}>{format(0)}</span>
+    </div>
+  );
+}
+
+/** Returns the width of the plots in pixels. */
+function useWidth() {
+  const ref = useRef<HTMLDivElement>(null);
+  const [width, setWidth] = useState(0);
+  useEffect(() => {
+    const plot = ref.current?.querySelector("[data-plot]");
+    if (!plot) return;
+    const observer = new ResizeObserver(([entry]) => setWidth(Math.floor(entry?.contentRect.width ?? 0)));
+    observer.observe(plot);
+    return () => observer.disconnect();
+  }, []);
+  return { ref, width };
+}
+
+const SPOKEN_MS = 500;
+
+/** Announces the values under the crosshair, at most twice a second. */
+function Spoken({ lanes, at }: { lanes: readonly Lane[]; at: number | null }) {
+  const [text, setText] = useState("");
+  useEffect(() => {
+    if (at === null) return setText("");
+    const timer = setTimeout(() => setText(spokenValues(lanes, at)), SPOKEN_MS);
+    return () => clearTimeout(timer);
+  }, [lanes, at]);
+  return (
+    <p className="hidden" aria-live="polite">
+      {text}
+    </p>
+  );
+}
+
+function spokenValues(lanes: readonly Lane[], at: number): string {
+  const values = lanes.flatMap((lane) => {
+    const main = lane.kind === "plot" ? lane.layers.find(({ id }) => id === lane.main) : undefined;
+    if (lane.kind !== "plot" || !main) return [];
+    const value = valueAt(lane, main, at);
+    return [`${lane.title} ${value === null ? "no data" : lane.format(value)}`];
+  });
+  return `${clockSeconds(at * 1000)}: ${values.join(", ")}`;
+}

@@ -1,0 +1,91 @@
+import { memo, type ReactNode, useState } from "react";
+import styles from "./lanes.module.css";
+import { groupMarks, type MarkGroup } from "./prepare.ts";
+import type { Mark, MarkKind, TimeRange } from "./types.ts";
+
+const SHAPES: Record<MarkKind, ReactNode> = {
+  death: (
+    <>
+      <circle cx="8" cy="8" r="6.5" fill="var(--bg-panel)" stroke="var(--bad)" strokeWidth="1.5" />
+      <path
+        d="M5.6 5.6l4.8 4.8M10.4 5.6l-4.8 4.8"
+        stroke="var(--bad)"
+        strokeWidth="1.5"
+        strokeLinecap="round"
+      />
+    </>
+  ),
+  error: (
+    <>
+      <path d="M8 1 15 14H1z" fill="var(--bad)" />
+      <path d="M8 6v3.2M8 11.4v.1" stroke="var(--bg-panel)" strokeWidth="1.5" strokeLinecap="round" />
+    </>
+  ),
+  flag: <path d="M1 2h14L8 14z" fill="var(--bg-panel)" stroke="var(--notice)" strokeWidth="1.5" />,
+  event: (
+    <path d="M8 1.5 14.5 8 8 14.5 1.5 8z" fill="var(--bg-panel)" stroke="var(--text-2)" strokeWidth="1.5" />
+  ),
+};
+
+/** The room of a mark with its count. */
+export const MARK_PIXELS = 26;
+
+interface MarksProps {
+  marks: readonly Mark[];
+  shown: TimeRange;
+  width: number;
+  onOpen?: ((mark: Mark) => void) | undefined;
+}
+
+/** The marks, in the order of time. Each is a button with a card. */
+export const Marks = memo(function Marks({ marks, shown, width, onOpen }: MarksProps) {
+  const [open, setOpen] = useState<MarkGroup | null>(null);
+  return (
+    <div className={styles.marks}>
+      {groupMarks(marks, shown, width, MARK_PIXELS).map((group) => {
+        const [first] = group.marks;
+        if (!first) return null;
+        const name = group.marks.map(({ title }) => title).join("; ");
+        return (
+          <button
+            type="button"
+            key={first.id}
+            className={styles.mark}
+            style={{ left: `${group.share * 100}%` }}
+            aria-label={name}
+            onMouseEnter={() => setOpen(group)}
+            onMouseLeave={() => setOpen(null)}
+            onFocus={() => setOpen(group)}
+            onBlur={() => setOpen(null)}
+            onClick={() => onOpen?.(first)}
+          >
+            <svg width="16" height="16" viewBox="0 0 16 16" fill="none" aria-hidden="true">
+              {SHAPES[first.kind]}
+            </svg>
+            {group.marks.length > 1 && <small aria-hidden="true">{group.marks.length}</small>}
+          </button>
+        );
+      })}
+      {open && <Card group={open} />}
+    </div>
+  );
+});
+
+const SHOWN_IN_CARD = 3;
+
+function Card({ group }: { group: MarkGroup }) {
+  const side =
+    group.share > 0.6 ? { right: `${(1 - group.share) * 100}%` } : { left: `${group.share * 100}%` };
+  const hidden = group.marks.length - SHOWN_IN_CARD;
+  return (
+    <div className={styles.card} style={side} data-kind={group.marks[0]?.kind}>
+      {group.marks.slice(0, SHOWN_IN_CARD).map((mark) => (
+        <div key={mark.id}>
+          <strong>{mark.title}</strong>
+          {mark.detail}
+        </div>
+      ))}
+      {hidden > 0 && <div className="faint">and {hidden} more here</div>}
+    </div>
+  );
+}

@@ -1,0 +1,110 @@
+import { position } from "./scale.ts";
+import type { Layer, Mark, PlotLane, TimeRange } from "./types.ts";
+
+type Values = readonly (number | null)[];
+
+/** Returns the running sums of the layers. A gap in a layer counts as nothing, a gap in all of them stays. */
+export function stacked(layers: readonly Values[]): (number | null)[][] {
+  const length = layers[0]?.length ?? 0;
+  const sums: (number | null)[] = new Array(length).fill(null);
+  return layers.map((values) => {
+    for (let i = 0; i < length; i++) {
+      const value = values[i] ?? null;
+      if (value !== null) sums[i] = (sums[i] ?? 0) + value;
+    }
+    return sums.slice();
+  });
+}
+
+/** Reports may be late. Only a longer silence, in steps, is a gap. */
+const GAP_STEPS = 3;
+
+export interface Gapped {
+  times: number[];
+  values: (number | null)[][];
+}
+
+/** Puts a gap where buckets are missing, so that no line crosses time without reports. */
+export function withGaps(times: readonly number[], values: readonly Values[], stepSeconds: number): Gapped {
+  const result: Gapped = { times: [], values: values.map(() => []) };
+  let last: number | null = null;
+  times.forEach((at, index) => {
+    if (last !== null && at - last > stepSeconds * GAP_STEPS) {
+      result.times.push(last + stepSeconds);
+      for (const column of result.values) column.push(null);
+    }
+    result.times.push(at);
+    values.forEach((source, column) => {
+      result.values[column]?.push(source[index] ?? null);
+    });
+    last = at;
+  });
+  return result;
+}
+
+/** Returns the periods without buckets inside of the range, as shares of it. */
+export function gaps(lane: PlotLane, range: TimeRange): { from: number; to: number }[] {
+  const found: { from: number; to: number }[] = [];
+  for (let i = 1; i < lane.times.length; i++) {
+    const last = lane.times[i - 1] ?? 0;
+    const next = lane.times[i] ?? 0;
+    if (next - last > lane.stepSeconds * GAP_STEPS) {
+      found.push({ from: position(last + lane.stepSeconds, range), to: position(next, range) });
+    }
+  }
+  const end = (lane.times.at(-1) ?? range.to) + lane.stepSeconds;
+  if (range.to - end > lane.stepSeconds * (GAP_STEPS - 1)) found.push({ from: position(end, range), to: 1 });
+  return found.filter(({ from, to }) => to > 0 && from < 1);
+}
+
+/** Returns the index of the bucket that holds the time, or of the one before if the next is late. Null in gaps. */
+export function bucketAt(times: readonly number[], stepSeconds: number, at: number): number | null {
+  let low = 0;
+  let high = times.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if ((times[middle] ?? 0) <= at) low = middle + 1;
+    else high = middle;
+  }
+  const index = low - 1;
+  const start = times[index];
+  if (start === undefined) return null;
+  const next = times[index + 1];
+  const isLate = next !== undefined && next - start <= stepSeconds * GAP_STEPS;
+  return isLate || at < start + stepSeconds ? index : null;
+}
+
+/** Returns a layer's value at a time. Null in a gap. */
+export function valueAt(lane: PlotLane, layer: Layer, at: number): number | null {
+  const index = bucketAt(lane.times, lane.stepSeconds, at);
+  return index === null ? null : (layer.values[index] ?? null);
+}
+
+/** Returns the largest value of a layer. Null without values. */
+export function largest(values: Values): number | null {
+  let result: number | null = null;
+  for (const value of values) if (value !== null && (result === null || value > result)) result = value;
+  return result;
+}
+
+/** Marks that would lie on each other. */
+export interface MarkGroup {
+  share: number;
+  marks: Mark[];
+}
+
+const SEVERITY: Record<Mark["kind"], number> = { death: 0, error: 1, flag: 2, event: 3 };
+
+/** Joins marks that are closer than `pixels` on an axis of `width` pixels. The worst one stands first. */
+export function groupMarks(marks: readonly Mark[], range: TimeRange, width: number, pixels = 8): MarkGroup[] {
+  const groups: MarkGroup[] = [];
+  const inRange = marks.filter(({ at }) => at >= range.from && at <= range.to);
+  for (const mark of [...inRange].sort((a, b) => a.at - b.at)) {
+    const share = position(mark.at, range);
+    const last = groups.at(-1);
+    if (last && (share - last.share) * width < pixels) last.marks.push(mark);
+    else groups.push({ share, marks: [mark] });
+  }
+  for (const group of groups) group.marks.sort((a, b) => SEVERITY[a.kind] - SEVERITY[b.kind] || a.at - b.at);
+  return groups;
+}

@@ -1,0 +1,27 @@
+/** The server's reachability, as of the last requests: null if it answers, else since when it does not. */
+let since: number | null = null;
+const listeners = new Set<() => void>();
+
+function change(next: number | null): void {
+  if (next === since) return;
+  since = next;
+  for (const listener of listeners) listener();
+}
+
+export function reachable(): void {
+  change(null);
+}
+
+export function unreachable(): void {
+  if (since === null) change(Date.now());
+}
+
+/** Returns the time since which the server has not answered, in milliseconds. Null if it answers. */
+export function unreachableSince(): number | null {
+  return since;
+}
+
+export function subscribeToReachability(listener: () => void): () => void {
+  listeners.add(listener);
+  return () => listeners.delete(listener);
+}

@@ -1,0 +1,56 @@
+import { basePath, serverPath } from "./base.ts";
+import { Failure, failureKind } from "./failure.ts";
+
+/** The browser's session at the server. */
+export interface Session {
+  username: string;
+  csrfToken: string;
+  expiresAt: string;
+}
+
+let current: Promise<Session> | null = null;
+
+/** Returns the session. Several callers share one request; `renew` asks the server again. */
+export function session(renew = false): Promise<Session> {
+  if (renew || !current) {
+    current = readSession();
+    current.catch(() => {
+      current = null;
+    });
+  }
+  return current;
+}
+
+async function readSession(): Promise<Session> {
+  let response: Response;
+  try {
+    response = await fetch(serverPath("api/v1/session"), {
+      credentials: "same-origin",
+      headers: { Accept: "application/json" },
+      cache: "no-store",
+    });
+  } catch {
+    throw new Failure("offline", "The server cannot be reached.");
+  }
+  if (!response.ok) {
+    throw new Failure(failureKind(response.status, null), `The session was refused: ${response.status}.`, {
+      requestId: response.headers.get("x-request-id"),
+    });
+  }
+  const body = (await response.json()) as { username: string; csrf_token: string; expires_at: string };
+  return { username: body.username, csrfToken: body.csrf_token, expiresAt: body.expires_at };
+}
+
+/** Returns the address of the sign-in page that leads back to `here`, a path of this origin. */
+export function signInAddress(here: string): string {
+  return `${basePath}sign-in?return_to=${encodeURIComponent(here)}`;
+}
+
+let leaving = false;
+
+/** Leaves for the sign-in page, once. */
+export function goToSignIn(): void {
+  if (leaving) return;
+  leaving = true;
+  location.assign(signInAddress(location.pathname + location.search + location.hash));
+}

@@ -1,0 +1,57 @@
+const NO_BREAK = "\u00a0";
+
+const pad = (value: number) => String(value).padStart(2, "0");
+
+/** Returns a duration in two units: `47 m 36 s`, `2 h 01 m`, `3 d 04 h`. Fractions below ten seconds. */
+export function duration(seconds: number): string {
+  const parts = seconds < 0 ? [`\u2212${duration(-seconds)}`] : positiveParts(seconds);
+  return parts.join(NO_BREAK);
+}
+
+function positiveParts(seconds: number): string[] {
+  if (seconds === 0) return ["0", "s"];
+  if (seconds < 0.001) return ["<", "1", "ms"];
+  if (seconds < 0.9995) return [String(Math.round(seconds * 1000)), "ms"];
+  if (seconds < 9.95) return [seconds.toFixed(1), "s"];
+  const whole = Math.round(seconds);
+  if (whole < 60) return [String(whole), "s"];
+  if (whole < 3600) return [String(Math.floor(whole / 60)), "m", pad(whole % 60), "s"];
+  const minutes = Math.round(seconds / 60);
+  if (minutes < 1440) return [String(Math.floor(minutes / 60)), "h", pad(minutes % 60), "m"];
+  const hours = Math.round(seconds / 3600);
+  return [String(Math.floor(hours / 24)), "d", pad(hours % 24), "h"];
+}
+
+/** The unit of a column of thread times. */
+export type ThreadUnit = "h" | "min" | "s" | "ms";
+
+const SECONDS: Record<ThreadUnit, number> = { h: 3600, min: 60, s: 1, ms: 0.001 };
+
+/** Returns the unit in which the largest value of a column has at least one digit before the point. */
+export function threadUnit(largest: number): ThreadUnit {
+  if (largest >= 3600) return "h";
+  if (largest >= 60) return "min";
+  return largest >= 1 || largest === 0 ? "s" : "ms";
+}
+
+/** Returns thread time with one decimal: `15.0 h`. A value that is not 0 never reads as 0. */
+export function threadTime(seconds: number, unit: ThreadUnit = threadUnit(seconds)): string {
+  const value = seconds / SECONDS[unit];
+  if (value > 0 && value < 0.05) return `<${NO_BREAK}0.1${NO_BREAK}${unit}`;
+  const digits = Math.abs(value) >= 1000 ? 0 : 1;
+  const text = value.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits });
+  return `${text.replace("-", "\u2212")}${NO_BREAK}${unit}`;
+}
+
+const THREAD_NAMES: Record<ThreadUnit, string> = {
+  h: "thread-hours",
+  min: "thread-minutes",
+  s: "thread-seconds",
+  ms: "thread-milliseconds",
+};
+
+/** Returns thread time in words: `75.4 thread-hours`. */
+export function threadTimeInWords(seconds: number): string {
+  const unit = threadUnit(seconds);
+  return threadTime(seconds, unit).replace(new RegExp(`${unit}$`), THREAD_NAMES[unit]);
+}

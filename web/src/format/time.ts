@@ -1,0 +1,68 @@
+/** A time zone by its IANA name. Times are in UTC unless the user chose another zone. */
+export type Zone = string;
+
+const cache = new Map<string, Intl.DateTimeFormat>();
+
+function formatter(zone: Zone, options: Intl.DateTimeFormatOptions): Intl.DateTimeFormat {
+  const key = zone + JSON.stringify(options);
+  let format = cache.get(key);
+  if (!format) {
+    format = new Intl.DateTimeFormat("en-GB", { timeZone: zone, hourCycle: "h23", ...options });
+    cache.set(key, format);
+  }
+  return format;
+}
+
+type Instant = string | number | Date;
+
+const date = (at: Instant) => (at instanceof Date ? at : new Date(at));
+
+/** Returns the time of day: `02:37`. */
+export function clock(at: Instant, zone: Zone = "UTC"): string {
+  return formatter(zone, { hour: "2-digit", minute: "2-digit" }).format(date(at));
+}
+
+/** Returns the time of day with seconds: `02:37:44`. */
+export function clockSeconds(at: Instant, zone: Zone = "UTC"): string {
+  return formatter(zone, { hour: "2-digit", minute: "2-digit", second: "2-digit" }).format(date(at));
+}
+
+/** Returns the day: `Tue 24 Nov`. The year is added if it is not that of `now`. */
+export function day(at: Instant, zone: Zone = "UTC", now: Instant = Date.now()): string {
+  const parts = formatter(zone, { weekday: "short", day: "numeric", month: "short", year: "numeric" });
+  const part = Object.fromEntries(parts.formatToParts(date(at)).map(({ type, value }) => [type, value]));
+  const year = formatter(zone, { year: "numeric" });
+  const text = `${part.weekday} ${part.day} ${part.month}`;
+  return year.format(date(at)) === year.format(date(now)) ? text : `${text} ${part.year}`;
+}
+
+/** Returns the day and the time, with `Today`, `Yesterday` or the weekday if it is within a week. */
+export function dayAndClock(at: Instant, zone: Zone = "UTC", now: Instant = Date.now()): string {
+  const days = dayNumber(now, zone) - dayNumber(at, zone);
+  if (days === 0) return `Today ${clock(at, zone)}`;
+  if (days === 1) return `Yesterday ${clock(at, zone)}`;
+  return `${day(at, zone, now)}, ${clock(at, zone)}`;
+}
+
+/** Returns the period: the day once, and twice only if it ends on another day. */
+export function period(from: Instant, to: Instant, zone: Zone = "UTC", now: Instant = Date.now()): string {
+  const start = `${day(from, zone, now)}, ${clockSeconds(from, zone)}`;
+  const end = clockSeconds(to, zone);
+  if (dayNumber(from, zone) === dayNumber(to, zone)) return `${start} – ${end}`;
+  return `${start} – ${day(to, zone, now)}, ${end}`;
+}
+
+function dayNumber(at: Instant, zone: Zone): number {
+  const parts = formatter(zone, { year: "numeric", month: "2-digit", day: "2-digit" });
+  const part = Object.fromEntries(parts.formatToParts(date(at)).map(({ type, value }) => [type, value]));
+  return Date.UTC(Number(part.year), Number(part.month) - 1, Number(part.day)) / 86_400_000;
+}
+
+/** Returns the age of something: `4 s ago`, `3 h ago`. */
+export function ago(at: Instant, now: Instant = Date.now()): string {
+  const seconds = Math.max(0, (date(now).getTime() - date(at).getTime()) / 1000);
+  if (seconds < 60) return `${Math.floor(seconds)}\u00a0s ago`;
+  if (seconds < 3600) return `${Math.floor(seconds / 60)}\u00a0m ago`;
+  if (seconds < 86_400) return `${Math.floor(seconds / 3600)}\u00a0h ago`;
+  return `${Math.floor(seconds / 86_400)}\u00a0d ago`;
+}

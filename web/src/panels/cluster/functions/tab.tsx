@@ -1,0 +1,93 @@
+import { StackedBar } from "@/charts/bars/stacked_bar.tsx";
+import { ClusterFunctionsDocument, type ClusterFunctionsQuery } from "@/data/gql/graphql.ts";
+import { useAsk } from "@/data/queries.ts";
+import { bytes } from "@/format/bytes.ts";
+import { type ThreadUnit, threadTime, threadUnit } from "@/format/duration.ts";
+import { costText } from "@/format/money.ts";
+import { count } from "@/format/number.ts";
+import type { ClusterTabProps } from "@/routes/cluster/tabs.ts";
+import { Empty, Loaded, Section } from "@/ui/panel.tsx";
+import { type Column, Table } from "@/ui/table.tsx";
+import styles from "./functions.module.css";
+
+/** The `first` of the document. */
+const MOST = 200;
+
+type Row = NonNullable<ClusterFunctionsQuery["cluster"]>["functions"][number];
+
+/** The functions of the cluster, the longest compute time first. */
+export default function FunctionsTab({ cluster }: ClusterTabProps) {
+  const query = useAsk(ClusterFunctionsDocument, { id: cluster.id });
+  return (
+    <Section title="Functions">
+      <Loaded name="The functions" query={query}>
+        {(data) => {
+          const rows = data.cluster?.functions ?? [];
+          if (rows.length === 0) return <Empty title="No task has finished" />;
+          const unit = threadUnit(rows[0]?.computeSeconds ?? 0);
+          const largest = rows[0]?.computeSeconds ?? 0;
+          return (
+            <Table
+              label="Functions"
+              columns={columns(unit, largest)}
+              rows={rows}
+              rowKey={(row) => row.prefix}
+              foot={rows.length === MOST ? `The ${MOST} functions with the longest compute time.` : undefined}
+            />
+          );
+        }}
+      </Loaded>
+    </Section>
+  );
+}
+
+function columns(unit: ThreadUnit, largest: number): Column<Row>[] {
+  return [
+    { id: "prefix", head: "Function", width: "minmax(160px, 2fr)", cell: (row) => <code>{row.prefix}</code> },
+    {
+      id: "bar",
+      head: "",
+      width: "minmax(80px, 2fr)",
+      cell: (row) => (
+        <StackedBar
+          label={row.prefix}
+          parts={[{ id: "compute", label: "compute time", value: row.computeSeconds, colour: "--act-cpu" }]}
+          whole={largest}
+          format={(value) => threadTime(value, unit)}
+        />
+      ),
+    },
+    {
+      id: "compute",
+      head: "Compute time",
+      width: "120px",
+      align: "end",
+      cell: (row) => threadTime(row.computeSeconds, unit),
+    },
+    {
+      id: "transfer",
+      head: "Fetching inputs",
+      width: "130px",
+      align: "end",
+      cell: (row) => threadTime(row.transferSeconds, unit),
+    },
+    { id: "tasks", head: "Tasks", width: "100px", align: "end", cell: (row) => count(row.tasks) },
+    {
+      id: "erred",
+      head: "Failed",
+      width: "80px",
+      align: "end",
+      cell: (row) => (
+        <span className={row.tasksErred > 0 ? styles.failed : "faint"}>{count(row.tasksErred)}</span>
+      ),
+    },
+    { id: "bytes", head: "Results", width: "110px", align: "end", cell: (row) => bytes(row.bytes) },
+    {
+      id: "cost",
+      head: "Cost",
+      width: "100px",
+      align: "end",
+      cell: (row) => costText(row.costs)?.text ?? "–",
+    },
+  ];
+}

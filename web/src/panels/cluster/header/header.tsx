@@ -1,0 +1,78 @@
+import { bytes } from "@/format/bytes.ts";
+import { duration } from "@/format/duration.ts";
+import { counted } from "@/format/number.ts";
+import { clockSeconds, period } from "@/format/time.ts";
+import { Button } from "@/ui/button.tsx";
+import { Chip } from "@/ui/chip.tsx";
+import { StateLabel } from "@/ui/state.tsx";
+import { Answers } from "./answers.tsx";
+import { useBaseline } from "./baseline.ts";
+import styles from "./header.module.css";
+import { type HeaderCluster, shownCluster } from "./shown.ts";
+import { useLiveCluster } from "./use_live_cluster.ts";
+
+/** The cluster's name, state, times and size, and the answers about it. */
+export function Header({ cluster }: { cluster: HeaderCluster }) {
+  const { name } = shownCluster(cluster);
+  const { tasksErred } = cluster.totals;
+  useLiveCluster(cluster);
+  return (
+    <>
+      <div className={styles.title}>
+        <h1 className="h1">{name}</h1>
+        <span className={`${styles.number} mono`}>#{cluster.number}</span>
+        <StateLabel
+          state={cluster.state}
+          detail={cluster.state === "IDLE" ? duration(cluster.idleSeconds) : undefined}
+        />
+        {tasksErred > 0 && <Chip tone="bad">{counted(tasksErred, "task")} failed</Chip>}
+        <span className="grow" />
+        <Button icon="copy" onClick={() => void navigator.clipboard.writeText(location.href)}>
+          Copy link
+        </Button>
+      </div>
+      <Facts cluster={cluster} />
+      <Answers cluster={cluster} />
+    </>
+  );
+}
+
+function Facts({ cluster }: { cluster: HeaderCluster }) {
+  const { lastAt } = shownCluster(cluster);
+  const baseline = useBaseline(cluster.id);
+  const { peakWorkers, peakThreads } = cluster.totals;
+  const { now, environment } = cluster;
+  return (
+    <div className={styles.meta}>
+      <b>{cluster.user?.name ?? "a user who left"}</b>
+      <span>
+        <b>{period(cluster.startedAt, lastAt)}</b> UTC
+      </span>
+      <span>
+        <b>{duration(cluster.durationSeconds)}</b>
+        {baseline && `, ${difference(cluster.durationSeconds - baseline.durationSeconds)} the last good run`}
+      </span>
+      <span>
+        at most <b>{counted(peakWorkers, "worker")}</b> with <b>{counted(peakThreads, "thread")}</b>
+      </span>
+      {now && (
+        <span>
+          now <b>{counted(now.workers, "worker")}</b>
+          {now.memoryLimit !== null && `, ${bytes(now.memoryUsed)} of ${bytes(now.memoryLimit)}`}
+        </span>
+      )}
+      {environment?.python && <span>Python {environment.python}</span>}
+      {cluster.state === "LOST" && <span>last heard {clockSeconds(cluster.lastSeenAt)} UTC</span>}
+      {cluster.closeReason && <span>{cluster.closeReason}</span>}
+      {cluster.tags.map(({ key, value }) => (
+        <Chip tone="tag" key={key}>
+          {value ? `${key}:${value}` : key}
+        </Chip>
+      ))}
+    </div>
+  );
+}
+
+function difference(seconds: number): string {
+  return `${duration(Math.abs(seconds))} ${seconds >= 0 ? "longer than" : "shorter than"}`;
+}

@@ -1,0 +1,106 @@
+import { Legend, type Part, StackedBar } from "@/charts/bars/stacked_bar.tsx";
+import { ACTIVITIES, ACTIVITY_NAMES, ACTIVITY_TOKENS, type Activity, isHatched } from "@/charts/colour.ts";
+import { ClusterCausesDocument, type ClusterCausesQuery } from "@/data/gql/graphql.ts";
+import { useAsk } from "@/data/queries.ts";
+import { threadTime, threadTimeInWords, threadUnit } from "@/format/duration.ts";
+import { money } from "@/format/money.ts";
+import { share } from "@/format/number.ts";
+import { Empty, Loaded, Section } from "@/ui/panel.tsx";
+import { Segmented } from "@/ui/segmented.tsx";
+
+type Usage = NonNullable<ClusterCausesQuery["cluster"]>["usage"];
+
+interface CausesProps {
+  id: string;
+  unit: string;
+  onUnit(unit: string): void;
+}
+
+/** The cluster's thread time, or its cost, by what the threads did. The parts add up to the headline. */
+export function Causes({ id, unit, onUnit }: CausesProps) {
+  const query = useAsk(ClusterCausesDocument, { id });
+  const isMoney = unit === "money";
+  return (
+    <Loaded name="The thread time" query={query}>
+      {({ cluster }) => {
+        if (!cluster) return null;
+        const { usage } = cluster;
+        const shown = isMoney ? costs(usage) : times(usage);
+        return (
+          <Section
+            title={shown.title}
+            sub={usage.isComplete ? "whole run" : "whole run, incomplete: impossible reports were cut"}
+            actions={
+              <Segmented
+                label="Unit"
+                options={[
+                  { value: "time", label: "Time" },
+                  { value: "money", label: "Money", disabled: usage.costs.length !== 1 },
+                ]}
+                value={isMoney ? "money" : "time"}
+                onChange={onUnit}
+              />
+            }
+          >
+            {shown.parts.length === 0 ? (
+              <Empty title="No worker has offered any thread yet" />
+            ) : (
+              <>
+                <StackedBar label={shown.title} parts={shown.parts} size="large" format={shown.format} />
+                <Legend parts={shown.parts} format={shown.format} />
+              </>
+            )}
+          </Section>
+        );
+      }}
+    </Loaded>
+  );
+}
+
+interface Shown {
+  title: string;
+  parts: Part[];
+  format(value: number): string;
+}
+
+function parts(values: ReadonlyMap<Activity, number>): Part[] {
+  return ACTIVITIES.flatMap((activity) => {
+    const value = values.get(activity) ?? 0;
+    if (value <= 0) return [];
+    return [
+      {
+        id: activity,
+        label: ACTIVITY_NAMES[activity],
+        value,
+        colour: ACTIVITY_TOKENS[activity],
+        isHatched: isHatched(activity),
+        isOutlined: activity === "IDLE",
+      },
+    ];
+  });
+}
+
+function times({ threadSeconds, causes }: Usage): Shown {
+  const values = new Map(causes.map(({ cause, seconds }) => [cause, seconds]));
+  const unit = threadUnit(threadSeconds);
+  const part = (cause: Activity) => share((values.get(cause) ?? 0) / threadSeconds);
+  const finding = threadSeconds > 0 ? `: ${part("CPU")} used the CPU, ${part("IDLE")} had no task` : "";
+  return {
+    title: threadTimeInWords(threadSeconds) + finding,
+    parts: parts(values),
+    format: (seconds) => `${threadTime(seconds, unit)} · ${share(seconds / threadSeconds)}`,
+  };
+}
+
+function costs({ costs: [cost] }: Usage): Shown {
+  const values = new Map(cost?.causes.map(({ cause, amount }) => [cause, amount]));
+  const amount = cost?.amount ?? 0;
+  const currency = cost?.currency ?? "USD";
+  const idle = amount > 0 ? `: ${share((values.get("IDLE") ?? 0) / amount)} for idle threads` : "";
+  const basis = cost?.basis === "ESTIMATED" ? " est." : "";
+  return {
+    title: money(amount, currency) + basis + idle,
+    parts: parts(values),
+    format: (value) => `${money(value, currency)} · ${share(value / amount)}`,
+  };
+}

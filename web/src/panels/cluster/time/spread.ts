@@ -1,0 +1,74 @@
+import { ACTIVITIES, type Activity, activityOf } from "@/charts/colour.ts";
+import type { ClusterTimeQuery } from "@/data/gql/graphql.ts";
+
+export type FineTable = NonNullable<ClusterTimeQuery["viewer"]["account"]["fineMetrics"]>;
+
+/** A function's part of the whole, by what Dask measured. */
+export interface FunctionTime {
+  function: string;
+  total: number;
+  byActivity: Map<Activity, number>;
+  /** Dask's own names, the largest value first. */
+  measured: { name: string; value: number }[];
+}
+
+/** What lies beside the tasks, and hence in no sum. */
+export interface Beside {
+  name: string;
+  value: number;
+}
+
+export interface Spread {
+  functions: FunctionTime[];
+  total: number;
+  beside: Beside[];
+}
+
+/** Groups the rows by function. The functions' totals add up to `total`, the tasks' part of the table. */
+export function spread(table: FineTable): Spread {
+  const functions = new Map<string, FunctionTime>();
+  const beside = new Map<string, number>();
+  let total = 0;
+  for (const { key, value } of table.rows) {
+    const activity = key.activity ?? "other";
+    if (key.part === "OUTSIDE_TASKS") beside.set(activity, (beside.get(activity) ?? 0) + value);
+    if (key.part !== "TASKS") continue;
+    const name = key.function ?? "not attributed to a function";
+    const entry: FunctionTime = functions.get(name) ?? {
+      function: name,
+      total: 0,
+      byActivity: new Map(),
+      measured: [],
+    };
+    functions.set(name, entry);
+    const kind = activityOf(activity);
+    entry.total += value;
+    entry.byActivity.set(kind, (entry.byActivity.get(kind) ?? 0) + value);
+    entry.measured.push({ name: activity, value });
+    total += value;
+  }
+  for (const { measured } of functions.values()) measured.sort((a, b) => b.value - a.value);
+  return {
+    functions: [...functions.values()].sort((a, b) => b.total - a.total),
+    total,
+    beside: [...beside].map(([name, value]) => ({ name, value })).sort((a, b) => b.value - a.value),
+  };
+}
+
+const MOST = 7;
+
+/** Returns the largest functions and, if there are more, the sum of the others. */
+export function withOthers(functions: readonly FunctionTime[]): FunctionTime[] {
+  if (functions.length <= MOST + 1) return [...functions];
+  const others = functions.slice(MOST);
+  const byActivity = new Map<Activity, number>();
+  for (const activity of ACTIVITIES) {
+    const sum = others.reduce((value, one) => value + (one.byActivity.get(activity) ?? 0), 0);
+    if (sum > 0) byActivity.set(activity, sum);
+  }
+  const total = others.reduce((value, one) => value + one.total, 0);
+  return [
+    ...functions.slice(0, MOST),
+    { function: `${others.length} others`, total, byActivity, measured: [] },
+  ];
+}

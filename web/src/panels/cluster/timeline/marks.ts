@@ -1,0 +1,112 @@
+import type { Mark } from "@/charts/lanes/types.ts";
+import type { ClusterMarksQuery, WorkerEndKind } from "@/data/gql/graphql.ts";
+import { bytes } from "@/format/bytes.ts";
+import { counted, share } from "@/format/number.ts";
+import { clockSeconds } from "@/format/time.ts";
+
+export type Marked = NonNullable<ClusterMarksQuery["cluster"]>;
+
+const seconds = (at: string) => Date.parse(at) / 1000;
+
+/** The ends of workers that nobody asked for. */
+const DEATHS: Partial<Record<WorkerEndKind, string>> = {
+  MEMORY: "was killed: out of memory",
+  LOST: "disappeared",
+};
+
+/** Returns true if the worker did not end in an orderly way. */
+export function isDeath(kind: WorkerEndKind): boolean {
+  return DEATHS[kind] !== undefined;
+}
+
+/** Returns the failures, the flags and the users' events as marks. */
+export function marksOf(cluster: Marked): Mark[] {
+  const deaths = cluster.workers.nodes.flatMap(({ id, name, end }): Mark[] => {
+    const what = end && DEATHS[end.kind];
+    if (!end || !what) return [];
+    const memory = end.lastMemory === null ? [] : [memoryText(end.lastMemory, end.lastMemoryShare)];
+    const lost = end.lostResults > 0 ? [`${counted(end.lostResults, "result")} lost with it`] : [];
+    return [
+      {
+        id,
+        at: seconds(end.at),
+        kind: "death",
+        title: `Worker ${name} ${what}`,
+        detail: [clockSeconds(end.at), ...memory, ...lost].join(" · "),
+      },
+    ];
+  });
+  const errors = cluster.errors.nodes.map(
+    ({ id, at, type, key }): Mark => ({
+      id,
+      at: seconds(at),
+      kind: "error",
+      title: type ?? "Error of unknown class",
+      detail: `${clockSeconds(at)} · ${key}`,
+    }),
+  );
+  const flags = cluster.flags.nodes.map(
+    ({ kind, text, since }): Mark => ({
+      id: `flag-${kind}-${since}`,
+      at: seconds(since),
+      kind: "flag",
+      title: text,
+      detail: `since ${clockSeconds(since)}`,
+    }),
+  );
+  const events = userEvents(cluster).map(
+    ({ at, topic }, index): Mark => ({
+      id: `event-${index}`,
+      at: seconds(at),
+      kind: "event",
+      title: `Event ${topic}`,
+      detail: clockSeconds(at),
+    }),
+  );
+  return [...deaths, ...errors, ...flags, ...events];
+}
+
+const DASK_TOPICS = new Set([
+  "all",
+  "scheduler",
+  "stealing",
+  "transfer",
+  "missing-data",
+  "worker-get-client",
+]);
+
+/** Returns the events that a user logged. Dask logs its own under addresses, clients and a few names. */
+function userEvents(cluster: Marked) {
+  return cluster.events.nodes.filter(
+    ({ topic }) => !DASK_TOPICS.has(topic) && !topic.includes("://") && !topic.startsWith("Client-"),
+  );
+}
+
+function memoryText(memory: number, part: number | null): string {
+  return part === null ? bytes(memory) : `${bytes(memory)}, ${share(part)} of its limit`;
+}
+
+/** Returns the marks in words, with the caps where the lists are longer. */
+export function marksNote(cluster: Marked): string {
+  const deaths = cluster.workers.nodes.filter(({ end }) => end && isDeath(end.kind)).length;
+  const parts = [
+    deaths > 0 ? counted(deaths, "death") : null,
+    capped(cluster.errors.totalCount, cluster.errors.nodes.length, "error"),
+    capped(cluster.flags.totalCount, cluster.flags.nodes.length, "flag"),
+    eventsNote(cluster),
+  ];
+  return parts.filter((part) => part !== null).join(", ");
+}
+
+function eventsNote(cluster: Marked): string | null {
+  const shown = userEvents(cluster).length;
+  if (shown === 0) return null;
+  const { totalCount, nodes } = cluster.events;
+  const among = totalCount > nodes.length ? ` among the newest ${nodes.length}` : "";
+  return counted(shown, "event") + among;
+}
+
+function capped(total: number, shown: number, noun: string): string | null {
+  if (total === 0) return null;
+  return shown < total ? `${shown} of ${counted(total, noun)}` : counted(total, noun);
+}

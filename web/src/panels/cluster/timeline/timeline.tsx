@@ -1,0 +1,208 @@
+import { useSearch } from "@tanstack/react-router";
+import { lazy, Suspense, useMemo, useState } from "react";
+import { Lanes } from "@/charts/lanes/lanes.tsx";
+import type { Lane, Mark, Reference, TimeRange } from "@/charts/lanes/types.ts";
+import { ClusterLanesDocument, ClusterMarksDocument } from "@/data/gql/graphql.ts";
+import { useAsk } from "@/data/queries.ts";
+import { clockSeconds, period } from "@/format/time.ts";
+import { useBaseline } from "@/panels/cluster/header/baseline.ts";
+import type { ShownCluster } from "@/routes/cluster/tabs.ts";
+import { useSetClusterSearch } from "@/routes/cluster/use_cluster_search.ts";
+import { Button } from "@/ui/button.tsx";
+import { useCommands } from "@/ui/commands.ts";
+import { Menu, MenuItem } from "@/ui/menu.tsx";
+import { Loaded, Skeleton } from "@/ui/panel.tsx";
+import { groupsLane, spansLane } from "./bar_rows.ts";
+import { ALL_LANES, DEFAULT_LANES, LANE_KINDS, plotLanes } from "./lane_kinds.ts";
+import { marksNote, marksOf } from "./marks.ts";
+import styles from "./timeline.module.css";
+
+const LanesTable = lazy(async () => ({
+  default: (await import("@/charts/lanes/lanes_table.tsx")).LanesTable,
+}));
+
+const ROUTE = "/$account/clusters/$number";
+/** The points that a lane has room for. */
+const MOST_POINTS = 600;
+
+interface TimelineProps {
+  cluster: ShownCluster;
+  onOpenWorker(worker: string): void;
+}
+
+/** The cluster over time: what failed, what ran and what it used, on one axis. */
+export function Timeline({ cluster, onOpenWorker }: TimelineProps) {
+  const search = useSearch({ from: ROUTE });
+  const setSearch = useSetClusterSearch();
+  const [isZoomed, setZoomed] = useState(false);
+  const [isTable, setTable] = useState(false);
+  const [isPlaying, setPlaying] = useState(false);
+  const chosen = useMemo(() => search.lanes?.split(",") ?? DEFAULT_LANES, [search.lanes]);
+  const { startedAt, lastAt } = cluster;
+  const extent = useMemo(() => extentOf(startedAt, lastAt), [startedAt, lastAt]);
+  const { from, to } = search;
+  const selection = useMemo(() => selectionOf(from, to), [from, to]);
+  const shown = isZoomed && selection ? selection : extent;
+
+  const kinds = LANE_KINDS.filter(({ id }) => chosen.includes(id));
+  const lanes = useAsk(
+    ClusterLanesDocument,
+    {
+      id: cluster.id,
+      from: iso(shown.from),
+      // The end of a cluster that lives moves; without an end, the answer reaches to the last report.
+      to: cluster.isLive && shown === extent ? null : iso(shown.to),
+      width: bucketWidth(shown.to - shown.from),
+      metrics: [...new Set(kinds.flatMap(({ metrics }) => metrics))],
+    },
+    { keepsPrevious: true, enabled: kinds.length > 0 },
+  );
+  const marks = useAsk(ClusterMarksDocument, { id: cluster.id });
+
+  const baseline = useBaseline(cluster.id);
+  const reference = baseline && referenceAt(extent.from + baseline.durationSeconds, baseline.number);
+  const marked = marks.data?.data.cluster ?? null;
+  const drawn = useMemo(() => {
+    const bars: Lane[] = [];
+    if (marked && chosen.includes("spans") && marked.spans.totalCount > 0)
+      bars.push(spansLane(marked, extent.to));
+    if (marked && chosen.includes("groups")) bars.push(groupsLane(marked));
+    const plots = plotLanes(
+      LANE_KINDS.filter(({ id }) => chosen.includes(id)),
+      lanes.data?.data.cluster?.series ?? [],
+    );
+    return [...bars, ...plots];
+  }, [lanes.data, marked, extent, chosen]);
+
+  const select = (range: TimeRange | null) =>
+    setSearch({ from: range ? iso(range.from) : undefined, to: range ? iso(range.to) : undefined });
+  const setLanes = (ids: string[]) => setSearch({ lanes: ids.join(",") || undefined });
+  useCommands([
+    {
+      id: "as-table",
+      label: "Time line as a table",
+      keys: "t",
+      group: "Chart",
+      run: () => setTable(!isTable),
+    },
+    {
+      id: "play",
+      label: isPlaying ? "Pause the playback" : "Play the run",
+      keys: "p",
+      group: "Chart",
+      run: () => setPlaying(!isPlaying),
+    },
+  ]);
+  const openMark = (mark: Mark) => mark.kind === "death" && onOpenWorker(mark.id);
+  return (
+    <section className={styles.box} aria-label="Over time">
+      <div className={styles.head}>
+        <h2 className="h3">{selection ? "Part of the run" : "Whole run"}</h2>
+        <span className="faint small">
+          {selection ? `${period(selection.from * 1000, selection.to * 1000)} UTC` : "drag to choose a part"}
+        </span>
+        {selection && (
+          <>
+            <Button look="ghost" size="small" onClick={() => setZoomed(!isZoomed)}>
+              {isZoomed ? "Show the whole run" : "Zoom in"}
+            </Button>
+            <Button look="ghost" size="small" icon="close" onClick={() => select(null)}>
+              Clear
+            </Button>
+          </>
+        )}
+        <span className="grow" />
+        {!isTable && (
+          <Button look="ghost" size="small" onClick={() => setPlaying(!isPlaying)}>
+            {isPlaying ? "Pause" : "Play"}
+          </Button>
+        )}
+        <LanesMenu chosen={chosen} onChange={setLanes} />
+        <Button
+          look="ghost"
+          size="small"
+          icon="table"
+          aria-pressed={isTable}
+          onClick={() => setTable(!isTable)}
+        >
+          {isTable ? "As lanes" : "As table"}
+        </Button>
+      </div>
+      <div className={lanes.data ? undefined : styles.reserved}>
+        <Loaded name="The time line" query={lanes} skeleton={<Skeleton rows={8} columns={6} />}>
+          {() =>
+            isTable ? (
+              <Suspense fallback={<Skeleton />}>
+                <LanesTable label={`${cluster.name} over time`} lanes={drawn} shown={shown} />
+              </Suspense>
+            ) : (
+              <Lanes
+                label={`${cluster.name} #${cluster.number} over time.`}
+                extent={extent}
+                shown={shown}
+                lanes={drawn}
+                marks={marked ? marksOf(marked) : []}
+                marksNote={marked ? marksNote(marked) : ""}
+                reference={reference}
+                selection={selection}
+                onSelect={select}
+                onOpenMark={openMark}
+                isPlaying={isPlaying}
+                onPlayed={() => setPlaying(false)}
+                settledUntil={cluster.isLive ? extent.to - UNSETTLED_SECONDS : null}
+              />
+            )
+          }
+        </Loaded>
+      </div>
+    </section>
+  );
+}
+
+const WIDTHS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600];
+
+/** Returns a width of buckets that changes seldom while a cluster gets older. */
+function bucketWidth(seconds: number): number {
+  const least = seconds / MOST_POINTS;
+  return WIDTHS.find((width) => width >= least) ?? Math.ceil(least / 3600) * 3600;
+}
+
+function referenceAt(at: number, number: number): Reference {
+  return { at, label: `last good run #${number} was done here, ${clockSeconds(at * 1000)}` };
+}
+
+/** One and a half intervals of reports. */
+const UNSETTLED_SECONDS = 15;
+
+const iso = (seconds: number) => new Date(Math.round(seconds * 1000)).toISOString();
+
+function extentOf(startedAt: string, lastAt: string): TimeRange {
+  const from = Date.parse(startedAt) / 1000;
+  return { from, to: Math.max(from + 1, Date.parse(lastAt) / 1000) };
+}
+
+function selectionOf(from: string | undefined, to: string | undefined): TimeRange | null {
+  return from && to ? { from: Date.parse(from) / 1000, to: Date.parse(to) / 1000 } : null;
+}
+
+function LanesMenu({ chosen, onChange }: { chosen: string[]; onChange(ids: string[]): void }) {
+  return (
+    <Menu
+      trigger={
+        <Button look="ghost" size="small" icon="plus">
+          Lanes {chosen.length} of {ALL_LANES.length}
+        </Button>
+      }
+    >
+      {ALL_LANES.map(({ id, title }) => {
+        const isChosen = chosen.includes(id);
+        const next = isChosen ? chosen.filter((one) => one !== id) : [...chosen, id];
+        return (
+          <MenuItem key={id} isChosen={isChosen} onSelect={() => onChange(next)}>
+            {title}
+          </MenuItem>
+        );
+      })}
+    </Menu>
+  );
+}

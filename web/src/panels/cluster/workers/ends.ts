@@ -1,0 +1,27 @@
+import type { ClusterWorkersQuery, WorkerEndKind } from "@/data/gql/graphql.ts";
+import { isDeath } from "@/panels/cluster/timeline/marks.ts";
+
+export type Worker = NonNullable<ClusterWorkersQuery["cluster"]>["workers"]["nodes"][number];
+
+/** The end of a worker in words. */
+export const END_NAMES: Record<WorkerEndKind, string> = {
+  RETIRED: "retired",
+  CLOSED: "closed",
+  MEMORY: "killed: out of memory",
+  LOST: "disappeared",
+  UNKNOWN: "left, nobody knows how",
+};
+
+export type WorkerStanding = "alive" | "ended" | "died";
+
+/** Returns how a worker stands, as of the last report. */
+export function standing({ end, endedAt }: Worker): WorkerStanding {
+  if (end && isDeath(end.kind)) return "died";
+  return end || endedAt ? "ended" : "alive";
+}
+
+/** Returns the workers with those that died first, and otherwise in the order in which they joined. */
+export function diedFirst(workers: readonly Worker[]): Worker[] {
+  const rank = { died: 0, alive: 1, ended: 2 } as const;
+  return [...workers].sort((a, b) => rank[standing(a)] - rank[standing(b)]);
+}

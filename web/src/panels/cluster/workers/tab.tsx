@@ -1,0 +1,177 @@
+import { useSearch } from "@tanstack/react-router";
+import { lazy, Suspense, useCallback } from "react";
+import {
+  ClusterWorkersDocument,
+  type ClusterWorkersQuery,
+  type ClusterWorkersQueryVariables,
+} from "@/data/gql/graphql.ts";
+import { type Asked, useAskPages } from "@/data/queries.ts";
+import { bytes } from "@/format/bytes.ts";
+import { count, counted, share } from "@/format/number.ts";
+import { clockSeconds } from "@/format/time.ts";
+import type { ClusterTabProps, ShownCluster } from "@/routes/cluster/tabs.ts";
+import { useSetClusterSearch } from "@/routes/cluster/use_cluster_search.ts";
+import { Empty, Loaded, Section, Skeleton } from "@/ui/panel.tsx";
+import { type Column, Table } from "@/ui/table.tsx";
+import { diedFirst, END_NAMES, standing, type Worker } from "./ends.ts";
+import styles from "./workers.module.css";
+
+const PostMortem = lazy(async () => ({ default: (await import("./post_mortem.tsx")).PostMortem }));
+
+const ROUTE = "/$account/clusters/$number";
+
+/** The workers of the cluster, a cell for each, and the post-mortem of the chosen one. */
+export default function WorkersTab({ cluster }: ClusterTabProps) {
+  const { open } = useSearch({ from: ROUTE });
+  const setSearch = useSetClusterSearch();
+  const query = useAskPages<ClusterWorkersQuery, ClusterWorkersQueryVariables>(
+    ClusterWorkersDocument,
+    { id: cluster.id, first: 100 },
+    (data) => {
+      const info = data.cluster?.workers.pageInfo;
+      return info?.hasNextPage ? info.endCursor : null;
+    },
+  );
+  const { hasNextPage, isFetchingNextPage, fetchNextPage } = query;
+  const onNearEnd = useCallback(() => {
+    if (hasNextPage && !isFetchingNextPage) void fetchNextPage();
+  }, [hasNextPage, isFetchingNextPage, fetchNextPage]);
+  const setOpen = (id: string | undefined) => setSearch({ open: id });
+  const first = { ...query, data: query.data?.pages[0] } as unknown as Asked<ClusterWorkersQuery>;
+  return (
+    <Loaded name="The workers" query={first} skeleton={<Skeleton rows={5} columns={6} />}>
+      {(data) => {
+        const workers = query.data?.pages.flatMap((page) => page.data.cluster?.workers.nodes ?? []) ?? [];
+        const total = data.cluster?.workers.totalCount ?? 0;
+        if (total === 0) return <Empty title="No worker has joined yet" />;
+        const chosen = workers.find(({ id }) => id === open);
+        const died = workers.filter((worker) => standing(worker) === "died").length;
+        return (
+          <Section
+            title={died > 0 ? `${counted(died, "worker")} of ${count(total)} died` : counted(total, "worker")}
+            sub={
+              workers.length < total ? `${count(workers.length)} of ${count(total)} are loaded` : undefined
+            }
+          >
+            <Cells workers={workers} chosen={open} onChoose={setOpen} />
+            {chosen && (
+              <Suspense fallback={<Skeleton rows={6} columns={4} />}>
+                <PostMortem
+                  key={chosen.id}
+                  worker={chosen}
+                  cluster={cluster}
+                  onClose={() => setOpen(undefined)}
+                />
+              </Suspense>
+            )}
+            <Table
+              label="Workers"
+              columns={columns(cluster)}
+              rows={diedFirst(workers)}
+              rowKey={({ id }) => id}
+              totalCount={total}
+              onNearEnd={onNearEnd}
+              isSelected={({ id }) => id === open}
+              onOpen={({ id }) => setOpen(id === open ? undefined : id)}
+            />
+          </Section>
+        );
+      }}
+    </Loaded>
+  );
+}
+
+interface CellsProps {
+  workers: readonly Worker[];
+  chosen: string | undefined;
+  onChoose(id: string | undefined): void;
+}
+
+const MARKS = { alive: "", ended: "–", died: "✕" } as const;
+
+function Cells({ workers, chosen, onChoose }: CellsProps) {
+  return (
+    <div className={styles.grid}>
+      {workers.map((worker) => (
+        <button
+          type="button"
+          key={worker.id}
+          className={styles.cell}
+          data-standing={standing(worker)}
+          aria-pressed={worker.id === chosen}
+          aria-label={`Worker ${worker.name}, ${worker.end ? END_NAMES[worker.end.kind] : standing(worker)}`}
+          title={worker.name}
+          onClick={() => onChoose(worker.id === chosen ? undefined : worker.id)}
+        >
+          {MARKS[standing(worker)]}
+        </button>
+      ))}
+    </div>
+  );
+}
+
+function columns(cluster: ShownCluster): Column<Worker>[] {
+  return [
+    { id: "name", head: "Worker", width: "minmax(80px, 1fr)", cell: ({ name }) => name },
+    { id: "host", head: "Host", width: "minmax(90px, 1fr)", cell: ({ host }) => host ?? "unknown" },
+    { id: "threads", head: "Threads", width: "80px", align: "end", cell: ({ threads }) => count(threads) },
+    {
+      id: "limit",
+      head: "Memory limit",
+      width: "110px",
+      align: "end",
+      cell: ({ memoryLimit }) => (memoryLimit === null ? "none" : bytes(memoryLimit)),
+    },
+    {
+      id: "life",
+      head: `Life, ${clockSeconds(cluster.startedAt)} – ${clockSeconds(cluster.lastAt)}`,
+      width: "minmax(140px, 2fr)",
+      cell: (worker) => <Life worker={worker} cluster={cluster} />,
+    },
+    {
+      id: "last",
+      head: "Last memory",
+      width: "130px",
+      align: "end",
+      cell: ({ end }) =>
+        end?.lastMemory == null
+          ? "–"
+          : bytes(end.lastMemory) + (end.lastMemoryShare === null ? "" : ` · ${share(end.lastMemoryShare)}`),
+    },
+    {
+      id: "lost",
+      head: "Lost results",
+      width: "100px",
+      align: "end",
+      cell: ({ end }) => (end ? count(end.lostResults) : "–"),
+    },
+    {
+      id: "end",
+      head: "End",
+      width: "170px",
+      cell: (worker) => (
+        <span className={standing(worker) === "died" ? styles.died : undefined}>
+          {worker.end ? END_NAMES[worker.end.kind] : standing(worker) === "alive" ? "alive" : "not reported"}
+        </span>
+      ),
+    },
+  ];
+}
+
+function Life({ worker, cluster }: { worker: Worker; cluster: ShownCluster }) {
+  const start = Date.parse(cluster.startedAt);
+  const whole = Math.max(1, Date.parse(cluster.lastAt) - start);
+  const from = (Date.parse(worker.startedAt) - start) / whole;
+  const to = (Date.parse(worker.endedAt ?? cluster.lastAt) - start) / whole;
+  return (
+    <div className={styles.life}>
+      <i
+        data-standing={standing(worker)}
+        style={{
+          left: `${Math.max(0, from) * 100}%`,
+          width: `${Math.max(0, Math.min(1, to) - from) * 100}%`,
+        }}
+      />
+    </div>
+  );
+}

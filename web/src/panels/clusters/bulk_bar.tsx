@@ -1,0 +1,86 @@
+import { useNavigate } from "@tanstack/react-router";
+import { lazy, Suspense, useState } from "react";
+import { useAccount } from "@/data/account.ts";
+import { ShellDocument } from "@/data/gql/graphql.ts";
+import { useAsk } from "@/data/queries.ts";
+import { Button, IconButton } from "@/ui/button.tsx";
+import { useCommands } from "@/ui/commands.ts";
+import styles from "./clusters.module.css";
+import { canStop } from "./rows.ts";
+import { MAX_SELECTED, type Selected } from "./selection.ts";
+
+const StopDialog = lazy(() => import("./change/stop_dialog.tsx"));
+const TagDialog = lazy(() => import("./change/tag_dialog.tsx"));
+
+const NOT_ADMIN = "Owners and admins of the account can change clusters";
+
+/** What can be done with the selected clusters. */
+export function BulkBar({ selected, onChanged }: { selected: Selected; onChanged(): void }) {
+  const account = useAccount();
+  const navigate = useNavigate();
+  const [open, setOpen] = useState<"stop" | "tag" | null>(null);
+  const shell = useAsk(ShellDocument, {}, { staleSeconds: 300 });
+  const isAdmin = shell.data?.data.viewer.scopes.includes("ADMIN") ?? false;
+  const rows = [...selected.rows.values()];
+  const stoppable = rows.filter(canStop);
+  const compare = () => {
+    // The older one is the base.
+    const [base, head] = rows.toSorted((a, b) => a.startedAt.localeCompare(b.startedAt));
+    if (rows.length !== 2 || !base || !head) return;
+    void navigate({
+      to: "/$account/compare",
+      params: { account },
+      search: { a: String(base.number), b: String(head.number) },
+    });
+  };
+  const clear = () => selected.set([]);
+  useCommands(
+    rows.length > 0
+      ? [
+          { id: "compare-selected", label: "Compare the selected", keys: "c", group: "Table", run: compare },
+          { id: "clear-selected", label: "Clear the selection", keys: "Escape", group: "Table", run: clear },
+        ]
+      : [],
+  );
+  if (rows.length === 0) return null;
+  const stopTitle = isAdmin ? "None of the selected clusters still runs" : NOT_ADMIN;
+  return (
+    <>
+      <div className={styles.bulk} role="toolbar" aria-label={`${rows.length} selected`}>
+        <span aria-live="polite" className={`num ${styles.bulkCount}`}>
+          {rows.length} selected{rows.length === MAX_SELECTED && ", the most at once"}
+        </span>
+        <Button
+          look="primary"
+          icon="compare"
+          onClick={compare}
+          disabled={rows.length !== 2}
+          title={rows.length === 2 ? undefined : "Two clusters can be compared"}
+        >
+          Compare
+        </Button>
+        <Button
+          icon="tag"
+          onClick={() => setOpen("tag")}
+          disabled={!isAdmin}
+          title={isAdmin ? undefined : NOT_ADMIN}
+        >
+          Tag…
+        </Button>
+        <Button
+          icon="stop"
+          onClick={() => setOpen("stop")}
+          disabled={!isAdmin || stoppable.length === 0}
+          title={isAdmin && stoppable.length > 0 ? undefined : stopTitle}
+        >
+          Stop {stoppable.length} of {rows.length}…
+        </Button>
+        <IconButton icon="close" label="Clear the selection" onClick={clear} />
+      </div>
+      <Suspense>
+        {open === "tag" && <TagDialog rows={rows} onClose={() => setOpen(null)} onDone={onChanged} />}
+        {open === "stop" && <StopDialog rows={stoppable} onClose={() => setOpen(null)} onDone={onChanged} />}
+      </Suspense>
+    </>
+  );
+}

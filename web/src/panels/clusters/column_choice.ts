@@ -1,0 +1,72 @@
+/** The columns of the list in their order, and whether they are shown by default. */
+export const COLUMN_NAMES = {
+  state: "State",
+  name: "Cluster",
+  user: "User",
+  started: "Started",
+  lasted: "Lasted",
+  workers: "Workers",
+  memory: "Memory",
+  threads: "Thread time",
+  used: "Used",
+  cost: "Cost",
+  finished: "Finished",
+  errors: "Errors",
+  flags: "Flags",
+  ended: "Ended",
+  seen: "Last seen",
+  idle: "Without work",
+  tasks: "Tasks",
+  failed: "Failed tasks",
+  compute: "Compute time",
+  joined: "Workers that joined",
+  data: "Results",
+  tags: "Tags",
+  notes: "Notes",
+  reason: "Close reason",
+  number: "Number",
+} as const;
+
+export type ColumnName = keyof typeof COLUMN_NAMES;
+
+export const ALL_COLUMNS = Object.keys(COLUMN_NAMES) as ColumnName[];
+export const DEFAULT_COLUMNS: readonly ColumnName[] = ALL_COLUMNS.slice(0, 13);
+/** The columns that a screen of less than 1,100 pixels leaves out, unless somebody chose them. */
+const WIDE_COLUMNS: readonly ColumnName[] = ["workers", "memory", "finished"];
+
+const KEY = "galvo.clusters.columns";
+
+/** Reads `state,name,cost`. Null if no column is named. */
+export function parseColumns(text: string | null | undefined): ColumnName[] | null {
+  const columns = (text ?? "")
+    .split(",")
+    .filter((name): name is ColumnName => Object.hasOwn(COLUMN_NAMES, name));
+  return columns.length > 0 ? [...new Set(columns)] : null;
+}
+
+/** Returns the columns of the address, else the saved ones, else the default for the width. */
+export function shownColumns(
+  inAddress: string | undefined,
+  saved: string | null,
+  isWide: boolean,
+): ColumnName[] {
+  const chosen = parseColumns(inAddress) ?? parseColumns(saved);
+  if (chosen) return chosen;
+  return DEFAULT_COLUMNS.filter((name) => isWide || !WIDE_COLUMNS.includes(name));
+}
+
+export function savedColumns(): string | null {
+  return localStorage.getItem(KEY);
+}
+
+/** Saves the columns of this browser. The default is not saved, so that it can change with the width. */
+export function saveColumns(columns: readonly ColumnName[]): void {
+  if (columns.join() === DEFAULT_COLUMNS.join()) localStorage.removeItem(KEY);
+  else localStorage.setItem(KEY, columns.join());
+}
+
+/** Returns the columns with one of them shown or hidden, in the order of the list. The last one stays. */
+export function withColumn(columns: readonly ColumnName[], name: ColumnName, isShown: boolean): ColumnName[] {
+  const next = ALL_COLUMNS.filter((one) => (one === name ? isShown : columns.includes(one)));
+  return next.length > 0 ? next : [...columns];
+}

@@ -1,0 +1,132 @@
+import { useState } from "react";
+import { counted } from "@/format/number.ts";
+import { Button } from "@/ui/button.tsx";
+import { Chip } from "@/ui/chip.tsx";
+import { Empty, Section, Withheld } from "@/ui/panel.tsx";
+import styles from "./errors.module.css";
+import { type Frame, type FrameGroup, frameGroups, frames, shortFile } from "./traceback.ts";
+
+interface TracebackProps {
+  type: string | null;
+  message: string | null;
+  /** Null if it cannot be decrypted, empty if nothing was raised. */
+  traceback: string | null;
+  /** The error that the traceback is of, as the heading's second part. */
+  sub: string;
+}
+
+/** The frames of an error: the user's own are open, those of packages are folded. */
+export function Traceback({ type, message, traceback, sub }: TracebackProps) {
+  const [isCopied, setCopied] = useState(false);
+  const copy = async () => {
+    const raised = namesClass(type, message) ? message : `${type ?? ""}: ${message ?? ""}`;
+    await navigator.clipboard.writeText(`${traceback ?? ""}${raised}\n`);
+    setCopied(true);
+    setTimeout(() => setCopied(false), 2000);
+  };
+  return (
+    <Section
+      title="Traceback"
+      sub={sub}
+      actions={
+        traceback ? (
+          <Button look="ghost" icon={isCopied ? "check" : "copy"} onClick={() => void copy()}>
+            {isCopied ? "Copied" : "Copy as text"}
+          </Button>
+        ) : undefined
+      }
+    >
+      {traceback === null && (
+        <Withheld title="The traceback cannot be decrypted">
+          The server does not have the key that it was encrypted with, or the stored text is damaged.
+        </Withheld>
+      )}
+      {traceback === "" && (
+        <Empty title="Nothing was raised">
+          A worker that dies leaves no traceback. See where it died below.
+        </Empty>
+      )}
+      {traceback && <Frames groups={frameGroups(frames(traceback))} text={traceback} />}
+      <p className={styles.raised}>
+        {!namesClass(type, message) && <strong>{type ?? "Class unknown"}</strong>}{" "}
+        <span className={styles.message}>{message ?? "The message cannot be decrypted"}</span>
+      </p>
+    </Section>
+  );
+}
+
+/** Returns true for a message that is the exception as code, and so names its class already. */
+function namesClass(type: string | null, message: string | null): boolean {
+  return type !== null && (message?.startsWith(`${type}(`) ?? false);
+}
+
+function Frames({ groups, text }: { groups: readonly FrameGroup[]; text: string }) {
+  if (groups.length === 0) return <pre className={styles.code}>{text}</pre>;
+  return (
+    <ol className={styles.frames}>
+      {groups.map((group, index) =>
+        group.package === null ? (
+          <OwnFrames
+            // biome-ignore lint/suspicious/noArrayIndexKey: the frames of a traceback do not move
+            key={index}
+            frames={group.frames}
+          />
+        ) : (
+          // biome-ignore lint/suspicious/noArrayIndexKey: the frames of a traceback do not move
+          <li key={index}>
+            <details>
+              <summary className={styles.folded}>
+                {counted(group.frames.length, "frame")} in {group.package}
+              </summary>
+              {group.frames.map((frame, at) => (
+                // biome-ignore lint/suspicious/noArrayIndexKey: the frames of a traceback do not move
+                <Line key={at} frame={frame} />
+              ))}
+            </details>
+          </li>
+        ),
+      )}
+    </ol>
+  );
+}
+
+function OwnFrames({ frames: own }: { frames: readonly Frame[] }) {
+  return own.map((frame) => <Own key={`${frame.file} ${frame.line} ${frame.name}`} frame={frame} />);
+}
+
+function Own({ frame }: { frame: Frame }) {
+  return (
+    <li>
+      <div className={styles.frame}>
+        <strong>{frame.name}</strong>
+        <code className="faint truncated" title={frame.file}>
+          {shortFile(frame.file)}:{frame.line}
+        </code>
+        <span className="grow" />
+        <Chip tone="tag">your code</Chip>
+      </div>
+      {frame.code ? (
+        <pre className={styles.code}>
+          <span className={styles.lineNumber}>{frame.line}</span>
+          {frame.code}
+        </pre>
+      ) : (
+        <p className={`${styles.code} faint`}>Python did not have the source of this frame.</p>
+      )}
+    </li>
+  );
+}
+
+function Line({ frame }: { frame: Frame }) {
+  return (
+    <div className={styles.folding}>
+      <div className={styles.frame}>
+        {frame.name}
+        <code className="faint truncated" title={frame.file}>
+          {shortFile(frame.file)}:{frame.line}
+        </code>
+      </div>
+      {frame.code && <pre className={styles.code}>{frame.code}</pre>}
+    </div>
+  );
+}

@@ -1,0 +1,7 @@
+import { createContext } from "react";
+
+/** Opens the dialogs of the shell. */
+export const ShellActions = createContext<{ openPalette(): void; openKeys(): void }>({
+  openPalette: () => {},
+  openKeys: () => {},
+});

@@ -1,0 +1,102 @@
+import { Link, Outlet, useNavigate, useParams } from "@tanstack/react-router";
+import { lazy, Suspense } from "react";
+import { useAccount } from "@/data/account.ts";
+import { ClusterHeaderDocument } from "@/data/gql/graphql.ts";
+import { useAsk } from "@/data/queries.ts";
+import { Header } from "@/panels/cluster/header/header.tsx";
+import { shownCluster } from "@/panels/cluster/header/shown.ts";
+import { Page } from "@/panels/shell/page.tsx";
+import { useCommands } from "@/ui/commands.ts";
+import { Loaded } from "@/ui/panel.tsx";
+import tabStyles from "@/ui/tabs.module.css";
+import { NotFound } from "../not_found.tsx";
+import { ShownClusterContext } from "./shown_cluster.ts";
+import { TABS } from "./tabs.ts";
+
+const Timeline = lazy(async () => ({
+  default: (await import("@/panels/cluster/timeline/timeline.tsx")).Timeline,
+}));
+
+/** One cluster: its answers, its time line and its tabs. */
+export function Cluster() {
+  const { number } = useParams({ from: "/$account/clusters/$number" });
+  const query = useAsk(ClusterHeaderDocument, { id: number });
+  const cluster = query.data?.data.cluster ?? null;
+  const title = cluster ? `${cluster.name ?? cluster.schedulerId} #${cluster.number}` : `#${number}`;
+  const openWorker = useOpenWorker(number);
+  useTabKeys(number);
+  if (query.data && !cluster) return <NotFound />;
+  return (
+    <Page title={title} crumbs={[{ label: "Clusters", to: "/$account/clusters" }]}>
+      <Loaded name="The cluster" query={query}>
+        {(data) =>
+          data.cluster && (
+            <ShownClusterContext value={shownCluster(data.cluster)}>
+              <Header cluster={data.cluster} />
+              <Suspense fallback={<div className={tabStyles.reserved} aria-busy="true" />}>
+                <Timeline cluster={shownCluster(data.cluster)} onOpenWorker={openWorker} />
+              </Suspense>
+              <Tabs number={number} />
+              <Outlet />
+            </ShownClusterContext>
+          )
+        }
+      </Loaded>
+    </Page>
+  );
+}
+
+function Tabs({ number }: { number: string }) {
+  const account = useAccount();
+  const { tab: current } = useParams({ strict: false });
+  return (
+    <nav className={tabStyles.tabs} aria-label="Parts of the cluster">
+      {TABS.map(({ name, label }, index) => (
+        <Link
+          key={name}
+          to="/$account/clusters/$number/$tab"
+          params={{ account, number, tab: name }}
+          search={(search) => ({ ...search, open: undefined, q: undefined })}
+          className={tabStyles.tab}
+          resetScroll={false}
+          aria-current={name === current || (current === undefined && index === 0) ? "page" : undefined}
+        >
+          {label}
+        </Link>
+      ))}
+    </nav>
+  );
+}
+
+/** Returns the function that opens a worker's post-mortem. */
+function useOpenWorker(number: string): (worker: string) => void {
+  const account = useAccount();
+  const navigate = useNavigate();
+  return (worker) =>
+    void navigate({
+      to: "/$account/clusters/$number/$tab",
+      params: { account, number, tab: "workers" },
+      search: (search) => ({ ...search, open: worker }),
+      resetScroll: false,
+    });
+}
+
+function useTabKeys(number: string): void {
+  const account = useAccount();
+  const navigate = useNavigate();
+  useCommands(
+    TABS.slice(0, 9).map(({ name, label }, index) => ({
+      id: `tab-${name}`,
+      label: `Tab ${label}`,
+      keys: String(index + 1),
+      group: "Page" as const,
+      run: () =>
+        void navigate({
+          to: "/$account/clusters/$number/$tab",
+          params: { account, number, tab: name },
+          search: (search) => search,
+          resetScroll: false,
+        }),
+    })),
+  );
+}

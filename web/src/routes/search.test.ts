@@ -1,0 +1,60 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import {
+  choiceParam,
+  choicesParam,
+  listParam,
+  parseSearch,
+  stringifySearch,
+  textParam,
+  timeParam,
+} from "./search.ts";
+import { compareSearch } from "./search_types.ts";
+
+describe("the search part of an address", () => {
+  it("keeps text that looks like a number, a truth value or JSON", () => {
+    expect(parseSearch("?name=662E41&a=true&b=007&c=%7B%7D&d=null")).toEqual({
+      name: "662E41",
+      a: "true",
+      b: "007",
+      c: "{}",
+      d: "null",
+    });
+  });
+  it("collects repeated names", () => {
+    expect(parseSearch("?tag=team:risk&tag=nightly&user=ada")).toEqual({
+      tag: ["team:risk", "nightly"],
+      user: "ada",
+    });
+  });
+  it("writes readable addresses", () => {
+    expect(
+      stringifySearch({ from: "-24h", tag: ["team:risk"], state: "RUNNING,IDLE", user: undefined }),
+    ).toBe("?from=-24h&tag=team:risk&state=RUNNING,IDLE");
+    expect(stringifySearch({})).toBe("");
+  });
+  it("reads back whatever it writes", () => {
+    const text = fc.string({ minLength: 1, unit: "grapheme" });
+    const search = fc.dictionary(text, fc.oneof(text, fc.array(text, { minLength: 2, maxLength: 4 })));
+    fc.assert(
+      fc.property(search, (written) => {
+        expect(parseSearch(stringifySearch(written))).toEqual({ ...written });
+      }),
+    );
+  });
+  it("drops what a page does not understand", () => {
+    expect(choiceParam("nonsense", ["time", "cost"])).toBeUndefined();
+    expect(choiceParam("cost", ["time", "cost"])).toBe("cost");
+    expect(choicesParam("RUNNING,NONE,IDLE", ["IDLE", "RUNNING"])).toEqual(["IDLE", "RUNNING"]);
+    expect(choicesParam("NONE", ["IDLE"])).toBeUndefined();
+    expect(listParam(["a", "", "b"])).toEqual(["a", "b"]);
+    expect(listParam("")).toBeUndefined();
+    expect(textParam(["a", "b"])).toBe("b");
+    expect(timeParam("2026-11-24T02:00:00Z")).toBe(1_795_485_600_000);
+    expect(timeParam("yesterday")).toBeUndefined();
+    expect(compareSearch({ a: "4107", b: "4121x", by: "function", c: "1" })).toEqual({
+      a: "4107",
+      by: "function",
+    });
+  });
+});

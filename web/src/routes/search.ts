@@ -1,0 +1,66 @@
+/** The search part of an address: flat strings, and lists for names that occur more than once. */
+export type FlatSearch = Record<string, string | string[]>;
+
+/** Reads the search part. Values stay text: `662E41` is no number. */
+export function parseSearch(search: string): FlatSearch {
+  const found = new Map<string, string | string[]>();
+  for (const [name, value] of new URLSearchParams(search)) {
+    const known = found.get(name);
+    if (known === undefined) found.set(name, value);
+    else if (Array.isArray(known)) known.push(value);
+    else found.set(name, [known, value]);
+  }
+  return Object.fromEntries(found);
+}
+
+/** Writes the search part. Undefined, null and empty values are left out. */
+export function stringifySearch(search: Record<string, unknown>): string {
+  const parameters = new URLSearchParams();
+  for (const [name, value] of Object.entries(search)) {
+    for (const item of Array.isArray(value) ? value : [value]) {
+      if (item !== undefined && item !== null && item !== "") parameters.append(name, String(item));
+    }
+  }
+  // These characters are readable and need no escape in a search part.
+  const text = parameters.toString().replaceAll("%3A", ":").replaceAll("%2C", ",").replaceAll("%2F", "/");
+  return text ? `?${text}` : "";
+}
+
+/** Returns the text of a parameter, the last one if there are several. */
+export function textParam(value: unknown): string | undefined {
+  const last = Array.isArray(value) ? value.at(-1) : value;
+  return typeof last === "string" && last !== "" ? last : undefined;
+}
+
+/** Returns the parameter if it is one of the choices. */
+export function choiceParam<Choice extends string>(
+  value: unknown,
+  choices: readonly Choice[],
+): Choice | undefined {
+  const text = textParam(value);
+  return choices.find((choice) => choice === text);
+}
+
+/** Returns the items of a comma-separated parameter that are among the choices. */
+export function choicesParam<Choice extends string>(
+  value: unknown,
+  choices: readonly Choice[],
+): Choice[] | undefined {
+  const items = (textParam(value) ?? "").split(",");
+  const known = choices.filter((choice) => items.includes(choice));
+  return known.length > 0 ? known : undefined;
+}
+
+/** Returns all values of a parameter that may occur more than once. */
+export function listParam(value: unknown): string[] | undefined {
+  const items = (Array.isArray(value) ? value : [value]).filter(
+    (item): item is string => typeof item === "string" && item !== "",
+  );
+  return items.length > 0 ? items : undefined;
+}
+
+/** Returns a point in time, in milliseconds, if the parameter is one in ISO 8601. */
+export function timeParam(value: unknown): number | undefined {
+  const at = Date.parse(textParam(value) ?? "");
+  return Number.isNaN(at) ? undefined : at;
+}

@@ -1,0 +1,77 @@
+const PATHS = {
+  account: "M4.5 6.5 8 10l3.5-3.5",
+  overview: "M2.5 7 8 2.5 13.5 7v6.5h-4v-4h-3v4h-4z",
+  clusters: "M8 1.8 13.4 5v6L8 14.2 2.6 11V5zM8 8l5.2-3M8 8v6M8 8 2.8 5",
+  workloads: "M13 8a5 5 0 1 1-1.6-3.7M13 2.2v2.6h-2.6",
+  errors: "M8 2 14.5 13.5h-13zM8 6.5v3.2M8 11.7v.1",
+  flags: "M3.5 14V2.5h8.5L10 5.7 12 9H3.5",
+  idle: "M8 1.8a6.2 6.2 0 1 0 0 12.4A6.2 6.2 0 0 0 8 1.8zM6.4 5.8v4.4M9.6 5.8v4.4",
+  cost: "M8 1.8a6.2 6.2 0 1 0 0 12.4A6.2 6.2 0 0 0 8 1.8zM9.8 5.7c-.4-.6-1-.9-1.8-.9-1 0-1.8.5-1.8 1.5 0 2.1 3.7 1.1 3.7 3.3 0 1-.9 1.6-1.9 1.6-.9 0-1.6-.4-2-1.1M8 3.8v8.4",
+  time: "M2.5 13.5h11M4 11V7.5M7 11V3M10 11V5.5M13 11V8.5",
+  profiles: "M2 3h12v3H2zM2 6h8v3H2zM2 9h4v3H2z",
+  spans: "M2 4h9M4.5 8h8M7 12h7",
+  logs: "M3 4h10M3 7h7M3 10h9M3 13h5",
+  compare: "M5 2.5v11M2.5 5 5 2.5 7.5 5M11 13.5v-11M8.5 11l2.5 2.5 2.5-2.5",
+  settings:
+    "M8 5.6a2.4 2.4 0 1 0 0 4.8 2.4 2.4 0 0 0 0-4.8zM8 1.8v1.7M8 12.5v1.7M1.8 8h1.7M12.5 8h1.7M3.6 3.6l1.2 1.2M11.2 11.2l1.2 1.2M12.4 3.6l-1.2 1.2M4.8 11.2l-1.2 1.2",
+  dark: "M12.8 9.6A5.4 5.4 0 0 1 6.4 3.2a5.4 5.4 0 1 0 6.4 6.4z",
+  light:
+    "M8 5.2a2.8 2.8 0 1 0 0 5.6 2.8 2.8 0 0 0 0-5.6zM8 1.5v1.3M8 13.2v1.3M1.5 8h1.3M13.2 8h1.3M3.4 3.4l.9.9M11.7 11.7l.9.9M12.6 3.4l-.9.9M4.3 11.7l-.9.9",
+  system: "M2 3h12v8H2zM6 13.5h4M8 11v2.5",
+  search: "M7 2.5a4.5 4.5 0 1 0 0 9 4.5 4.5 0 0 0 0-9zM10.4 10.4l3.3 3.3",
+  stop: "M4.5 4.5h7v7h-7z",
+  plus: "M8 3.5v9M3.5 8h9",
+  calendar: "M2.5 3.5h11v10h-11zM2.5 6.5h11M5.5 2v2.5M10.5 2v2.5",
+  close: "M4.5 4.5l7 7M11.5 4.5l-7 7",
+  more: "M3.5 8h.1M8 8h.1M12.5 8h.1",
+  copy: "M5.5 5.5h7v7h-7zM3.5 10.5v-7h7",
+  check: "M3.5 8.5l3 3 6-7",
+  tag: "M2.5 2.5h5.2l5.8 5.8-5.2 5.2-5.8-5.8zM5.4 5.4v.1",
+  export: "M6 3.5H3.5v9h9V10M9 3.5h3.5V7M12.3 3.7 7.5 8.5",
+  play: "M5 3.5v9l7.5-4.5z",
+  table: "M2.5 3.5h11v9h-11zM2.5 6.5h11M2.5 9.5h11M6.2 6.5v6",
+  down: "M4.5 6.5 8 10l3.5-3.5",
+  right: "M6.5 4.5 10 8l-3.5 3.5",
+  link: "M6.5 9.5l3-3M7 5l1.5-1.5a2.5 2.5 0 0 1 3.6 3.6L10.6 8.6M9 11l-1.5 1.5a2.5 2.5 0 0 1-3.6-3.6L5.4 7.4",
+  user: "M8 2.5a2.7 2.7 0 1 0 0 5.4 2.7 2.7 0 0 0 0-5.4zM2.8 13.5c.4-2.6 2.6-3.8 5.2-3.8s4.8 1.2 5.2 3.8",
+  keyboard: "M1.5 4h13v8h-13zM4 6.5h.1M6.6 6.5h.1M9.3 6.5h.1M12 6.5h.1M5 9.5h6",
+} as const;
+
+export type IconName = keyof typeof PATHS;
+
+/** An icon beside a word. It is hidden from screen readers, because the word names the control. */
+export function Icon({ name, size = 16 }: { name: IconName; size?: number }) {
+  return (
+    <svg
+      viewBox="0 0 16 16"
+      width={size}
+      height={size}
+      fill="none"
+      stroke="currentColor"
+      strokeWidth={1.5}
+      strokeLinecap="round"
+      strokeLinejoin="round"
+      aria-hidden="true"
+      focusable="false"
+    >
+      <path d={PATHS[name]} />
+    </svg>
+  );
+}
+
+/** Galvo's mark. */
+export function Mark() {
+  return (
+    <svg width="22" height="22" viewBox="0 0 22 22" aria-hidden="true" focusable="false">
+      <path
+        d="M3 16.5a8 8 0 1 1 16 0"
+        fill="none"
+        stroke="var(--text)"
+        strokeWidth="2"
+        strokeLinecap="round"
+      />
+      <path d="M11 16.5 15.6 8" stroke="var(--bad)" strokeWidth="2" strokeLinecap="round" />
+      <circle cx="11" cy="16.5" r="2" fill="var(--text)" />
+    </svg>
+  );
+}

@@ -1,0 +1,41 @@
+import { Menu as Base } from "@base-ui/react/menu";
+import type { ReactElement, ReactNode } from "react";
+import { Icon, type IconName } from "./icon.tsx";
+import styles from "./menu.module.css";
+
+interface MenuProps {
+  /** The button that opens the menu. */
+  trigger: ReactElement;
+  children: ReactNode;
+  side?: "bottom" | "top";
+}
+
+export function Menu({ trigger, children, side = "bottom" }: MenuProps) {
+  return (
+    <Base.Root modal={false}>
+      <Base.Trigger render={trigger} />
+      <Base.Portal>
+        <Base.Positioner className={styles.positioner} side={side} align="start" sideOffset={4}>
+          <Base.Popup className={styles.popup}>{children}</Base.Popup>
+        </Base.Positioner>
+      </Base.Portal>
+    </Base.Root>
+  );
+}
+
+interface MenuItemProps {
+  icon?: IconName;
+  isChosen?: boolean;
+  onSelect(): void;
+  children: ReactNode;
+}
+
+export function MenuItem({ icon, isChosen, onSelect, children }: MenuItemProps) {
+  return (
+    <Base.Item className={styles.item} onClick={onSelect}>
+      {icon && <Icon name={icon} />}
+      <span className="grow">{children}</span>
+      <span className={styles.check}>{isChosen && <Icon name="check" />}</span>
+    </Base.Item>
+  );
+}

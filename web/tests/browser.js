@@ -1,0 +1,72 @@
+// Chromium with the dashboard's checks: the CSP's violations and the page's errors are collected.
+import { existsSync } from "node:fs";
+import { chromium } from "playwright-core";
+
+const CANDIDATES = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"];
+
+export async function openBrowser() {
+  const executablePath = CANDIDATES.find((path) => existsSync(path));
+  if (!executablePath) throw new Error("there is no Chromium: apt-get install chromium fonts-dejavu-core");
+  return chromium.launch({ executablePath, args: ["--no-sandbox", "--disable-gpu"] });
+}
+
+/** Returns the list in which the complaints of the page are collected. */
+export async function collectComplaints(page) {
+  const complaints = [];
+  page.on("pageerror", (error) => complaints.push(`error: ${error.message}`));
+  page.on("console", (message) => {
+    // The session is asked for before the sign-in, and a server that does not have this build's documents
+    // refuses the first one.
+    const isRefusal = /status of 40[01]/.test(message.text());
+    if (message.type() === "error" && !isRefusal) complaints.push(`console: ${message.text()}`);
+  });
+  await page.addInitScript(() => {
+    document.addEventListener("securitypolicyviolation", (event) =>
+      console.error(`CSP ${event.violatedDirective}: ${event.blockedURI} ${event.sample}`),
+    );
+  });
+  return complaints;
+}
+
+/** Signs in on the server's page and waits for the page that `path` leads to. */
+export async function signIn(page, url, { user, password }, path = "/") {
+  await page.goto(url + path, { waitUntil: "domcontentloaded", timeout: 90_000 });
+  await page.waitForURL(/sign-in/, { waitUntil: "commit", timeout: 90_000 });
+  await page.fill("input[name=username]", user);
+  await page.fill("input[name=password]", password);
+  await page.click("form button");
+  await page.waitForURL((address) => !address.pathname.startsWith("/sign-in"), {
+    waitUntil: "commit",
+    timeout: 90_000,
+  });
+}
+
+/** Waits until the page is there and nothing on it is loading. */
+export async function settled(page) {
+  await page.waitForTimeout(300);
+  await page.waitForFunction(
+    () => document.querySelector("h1") && !document.querySelector("[aria-busy=true]"),
+    null,
+    { timeout: 60_000 },
+  );
+}
+
+/** Asks the server itself, with the session of the page and without code of the dashboard. Returns the data. */
+export function askServer(page, account, query, variables = {}) {
+  return page.evaluate(
+    async ([text, given, slug]) => {
+      const session = await (await fetch("/api/v1/session")).json();
+      const response = await fetch("/graphql", {
+        method: "POST",
+        headers: {
+          "Content-Type": "application/json",
+          "Galvo-CSRF": session.csrf_token,
+          "Galvo-Account": slug,
+        },
+        body: JSON.stringify({ query: text, variables: given }),
+      });
+      return (await response.json()).data;
+    },
+    [query, variables, account],
+  );
+}

@@ -1,0 +1,155 @@
+// The page of a cluster in Chromium, against a running server with the clusters of tests/seed.py:
+//   GALVO_URL=http://127.0.0.1:8000 GALVO_PASSWORD=… node --test tests/cluster.spec.js
+import assert from "node:assert/strict";
+import { after, before, describe, it } from "node:test";
+import { askServer, collectComplaints, openBrowser, settled, signIn } from "./browser.js";
+import { serve } from "./serve.js";
+
+const galvo = process.env.GALVO_URL ?? "http://127.0.0.1:8000";
+const account = process.env.GALVO_ACCOUNT ?? "tidewater";
+const user = { user: process.env.GALVO_USER ?? "ada", password: process.env.GALVO_PASSWORD ?? "" };
+
+let site;
+let browser;
+let page;
+let complaints;
+let cluster;
+
+const graphql = (query, variables) => askServer(page, account, query, variables);
+
+/** Opens a part of the cluster's page and waits for its time line. */
+async function open(path = "") {
+  const address = `${site.url}/${account}/clusters/${cluster.number}${path}`;
+  await page.goto(address, { waitUntil: "domcontentloaded" });
+  await page.waitForSelector("figure");
+  await settled(page);
+}
+
+before(async () => {
+  site = await serve({ galvo });
+  browser = await openBrowser();
+  page = await browser.newPage({ viewport: { width: 1440, height: 900 } });
+  page.setDefaultTimeout(90_000);
+  complaints = await collectComplaints(page);
+  await signIn(page, site.url, user, `/${account}/clusters`);
+  const { viewer } = await graphql(
+    `query Failed { viewer { account { clusters(
+      first: 1, filter: { hasErrors: true, states: [CLOSED], search: "features-daily" }
+    ) { nodes {
+      number startedAt endedAt
+      usage { threadSeconds causes { cause seconds } }
+      workers(first: 100) { totalCount nodes { name end { kind lostResults processingKeys } } }
+    } } } } }`,
+  );
+  [cluster] = viewer.account.clusters.nodes;
+  assert.ok(cluster, "tests/seed.py made no closed cluster features-daily with errors");
+});
+
+after(async () => {
+  await browser?.close();
+  site?.server.close();
+});
+
+describe("the page of a cluster", () => {
+  it("asks five questions", async () => {
+    await open();
+    const questions = await page.getByRole("region", { name: "Answers" }).getByText(/\?$/).allTextContents();
+    assert.deepEqual(questions, [
+      "Did it finish?",
+      "What failed?",
+      "What takes the time?",
+      "What did it cost?",
+      "What changed?",
+    ]);
+  });
+
+  it("splits the thread time so that the parts add up to the whole", async () => {
+    await open();
+    const { causes, threadSeconds } = cluster.usage;
+    const sum = causes.reduce((total, { seconds }) => total + seconds, 0);
+    assert.ok(Math.abs(sum - threadSeconds) < 1e-3);
+    const minutes = `${(threadSeconds / 60).toFixed(1)}\u00a0thread-minutes`;
+    const title = await page.getByRole("heading", { name: /^[\d.,]+\s+thread-/ }).textContent();
+    assert.ok(title.startsWith(minutes), `${title} does not begin with ${minutes}`);
+    const bar = await page.getByRole("img", { name: /thread-minutes/ }).boundingBox();
+    const parts = await page
+      .getByRole("img", { name: /thread-minutes/ })
+      .locator("i")
+      .all();
+    const widths = await Promise.all(parts.map(async (part) => (await part.boundingBox()).width));
+    // There is one pixel between two parts.
+    const drawn = widths.reduce((total, width) => total + width, 0) + widths.length - 1;
+    assert.ok(Math.abs(drawn - bar.width) < 3, `${drawn} of ${bar.width} pixels`);
+  });
+
+  it("keeps a brushed part in the address until it is cleared", async () => {
+    await open();
+    const lanes = page.getByRole("slider");
+    const box = await lanes.boundingBox();
+    const start = Date.parse(cluster.startedAt);
+    const end = Date.parse(cluster.endedAt);
+    await page.mouse.move(box.x + box.width * 0.25, box.y + 200);
+    await page.mouse.down();
+    await page.mouse.move(box.x + box.width * 0.4, box.y + 200, { steps: 3 });
+    await page.mouse.move(box.x + box.width * 0.5, box.y + 200, { steps: 3 });
+    await page.mouse.up();
+    await page.waitForURL(/from=.*to=/, { waitUntil: "commit" });
+    const search = new URL(page.url()).searchParams;
+    const pixel = (end - start) / box.width;
+    const near = (name, share) => {
+      const at = Date.parse(search.get(name));
+      assert.ok(Math.abs(at - (start + share * (end - start))) <= 2 * pixel, `${name}=${search.get(name)}`);
+    };
+    near("from", 0.25);
+    near("to", 0.5);
+    await page.getByRole("button", { name: "Clear" }).click();
+    await page.waitForURL((address) => !address.search, { waitUntil: "commit" });
+  });
+
+  it("reads the values by keyboard", async () => {
+    await open();
+    const lanes = page.getByRole("slider");
+    await lanes.focus();
+    for (let i = 0; i < 50; i++) await page.keyboard.press("ArrowRight");
+    const middle = new Date((Date.parse(cluster.startedAt) + Date.parse(cluster.endedAt)) / 2);
+    assert.equal(await lanes.getAttribute("aria-valuetext"), middle.toISOString().slice(11, 19));
+    await page
+      .getByText(/^\d\d:\d\d:\d\d: Threads .*, Memory .*, CPU .*, GIL /)
+      .waitFor({ state: "attached" });
+  });
+
+  it("plays the run from its start to its end", async () => {
+    await open();
+    const lanes = page.getByRole("slider");
+    await page.getByRole("button", { name: "Play", exact: true }).click();
+    const clock = (at) => new Date(at).toISOString().slice(11, 19);
+    const first = await lanes.getAttribute("aria-valuetext");
+    assert.ok(first >= clock(cluster.startedAt) && first < clock(cluster.endedAt), first);
+    await page.waitForFunction(
+      (end) => document.querySelector("[role=slider]").ariaValueText === end,
+      clock(cluster.endedAt),
+    );
+    await page.getByRole("button", { name: "Play", exact: true }).waitFor();
+    await page.keyboard.press("p");
+    await page.getByRole("button", { name: "Pause" }).click();
+    assert.ok((await lanes.getAttribute("aria-valuetext")) < clock(cluster.endedAt));
+  });
+
+  it("finds the workers that died, with the task and the log of their last moments", async () => {
+    await open("/workers");
+    const dead = cluster.workers.nodes.filter(({ end }) => ["LOST", "MEMORY"].includes(end?.kind));
+    assert.equal(dead.length, 2);
+    await page.getByRole("heading", { name: `2 workers of ${cluster.workers.totalCount} died` }).waitFor();
+    await page
+      .getByRole("button", { name: /disappeared$/ })
+      .first()
+      .click();
+    const post = page.getByRole("region", { name: `Worker ${dead[0].name}` });
+    await post.getByText(dead[0].end.processingKeys[0]).waitFor();
+    await post.getByText("Its last log lines").waitFor();
+  });
+
+  it("has shown all of that without errors and without anything that the policy refuses", () => {
+    assert.deepEqual(complaints, []);
+  });
+});

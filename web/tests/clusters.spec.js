@@ -1,0 +1,224 @@
+// The list of clusters, the search and the first run in Chromium, against a running server with real clusters:
+//   GALVO_URL=http://127.0.0.1:8000 GALVO_PASSWORD=… node --test tests/clusters.spec.js
+// GALVO_USER (ada) is an owner of GALVO_ACCOUNT (tidewater). The server has the clusters of tests/seed.py.
+import assert from "node:assert/strict";
+import { after, before, describe, it } from "node:test";
+import { violations } from "./axe.js";
+import { askServer, collectComplaints, openBrowser, signIn } from "./browser.js";
+import { serve } from "./serve.js";
+
+const galvo = process.env.GALVO_URL ?? "http://127.0.0.1:8000";
+const account = process.env.GALVO_ACCOUNT ?? "tidewater";
+const user = { user: process.env.GALVO_USER ?? "ada", password: process.env.GALVO_PASSWORD ?? "" };
+
+let site;
+let browser;
+let page;
+let complaints;
+
+before(async () => {
+  site = await serve({ galvo });
+  browser = await openBrowser();
+  const context = await browser.newContext({ viewport: { width: 1440, height: 900 } });
+  page = await context.newPage();
+  page.setDefaultTimeout(60_000);
+  complaints = await collectComplaints(page);
+  await signIn(page, site.url, user, `/${account}/clusters`);
+});
+
+after(async () => {
+  await browser?.close();
+  site?.server.close();
+});
+
+const graphql = (query, variables) => askServer(page, account, query, variables);
+
+async function open(search = "") {
+  await page.goto(`${site.url}/${account}/clusters${search}`, { waitUntil: "domcontentloaded" });
+  await page.waitForSelector("[role=table] [aria-rowindex]");
+}
+
+const numbers = () =>
+  page.$$eval("[role=table][aria-label=Clusters] [aria-rowindex] a", (links) =>
+    links.map((link) => Number(link.getAttribute("href").split("/").at(-1))),
+  );
+
+async function noViolation() {
+  assert.deepEqual(await violations(page), []);
+}
+
+describe("the list of clusters", () => {
+  it("shows the clusters in the server's order, the newest first", async () => {
+    await open();
+    const { viewer } = await graphql("{ viewer { account { clusters(first: 50) { nodes { number } } } } }");
+    const shown = await numbers();
+    assert.ok(shown.length > 0);
+    assert.deepEqual(shown, viewer.account.clusters.nodes.map(({ number }) => number).slice(0, shown.length));
+  });
+
+  it("counts the states as the server does, and they add up to all", async () => {
+    const tabs = await page.$$eval("[role=radiogroup][aria-label=State] [role=radio]", (radios) =>
+      radios.map((radio) => [radio.firstChild.textContent, Number(radio.querySelector("span").textContent)]),
+    );
+    const shown = Object.fromEntries(tabs);
+    const { viewer } = await graphql(
+      `{ viewer { account { all: clusters { totalCount } closed: clusters(filter: { states: [CLOSED] }) { totalCount } } } }`,
+    );
+    assert.equal(shown.All, viewer.account.all.totalCount);
+    assert.equal(shown.Closed, viewer.account.closed.totalCount);
+    const { All, ...parts } = shown;
+    assert.equal(
+      Object.values(parts).reduce((sum, count) => sum + count, 0),
+      All,
+    );
+  });
+
+  it("sums the errors of all clusters that pass, which is the sum of the rows", async () => {
+    await open("?state=CLOSED&cols=name,errors,tasks");
+    const { viewer } = await graphql(
+      `{ viewer { account { clusters(filter: { states: [CLOSED] }, first: 100) { totalCount nodes { totals { errors tasks } } aggregates { errors tasks } } } } }`,
+    );
+    const { nodes, aggregates, totalCount } = viewer.account.clusters;
+    assert.ok(totalCount <= 100, "the seed has fewer clusters than a page");
+    const total = (name) => nodes.reduce((sum, { totals }) => sum + totals[name], 0);
+    assert.equal(aggregates.errors, total("errors"));
+    const sums = await page.$$eval("[role=table] > [role=row]:nth-of-type(2) [role=cell]", (cells) =>
+      cells.map((cell) => cell.textContent),
+    );
+    assert.deepEqual(
+      sums.slice(2),
+      [total("errors"), total("tasks")].map((value) => value.toLocaleString("en")),
+    );
+  });
+
+  it("filters at the server, and the address restores it", async () => {
+    await open("?q=FEATURES&errors=yes&sort=-tasks");
+    const { viewer } = await graphql(
+      `{ viewer { account { clusters(filter: { search: "features", hasErrors: true }, orderBy: { field: TASKS }) { nodes { number } } } } }`,
+    );
+    assert.deepEqual(
+      await numbers(),
+      viewer.account.clusters.nodes.map(({ number }) => number),
+    );
+    const header = page.locator("[role=columnheader][aria-sort=descending]");
+    assert.equal(await header.count(), 0, "the column of the order is not among those by default");
+    await page.click('button[aria-label="Remove the filter Errors yes"]');
+    await page.waitForURL((address) => !address.search.includes("errors"));
+    assert.equal(new URL(page.url()).search, "?q=FEATURES&sort=-tasks");
+    await page.goBack();
+    await page.waitForURL((address) => address.search.includes("errors=yes"));
+  });
+
+  it("adds a filter by its form, and refuses what it cannot read", async () => {
+    await open();
+    await page.click("section[aria-label=Filters] button:has-text('Lasted')");
+    await page.keyboard.type("long");
+    await page.keyboard.press("Enter");
+    await page.waitForSelector("input[aria-invalid=true]");
+    await page.fill("input[aria-invalid=true]", "1s");
+    await page.keyboard.press("Enter");
+    await page.waitForURL((address) => address.search === "?lasted=1s");
+  });
+
+  it("says how many clusters pass without each filter when none does", async () => {
+    await page.goto(`${site.url}/${account}/clusters?q=no-such-cluster&state=LOST`);
+    await page.waitForSelector("text=No cluster passes all filters");
+    await page.waitForSelector("text=/\\d+ without/");
+    const { viewer } = await graphql(
+      `{ viewer { account { lost: clusters(filter: { states: [LOST] }) { totalCount } named: clusters(filter: { search: "no-such-cluster" }) { totalCount } } } }`,
+    );
+    const texts = await page.$$eval("main span", (spans) =>
+      spans.map((span) => span.textContent).filter((text) => /^\s\d+ without$/.test(text)),
+    );
+    assert.deepEqual(texts, [
+      ` ${viewer.account.named.totalCount} without`,
+      ` ${viewer.account.lost.totalCount} without`,
+    ]);
+  });
+
+  it("selects, compares and opens by the keyboard alone", async () => {
+    await open("?state=CLOSED");
+    const [first, second] = await numbers();
+    await page.keyboard.press("j");
+    await page.keyboard.press("x");
+    await page.keyboard.press("j");
+    await page.keyboard.press("x");
+    await page.waitForSelector("[role=toolbar][aria-label='2 selected']");
+    const stop = page.locator("[role=toolbar] button:has-text('Stop 0 of 2')");
+    assert.equal(await stop.isDisabled(), true);
+    assert.equal(await stop.getAttribute("title"), "None of the selected clusters still runs");
+    await page.keyboard.press("c");
+    await page.waitForURL((address) => address.searchParams.get("base") === String(second));
+    assert.ok(page.url().includes(`/clusters/${first}`));
+    await page.goBack();
+    await page.waitForSelector("[role=toolbar][aria-label='2 selected']");
+    await page.keyboard.press("Escape");
+    await page.waitForSelector("[role=toolbar]", { state: "detached" });
+    // The row may still have the focus, if the list had not left the page yet.
+    await page.evaluate(() => document.activeElement.blur());
+    await page.keyboard.press("j");
+    await page.keyboard.press("Enter");
+    await page.waitForURL(new RegExp(`/clusters/${first}`));
+  });
+
+  it("adds a tag to the selected clusters, keeps the others, and removes it", async () => {
+    await open("?state=CLOSED");
+    const [first] = await numbers();
+    const tagsOf = async () =>
+      (await graphql("query ($id: ID!) { cluster(id: $id) { tags { key value } } }", { id: String(first) }))
+        .cluster.tags;
+    const before = await tagsOf();
+    await page.keyboard.press("j");
+    await page.keyboard.press("x");
+    await page.click("[role=toolbar] button:has-text('Tag')");
+    await page.fill("[role=dialog] input[placeholder='team:risk']", "checked:yes");
+    await page.click("[role=dialog] button[type=submit]");
+    await page.waitForSelector("[role=dialog]", { state: "detached" });
+    const added = [...before.filter(({ key }) => key !== "checked"), { key: "checked", value: "yes" }];
+    assert.deepEqual(
+      await tagsOf(),
+      added.toSorted((a, b) => (a.key < b.key ? -1 : 1)),
+    );
+    await page.click("[role=toolbar] button[aria-label='Clear the selection']");
+  });
+
+  it("has no accessibility violation", async () => {
+    await open();
+    await noViolation();
+  });
+});
+
+describe("the search", () => {
+  it("finds a cluster by a part of its name, and by its number", async () => {
+    await open();
+    const { viewer } = await graphql(
+      `{ viewer { account { clusters(filter: { search: "mesh" }, first: 1) { nodes { number } } } } }`,
+    );
+    const { number } = viewer.account.clusters.nodes[0];
+    for (const text of ["mesh", `#${number}`]) {
+      await page.keyboard.press("Control+k");
+      await page.fill("[role=combobox]", text);
+      await page.waitForSelector(`[role=option][id$="cluster-${number}"]`);
+      await page.waitForSelector(`[role=option][aria-selected=true][id$="cluster-${number}"]`);
+      await noViolation();
+      await page.keyboard.press("Enter");
+      await page.waitForURL(new RegExp(`/clusters/${number}`));
+      await open();
+    }
+  });
+
+  it("opens with a slash, leads to lists and closes with Escape", async () => {
+    await page.keyboard.press("/");
+    await page.fill("[role=combobox]", "clusters with err");
+    await page.keyboard.press("Enter");
+    await page.waitForURL((address) => address.search === "?errors=yes");
+    await page.keyboard.press("/");
+    await page.waitForSelector("[role=combobox]");
+    await page.keyboard.press("Escape");
+    await page.waitForSelector("[role=combobox]", { state: "detached" });
+  });
+});
+
+it("nothing violated the policy, and no script failed", () => {
+  assert.deepEqual(complaints, []);
+});

@@ -1,0 +1,133 @@
+// The page in trouble, in Chromium, against a running server with the clusters of tests/seed.py. The answers
+// that a server gives rarely come from the test:
+//   GALVO_URL=http://127.0.0.1:8000 GALVO_PASSWORD=… node --test tests/states.spec.js
+import assert from "node:assert/strict";
+import { after, afterEach, before, describe, it } from "node:test";
+import { violations } from "./axe.js";
+import { collectComplaints, openBrowser, signIn } from "./browser.js";
+import { serve } from "./serve.js";
+
+const galvo = process.env.GALVO_URL ?? "http://127.0.0.1:8000";
+const account = process.env.GALVO_ACCOUNT ?? "tidewater";
+const user = { user: process.env.GALVO_USER ?? "ada", password: process.env.GALVO_PASSWORD ?? "" };
+
+let site;
+let browser;
+let page;
+let complaints;
+
+before(async () => {
+  site = await serve({ galvo });
+  browser = await openBrowser();
+  page = await browser.newPage({ viewport: { width: 1440, height: 900 } });
+  page.setDefaultTimeout(90_000);
+  complaints = await collectComplaints(page);
+  await signIn(page, site.url, user, `/${account}/clusters`);
+});
+
+afterEach(async () => {
+  await page.unrouteAll({ behavior: "ignoreErrors" });
+  await page.context().setOffline(false);
+});
+
+after(async () => {
+  await browser?.close();
+  site?.server.close();
+});
+
+const go = (path) => page.goto(`${site.url}/${account}${path}`, { waitUntil: "domcontentloaded" });
+const refusal = (status, code, message, headers = {}) => ({
+  status,
+  headers: { "Content-Type": "application/graphql-response+json", "X-Request-Id": "7f3a", ...headers },
+  body: JSON.stringify({ errors: [{ message, extensions: { code } }] }),
+});
+
+/** Answers the operations of the page in place of the server, `times` times. Counts them. */
+async function answerWith(answer, times = Number.POSITIVE_INFINITY) {
+  const answered = { count: 0 };
+  await page.route("**/graphql", async (route) => {
+    if (answered.count >= times) return route.continue();
+    answered.count += 1;
+    return typeof answer === "function" ? answer(route) : route.fulfill(answer);
+  });
+  return answered;
+}
+
+/** Waits until the list of errors is there. */
+const recovered = () => page.locator("[data-group]").first().waitFor();
+
+describe("an answer that is a failure", () => {
+  it("after the query's timeout says so, and is asked for again by a button", async () => {
+    await answerWith(refusal(504, "TIMEOUT", "the query took longer than 10 s"));
+    await go("/errors");
+    const alert = page.getByRole("alert").filter({ hasText: "did not load" }).first();
+    await alert.getByText("It took longer than the server allows. Narrow the range. Request 7f3a.").waitFor();
+    assert.deepEqual(await violations(page), []);
+    await page.unrouteAll();
+    await alert.getByRole("button", { name: "Retry" }).click();
+    await recovered();
+  });
+
+  it("by the rate limit is repeated after the time that the server names", async () => {
+    const began = Date.now();
+    const answered = await answerWith(
+      refusal(429, "RATE_LIMITED", "too many points", { "Retry-After": "2" }),
+      3,
+    );
+    await go("/errors");
+    await recovered();
+    assert.equal(answered.count, 3);
+    assert.ok(Date.now() - began >= 2_000);
+  });
+
+  it("of a server that restarts is repeated", async () => {
+    const answered = await answerWith(refusal(503, "UNAVAILABLE", "the database does not answer"), 1);
+    await go("/errors");
+    await recovered();
+    assert.equal(answered.count, 1);
+  });
+
+  it("of one field leaves the rest on the page", async () => {
+    await answerWith(async (route) => {
+      const response = await route.fetch();
+      const body = await response.json();
+      const { errorGroups } = body.data?.viewer?.account ?? {};
+      if (errorGroups)
+        body.errors = [
+          {
+            message: "the trend took too long",
+            path: ["viewer", "account", "errorGroups", "nodes", 0, "trend"],
+            extensions: { code: "TIMEOUT" },
+          },
+        ];
+      await route.fulfill({ response, json: body });
+    });
+    await go("/errors");
+    await recovered();
+    await page.getByText(/did not load completely: the trend took too long/).waitFor();
+  });
+});
+
+describe("a network that is lost", () => {
+  it("is named where data are missing and, after 30 s, above the page, until it is back", async () => {
+    await go("/errors");
+    await recovered();
+    await page.context().setOffline(true);
+    await page.locator("[data-group]", { hasText: "ValueError" }).click();
+    await page.getByRole("alert").filter({ hasText: "The server cannot be reached." }).first().waitFor();
+    const bar = page.getByText("The server has not answered since");
+    await bar.waitFor();
+    assert.ok((await page.locator("[data-group]").count()) > 0);
+    await page.context().setOffline(false);
+    await page.getByText("your code").first().waitFor();
+    await bar.waitFor({ state: "detached" });
+  });
+});
+
+it("broke no rule of the policy and raised no error", () => {
+  const expected = /Failed to load resource|WebSocket connection/;
+  assert.deepEqual(
+    complaints.filter((complaint) => !expected.test(complaint)),
+    [],
+  );
+});
