@@ -168,7 +168,8 @@ python_env() {
       say "making ${dir#"$root/"} with $("$interpreter" -V)"
       rm -rf "$dir"
       "$interpreter" -m venv "$dir"
-      "$dir/bin/python" -m pip install --quiet --disable-pip-version-check "$@" >&2
+      # Modules are compiled when they are first imported, which most never are.
+      "$dir/bin/python" -m pip install --quiet --disable-pip-version-check --no-compile "$@" >&2
       printf '%s\n' "$key" >"$dir/key"
     fi
   ) 9>"$dir.lock"

@@ -2,7 +2,7 @@
 
 Crates are read from Cargo.lock; cargo provides the licence of each, and determines if it is part of
 the program or used for tests only. npm packages are those in the lock files of the dashboard and of
-the tests, and those embedded in the server. For Python, the requirements of the package are listed
+the tests. For Python, the requirements of the package are listed
 instead of locked versions: it uses the Dask of the scheduler.
 """
 
@@ -24,7 +24,6 @@ ROOT = Path(__file__).resolve().parent.parent
 # The scope of a component: part of the release, or used to build and test it.
 PART, TOOL = "required", "excluded"
 DASHBOARD = ROOT / "web/package-lock.json"
-GRAPHIQL = ROOT / "api" / "assets" / "graphiql" / "README.md"
 HASHES = {"sha512": "SHA-512", "sha256": "SHA-256", "sha384": "SHA-384", "sha1": "SHA-1"}
 
 
@@ -107,13 +106,6 @@ def npm_packages() -> list[dict]:
                 component["hashes"] = [{"alg": HASHES[algorithm], "content": content}]
             if is_part or component["bom-ref"] not in components:
                 components[component["bom-ref"]] = component
-    # The embedded packages are listed in the table of this file.
-    row = re.compile(r"^\| `[^`]+` \| (\S+) \| ([\d.]+) \| (\S+)", re.MULTILINE)
-    inside = row.findall(GRAPHIQL.read_text(encoding="utf-8"))
-    assert inside, f"{GRAPHIQL} names no packages"
-    for name, version, licence in inside:
-        component = npm(name, version, PART) | licences(licence)
-        components[component["bom-ref"]] = component
     return list(components.values())
 
 

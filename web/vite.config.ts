@@ -6,7 +6,16 @@ import { persistedDocuments } from "./scripts/persisted_documents.ts";
 import { themeScript } from "./scripts/theme_script.ts";
 
 const server = process.env.GALVO_URL ?? "http://127.0.0.1:8000";
-const served = ["/graphql", "/api", "/sign-in", "/sign-out", "/password", "/activate-token", "/reports"];
+const served = [
+  "/graphql",
+  "/api",
+  "/assets",
+  "/sign-in",
+  "/sign-out",
+  "/password",
+  "/activate-token",
+  "/reports",
+];
 
 export default defineConfig({
   // The server fills in `<base href>`, so every address in the page is relative to it.

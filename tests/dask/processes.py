@@ -15,6 +15,7 @@ import urllib.request
 from pathlib import Path
 
 import invariants
+from forkserver import fork
 
 WORKLOADS = Path(__file__).parent / "workloads"
 REPOSITORY = Path(__file__).parents[2]
@@ -56,16 +57,25 @@ def run_to_end(arguments, directory, settings):
     return done.stdout
 
 
+def is_forked(arguments):
+    """Returns true for Dask's schedulers and workers, most of what the tests start."""
+    return arguments[1:2] == ["-m"] and arguments[2].startswith("distributed.cli.")
+
+
 class Process:
     """A child process in its own process group, with a log of its output."""
 
     def __init__(self, name, arguments, directory, environment, **streams):
         self.name = name
         self._log = directory / f"{name}.log"
-        streams = {"stdin": subprocess.DEVNULL, "stdout": None, **streams}
+        arguments = [str(argument) for argument in arguments]
         with self._log.open("wb") as log:
+            if not streams and is_forked(arguments):
+                self.popen = fork(arguments, directory, environment, log)
+                return
+            streams = {"stdin": subprocess.DEVNULL, "stdout": None, **streams}
             self.popen = subprocess.Popen(
-                [str(argument) for argument in arguments],
+                arguments,
                 cwd=directory,
                 env=environment,
                 stdin=streams["stdin"],

@@ -174,7 +174,7 @@ BY_ITSELF = {
         "{name}')\") }} catch {{}}</script>"
     ),
     "service worker": (
-        "<script>try {{ navigator.serviceWorker?.register('/graphql/assets/x.js')"
+        "<script>try {{ navigator.serviceWorker?.register('/assets/x.js')"
         ".catch(() => 0) }} catch {{}}</script>"
     ),
     "prefetch": (

@@ -9,6 +9,10 @@ use tempfile::TempDir;
 pub const PAGE: &str = "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><base href=\"/\" />\
                         <script type=\"module\" src=\"./assets/app-1a2b.js\"></script></head></html>";
 
+/// The page of GraphiQL.
+pub const GRAPHIQL: &str = "<!doctype html><html lang=\"en\"><head><base href=\"/\" />\
+                            <script type=\"module\" src=\"./assets/graphiql-9c0d.js\"></script></head></html>";
+
 /// The script of the build.
 pub const SCRIPT: &str = "import('./lazy-3c4d.js')";
 
@@ -28,6 +32,9 @@ impl Default for DashboardBuild {
             ("index.html", PAGE),
             ("index.html.br", "the page by brotli"),
             ("index.html.gz", "the page by gzip"),
+            ("graphiql.html", GRAPHIQL),
+            ("graphiql.html.br", "GraphiQL by brotli"),
+            ("graphiql.html.gz", "GraphiQL by gzip"),
             ("assets/app-1a2b.js", SCRIPT),
             ("assets/app-1a2b.js.br", "the script by brotli"),
             ("assets/app-1a2b.js.gz", "the script by gzip"),

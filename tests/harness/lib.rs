@@ -21,7 +21,7 @@ pub use app::{Member, TestApp};
 pub use browser::{Browser, Page};
 pub use dashboard::{
     DOCUMENT as DASHBOARD_DOCUMENT, DOCUMENT_HASH as DASHBOARD_DOCUMENT_HASH, DashboardBuild,
-    PAGE as DASHBOARD_PAGE, SCRIPT as DASHBOARD_SCRIPT,
+    GRAPHIQL as GRAPHIQL_PAGE, PAGE as DASHBOARD_PAGE, SCRIPT as DASHBOARD_SCRIPT,
 };
 pub use database::{Database, Outage, numbers};
 pub use hostile::{HostileRequest, hostile_requests};

@@ -59,14 +59,13 @@ async fn a_client_decodes_the_same_bytes_in_each_coding() {
         "{{ cluster(id: \"{number}\") {{ series(metrics: [CPU], bucketSeconds: 1) {{ points {{ at value }} }} }} }}"
     );
     let unknown: Vec<String> = (0..5).map(|n| format!("{}{n}", "unknown".repeat(20))).collect();
-    let requests: [(&str, SomeRequest<'_>); 7] = [
+    let requests: [(&str, SomeRequest<'_>); 6] = [
         ("a query", Box::new(|| ask(&ada, LARGE))),
         ("a list that is written in place", Box::new(|| ask(&ada, &series))),
         ("errors", Box::new(|| ask(&ada, &format!("{{ {} }}", unknown.join(" "))))),
         ("the description", Box::new(|| ada.request(Method::GET, "/api/v1/openapi.json"))),
         ("the plugin", Box::new(|| ada.request(Method::GET, "/api/v2/analytics/preload"))),
         ("the metrics", Box::new(|| app.anonymous(Method::GET, "/metrics"))),
-        ("a script", Box::new(|| app.anonymous(Method::GET, "/graphql/assets/react.production.min.js"))),
     ];
     for (name, request) in &requests {
         let plain = send(request(), "identity").await;

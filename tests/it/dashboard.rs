@@ -5,7 +5,7 @@ use std::{fs, path::Path, process::Command};
 use galvo::domain::base_path::is_reserved;
 use harness::{
     Browser, DASHBOARD_DOCUMENT, DASHBOARD_DOCUMENT_HASH, DASHBOARD_PAGE, DASHBOARD_SCRIPT, DashboardBuild,
-    Database, Program, ReportBuilder, TestApp,
+    Database, GRAPHIQL_PAGE, Program, ReportBuilder, TestApp,
 };
 use reqwest::{Method, Response, StatusCode};
 use sea_orm::ConnectionTrait;
@@ -119,6 +119,8 @@ async fn only_the_files_of_the_build_can_be_requested() {
         "/assets/%2fetc%2fpasswd",
         "/index.html",
         "/index.html.br",
+        "/graphiql.html",
+        "/graphiql.html.gz",
         "/persisted-documents.json",
         "/assets",
     ] {
@@ -201,11 +203,15 @@ async fn below_a_path_the_page_names_the_path() {
         serve.public_url = Some("https://tools.example/galvo".parse().unwrap());
     })
     .await;
-    let expected = DASHBOARD_PAGE.replace("<base href=\"/\" />", "<base href=\"/galvo/\" />");
+    let below = |page: &str| page.replace("<base href=\"/\" />", "<base href=\"/galvo/\" />");
+    let expected = below(DASHBOARD_PAGE);
     // A proxy keeps the path or removes it.
     for path in ["/galvo/", "/galvo/ada/clusters", "/", "/ada/clusters"] {
         let page = open(&app, path).await;
         assert_eq!(page.text().await.unwrap(), expected, "{path}");
+    }
+    for path in ["/galvo/graphql", "/graphql"] {
+        assert_eq!(open(&app, path).await.text().await.unwrap(), below(GRAPHIQL_PAGE), "{path}");
     }
     let request = app.anonymous(Method::GET, "/galvo/ada").header("Accept", "text/html");
     let answer = request.header("Accept-Encoding", "br, gzip").send().await.unwrap();
@@ -222,10 +228,49 @@ async fn below_a_path_the_page_names_the_path() {
 }
 
 #[tokio::test]
+async fn graphiql_is_a_page_of_the_build_at_the_address_of_the_api() {
+    let build = DashboardBuild::default();
+    let app = start(&build).await;
+    let page = open(&app, "/graphql").await;
+    for (name, value) in [
+        ("content-type", "text/html; charset=utf-8"),
+        (
+            "content-security-policy",
+            "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; font-src 'self' data:; \
+             frame-ancestors 'none'; base-uri 'self'",
+        ),
+        ("cache-control", "no-cache"),
+        ("x-content-type-options", "nosniff"),
+    ] {
+        assert_eq!(text(&page, name), Some(value), "{name}");
+    }
+    let varies: Vec<_> = page.headers().get_all("vary").iter().collect();
+    assert_eq!(varies, ["accept-encoding", "accept"]);
+    assert_eq!(page.text().await.unwrap(), GRAPHIQL_PAGE);
+    let request = app.anonymous(Method::GET, "/graphql").header("Accept", "text/html");
+    let compressed = request.header("Accept-Encoding", "gzip, br").send().await.unwrap();
+    assert_eq!(text(&compressed, "content-encoding"), Some("br"));
+    assert_eq!(compressed.text().await.unwrap(), "GraphiQL by brotli");
+    let of_program = app.anonymous(Method::GET, "/graphql").header("Accept", "application/json");
+    assert_eq!(
+        text(&of_program.send().await.unwrap(), "content-type"),
+        Some("application/json; charset=utf-8")
+    );
+    app.stop().await;
+
+    fs::remove_file(build.path().join("graphiql.html")).unwrap();
+    let app = start(&build).await;
+    let page = open(&app, "/graphql").await;
+    assert_eq!(page.status(), 200);
+    assert!(page.text().await.unwrap().contains("This build of the dashboard has no GraphiQL."));
+    app.stop().await;
+}
+
+#[tokio::test]
 async fn a_server_without_the_dashboard_says_how_to_get_it() {
     let app = TestApp::start().await;
     let advice = "run <code>npm ci</code> and <code>npm run build</code> in the directory <code>web</code>";
-    for (path, status) in [("/", 200), ("/ada", 404), ("/ada/clusters/7", 404)] {
+    for (path, status) in [("/", 200), ("/graphql", 200), ("/ada", 404), ("/ada/clusters/7", 404)] {
         let answer = open(&app, path).await;
         assert_eq!(answer.status(), status, "{path}");
         assert_eq!(text(&answer, "content-type"), Some("text/html; charset=utf-8"), "{path}");
@@ -370,6 +415,7 @@ async fn a_directory_that_is_no_build_stops_the_start() {
         ("persisted-documents.json", "{\"00\": \"{ __typename }\"}", "SHA-256"),
         ("persisted-documents.json", "[]", "SHA-256"),
         ("index.html", "<!doctype html>", "<base href=\"/\" />"),
+        ("graphiql.html", "<!doctype html>", "<base href=\"/\" />"),
     ] {
         let build = DashboardBuild::default();
         build.write(name, text);

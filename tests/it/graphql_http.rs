@@ -365,27 +365,3 @@ async fn a_time_says_of_which_day_and_zone_it_is() {
     assert!(refused["message"].as_str().unwrap().contains("'from' must not lie after 'to'"), "{refused}");
     app.stop().await;
 }
-
-#[tokio::test]
-async fn a_browser_gets_graphiql_from_this_server_alone() {
-    let app = TestApp::start().await;
-    let get = async |path: &str| {
-        app.anonymous(Method::GET, path).header(header::ACCEPT, "text/html").send().await.unwrap()
-    };
-    let page = get("/graphql").await;
-    assert_eq!(page.status(), 200);
-    assert!(page.headers()[header::CONTENT_SECURITY_POLICY].to_str().unwrap().contains("default-src 'self'"));
-    let page = page.text().await.unwrap();
-    let assets: Vec<&str> = page.split('"').filter(|text| text.starts_with("/graphql/assets/")).collect();
-    assert!(assets.len() >= 4, "{page}");
-    for asset in assets {
-        let response = get(asset).await;
-        assert_eq!(response.status(), 200, "{asset}");
-        assert_eq!(response.headers()[header::X_CONTENT_TYPE_OPTIONS], "nosniff", "{asset}");
-    }
-    assert!(!page.contains("http://") && !page.contains("https://"), "{page}");
-    assert_eq!(get("/graphql/assets/..%2Findex.html").await.status(), 404);
-    let landing = get("/").await.text().await.unwrap();
-    assert!(landing.contains("/graphql"), "{landing}");
-    app.stop().await;
-}

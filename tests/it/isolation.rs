@@ -165,14 +165,13 @@ const ROUTES: [(&str, Guard); 76] = [
 ];
 
 /// Paths without an API description, such as pages.
-const UNDESCRIBED: [(&str, Guard); 15] = [
+const UNDESCRIBED: [(&str, Guard); 14] = [
     ("/", Guard::NoAccountData),
     ("/activate-token", Guard::NoAccountData),
     ("/api/v1/openapi.json", Guard::NoAccountData),
     ("/assets/{*name}", Guard::NoAccountData),
     ("/clusters/{id}", Guard::Case),
     ("/graphql", Guard::Case),
-    ("/graphql/assets/{name}", Guard::NoAccountData),
     ("/password", Guard::NoAccountData),
     ("/reports/{id}", Guard::Case),
     ("/reports/{id}/content", Guard::Case),

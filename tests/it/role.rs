@@ -244,7 +244,6 @@ const ROUTES: &[(&str, Sent, [u16; 6])] = &[
     ("GET /", Sent::Nothing, [200; 6]),
     // Files of the dashboard, which this server does not have.
     ("GET /assets/x.js", Sent::Nothing, [404; 6]),
-    ("GET /graphql/assets/graphiql-init.js", Sent::Nothing, [200; 6]),
     ("GET /api/v1/openapi.json", Sent::Nothing, [200; 6]),
     ("GET /graphql?query={__typename}", Sent::Nothing, READERS),
     ("POST /graphql", Sent::Query, [200, 200, 200, 200, 200, 401]),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use galvo::config::Timeouts;
-use harness::{Member, ReportBuilder, TestApp};
+use harness::{DashboardBuild, Member, ReportBuilder, TestApp};
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -192,16 +192,19 @@ async fn a_connection_stays_open_between_requests_for_a_while() {
 
 #[tokio::test]
 async fn answers_that_nobody_takes_end_the_connection() {
+    let build = DashboardBuild::default();
+    build.write("assets/large-1b2c.js", &"x".repeat(130_000));
     let app = TestApp::start_with(|settings| {
         settings.timeouts.answer = SHORT;
         settings.max_connections = 1;
+        settings.dashboard = build.source();
     });
     let app = app.await;
     let socket = TcpSocket::new_v4().unwrap();
     socket.set_recv_buffer_size(4_096).unwrap();
     let address = app.url("").strip_prefix("http://").unwrap().parse().unwrap();
     let mut greedy = socket.connect(address).await.unwrap();
-    let large = "GET /graphql/assets/react-dom.production.min.js HTTP/1.1\r\nHost: galvo\r\n\r\n";
+    let large = "GET /assets/large-1b2c.js HTTP/1.1\r\nHost: galvo\r\n\r\n";
     greedy.write_all(large.repeat(200).as_bytes()).await.unwrap();
     // There is one slot, so this one is answered after the other has ended.
     let mut next = connect(&app).await;

@@ -1,23 +1,20 @@
-import { readdirSync, readFileSync, writeFileSync } from "node:fs";
-import { join, resolve } from "node:path";
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { brotliCompressSync, constants, gzipSync } from "node:zlib";
 import type { Plugin } from "vite";
 
 const compressible = /\.(js|css|html|svg|json)$/;
 
-/** Writes `.br` and `.gz` beside each compressible file, so that the server compresses nothing. */
+/** Writes `.br` and `.gz` beside each compressible file of the build, so that the server compresses nothing. */
 export function compressed(): Plugin {
-  let directory = "";
   return {
     name: "galvo-compressed",
     apply: "build",
-    configResolved(config) {
-      directory = resolve(config.root, config.build.outDir);
-    },
-    closeBundle() {
-      for (const name of readdirSync(directory, { recursive: true, encoding: "utf8" })) {
+    writeBundle({ dir }, bundle) {
+      if (!dir) throw new Error("the build has no directory");
+      for (const name of Object.keys(bundle)) {
         if (!compressible.test(name)) continue;
-        const path = join(directory, name);
+        const path = join(dir, name);
         const bytes = readFileSync(path);
         const quality = { [constants.BROTLI_PARAM_QUALITY]: constants.BROTLI_MAX_QUALITY };
         writeFileSync(`${path}.br`, brotliCompressSync(bytes, { params: quality }));

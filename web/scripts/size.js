@@ -5,8 +5,9 @@ import { gzipSync } from "node:zlib";
 
 const KB = 1000;
 const BUDGET = { firstScript: 180 * KB, firstStyle: 15 * KB, route: 40 * KB, all: 350 * KB };
-// Loaded only by a server that does not know the documents of this build.
-const NOT_COUNTED = /^persisted-documents-/;
+// The first is loaded only by a server that does not know the documents of this build; the second is a page of
+// its own.
+const NOT_COUNTED = /^(persisted-documents|graphiql)-/;
 
 const dist = process.env.DIST ? pathToFileURL(process.env.DIST) : new URL("../dist/", import.meta.url);
 const assets = new URL("assets/", dist);

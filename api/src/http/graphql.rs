@@ -1,5 +1,5 @@
 //! GraphQL over HTTP with async-graphql's executor: JSON bodies only, no mutations by GET, and the
-//! status codes of the specification. Serves GraphiQL to browsers from files of the server.
+//! status codes of the specification. Serves GraphiQL to browsers.
 
 use std::sync::OnceLock;
 
@@ -11,25 +11,23 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use serde_json::{Map, Value};
-use tokio::sync::OnceCell;
 
 use super::{
     body::{self, Limits},
-    content_coding::ContentCoding,
     credentials::Credentials,
-    event_stream,
+    dashboard, event_stream,
     media_type::Accepted,
     operation::{AuthenticatedCaller, Outcome, Parameters, Refusal, Rendered, Transport, errors, execute},
     origin::RequestOrigin,
-    path::PathParams,
+    page::Page,
     problem::Problem,
     rate_limit::LimitKeys,
-    response_compression::{Uncompressed, gzip_file},
+    response_compression::Uncompressed,
     socket,
     state::AppState,
-    static_file::{Caching, StaticFile},
+    static_file::Caching,
 };
-use crate::{blocking_work::run_blocking, guard::Kind};
+use crate::guard::Kind;
 
 /// The size limits of a query with its variables.
 const LIMITS: Limits = Limits { sent: 1 << 20, inflated: 1 << 20 };
@@ -86,7 +84,7 @@ pub(super) async fn get(
     }
     let (headers, parameters) = (request.headers, request.uri.query().unwrap_or_default());
     if parameters.is_empty() && Accepted::of(&headers).names("text/html") {
-        return state.hosts.check(&headers).map_or_else(Problem::into_response, |()| page(&state));
+        return state.hosts.check(&headers).map_or_else(Problem::into_response, |()| page(&state, &headers));
     }
     let Some(media_type) = media_type(&headers) else { return not_acceptable() };
     let way = if media_type == MediaType::EventStream { Transport::GetForEvents } else { Transport::Get };
@@ -99,53 +97,24 @@ pub(super) async fn get(
     with_quota_headers(&state, &taker, answer(&state, media_type, outcome.await))
 }
 
-/// A file of the GraphiQL page with its name. It is compressed when it is first requested.
-struct Asset(&'static str, &'static [u8], OnceCell<StaticFile>);
-
-static ASSETS: [Asset; 5] = [
-    Asset(
-        "graphiql-init.js",
-        include_bytes!("../../assets/graphiql/graphiql-init.js"),
-        OnceCell::const_new(),
-    ),
-    Asset(
-        "graphiql.min.css",
-        include_bytes!("../../assets/graphiql/graphiql.min.css"),
-        OnceCell::const_new(),
-    ),
-    Asset("graphiql.min.js", include_bytes!("../../assets/graphiql/graphiql.min.js"), OnceCell::const_new()),
-    Asset(
-        "react-dom.production.min.js",
-        include_bytes!("../../assets/graphiql/react-dom.production.min.js"),
-        OnceCell::const_new(),
-    ),
-    Asset(
-        "react.production.min.js",
-        include_bytes!("../../assets/graphiql/react.production.min.js"),
-        OnceCell::const_new(),
-    ),
-];
-
-/// Serves a file of the GraphiQL page.
-pub(super) async fn asset(PathParams(name): PathParams<String>, headers: HeaderMap) -> Response {
-    let Some(Asset(name, plain, file)) = ASSETS.iter().find(|Asset(known, ..)| *known == name) else {
-        return Problem::not_found().into_response();
+/// Serves GraphiQL, or without a build of it a page that says how to get one.
+fn page(state: &AppState, headers: &HeaderMap) -> Response {
+    let Some(page) = state.dashboard.as_ref().and_then(|dashboard| dashboard.graphiql()) else {
+        let absence = match &state.dashboard {
+            Some(_) => "<p>This build of the dashboard has no GraphiQL.</p>",
+            None => dashboard::absence(state),
+        };
+        let text = format!("<p>The GraphQL API takes queries by POST at this address.</p>{absence}");
+        return Page::new("GraphQL", text).leading_home().render(&state.base);
     };
-    let compress = || async {
-        let compressed = run_blocking(|| gzip_file(plain)).await;
-        StaticFile::new(name, Bytes::from_static(plain), vec![(ContentCoding::Gzip, compressed)])
-    };
-    file.get_or_init(compress).await.respond(&headers, Caching::Hour)
-}
-
-fn page(state: &AppState) -> Response {
+    // GraphiQL adds style elements, and its style contains its fonts and images.
     let policy = "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; \
-                  font-src 'self' data:; worker-src 'self' blob:; frame-ancestors 'none'; base-uri 'none'";
-    let assets = format!("\"{}", state.base.address("/graphql/assets/"));
-    let html = include_str!("../../assets/graphiql/index.html").replace("\"/graphql/assets/", &assets);
-    let headers =
-        [(header::CONTENT_TYPE, "text/html; charset=utf-8"), (header::CONTENT_SECURITY_POLICY, policy)];
-    (headers, html).into_response()
+                  font-src 'self' data:; frame-ancestors 'none'; base-uri 'self'";
+    let mut response = page.respond(headers, Caching::Revalidated);
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(policy));
+    headers.append(header::VARY, HeaderValue::from_name(header::ACCEPT));
+    response
 }
 
 fn not_acceptable() -> Response {

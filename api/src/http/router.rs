@@ -92,7 +92,6 @@ pub fn router(state: AppState) -> Router {
     let description = get(async move || Json(openapi)).layer(middleware::from_fn(compress));
     let api = described
         .route("/graphql", get(graphql::get).post(graphql::post).layer(middleware::from_fn(compress)))
-        .route("/graphql/assets/{name}", get(graphql::asset))
         .route("/api/v1/openapi.json", description)
         .layer(axum::middleware::from_fn_with_state(state.clone(), csrf::check_csrf));
     // Forms carry the CSRF token in a field, and their handlers check it there.

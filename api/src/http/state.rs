@@ -60,8 +60,8 @@ const REPORTER_SIGN_IN_TIMEOUT: Duration = Duration::from_secs(4);
 const MAX_REPORTS_UNDER_WAY: usize = 64;
 
 /// The number of queries and mutations that run at the same time: per core, and the minimum.
-const OPERATIONS_OF_CORE: usize = 4;
-const FEWEST_OPERATIONS: usize = 8;
+const OPERATIONS_OF_CORE: usize = 2;
+const FEWEST_OPERATIONS: usize = 4;
 
 /// The limit of report senders that are authenticated at the same time.
 const MAX_REPORTERS_SIGNING_IN: usize = 64;

@@ -28,8 +28,6 @@ pub(super) struct StaticFile {
 pub(super) enum Caching {
     /// For good: the name of the file contains a hash of its content.
     Immutable,
-    /// For an hour.
-    Hour,
     /// Never: the browser asks each time if the file has changed.
     Revalidated,
 }
@@ -66,7 +64,6 @@ impl StaticFile {
         let headers = response.headers_mut();
         let caching = match caching {
             Caching::Immutable => "public, max-age=31536000, immutable",
-            Caching::Hour => "max-age=3600",
             Caching::Revalidated => "no-cache",
         };
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static(caching));

@@ -41,6 +41,7 @@ use super::{
 };
 use crate::{
     auth::Viewer,
+    blocking_work::cores,
     bus::{Bus, InProcess},
     domain::{audit::Actor, quota::Limits},
     encryption::Keys,
@@ -75,8 +76,9 @@ const PING_TIMEOUT: Duration = Duration::from_secs(1);
 /// The time limit for finding the reason why a store cannot be opened.
 const REASON_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The number of connections that read from SQLite.
-const SQLITE_READERS: u32 = 6;
+/// The number of connections that read from SQLite, in addition to one per processor. SQLite reads without
+/// waiting for anything but the processor and the disk, so more readers would only slow each other down.
+const MORE_SQLITE_READERS: usize = 3;
 
 /// The divisor of the share of connections that is reserved for signing in, for probes and for work of the
 /// server that concerns no account. On PostgreSQL at least one connection is reserved if there are several.
@@ -291,10 +293,11 @@ impl SystemStore {
         let (mut writer, mut reader, gates) = match url {
             StoreUrl::Sqlite { options, .. } => {
                 let writer = sqlite(options, 1).await?;
-                let reader = sqlite(&options.clone().read_only(true), SQLITE_READERS).await?;
+                let readers = sqlite_readers();
+                let reader = sqlite(&options.clone().read_only(true), readers).await?;
                 let gates = QueryPermits {
                     write_permits: shares.places("database_writer", 1),
-                    read_permits: shares.places("database_readers", for_accounts(SQLITE_READERS)),
+                    read_permits: shares.places("database_readers", for_accounts(readers)),
                     analysing: shares.places("analyses", ANALYSES),
                 };
                 (writer, reader, gates)
@@ -367,6 +370,11 @@ impl SystemStore {
     pub fn with_keys(self, keys: impl Into<KeyRing>) -> Store {
         Store { system: self, keys: keys.into(), bus: Arc::new(InProcess::default()) }
     }
+}
+
+/// Returns the number of connections that read from SQLite.
+fn sqlite_readers() -> u32 {
+    u32::try_from(cores() + MORE_SQLITE_READERS).unwrap_or(u32::MAX)
 }
 
 /// Returns the number of connections that accounts may use. The others are reserved for signing in, for

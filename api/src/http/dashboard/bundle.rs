@@ -18,13 +18,16 @@ use crate::{
 /// The files that `build.rs` found, with their names.
 static EMBEDDED: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/dashboard_files.rs"));
 
-/// The page.
+/// The page of the dashboard.
 const INDEX: &str = "index.html";
+
+/// The page of GraphiQL.
+const GRAPHIQL: &str = "graphiql.html";
 
 /// The documents of the page's queries, by their hashes.
 const DOCUMENTS: &str = "persisted-documents.json";
 
-/// The element of the page whose address the server sets to its own path.
+/// The element of both pages whose address the server sets to its own path.
 const BASE: &str = "<base href=\"/\" />";
 
 /// The codings of compressed forms with their extensions, the preferred one first.
@@ -33,6 +36,8 @@ const CODINGS: [(ContentCoding, &str); 2] = [(ContentCoding::Brotli, "br"), (Con
 /// A build of the dashboard.
 pub struct Dashboard {
     index: StaticFile,
+    /// None for a build without GraphiQL.
+    graphiql: Option<StaticFile>,
     /// The other files, by their names relative to the build.
     files: HashMap<String, StaticFile>,
     documents: KnownDocuments,
@@ -47,9 +52,9 @@ pub enum DashboardError {
     /// The page is missing.
     #[error("there is no {INDEX}: the directory is no build of the dashboard")]
     NoPage,
-    /// The page does not contain the element.
-    #[error("{INDEX} does not contain {BASE}, so the dashboard cannot be served below a path")]
-    NoBase,
+    /// A page does not contain the element.
+    #[error("{0} does not contain {BASE}, so it cannot be served below a path")]
+    NoBase(&'static str),
     /// The documents are malformed.
     #[error("{DOCUMENTS} is not an object of documents by their SHA-256 hashes")]
     Documents,
@@ -93,22 +98,30 @@ impl Dashboard {
                 }
             }
         }
-        let page = files.remove(INDEX).ok_or(DashboardError::NoPage)?;
-        let forms_of_page = forms.remove(INDEX).unwrap_or_default();
-        let index = index(page, forms_of_page, base)?;
+        let mut page = |name| {
+            let forms = forms.remove(name).unwrap_or_default();
+            files.remove(name).map(|bytes| page(name, bytes, forms, base)).transpose()
+        };
+        let index = page(INDEX)?.ok_or(DashboardError::NoPage)?;
+        let graphiql = page(GRAPHIQL)?;
         let file = |(name, bytes): (String, Bytes)| {
             let forms = forms.remove(&name).unwrap_or_default();
             (name.clone(), StaticFile::new(&name, bytes, forms))
         };
-        Ok(Self { index, files: files.into_iter().map(file).collect(), documents })
+        Ok(Self { index, graphiql, files: files.into_iter().map(file).collect(), documents })
     }
 
-    /// Returns the page.
+    /// Returns the page of the dashboard.
     pub(super) fn index(&self) -> &StaticFile {
         &self.index
     }
 
-    /// Returns a file other than the page, by its name relative to the build.
+    /// Returns the page of GraphiQL.
+    pub(in crate::http) fn graphiql(&self) -> Option<&StaticFile> {
+        self.graphiql.as_ref()
+    }
+
+    /// Returns a file other than the pages, by its name relative to the build.
     pub(super) fn file(&self, name: &str) -> Option<&StaticFile> {
         self.files.get(name)
     }
@@ -119,22 +132,23 @@ impl Dashboard {
     }
 }
 
-/// Returns the page with the server's own path in it. The compressed forms of the build do not fit a
-/// changed page.
-fn index(
+/// Returns a page with the server's own path in it. The compressed forms of the build do not fit a changed
+/// page.
+fn page(
+    name: &'static str,
     page: Bytes,
     forms: Vec<(ContentCoding, Bytes)>,
     base: &BasePath,
 ) -> Result<StaticFile, DashboardError> {
     let text = std::str::from_utf8(&page).ok().filter(|text| text.contains(BASE));
-    let text = text.ok_or(DashboardError::NoBase)?;
+    let text = text.ok_or(DashboardError::NoBase(name))?;
     if base.is_empty() {
-        return Ok(StaticFile::new(INDEX, page, forms));
+        return Ok(StaticFile::new(name, page, forms));
     }
     let element = BASE.replace("\"/\"", &format!("\"{}\"", base.address("/")));
     let page = Bytes::from(text.replacen(BASE, &element, 1));
     let compressed = gzip_file(&page);
-    Ok(StaticFile::new(INDEX, page, vec![(ContentCoding::Gzip, compressed)]))
+    Ok(StaticFile::new(name, page, vec![(ContentCoding::Gzip, compressed)]))
 }
 
 /// Reads the files below a directory. Their names have slashes.

@@ -92,7 +92,7 @@ pub(super) fn absence(state: &AppState) -> &'static str {
     if state.dashboard.is_some() {
         return "";
     }
-    "<p>This server was built without the web dashboard. To get it, run <code>npm ci</code> and \
+    "<p>This server was built without the web dashboard and GraphiQL. To get it, run <code>npm ci</code> and \
      <code>npm run build</code> in the directory <code>web</code> of the sources, and build the server \
      again; or set <code>GALVO_DASHBOARD_DIR</code> to a build of it.</p>"
 }
