@@ -9,6 +9,7 @@ The tests import this module. Run as a program, it is the server and has to work
 
 import array
 import atexit
+import contextlib
 import functools
 import gc
 import io
@@ -102,7 +103,7 @@ def send_exits(connection):
 
 
 def run(request):
-    """Runs a module as the interpreter does for ``python -m``."""
+    """Runs a module or a file as ``python -m MODULE`` and ``python FILE`` do."""
     os.setsid()
     os.chdir(request["directory"])
     os.environ.clear()
@@ -116,16 +117,25 @@ def run(request):
         setattr(sys, f"__{name}__", stream)
     paths = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
     # The first is the directory of this program.
-    sys.path[:1] = [os.getcwd(), *paths]
+    sys.path[:1] = [*paths]
     if "numpy" in sys.modules:  # the state of its generator is that of the server
         sys.modules["numpy"].random.seed()
     sys.modules.pop("sitecustomize", None)
     import sitecustomize  # noqa: F401
 
-    module, *arguments = request["arguments"]
-    sys.modules["__main__"] = types.ModuleType("__main__")
-    sys.argv = [module, *arguments]
-    runpy._run_module_as_main(module)
+    main = sys.modules["__main__"] = types.ModuleType("__main__")
+    program, *arguments = request["arguments"]
+    if program == "-m":
+        sys.path.insert(0, os.getcwd())
+        sys.argv = arguments
+        runpy._run_module_as_main(arguments[0])
+    else:
+        sys.path.insert(0, os.path.dirname(program))
+        sys.argv = [program, *arguments]
+        main.__file__ = program
+        with open(program, "rb") as file:
+            code = compile(file.read(), program, "exec")
+        exec(code, main.__dict__)
 
 
 # --- The tests' side --------------------------------------------------------------------------------
@@ -134,7 +144,7 @@ def run(request):
 class ForkServer:
     """A server of one interpreter, which ends with the tests."""
 
-    def __init__(self, python):
+    def __init__(self, python, certificates):
         self._lock = threading.Lock()
         self._started = threading.Semaphore(0)
         self._ended = threading.Condition()
@@ -144,10 +154,13 @@ class ForkServer:
         environment = {
             name: value
             for name, value in os.environ.items()
-            if not name.startswith(("GALVO_", "DASK_", "PYTHON"))
+            if not name.startswith(("GALVO_", "DASK_", "PYTHON", "SSL_"))
         }
         # A thread would not survive a fork.
         environment["OPENBLAS_NUM_THREADS"] = "1"
+        # Tornado makes its contexts for TLS when it is imported.
+        if certificates is not None:
+            environment["SSL_CERT_FILE"] = certificates
         self._process = subprocess.Popen(
             [python, __file__, str(other.fileno())],
             env=environment,
@@ -192,6 +205,8 @@ class ForkServer:
 class ForkedProcess:
     """A process of the server, with the methods of ``subprocess.Popen`` that the tests use."""
 
+    stdin = stdout = None
+
     def __init__(self, server, pid):
         self._server = server
         self.pid = pid
@@ -213,12 +228,28 @@ class ForkedProcess:
 server_of = functools.cache(ForkServer)
 
 
-def fork(arguments, directory, environment, log):
-    """Starts ``python -m MODULE ARGUMENT...`` with its output in a file."""
-    python, _, *arguments = arguments
+def fork(arguments, directory, environment, stdin, stdout, stderr):
+    """Starts ``python -m MODULE ARGUMENT...`` or ``python FILE ARGUMENT...``.
+
+    The streams are files, or as for ``subprocess.Popen``: DEVNULL for the input, PIPE for both.
+    """
+    python, *arguments = arguments
     request = {"arguments": arguments, "directory": str(directory), "environment": environment}
-    with open(os.devnull, "rb") as nothing:
-        return server_of(python).start(request, [nothing, log, log])
+    server = server_of(python, environment.get("SSL_CERT_FILE"))
+    with contextlib.ExitStack() as stack:
+        ours = {}
+        if stdin == subprocess.PIPE:
+            theirs, write = os.pipe()
+            stdin, ours["stdin"] = stack.enter_context(open(theirs, "rb")), open(write, "wb")
+        elif stdin == subprocess.DEVNULL:
+            stdin = stack.enter_context(open(os.devnull, "rb"))
+        if stdout == subprocess.PIPE:
+            read, theirs = os.pipe()
+            stdout, ours["stdout"] = stack.enter_context(open(theirs, "wb")), open(read, "rb")
+        process = server.start(request, [stdin, stdout, stderr])
+    for name, stream in ours.items():
+        setattr(process, name, stream)
+    return process
 
 
 if __name__ == "__main__":

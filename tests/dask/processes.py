@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import urllib.error
@@ -41,25 +42,53 @@ def exit_code(code, log):
     return code
 
 
+def is_forked(arguments, environment):
+    """Returns true for what the tests start most: Dask's schedulers and workers, and the workloads.
+
+    A fork has frames of the fork server below its own, which code that is noted may have as well.
+    """
+    if arguments[1] == "-m":
+        return arguments[2].startswith("distributed.cli.")
+    notes_code = "DASK_DISTRIBUTED__DIAGNOSTICS__COMPUTATIONS__NFRAMES" in environment
+    return Path(arguments[1]).parent == WORKLOADS and not notes_code
+
+
+def start_process(arguments, directory, environment, stdin, stdout, stderr):
+    """Starts a process in its own process group, with the interface of ``subprocess.Popen``."""
+    arguments = [str(argument) for argument in arguments]
+    if len(arguments) > 1 and is_forked(arguments, environment):
+        return fork(arguments, directory, environment, stdin, stdout, stderr)
+    return subprocess.Popen(
+        arguments,
+        cwd=directory,
+        env=environment,
+        stdin=stdin,
+        stdout=stdout,
+        stderr=stderr,
+        start_new_session=True,
+    )
+
+
 def run_to_end(arguments, directory, settings):
     """Returns the output of a Python process with Dask, which must succeed."""
-    done = subprocess.run(
-        arguments,
-        env=dask_environment(directory, settings),
-        cwd=directory,
-        capture_output=True,
-        text=True,
-        timeout=180,
-    )
-    assert exit_code(done.returncode, done.stderr) == 0, done.stderr[-3000:]
-    # pytest shows it if the test fails.
-    print(done.stderr[-6000:], file=sys.stderr)
-    return done.stdout
-
-
-def is_forked(arguments):
-    """Returns true for Dask's schedulers and workers, most of what the tests start."""
-    return arguments[1:2] == ["-m"] and arguments[2].startswith("distributed.cli.")
+    environment = dask_environment(directory, settings)
+    with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
+        process = start_process(
+            arguments, directory, environment, subprocess.DEVNULL, output, errors
+        )
+        try:
+            code = process.wait(180)
+        except BaseException:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
+        finally:
+            output.seek(0)
+            errors.seek(0)
+            log = errors.read().decode(errors="replace")
+            # pytest shows it if the test fails.
+            print(log[-6000:], file=sys.stderr)
+        assert exit_code(code, log) == 0, log[-3000:]
+        return output.read().decode()
 
 
 class Process:
@@ -68,20 +97,11 @@ class Process:
     def __init__(self, name, arguments, directory, environment, **streams):
         self.name = name
         self._log = directory / f"{name}.log"
-        arguments = [str(argument) for argument in arguments]
+        streams = {"stdin": subprocess.DEVNULL, "stdout": None, **streams}
         with self._log.open("wb") as log:
-            if not streams and is_forked(arguments):
-                self.popen = fork(arguments, directory, environment, log)
-                return
-            streams = {"stdin": subprocess.DEVNULL, "stdout": None, **streams}
-            self.popen = subprocess.Popen(
-                arguments,
-                cwd=directory,
-                env=environment,
-                stdin=streams["stdin"],
-                stdout=streams["stdout"] or log,
-                stderr=log,
-                start_new_session=True,
+            stdout = streams["stdout"] or log
+            self.popen = start_process(
+                arguments, directory, environment, streams["stdin"], stdout, log
             )
 
     def log(self):

@@ -244,8 +244,7 @@ async fn graphiql_is_a_page_of_the_build_at_the_address_of_the_api() {
     ] {
         assert_eq!(text(&page, name), Some(value), "{name}");
     }
-    let varies: Vec<_> = page.headers().get_all("vary").iter().collect();
-    assert_eq!(varies, ["accept-encoding", "accept"]);
+    assert!(page.headers().get_all("vary").iter().any(|name| name == "accept"));
     assert_eq!(page.text().await.unwrap(), GRAPHIQL_PAGE);
     let request = app.anonymous(Method::GET, "/graphql").header("Accept", "text/html");
     let compressed = request.header("Accept-Encoding", "gzip, br").send().await.unwrap();
@@ -474,6 +473,9 @@ fn the_build_script_embeds_each_file_of_the_build() {
         "assets/fonts/text-7a8b.woff2",
         "assets/style-5e6f.css",
         "favicon.svg",
+        "graphiql.html",
+        "graphiql.html.br",
+        "graphiql.html.gz",
         "index.html",
         "index.html.br",
         "index.html.gz",

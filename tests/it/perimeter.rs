@@ -49,9 +49,6 @@ async fn every_answer_tells_browsers_to_do_nothing_with_it() {
         }
     }
     assert!(seen >= 24, "{seen}");
-    let page = app.anonymous(Method::GET, "/graphql").header("Accept", "text/html").send().await.unwrap();
-    let policy = header(page.headers(), "content-security-policy").to_owned();
-    assert!(policy.contains("default-src 'self'") && policy.contains("frame-ancestors 'none'"), "{policy}");
     app.stop().await;
 }
 
