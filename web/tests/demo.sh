@@ -16,6 +16,8 @@ fi
 python=$(python_env test-newest "$(find_python 11)" -r tests/dask/requirements-newest.txt -e ./python)
 
 clean_up_at_exit
+# The program refuses settings that it does not know, such as those of tests.
+unset "${!GALVO_@}"
 export GALVO_DATABASE_URL="sqlite://$workdir/galvo.db?mode=rwc" GALVO_LOG=warn
 "$galvo" migrate
 "$galvo" account create tidewater >/dev/null
