@@ -1,6 +1,7 @@
 import type { Client } from "graphql-ws";
 import { type Document, documentId, documentText, sendsDocumentText } from "@/data/ask.ts";
 import { serverPath } from "@/data/base.ts";
+import { subscribePayload } from "./payload.ts";
 import { liveState, setLiveState } from "./status.ts";
 
 const HIDDEN_SECONDS = 60;
@@ -28,7 +29,8 @@ async function connect(account: string): Promise<Client> {
     lazyCloseTimeout: 5_000,
     keepAlive: 15_000,
     retryAttempts: Number.POSITIVE_INFINITY,
-    shouldRetry: () => true,
+    // The socket's events. An error of a message would occur again at once.
+    shouldRetry: (reason) => !(reason instanceof Error),
     on: {
       connected: () => setLiveState({ kind: "live", lastPayloadAt: Date.now() }),
       closed: () => {
@@ -66,14 +68,8 @@ export function subscribe<Result, Variables extends Record<string, unknown>>(
     const id = documentId(document);
     const text = sendsDocumentText() ? await documentText(id) : null;
     if (ended) return;
-    const payload = {
-      ...(text === null ? { documentId: id } : { query: text }),
-      // Read when the message is written, hence after each reconnect as well.
-      get variables() {
-        return variables();
-      },
-    };
-    stop = client.subscribe<Result>(payload as never, {
+    const payload = subscribePayload({ documentId: id, text, variables });
+    stop = client.subscribe<Result>(payload, {
       next: (value) => {
         setLiveState({ kind: "live", lastPayloadAt: Date.now() });
         if (value.data) subscription.onPayload(value.data as Result);
