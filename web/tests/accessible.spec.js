@@ -93,7 +93,7 @@ describe("the keyboard", () => {
       });
       const reached = new Set();
       await page.evaluate(() => document.activeElement?.blur());
-      for (let presses = 0; presses < expected + 10 && reached.size < expected; presses += 1) {
+      for (let presses = 0; presses < 2 * expected + 20 && reached.size < expected; presses += 1) {
         await page.keyboard.press("Tab");
         reached.add(await page.evaluate(() => document.activeElement?.getAttribute("data-control")));
         reached.delete(null);

@@ -148,8 +148,10 @@ describe("the list of clusters", () => {
     assert.equal(await stop.isDisabled(), true);
     assert.equal(await stop.getAttribute("title"), "None of the selected clusters still runs");
     await page.keyboard.press("c");
-    await page.waitForURL((address) => address.searchParams.get("base") === String(second));
-    assert.ok(page.url().includes(`/clusters/${first}`));
+    // The older one is the base.
+    await page.waitForURL((address) => address.pathname.endsWith("/compare"), { waitUntil: "commit" });
+    const compared = new URL(page.url()).searchParams;
+    assert.deepEqual([compared.get("a"), compared.get("b")], [String(second), String(first)]);
     await page.goBack();
     await page.waitForSelector("[role=toolbar][aria-label='2 selected']");
     await page.keyboard.press("Escape");
@@ -158,7 +160,7 @@ describe("the list of clusters", () => {
     await page.evaluate(() => document.activeElement.blur());
     await page.keyboard.press("j");
     await page.keyboard.press("Enter");
-    await page.waitForURL(new RegExp(`/clusters/${first}`));
+    await page.waitForURL(new RegExp(`/clusters/${first}`), { waitUntil: "commit" });
   });
 
   it("adds a tag to the selected clusters, keeps the others, and removes it", async () => {

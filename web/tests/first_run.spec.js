@@ -31,7 +31,11 @@ const cluster = async (fields) => {
 const heading = (name) => page.getByRole("heading", { name });
 
 /** Opens a tab of the cluster in the open page. */
-const openTab = (name) => page.getByRole("link", { name, exact: true }).click();
+const openTab = (name) =>
+  page
+    .getByRole("navigation", { name: "Parts of the cluster" })
+    .getByRole("link", { name, exact: true })
+    .click();
 
 before(async () => {
   server = new Server();

@@ -87,7 +87,8 @@ export function Table<Row>(props: TableProps<Row>) {
     <div
       className={isTall ? styles.tall : styles.scroller}
       ref={scroller}
-      tabIndex={isTall ? 0 : undefined}
+      // Without rows that take the focus, the keyboard has to scroll the table itself.
+      tabIndex={isTall || !props.onOpen ? 0 : undefined}
       data-scroll-restoration-id={props.scrollName}
     >
       <div

@@ -45,14 +45,15 @@ export const Marks = memo(function Marks({ marks, shown, width, onOpen }: MarksP
       {groupMarks(marks, shown, width, MARK_PIXELS).map((group) => {
         const [first] = group.marks;
         if (!first) return null;
-        const name = group.marks.map(({ title }) => title).join("; ");
+        const names = group.marks.map(({ title }) => title).join("; ");
+        const count = group.marks.length;
         return (
           <button
             type="button"
             key={first.id}
             className={styles.mark}
             style={{ left: `${group.share * 100}%` }}
-            aria-label={name}
+            aria-label={count > 1 ? `${count} marks: ${names}` : names}
             onMouseEnter={() => setOpen(group)}
             onMouseLeave={() => setOpen(null)}
             onFocus={() => setOpen(group)}
@@ -62,7 +63,7 @@ export const Marks = memo(function Marks({ marks, shown, width, onOpen }: MarksP
             <svg width="16" height="16" viewBox="0 0 16 16" fill="none" aria-hidden="true">
               {SHAPES[first.kind]}
             </svg>
-            {group.marks.length > 1 && <small aria-hidden="true">{group.marks.length}</small>}
+            {count > 1 && <small aria-hidden="true">{count}</small>}
           </button>
         );
       })}

@@ -135,7 +135,7 @@ function columns(comparison: Comparison, parts: readonly Part[]): Column<Part>[]
     },
     {
       id: "bar",
-      head: "",
+      head: <span className="hidden">Difference</span>,
       width: "minmax(80px, 1fr)",
       cell: (part) => (
         <StackedBar

@@ -90,7 +90,7 @@ function columns({ cost, noun, times, lines }: DivisionProps): Column<Line>[] {
     { id: "name", head: noun, width: "minmax(150px, 2fr)", sum: "All", cell: ({ name }) => name },
     {
       id: "bar",
-      head: "",
+      head: <span className="hidden">Share</span>,
       width: "minmax(80px, 2fr)",
       cell: ({ text, amount, colour }) => (
         <StackedBar

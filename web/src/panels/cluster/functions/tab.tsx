@@ -46,7 +46,7 @@ function columns(unit: ThreadUnit, largest: number): Column<Row>[] {
     { id: "prefix", head: "Function", width: "minmax(160px, 2fr)", cell: (row) => <code>{row.prefix}</code> },
     {
       id: "bar",
-      head: "",
+      head: <span className="hidden">Share</span>,
       width: "minmax(80px, 2fr)",
       cell: (row) => (
         <StackedBar

@@ -78,7 +78,7 @@ function columns(samples: number, largest: number): Column<Row>[] {
     },
     {
       id: "bar",
-      head: "",
+      head: <span className="hidden">Share</span>,
       width: "minmax(80px, 1fr)",
       cell: ({ name, self }) => (
         <StackedBar

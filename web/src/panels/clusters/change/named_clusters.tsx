@@ -31,7 +31,7 @@ export function NamedClusters({ rows, outcomes, fact }: NamedClustersProps) {
           { id: "fact", head: fact.head, width: "minmax(110px, 1fr)", cell: fact.cell },
           {
             id: "outcome",
-            head: "",
+            head: <span className="hidden">Outcome</span>,
             width: "64px",
             cell: (row) => {
               const outcome = outcomes.find((one) => one.row.id === row.id);
