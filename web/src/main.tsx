@@ -4,6 +4,7 @@ import { RouterProvider } from "@tanstack/react-router";
 import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
 import { createQueryClient } from "./data/queries.ts";
+import { preloadPages } from "./routes/preload.ts";
 import { createAppRouter } from "./routes/router.tsx";
 
 const root = document.getElementById("root");
@@ -11,6 +12,7 @@ if (!root) throw new Error("index.html has no element with the id root");
 
 const client = createQueryClient();
 const router = createAppRouter(client);
+preloadPages(router);
 
 createRoot(root).render(
   <StrictMode>

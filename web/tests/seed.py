@@ -146,7 +146,7 @@ def live_run(seconds):
             time.sleep(4)
 
 
-if __name__ == "__main__":
+def main():
     with tempfile.TemporaryDirectory() as directory:
         os.chdir(directory)
         dask.config.set({"temporary-directory": directory})
@@ -159,3 +159,10 @@ if __name__ == "__main__":
             for name in ("sensor-hourly", "adhoc-lidar", "sim-mesh"):
                 small_run(name, 12)
             bad_run()
+
+
+if __name__ == "__main__":
+    # Functions of a module keep their source lines in tracebacks, those of `__main__` do not.
+    import seed
+
+    seed.main()

@@ -51,7 +51,10 @@ describe("the search part of an address", () => {
     expect(listParam("")).toBeUndefined();
     expect(textParam(["a", "b"])).toBe("b");
     expect(timeParam("2026-11-24T02:00:00Z")).toBe(1_795_485_600_000);
+    expect(timeParam("2026-11-24T02:00:00+00:00")).toBe(1_795_485_600_000);
+    expect(timeParam("2026-11-24T02:00:00 00:00")).toBe(1_795_485_600_000);
     expect(timeParam("yesterday")).toBeUndefined();
+    expect(timeParam("24 Nov 2026")).toBeUndefined();
     expect(compareSearch({ a: "4107", b: "4121x", by: "function", c: "1" })).toEqual({
       a: "4107",
       by: "function",

@@ -59,8 +59,13 @@ export function listParam(value: unknown): string[] | undefined {
   return items.length > 0 ? items : undefined;
 }
 
+const ISO_8601 = /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)?)?$/;
+
 /** Returns a point in time, in milliseconds, if the parameter is one in ISO 8601. */
 export function timeParam(value: unknown): number | undefined {
-  const at = Date.parse(textParam(value) ?? "");
+  // A plus sign that is not escaped arrives as a blank.
+  const text = (textParam(value) ?? "").replace(/ (?=\d\d:\d\d$)/, "+");
+  // Browsers guess the meaning of other texts.
+  const at = ISO_8601.test(text) ? Date.parse(text) : Number.NaN;
   return Number.isNaN(at) ? undefined : at;
 }

@@ -112,8 +112,8 @@ export function clusterSearch(raw: Raw): ClusterSearch {
   const to = timeParam(raw.to);
   const isRange = from !== undefined && to !== undefined && from < to;
   return present({
-    from: isRange ? textParam(raw.from) : undefined,
-    to: isRange ? textParam(raw.to) : undefined,
+    from: isRange ? new Date(from).toISOString() : undefined,
+    to: isRange ? new Date(to).toISOString() : undefined,
     by: textParam(raw.by),
     unit: textParam(raw.unit),
     open: textParam(raw.open),

@@ -36,6 +36,11 @@ const modules = import.meta.glob<{ default: ComponentType<ClusterTabProps> }>(
   "../../panels/cluster/*/tab.tsx",
 );
 
+/** Loads the scripts of all tabs. */
+export async function preloadTabs(): Promise<void> {
+  await Promise.allSettled(Object.values(modules).map((load) => load()));
+}
+
 export interface Tab {
   name: TabName;
   label: string;

@@ -1,0 +1,22 @@
+import type { AppRouter } from "./router.tsx";
+
+const DELAY_MS = 2_000;
+
+/**
+ * Loads the scripts of all pages and tabs once the first page is shown and the browser is idle, so that the
+ * other pages open at once, and while the server is away as well.
+ */
+export function preloadPages(router: AppRouter): void {
+  const stop = router.subscribe("onRendered", () => {
+    stop();
+    const connection = (navigator as { connection?: { saveData?: boolean } }).connection;
+    if (!connection?.saveData) setTimeout(() => void loadAll(router), DELAY_MS);
+  });
+}
+
+async function loadAll(router: AppRouter): Promise<void> {
+  // A script that cannot be loaded is requested again when its page is opened.
+  await Promise.allSettled(Object.values(router.routesById).map((route) => router.loadRouteChunk(route)));
+  const { preloadTabs } = await import("./cluster/tabs.ts");
+  await preloadTabs();
+}
