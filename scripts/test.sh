@@ -161,10 +161,6 @@ need_chromium
 # Each pytest worker has its own server. More workers do not use two processors better.
 step "end-to-end tests with real Dask" \
   runner "$GALVO_TEST_PYTHON_NEWEST" -m pytest --color=no -rs --durations=20 -n "$(($(nproc) + 1))" --dist loadfile tests/dask
-# Clusters report to the pages while they are open.
-step "the dashboard in Chromium, with real Dask" \
-  runner env DEMO_PROGRAM="$GALVO_BIN" DEMO_PORT=0 EMBEDDED=1 \
-  web/tests/demo.sh node --test --test-reporter=tap web/tests/*.spec.js
 command -v redis-server >/dev/null || install_packages redis-server
 compgen -G '/usr/lib/*/faketime/libfaketimeMT.so.1' >/dev/null || install_packages faketime
 # These tests mostly wait for the end of outages; the measurements under load run last and alone.
