@@ -125,7 +125,7 @@ describe("the profile of a cluster", () => {
     const [head, sums] = await table.getByRole("row").all();
     assert.deepEqual(await head.getByRole("columnheader").allTextContents(), [
       "Function",
-      "",
+      "Share",
       "Own",
       "With calls",
       "Own samples",

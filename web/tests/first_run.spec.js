@@ -132,7 +132,8 @@ describe("the open page of a cluster that reports", () => {
     });
     await openTab("Functions");
     const rows = page.getByRole("table", { name: "Functions" }).getByRole("row");
-    await rows.filter({ hasText: /^count_up.*\b40\b/ }).waitFor();
+    const all = page.getByRole("cell", { name: "40", exact: true });
+    await rows.filter({ hasText: "count_up" }).filter({ has: all }).waitFor();
     const cells = await rows.evaluateAll((found) =>
       found.slice(1).map((row) => [...row.children].map((cell) => cell.textContent)),
     );
