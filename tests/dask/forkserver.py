@@ -1,10 +1,11 @@
 """Python processes that begin with Dask's dependencies already imported.
 
-The imports are most of the processor time of a short test. A server, one for each interpreter, imports the
-dependencies once and forks for each process. A fork imports Dask and Galvo itself, because both read the
-configuration of their process when they are imported.
+The imports are most of the processor time of a short test. A server, one for each interpreter,
+imports the dependencies once and forks for each process. A fork imports Dask and Galvo itself,
+because both read the configuration of their process when they are imported.
 
-The tests import this module. Run as a program, it is the server and has to work on the oldest Python.
+The tests import this module. Run as a program, it is the server and has to work on the oldest
+Python.
 """
 
 import array
@@ -28,12 +29,15 @@ import types
 CONFIGURED = ("__main__", "dask", "distributed", "galvo", "sitecustomize")
 MAX_MESSAGE = 1 << 17
 
-# --- The server -------------------------------------------------------------------------------------
+# --- The server -----------------------------------------------------------------------------
 
 
 def dependencies():
     """Returns the names of the modules that Dask's commands import, except Dask's own, in order."""
-    program = "import distributed.cli.dask_scheduler, distributed.cli.dask_worker, sys; print(*sys.modules)"
+    program = (
+        "import distributed.cli.dask_scheduler, distributed.cli.dask_worker, sys;"
+        "print(*sys.modules)"
+    )
     command = [sys.executable, "-c", program]
     environment = {**os.environ, "PYTHONPATH": os.path.join(os.path.dirname(__file__), "workloads")}
     environment["MODULES_TO_MISS"] = "IPython"
@@ -138,7 +142,7 @@ def run(request):
         exec(code, main.__dict__)
 
 
-# --- The tests' side --------------------------------------------------------------------------------
+# --- The tests' side -------------------------------------------------------------------------
 
 
 class ForkServer:
