@@ -48,10 +48,9 @@ def dependencies():
 def serve(connection):
     """Answers requests until the tests end. Returns the request in each forked process."""
     for name in dependencies():
-        try:
+        # Some are names that another module adds.
+        with contextlib.suppress(ImportError):
             __import__(name)
-        except ImportError:  # a module that another one adds under this name
-            pass
     assert "dask" not in sys.modules and threading.active_count() == 1
     gc.collect()
     gc.freeze()
@@ -112,10 +111,10 @@ def run(request):
     os.chdir(request["directory"])
     os.environ.clear()
     os.environ.update(request["environment"])
-    sys.stdin = sys.__stdin__ = open(0, closefd=False)
+    sys.stdin = sys.__stdin__ = os.fdopen(0, closefd=False)
     # Unbuffered, as PYTHONUNBUFFERED=1 has it.
     for number, name, errors in [(1, "stdout", "strict"), (2, "stderr", "backslashreplace")]:
-        raw = open(number, "wb", buffering=0, closefd=False)
+        raw = os.fdopen(number, "wb", buffering=0, closefd=False)
         stream = io.TextIOWrapper(raw, encoding="utf-8", errors=errors, write_through=True)
         setattr(sys, name, stream)
         setattr(sys, f"__{name}__", stream)
@@ -244,12 +243,18 @@ def fork(arguments, directory, environment, stdin, stdout, stderr):
         ours = {}
         if stdin == subprocess.PIPE:
             theirs, write = os.pipe()
-            stdin, ours["stdin"] = stack.enter_context(open(theirs, "rb")), open(write, "wb")
+            stdin, ours["stdin"] = (
+                stack.enter_context(os.fdopen(theirs, "rb")),
+                os.fdopen(write, "wb"),
+            )
         elif stdin == subprocess.DEVNULL:
             stdin = stack.enter_context(open(os.devnull, "rb"))
         if stdout == subprocess.PIPE:
             read, theirs = os.pipe()
-            stdout, ours["stdout"] = stack.enter_context(open(theirs, "wb")), open(read, "rb")
+            stdout, ours["stdout"] = (
+                stack.enter_context(os.fdopen(theirs, "wb")),
+                os.fdopen(read, "rb"),
+            )
         process = server.start(request, [stdin, stdout, stderr])
     for name, stream in ours.items():
         setattr(process, name, stream)
