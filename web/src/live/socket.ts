@@ -1,10 +1,13 @@
 import type { Client } from "graphql-ws";
 import { type Document, documentId, documentText, sendsDocumentText } from "@/data/ask.ts";
 import { serverPath } from "@/data/base.ts";
+import { goToSignIn } from "@/data/session.ts";
 import { subscribePayload } from "./payload.ts";
 import { liveState, setLiveState } from "./status.ts";
 
 const HIDDEN_SECONDS = 60;
+/** The code with which the server closes the socket of a session that has ended. */
+const SIGNED_OUT = 4401;
 
 /** One socket for all subscriptions of an account. */
 interface Connection {
@@ -75,8 +78,10 @@ export function subscribe<Result, Variables extends Record<string, unknown>>(
         if (value.data) subscription.onPayload(value.data as Result);
         else subscription.onFailure?.(value.errors?.[0]?.message ?? "The live update has no data.");
       },
-      error: (error) =>
-        subscription.onFailure?.(Array.isArray(error) ? String(error[0]?.message) : String(error)),
+      error: (error) => {
+        if (error instanceof CloseEvent && error.code === SIGNED_OUT) goToSignIn();
+        subscription.onFailure?.(Array.isArray(error) ? String(error[0]?.message) : String(error));
+      },
       complete: () => {},
     });
   };
