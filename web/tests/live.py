@@ -38,11 +38,12 @@ class Witness(SchedulerPlugin):
         prefix = dask.utils.key_split(key)
         if (start, finish) == ("processing", "memory"):
             self.succeeded[prefix] += 1
+            # The durations of Dask's task groups have no failed attempts either.
+            for item in startstops:
+                if item["action"] == "compute":
+                    self.compute[prefix] += item["stop"] - item["start"]
         elif (start, finish) == ("processing", "erred"):
             self.erred[prefix] += 1
-        for item in startstops or ():
-            if item["action"] == "compute":
-                self.compute[prefix] += item["stop"] - item["start"]
 
 
 class Commands:
