@@ -2,8 +2,8 @@
 
 Crates are read from Cargo.lock; cargo provides the licence of each, and determines if it is part of
 the program or used for tests only. npm packages are those in the lock files of the dashboard and of
-the tests. For Python, the requirements of the package are listed
-instead of locked versions: it uses the Dask of the scheduler.
+the tests. For Python, the requirements of the package are listed instead of locked versions: it
+uses the Dask of the scheduler.
 """
 
 from __future__ import annotations

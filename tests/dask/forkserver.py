@@ -16,6 +16,7 @@ import gc
 import io
 import json
 import os
+import queue
 import runpy
 import select
 import signal
@@ -120,7 +121,7 @@ def run(request):
         setattr(sys, f"__{name}__", stream)
     paths = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
     # The first is the directory of this program.
-    sys.path[:1] = [*paths]
+    sys.path[:1] = paths
     if "numpy" in sys.modules:  # the state of its generator is that of the server
         sys.modules["numpy"].random.seed()
     sys.modules.pop("sitecustomize", None)
@@ -149,10 +150,9 @@ class ForkServer:
 
     def __init__(self, python, certificates):
         self._lock = threading.Lock()
-        self._started = threading.Semaphore(0)
+        self._started = queue.Queue()
         self._ended = threading.Condition()
         self._codes = {}
-        self._pid = None
         self._connection, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         environment = {
             name: value
@@ -181,8 +181,7 @@ class ForkServer:
         while message := self._connection.recv(MAX_MESSAGE):
             event = json.loads(message)
             if "started" in event:
-                self._pid = event["started"]
-                self._started.release()
+                self._started.put(event["started"])
             else:
                 with self._ended:
                     self._codes[event["ended"]] = event["code"]
@@ -195,8 +194,7 @@ class ForkServer:
                 [json.dumps(request).encode()],
                 [(socket.SOL_SOCKET, socket.SCM_RIGHTS, descriptors)],
             )
-            assert self._started.acquire(timeout=60), "the fork server does not answer"
-            return ForkedProcess(self, self._pid)
+            return ForkedProcess(self, self._started.get(timeout=60))
 
     def code(self, pid, seconds):
         """Returns the exit code of a process, or None if it still runs after the time."""

@@ -62,7 +62,7 @@ describe("live figures", () => {
 });
 
 describe("changes", () => {
-  it("are told in money and percent, in one currency only", () => {
+  it("show money and percent if both amounts have the same currency", () => {
     const usd = (amount: number) => [{ amount, currency: "USD" }];
     expect(costChange(usd(110), usd(100))).toBe("$10.00 or 10\u00a0% more");
     expect(costChange(usd(50), usd(100))).toBe("$50.00 or 50\u00a0% less");
