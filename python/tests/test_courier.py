@@ -7,6 +7,7 @@ import hashlib
 import json
 import logging
 import pickle
+import re
 import socket
 import threading
 import time
@@ -221,8 +222,9 @@ def test_a_quota_that_is_used_up_is_told_once_and_loses_nothing(galvo, scheduler
 
 def test_a_quota_that_is_nearly_used_up_is_told_once(galvo, scheduler, caplog):
     daily = {"quota": "daily_bytes", "used": 90, "limit": 100}
+    share = daily | {"quota": "daily_clusters", "applies_to": "credential"}
     odd = [None, {"quota": 1}, {"quota": "x", "used": True, "limit": 2}]
-    said = [[daily], [daily, *odd], [], [daily], "daily_bytes", None]
+    said = [[daily], [daily, *odd], [], [daily], "daily_bytes", None, [share]]
     galvo.answers = [
         lambda report, near=near: (
             200,
@@ -234,8 +236,15 @@ def test_a_quota_that_is_nearly_used_up_is_told_once(galvo, scheduler, caplog):
     with caplog.at_level(logging.WARNING, "distributed.galvo"):
         deliver(galvo, scheduler, len(said))
     texts = [record.getMessage() for record in caplog.records]
-    assert len(texts) == 2, texts
-    assert all("90 of 100 of the quota daily_bytes" in text for text in texts)
+    assert [re.sub("http://[^ ]+", "URL", text) for text in texts] == [
+        f"The quota {name} of the Galvo server at URL is nearly used up: 90 of 100, the {whose}; "
+        "reports beyond it are refused"
+        for name, whose in [
+            ("daily_bytes", "account's limit"),
+            ("daily_bytes", "account's limit"),
+            ("daily_clusters", "token's share"),
+        ]
+    ]
 
 
 @pytest.mark.parametrize("status", [401, 403])

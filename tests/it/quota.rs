@@ -1,6 +1,7 @@
 //! Storage quotas of accounts: a warning before they are used up, refusal afterwards, and release after
 //! a day or a retention period.
 
+use entity::api_token::Scope;
 use galvo::domain::quota::Limits;
 use harness::{Member, Program, ReportBuilder, TestApp, WebhookReceiver};
 use reqwest::{Method, StatusCode};
@@ -121,6 +122,85 @@ async fn clusters_of_a_day_are_counted_and_those_that_are_there_go_on() {
     assert_eq!(ada.query(query, json!({})).await["viewer"]["account"]["clusters"]["totalCount"], 2);
     app.set_clock("2026-11-21T00:00:00Z");
     ada.reported(&third).await;
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn a_token_leaves_as_much_of_a_day_to_others_as_it_uses() {
+    let app = with(Limits { daily_bytes: 40_000, daily_clusters: 4, ..Limits::default() }).await;
+    let ada = app.account("ada").await;
+    let bob = app.member("bob", "ada").await;
+    let leaked = ada.with_token(ada.token(&[Scope::Ingest], None).await);
+    // Schedulers' tokens count as the token that they were exchanged for.
+    let exchange = async || {
+        let request = leaked.request(Method::POST, "/api/v1/scheduler-tokens").json(&json!({}));
+        let body: Value = request.send().await.unwrap().json().await.unwrap();
+        leaked.with_token(body["token"].as_str().unwrap().to_owned())
+    };
+    let first = logs("Scheduler-1", 1, 3);
+    ada.reported(&first).await;
+    let of_others = size(&first);
+    let share = (40_000 - of_others + 1) / 2;
+    let warned = logs("Scheduler-2", 1, 14);
+    let (status, left, _, body) = sent(&exchange().await, &warned).await;
+    assert_eq!(status, StatusCode::OK);
+    let used = size(&warned);
+    assert_eq!(
+        body["quotas_near"],
+        json!([{ "quota": "daily_bytes", "used": used, "limit": share, "applies_to": "credential" }])
+    );
+    let rest = 40_000 - of_others - 2 * used;
+    assert!(left.unwrap().contains(&format!("\"daily_bytes\";q=40000;r={}", share - used)), "{rest}");
+    let last = logs("Scheduler-3", 1, 4);
+    assert_eq!(sent(&exchange().await, &last).await.0, StatusCode::OK, "what is begun is taken whole");
+    let message = format!(
+        "the token has used its share of the account's daily quota, {}.{:02} kB: the rest is left to the account's \
+         other tokens until 00:00 UTC",
+        share / 1_000,
+        share % 1_000 / 10
+    );
+    for refused in [&leaked, &exchange().await] {
+        let (status, left, after, body) = sent(refused, &logs("Scheduler-2", 2, 1)).await;
+        assert_eq!(status, StatusCode::INSUFFICIENT_STORAGE);
+        assert_eq!((&body["code"], &body["message"]), (&json!("QUOTA_EXCEEDED"), &json!(message)));
+        assert_eq!(after, Some(12 * 3_600 + 1));
+        assert!(left.unwrap().contains("\"daily_bytes\";q=40000;r=0"));
+    }
+    let (status, _, _, body) = sent(&bob, &logs("Scheduler-4", 1, 1)).await;
+    assert_eq!(
+        (status, body.get("quotas_near")),
+        (
+            StatusCode::OK,
+            Some(&json!([
+                { "quota": "daily_clusters", "used": 4, "limit": 4 }
+            ]))
+        ),
+        "a colleague has the rest"
+    );
+    ada.reported(&logs("Scheduler-1", 2, 1)).await;
+    app.set_clock("2026-11-21T00:00:00Z");
+    for sequence in 3..=4 {
+        leaked.reported(&logs("Scheduler-2", sequence, 1)).await;
+    }
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn a_token_leaves_as_many_new_clusters_to_others_as_it_makes() {
+    let app = with(Limits { daily_clusters: 5, ..Limits::default() }).await;
+    let ada = app.account("ada").await;
+    let leaked = ada.with_token(ada.token(&[Scope::Ingest], None).await);
+    let cluster = |number: i64| ReportBuilder::new(&format!("Scheduler-{number}"), 1).build();
+    ada.reported(&cluster(1)).await;
+    for number in 2..=3 {
+        leaked.reported(&cluster(number)).await;
+    }
+    let (status, _, _, body) = sent(&leaked, &cluster(4)).await;
+    let message = "the token has used its share of the account's daily quota, 2 new clusters: the rest is left to the \
+                   account's other tokens until 00:00 UTC";
+    assert_eq!((status, &body["message"]), (StatusCode::INSUFFICIENT_STORAGE, &json!(message)));
+    leaked.reported(&ReportBuilder::new("Scheduler-2", 2).build()).await;
+    ada.reported(&cluster(5)).await;
     app.stop().await;
 }
 

@@ -103,7 +103,7 @@ impl ClientSpans {
             })
         };
         let stored = self.store.for_viewer(viewer).write(write).await??;
-        self.quotas.add(viewer.account_id(), stored, 0);
+        self.quotas.add(viewer, stored, 0);
         Ok(())
     }
 }

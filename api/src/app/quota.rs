@@ -3,8 +3,12 @@
 //!
 //! The transaction that stores a report counts it (`store/quota.rs`). The cache adds the reports this
 //! server stores and is refreshed every minute, so reports to other servers count up to a minute later.
+//!
+//! A credential may use as much of a daily quota as it leaves to the account's other credentials, if
+//! others report. Each server counts this in memory, and begins anew when it restarts.
 
 use std::{
+    collections::HashMap,
     num::NonZeroUsize,
     sync::{Arc, Mutex, PoisonError},
 };
@@ -17,9 +21,10 @@ use crate::{
     auth::Viewer,
     clock::Clock,
     domain::{
-        quota::{Quota, QuotaStatus, QuotaUse},
+        quota::{CredentialUsage, Quota, QuotaStatus, QuotaUse},
         retention::DAY,
     },
+    shares::Member,
     store::{Store, StoreError},
 };
 
@@ -28,6 +33,13 @@ const REMEMBERED: NonZeroUsize = NonZeroUsize::new(10_000).expect("it is more th
 
 /// The lifetime of a cached entry, in milliseconds.
 const FRESH: i64 = 60 * 1_000;
+
+/// The time for which a credential counts as one that sends reports, in milliseconds.
+const ACTIVE: i64 = 7 * DAY;
+
+/// The maximum number of credentials that are remembered of an account. Of more, the one that has been
+/// silent longest is forgotten.
+const MAX_CREDENTIALS: usize = 1_000;
 
 /// The retry delay for an account that stores too much, in seconds: the retention job takes up to an
 /// hour.
@@ -95,11 +107,51 @@ pub struct Quotas {
     cached_usage: Arc<Mutex<LruCache<AccountId, Known>>>,
 }
 
-#[derive(Clone, Copy)]
 struct Known {
     /// The time of the read, in epoch milliseconds.
     at: i64,
     standing: QuotaStatus,
+    credentials: Credentials,
+}
+
+/// The credentials that sent reports of an account to this server, with their part of the daily quotas.
+#[derive(Default)]
+struct Credentials(HashMap<Member, Credential>);
+
+#[derive(Clone, Copy)]
+struct Credential {
+    /// The time of the last report, in epoch milliseconds.
+    at: i64,
+    /// The usage on the day of the last report.
+    usage: CredentialUsage,
+}
+
+impl Credentials {
+    /// Returns the usage of a credential today. `None` if no other one was active.
+    fn usage_of(&self, member: Member, now: i64) -> Option<CredentialUsage> {
+        let is_active = |credential: &Credential| now - credential.at < ACTIVE;
+        let others = self.0.iter().any(|(other, credential)| *other != member && is_active(credential));
+        others.then(|| self.today(member, now))
+    }
+
+    fn today(&self, member: Member, now: i64) -> CredentialUsage {
+        let credential = self.0.get(&member);
+        let of_today = credential.filter(|credential| credential.at.div_euclid(DAY) == now.div_euclid(DAY));
+        of_today.map(|credential| credential.usage).unwrap_or_default()
+    }
+
+    fn add(&mut self, member: Member, now: i64, bytes: i64, clusters: i64) {
+        let CredentialUsage { daily_bytes, daily_clusters } = self.today(member, now);
+        let usage = CredentialUsage {
+            daily_bytes: daily_bytes.saturating_add(bytes),
+            daily_clusters: daily_clusters.saturating_add(clusters),
+        };
+        self.0.insert(member, Credential { at: now, usage });
+        if self.0.len() > MAX_CREDENTIALS {
+            let silent = self.0.iter().min_by_key(|(_, credential)| credential.at).map(|(member, _)| *member);
+            silent.and_then(|member| self.0.remove(&member));
+        }
+    }
 }
 
 impl Quotas {
@@ -109,15 +161,16 @@ impl Quotas {
         Self { store, clock, cached_usage: Arc::new(Mutex::new(LruCache::new(REMEMBERED))) }
     }
 
-    /// Returns the cached usage of an account. `None` if it is not cached, is too old, or is from
-    /// another day.
+    /// Returns the cached usage of the viewer's account and credential. `None` if it is not cached, is
+    /// too old, or is from another day.
     #[must_use]
-    pub fn cached_usage_of(&self, account: AccountId) -> Option<QuotaStatus> {
+    pub fn cached_usage_of(&self, viewer: &Viewer) -> Option<QuotaStatus> {
         let now = self.clock.timestamp().timestamp_millis();
-        let known = self.lock().get(&account).copied()?;
+        let mut cached = self.lock();
+        let known = cached.get(&viewer.account_id())?;
         let is_fresh = (known.at..known.at + FRESH).contains(&now);
         let is_today = known.at.div_euclid(DAY) == now.div_euclid(DAY);
-        (is_fresh && is_today).then_some(known.standing)
+        (is_fresh && is_today).then(|| known.status_for(viewer.quota_member(), now))
     }
 
     /// Returns the usage of the viewer's account.
@@ -125,20 +178,26 @@ impl Quotas {
     /// # Errors
     /// Returns an error if the database does not answer.
     pub async fn load_usage(&self, viewer: &Viewer) -> Result<QuotaStatus, StoreError> {
-        let account = viewer.account_id();
-        if let Some(standing) = self.cached_usage_of(account) {
-            return Ok(standing);
+        if let Some(status) = self.cached_usage_of(viewer) {
+            return Ok(status);
         }
         let now = self.clock.timestamp();
         let standing = self.store.for_viewer(viewer).quota_status(now).await?;
-        self.lock().put(account, Known { at: now.timestamp_millis(), standing });
-        Ok(standing)
+        let (account, at) = (viewer.account_id(), now.timestamp_millis());
+        let mut cached = self.lock();
+        let credentials = cached.pop(&account).map(|known| known.credentials).unwrap_or_default();
+        let known = Known { at, standing, credentials };
+        let status = known.status_for(viewer.quota_member(), at);
+        cached.put(account, known);
+        Ok(status)
     }
 
-    /// Adds stored data to the cached usage of an account.
-    pub fn add(&self, account: AccountId, bytes: i64, clusters: i64) {
-        if let Some(known) = self.lock().peek_mut(&account) {
+    /// Adds stored data to the cached usage of the viewer's account and credential.
+    pub fn add(&self, viewer: &Viewer, bytes: i64, clusters: i64) {
+        let now = self.clock.timestamp().timestamp_millis();
+        if let Some(known) = self.lock().peek_mut(&viewer.account_id()) {
             known.standing.add(bytes, clusters);
+            known.credentials.add(viewer.quota_member(), now, bytes, clusters);
         }
     }
 
@@ -155,5 +214,11 @@ impl Quotas {
 
     fn lock(&self) -> std::sync::MutexGuard<'_, LruCache<AccountId, Known>> {
         self.cached_usage.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Known {
+    fn status_for(&self, member: Member, now: i64) -> QuotaStatus {
+        QuotaStatus { by_credential: self.credentials.usage_of(member, now), ..self.standing }
     }
 }

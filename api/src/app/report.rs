@@ -28,7 +28,7 @@ use crate::{
         cluster_id::cluster_id,
         data_class::Accepted,
         life_cycle::is_silent,
-        quota::{Quota, QuotaUse, SectionBytes},
+        quota::{QuotaUse, SectionBytes},
         report::{
             Acknowledgement, Class, Report,
             plausible::{COMPUTE_BEYOND_THREADS, highest_accepted_sequence},
@@ -177,14 +177,14 @@ impl Reports {
         report.bound(self.clock.timestamp(), standing.limits.cluster_threads);
         let (sequence, base, mut cut) = (report.sequence, report.base, report.cut.clone());
         let (store, report, by) = (self.store.for_viewer(viewer), Arc::new(report), Reporter::of(viewer));
-        let clusters = standing.usage_of(Quota::DailyClusters);
         let mut accepted = self.cached_policy(viewer.account_id());
         let before = loop {
             // The reduction runs before the transaction, so that others do not wait for it. It uses the
             // cached data policy, which the transaction verifies.
             let part = accepted_part(&report, &accepted).await;
             let (reports, expected) = (self.clone(), accepted.clone());
-            let taken = IngestLimits { bytes: bytes.accepted(&accepted), has_room: !clusters.is_exceeded() };
+            let taken =
+                IngestLimits { bytes: bytes.accepted(&accepted), full: standing.exceeded_by_new_cluster() };
             let write = move |store: AccountStore| -> Write<Outcome> {
                 let (reports, part, expected) = (reports.clone(), Arc::clone(&part), expected.clone());
                 Box::pin(async move { reports.write_sections(&store, by, &part, taken, &expected).await })
@@ -197,14 +197,13 @@ impl Reports {
                     accepted = now;
                 }
                 Outcome::TooFar(last) => return Err(ReportError::SequenceTooFar(last)),
-                Outcome::NoRoom => return Err(ReportError::Quota(clusters)),
+                Outcome::Full(quota) => return Err(ReportError::Quota(quota)),
             }
         };
         cut.extend(before.limits_compute.then_some(COMPUTE_BEYOND_THREADS));
         self.renew(viewer).await;
-        let account = viewer.account_id();
-        self.quotas.add(account, bytes.accepted(&accepted).total(), i64::from(before.after == NO_REPORTS));
-        let standing = self.quotas.cached_usage_of(account).unwrap_or(standing);
+        self.quotas.add(viewer, bytes.accepted(&accepted).total(), i64::from(before.after == NO_REPORTS));
+        let standing = self.quotas.cached_usage_of(viewer).unwrap_or(standing);
         Ok(Acknowledgement {
             acknowledged: sequence.get().max(before.newest),
             cluster_id: before.cluster.0,
@@ -272,7 +271,7 @@ impl Reports {
         taken: IngestLimits,
         expected: &Accepted,
     ) -> Result<Outcome, StoreError> {
-        let mut before = match self.record_cluster(store, by, report, taken.has_room, expected).await? {
+        let mut before = match self.record_cluster(store, by, report, taken.full, expected).await? {
             Outcome::Stored(before) => before,
             refused => return Ok(refused),
         };
@@ -313,7 +312,7 @@ impl Reports {
         store: &AccountStore,
         by: Reporter,
         report: &Report,
-        has_room: bool,
+        full: Option<QuotaUse>,
         expected: &Accepted,
     ) -> Result<Outcome, StoreError> {
         let scheduler_id = report.scheduler_id.as_str();
@@ -361,8 +360,8 @@ impl Reports {
             if let Some(removal) = store.removal_of_scheduler(scheduler_id).await? {
                 return Ok(Outcome::Refused(refusal(removal)));
             }
-            if !has_room {
-                return Ok(Outcome::NoRoom);
+            if let Some(quota) = full {
+                return Ok(Outcome::Full(quota));
             }
             let accepted = store.accepted().await?;
             if accepted != *expected {
@@ -433,14 +432,14 @@ enum Outcome {
     TooFar(i64),
     /// Not stored: the cluster accepts no reports.
     Refused(ClusterRefusal),
-    /// Not stored: the account has reached its daily quota of new clusters.
-    NoRoom,
+    /// Not stored: this quota of new clusters is exceeded.
+    Full(QuotaUse),
 }
 
 /// The part of a report that counts for quotas.
 #[derive(Clone, Copy)]
 struct IngestLimits {
     bytes: SectionBytes,
-    /// True if the account may have another new cluster today.
-    has_room: bool,
+    /// The quota that prevents a new cluster, if there is one.
+    full: Option<QuotaUse>,
 }

@@ -90,6 +90,16 @@ impl Viewer {
         Holder::signed_in(self.account_id(), member)
     }
 
+    /// Returns the credential that daily quotas are shared by. All tokens of schedulers count as the token
+    /// or the user that they were exchanged for, because anyone can obtain many of them.
+    pub(crate) fn quota_member(&self) -> Member {
+        match (&self.binding, self.limit_key()) {
+            (Some(Binding { parent: Some(parent), .. }), _) => Member::Token(*parent),
+            (None, LimitKey::ApiToken(token)) => Member::Token(token),
+            (_, _) => Member::User(self.user_id()),
+        }
+    }
+
     /// Returns the account.
     #[must_use]
     pub fn account(&self) -> &account::Model {

@@ -80,6 +80,31 @@ impl Quota {
     }
 }
 
+/// The part of the daily quotas that one credential used today.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CredentialUsage {
+    /// The bytes of reports received today.
+    pub daily_bytes: i64,
+    /// The number of new clusters today.
+    pub daily_clusters: i64,
+}
+
+/// The party that a limit applies to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum LimitedParty {
+    /// The whole account.
+    Account,
+    /// The credential of the request. It may use as much of a daily quota as it leaves to others.
+    Credential,
+}
+
+impl LimitedParty {
+    fn is_account(&self) -> bool {
+        *self == Self::Account
+    }
+}
+
 /// The usage of a quota.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct QuotaUse {
@@ -87,8 +112,12 @@ pub struct QuotaUse {
     pub quota: Quota,
     /// The used amount.
     pub used: i64,
-    /// The limit of the account.
+    /// The limit.
     pub limit: i64,
+    /// The party that the limit applies to. Absent for the account.
+    #[serde(skip_serializing_if = "LimitedParty::is_account")]
+    #[schema(required = false)]
+    pub applies_to: LimitedParty,
 }
 
 impl QuotaUse {
@@ -116,6 +145,16 @@ impl QuotaUse {
     #[must_use]
     pub fn refusal(&self) -> String {
         let limit = self.limit;
+        if self.applies_to == LimitedParty::Credential {
+            let used = match self.quota {
+                Quota::DailyClusters => format!("{limit} new clusters"),
+                Quota::StoredBytes | Quota::DailyBytes => Size(limit).to_string(),
+            };
+            return format!(
+                "the token has used its share of the account's daily quota, {used}: the rest is left to the \
+                 account's other tokens until 00:00 UTC"
+            );
+        }
         match self.quota {
             Quota::StoredBytes => format!(
                 "the account has used its storage quota of {}: shorten its retention, or ask for a higher \
@@ -141,10 +180,13 @@ pub struct QuotaStatus {
     pub limits: Limits,
     /// The usage.
     pub used: QuotaUsage,
+    /// The usage of the request's credential. `None` if no other credential of the account sends
+    /// reports: then nothing is left to others.
+    pub by_credential: Option<CredentialUsage>,
 }
 
 impl QuotaStatus {
-    /// Returns the usage of one quota.
+    /// Returns the account's usage of one quota.
     #[must_use]
     pub fn usage_of(&self, quota: Quota) -> QuotaUse {
         let (used, limit) = match quota {
@@ -152,25 +194,64 @@ impl QuotaStatus {
             Quota::DailyBytes => (self.used.daily_bytes, self.limits.daily_bytes),
             Quota::DailyClusters => (self.used.daily_clusters, self.limits.daily_clusters),
         };
-        QuotaUse { quota, used, limit }
+        QuotaUse { quota, used, limit, applies_to: LimitedParty::Account }
+    }
+
+    /// Returns the credential's usage of its share of a daily quota: half of what others have left. So it
+    /// uses at most as much as remains. `None` if there is no share.
+    #[must_use]
+    pub fn share_of(&self, quota: Quota) -> Option<QuotaUse> {
+        let of_credential = self.by_credential?;
+        let used = match quota {
+            Quota::StoredBytes => return None,
+            Quota::DailyBytes => of_credential.daily_bytes,
+            Quota::DailyClusters => of_credential.daily_clusters,
+        };
+        let account = self.usage_of(quota);
+        if account.limit == UNLIMITED {
+            return None;
+        }
+        let of_others = account.used.saturating_sub(used).max(0);
+        // Rounded up, so that a quota of one can be used.
+        let limit = account.limit.saturating_sub(of_others).max(0).saturating_add(1) / 2;
+        Some(QuotaUse { quota, used, limit, applies_to: LimitedParty::Credential })
     }
 
     /// Returns the exceeded quota that prevents another report, if there is one.
     #[must_use]
     pub fn exceeded(&self) -> Option<QuotaUse> {
-        [Quota::StoredBytes, Quota::DailyBytes]
-            .map(|quota| self.usage_of(quota))
-            .into_iter()
-            .find(QuotaUse::is_exceeded)
+        let account = [Quota::StoredBytes, Quota::DailyBytes].map(|quota| Some(self.usage_of(quota)));
+        let limits = account.into_iter().chain([self.share_of(Quota::DailyBytes)]);
+        limits.flatten().find(QuotaUse::is_exceeded)
     }
 
-    /// Returns the quotas that are close to their limits or beyond them.
+    /// Returns the exceeded quota that prevents a new cluster, if there is one.
+    #[must_use]
+    pub fn exceeded_by_new_cluster(&self) -> Option<QuotaUse> {
+        let limits = [Some(self.usage_of(Quota::DailyClusters)), self.share_of(Quota::DailyClusters)];
+        limits.into_iter().flatten().find(QuotaUse::is_exceeded)
+    }
+
+    /// Returns the limits that are near or exceeded. A credential's share stands for the quota that it is
+    /// part of.
     #[must_use]
     pub fn near_limits(&self) -> Vec<QuotaUse> {
-        Quota::ALL.map(|quota| self.usage_of(quota)).into_iter().filter(QuotaUse::is_near).collect()
+        let nearest = |quota| {
+            let share = self.share_of(quota).filter(QuotaUse::is_near);
+            share.or_else(|| Some(self.usage_of(quota)).filter(QuotaUse::is_near))
+        };
+        Quota::ALL.into_iter().filter_map(nearest).collect()
     }
 
-    /// Adds stored bytes and new clusters to the usage.
+    /// Returns the rest of a quota that the request's credential can use.
+    #[must_use]
+    pub fn remaining(&self, quota: Quota) -> i64 {
+        let limits = [Some(self.usage_of(quota)), self.share_of(quota)];
+        let rest = |limit: QuotaUse| limit.limit.saturating_sub(limit.used).max(0);
+        limits.into_iter().flatten().map(rest).min().unwrap_or_default()
+    }
+
+    /// Adds stored bytes and new clusters to the account's usage.
     pub fn add(&mut self, bytes: i64, clusters: i64) {
         let add = |sum: &mut i64, more| *sum = sum.saturating_add(more);
         add(&mut self.used.stored_bytes, bytes);
@@ -429,7 +510,7 @@ mod tests {
     fn what_is_near_is_told() {
         let limits =
             Limits { stored_bytes: 1_000, daily_bytes: UNLIMITED, daily_clusters: 10, ..Limits::default() };
-        let mut standing = QuotaStatus { limits, used: QuotaUsage::default() };
+        let mut standing = QuotaStatus { limits, used: QuotaUsage::default(), by_credential: None };
         standing.add(799, 7);
         assert_eq!((standing.near_limits(), standing.exceeded()), (vec![], None));
         standing.add(1, 1);
@@ -438,5 +519,32 @@ mod tests {
         standing.add(i64::MAX, 0);
         assert_eq!(standing.exceeded().map(|exceeded| exceeded.quota), Some(Quota::StoredBytes));
         assert!(!standing.usage_of(Quota::DailyBytes).is_near(), "there is no limit");
+    }
+
+    #[test]
+    fn a_credential_uses_as_much_as_it_leaves_to_others() {
+        let limits = Limits { daily_bytes: 1_000, daily_clusters: 1, ..Limits::default() };
+        // The account's use of bytes, the credential's part, its limit, and what remains for it.
+        for (used, own, limit, remaining) in [
+            (0, 0, 500, 500),
+            (400, 400, 500, 100),
+            (500, 500, 500, 0),
+            (700, 500, 400, 0),
+            (900, 0, 50, 50),
+            (1_200, 0, 0, 0),
+        ] {
+            let status = QuotaStatus {
+                limits,
+                used: QuotaUsage { daily_bytes: used, ..QuotaUsage::default() },
+                by_credential: Some(CredentialUsage { daily_bytes: own, daily_clusters: 0 }),
+            };
+            let share = status.share_of(Quota::DailyBytes).unwrap();
+            assert_eq!((share.limit, status.remaining(Quota::DailyBytes)), (limit, remaining), "{used}");
+            assert_eq!(status.exceeded().is_some(), remaining == 0, "{used}");
+            assert_eq!(status.exceeded_by_new_cluster(), None, "the only one can be used");
+            assert_eq!(status.share_of(Quota::StoredBytes), None);
+            let alone = QuotaStatus { by_credential: None, ..status };
+            assert_eq!(alone.remaining(Quota::DailyBytes), (1_000 - used).max(0));
+        }
     }
 }

@@ -32,6 +32,8 @@ pub const MAX_SCHEDULER_TOKENS: u64 = 1_000;
 pub struct Binding {
     /// The id of the token.
     pub token: ApiTokenId,
+    /// The token that was exchanged for this one. `None` if it was a session or a JWT.
+    pub parent: Option<ApiTokenId>,
     /// The id of the scheduler. `None` before the first use.
     pub scheduler_id: Option<String>,
     /// The expiry, unless the token is renewed.
@@ -46,6 +48,7 @@ impl Binding {
     pub fn of(token: &Model) -> Option<Self> {
         token.is_of_scheduler.then(|| Self {
             token: token.id,
+            parent: token.parent_id,
             scheduler_id: token.scheduler_id.clone(),
             expires_at: token.expires_at,
             renewable_until: token.renewable_until,
@@ -122,6 +125,7 @@ mod tests {
         ] {
             let binding = Binding {
                 token: ApiTokenId(Uuid::nil()),
+                parent: None,
                 scheduler_id: None,
                 expires_at: expires_at.map(at),
                 renewable_until: renewable_until.map(at),

@@ -10,7 +10,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 
-use entity::{ids::AccountId, quota::UNLIMITED};
+use entity::quota::UNLIMITED;
 
 use super::{
     body::{self, Limits},
@@ -78,28 +78,27 @@ pub(super) async fn post(
         Ok(viewer) => {
             let taker = LimitKeys::new(viewer.limit_key(), origin.address);
             let outcome = take(&state, &viewer, taker, &headers, body).await;
-            (Some((taker, viewer.account_id())), outcome)
+            (Some((taker, viewer)), outcome)
         }
         Err(problem) => (None, Err(problem)),
     };
     arrival.answered(outcome.as_ref().map(|_| ()).map_err(Problem::code));
     let response = outcome.map(Json).into_response();
     match taker {
-        Some((taker, account)) => {
-            with_quota_header(&state, account, state.report_budget.set_headers(taker, response))
+        Some((taker, viewer)) => {
+            with_quota_header(&state, &viewer, state.report_budget.set_headers(taker, response))
         }
         None => response,
     }
 }
 
-/// Adds the remaining storage quota of the account to the response, in the notation of `RateLimit`.
-/// Without a known quota, the response stays unchanged.
-fn with_quota_header(state: &AppState, account: AccountId, mut response: Response) -> Response {
-    let Some(standing) = state.reports.quotas().cached_usage_of(account) else { return response };
+/// Adds the remaining storage quota of the account, as far as the credential can use it, to the
+/// response, in the notation of `RateLimit`. Without a known quota, the response stays unchanged.
+fn with_quota_header(state: &AppState, viewer: &Viewer, mut response: Response) -> Response {
+    let Some(standing) = state.reports.quotas().cached_usage_of(viewer) else { return response };
     let of = Quota::ALL.map(|quota| standing.usage_of(quota)).into_iter().filter(|of| of.limit != UNLIMITED);
-    let item = |of: QuotaUse| {
-        format!("\"{}\";q={};r={}", of.quota.name(), of.limit, of.limit.saturating_sub(of.used).max(0))
-    };
+    let item =
+        |of: QuotaUse| format!("\"{}\";q={};r={}", of.quota.name(), of.limit, standing.remaining(of.quota));
     let items: Vec<String> = of.map(item).collect();
     if let Ok(value) = HeaderValue::from_str(&items.join(", "))
         && !items.is_empty()
@@ -130,9 +129,7 @@ async fn take(
     state.check_token_scopes(viewer).await?;
     state.report_budget.check(taker)?;
     let quotas = state.reports.quotas();
-    if let Some(exceeded) =
-        quotas.cached_usage_of(viewer.account_id()).and_then(|standing| standing.exceeded())
-    {
+    if let Some(exceeded) = quotas.cached_usage_of(viewer).and_then(|standing| standing.exceeded()) {
         return Err(refusal(state, ReportError::Quota(exceeded)));
     }
     let received = body::check_headers(headers, LIMITS)?.receive(body, state.timeouts.body).await?;

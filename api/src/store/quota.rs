@@ -186,5 +186,5 @@ async fn load_status(
         daily_bytes: sum(|sums| sums.daily_bytes),
         daily_clusters: sum(|sums| sums.daily_clusters),
     };
-    Ok(QuotaStatus { limits, used })
+    Ok(QuotaStatus { limits, used, by_credential: None })
 }

@@ -303,8 +303,8 @@ pub struct Acknowledgement {
     /// sequence. Absent otherwise.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub stale: bool,
-    /// The quotas of which the account uses 80 % or more. Reports beyond a quota are refused. Absent if
-    /// there are none.
+    /// The quotas of which the account uses 80 % or more, or the token of its share. Reports beyond a
+    /// quota are refused. Absent if there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false)]
     pub quotas_near: Vec<QuotaUse>,

@@ -168,7 +168,7 @@ pub(super) async fn store(asked: CoiledRequest, headers: HeaderMap, body: Body) 
     };
     match asked.store.add_performance_report(new).await? {
         StoredReport::Stored(row) => {
-            quotas.add(asked.viewer.account_id(), row.size_bytes, 0);
+            quotas.add(&asked.viewer, row.size_bytes, 0);
             let url = url(&asked, &headers, row.id);
             Ok((StatusCode::CREATED, Json(ReportUrl { url })).into_response())
         }

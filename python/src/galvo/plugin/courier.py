@@ -517,17 +517,19 @@ class Courier:
         told = set()
         for item in items[:10]:
             name, used, limit = (item.get(key) for key in ("quota", "used", "limit"))
+            whose = "token's share" if item.get("applies_to") == "credential" else "account's limit"
             if not isinstance(name, str) or type(used) is not int or type(limit) is not int:
                 continue
             told.add(name)
             if name not in self._quotas_near:
                 logger.warning(
-                    "The Galvo server at %s has nearly as much of this account as it takes: "
-                    "%d of %d of the quota %s; what is beyond it is refused",
+                    "The quota %s of the Galvo server at %s is nearly used up: %d of %d, the %s; "
+                    "reports beyond it are refused",
+                    carriable(name, NAME_LENGTH),
                     self._settings["server"],
                     used,
                     limit,
-                    carriable(name, NAME_LENGTH),
+                    whose,
                 )
         self._quotas_near = told
 
