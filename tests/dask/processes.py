@@ -170,6 +170,10 @@ def clean_environment():
     return {name: value for name, value in os.environ.items() if not ignored.match(name)}
 
 
+# The key of servers without a key file.
+KEY = "dGhpcyBpcyBhIGtleSBmb3IgdGVzdHMsIG5vIG1vcmU"
+
+
 class GalvoServer:
     """``galvo serve`` on a separate store. It keeps its port on a restart."""
 
@@ -189,7 +193,7 @@ class GalvoServer:
         environment = {**clean_environment(), **self._settings}
         environment["GALVO_DATABASE_URL"] = self.database_url
         if not self.database_url.startswith("sqlite:"):  # which has a key file beside it
-            environment["GALVO_SECRET_KEY"] = "dGhpcyBpcyBhIGtleSBmb3IgdGVzdHMsIG5vIG1vcmU"
+            environment["GALVO_SECRET_KEY"] = KEY
         self.process = self._processes.start("galvo", arguments, environment)
         address = r"^listening on http://127\.0\.0\.1:(\d+)$"
         self.port = int(self.process.wait_for_log(address).group(1))

@@ -154,6 +154,7 @@ mod tests {
     #[test]
     fn a_token_is_bound_to_one_scheduler_and_before_to_none() {
         let binding = |scheduler_id: Option<&str>| Binding {
+            parent: None,
             token: ApiTokenId(Uuid::nil()),
             scheduler_id: scheduler_id.map(str::to_owned),
             expires_at: None,

@@ -1,0 +1,258 @@
+"""Measures how long the Overview and the list of clusters of a large account take on the server.
+
+The account has 100,000 clusters of 200 users in a year. One cluster was reported by a real Dask
+program; the others are copies of its rows, which the database makes. ``web/bench/large_account.js``
+opens the pages in a browser, notes their requests, and repeats them without the browser's work.
+"""
+
+import argparse
+import json
+import os
+import sqlite3
+import statistics
+import subprocess
+import sys
+import tempfile
+import uuid
+from contextlib import closing
+from pathlib import Path
+
+from results import result
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "tests/dask"))
+from processes import KEY, GalvoServer, Processes, clean_environment
+
+ROOT = Path(__file__).parents[2]
+PASSWORD = "correct horse battery staple"
+YEAR, HOUR = 365 * 86_400_000, 3_600_000
+SLOWEST = 1.0
+# One in this many clusters has rows of these tables.
+DETAILED = 10
+DETAILS = {
+    "computations": ("started_at", "stopped_at"),
+    "task_groups": ("first_seen_at", "started_at", "stopped_at"),
+    "computation_task_groups": (),
+    "spans": ("enqueued_at", "started_at", "stopped_at"),
+    "workers": ("first_seen_at", "started_at", "last_seen_at", "ended_at"),
+}
+TICKS = os.sysconf("SC_CLK_TCK")
+
+WORKLOAD = """
+import sys, time
+import dask
+from distributed import Client, LocalCluster, span
+
+if __name__ == "__main__":
+    dask.config.set({"distributed.scheduler.preload": ["galvo"]})
+    with LocalCluster(n_workers=2, threads_per_worker=2, processes=False, dashboard_address=":0") as cluster:
+        with Client(cluster) as client:
+            for name in ("load", "clean", "fit"):
+                with span(name):
+                    client.gather(client.map(lambda n: time.sleep(0.05), range(8), pure=False))
+            time.sleep(2)
+"""
+
+
+class Sqlite:
+    name = "SQLite"
+
+    def __init__(self, processes):
+        self.path = processes.directory / "galvo.db"
+        self.url = None
+
+    def run(self, script):
+        with closing(sqlite3.connect(self.path, isolation_level=None)) as database:
+            database.executescript(f"BEGIN; {script}; COMMIT; ANALYZE")
+
+    def columns(self, table):
+        with closing(sqlite3.connect(self.path)) as database:
+            return [row[1] for row in database.execute(f"PRAGMA table_info({table})")]
+
+
+class Postgres:
+    name = "PostgreSQL"
+
+    def __init__(self, _):
+        server, _ = os.environ["GALVO_TEST_DATABASE_URL"].rsplit("/", 1)
+        name = f"bench_{uuid.uuid4().hex[:8]}"
+        self.url = f"{server}/{name}"
+        self._psql(f"{server}/postgres", f"CREATE DATABASE {name}")
+
+    def run(self, script):
+        self._psql(self.url, f"BEGIN; {script}; COMMIT; VACUUM ANALYZE;")
+
+    def columns(self, table):
+        select = f"SELECT attname FROM pg_attribute WHERE attrelid = '{table}'::regclass"
+        where = "AND attnum > 0 AND NOT attisdropped ORDER BY attnum"
+        return self._psql(self.url, f"{select} {where}").split()
+
+    def _psql(self, url, script):
+        options = ["-qAtX", "-v", "ON_ERROR_STOP=1"]
+        done = subprocess.run(
+            ["psql", *options, url], input=script, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+
+def copies(store, table, changes, where="TRUE"):
+    """Returns the statement that copies the rows of the reported cluster, with other values in some
+    columns."""
+    columns = store.columns(table)
+    values = [changes.get(column, f"model.{column}") for column in columns]
+    # Without a limit, SQLite may read rows that the statement adds.
+    first = f"SELECT * FROM {table} LIMIT 1000"
+    return (
+        f"INSERT INTO {table} ({', '.join(columns)}) SELECT {', '.join(values)} "
+        f"FROM bench_numbers JOIN bench_members ON ordinal = n % (SELECT count(*) FROM bench_members) "
+        f"CROSS JOIN ({first}) AS model WHERE {where}"
+    )
+
+
+def script(store, clusters):
+    """Returns the statements that make an account with so many clusters of the one in it."""
+    apart = YEAR // clusters
+    shifted = lambda *columns: {column: f"model.{column} - n * {apart}" for column in columns}
+    of_cluster = {"cluster_id": "model.cluster_id - n"}
+    own = {
+        "id": "model.id - n",
+        "scheduler_id": "'Scheduler-' || n",
+        "name": "'pipeline-' || (n % 50)",
+        "user_id": "bench_members.id",
+        "total_errors": "CASE WHEN n % 10 = 0 THEN n % 7 ELSE 0 END",
+        "total_compute_seconds": "model.total_compute_seconds * (n % 97 + 1) / 50",
+        "total_tasks": "model.total_tasks + n % 1009",
+        "duration_ms": "model.duration_ms + (n * 7919) % 86400000",
+    }
+    own |= shifted(
+        "reported_at", "first_seen_at", "last_seen_at", "started_at", "closed_at", "ended_key"
+    )
+    hours = of_cluster | {"hour": f"model.hour - n * {apart} / {HOUR}", "folded": "TRUE"}
+    days = ", ".join(
+        {
+            "account_id": "hours.account_id",
+            "day": "hour / 24",
+            "user_id": "clusters.user_id",
+            "clusters": "count(DISTINCT cluster_id)",
+            "is_cut": "FALSE",
+        }.get(column, f"CAST(sum(hours.{column}) AS bigint)")
+        for column in store.columns("usage_days")
+    )
+    statements = [
+        "CREATE TABLE bench_numbers (n bigint PRIMARY KEY)",
+        "INSERT INTO bench_numbers WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL "
+        f"SELECT n + 1 FROM numbers WHERE n < {clusters - 1}) SELECT n FROM numbers",
+        "CREATE TABLE bench_members AS SELECT row_number() OVER (ORDER BY name) - 1 AS ordinal, id "
+        "FROM users WHERE name LIKE 'user-%'",
+        copies(store, "clusters", own),
+        copies(store, "usage_hours", hours),
+        *(
+            copies(store, table, of_cluster | shifted(*times), f"n % {DETAILED} = 0")
+            for table, times in DETAILS.items()
+        ),
+        "DELETE FROM usage_days",
+        f"INSERT INTO usage_days SELECT {days} FROM usage_hours AS hours JOIN clusters "
+        "ON clusters.account_id = hours.account_id AND clusters.id = cluster_id "
+        "GROUP BY hours.account_id, hour / 24, clusters.user_id",
+        "DROP TABLE bench_numbers",
+        "DROP TABLE bench_members",
+    ]
+    return "; ".join(statements)
+
+
+def galvo(server, *words, stdin=""):
+    environment = clean_environment() | {"GALVO_DATABASE_URL": server.database_url}
+    if not server.database_url.startswith("sqlite:"):
+        environment["GALVO_SECRET_KEY"] = KEY
+    binary = os.environ.get("GALVO_BIN", ROOT / "target/debug/galvo")
+    done = subprocess.run(
+        [binary, *words], input=stdin, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, f"{words}: {done.stderr}"
+
+
+def fill(server, store, processes, options):
+    server.start()
+    workload = processes.directory / "workload.py"
+    workload.write_text(WORKLOAD)
+    environment = clean_environment() | {
+        "DASK_GALVO__SERVER": server.address,
+        "DASK_GALVO__TOKEN": server.token,
+    }
+    subprocess.run([sys.executable, workload], env=environment, check=True)
+    server.stop()
+    for number in range(options.users):
+        galvo(server, "user", "create", f"user-{number}", "--account", "default")
+    galvo(server, "user", "password", "admin", stdin=PASSWORD + "\n")
+    store.run(script(store, options.clusters))
+
+
+def processor_seconds(pid):
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / TICKS
+
+
+def measure(store_type, options):
+    with tempfile.TemporaryDirectory() as directory:
+        processes = Processes(Path(directory))
+        try:
+            store = store_type(processes)
+            settings = {
+                "GALVO_QUERY_COST_PER_MINUTE": "1000000000",
+                "GALVO_QUERY_COST_PER_MINUTE_OF_ADDRESS": "1000000000",
+            }
+            server = GalvoServer(processes, store.url, settings)
+            fill(server, store, processes, options)
+            server.start()
+            publish(store, server, options)
+            server.stop()
+        finally:
+            processes.kill_all()
+
+
+def publish(store, server, options):
+    environment = clean_environment() | {"GALVO_URL": server.address, "GALVO_PASSWORD": PASSWORD}
+    driver = subprocess.Popen(
+        ["node", ROOT / "web/bench/large_account.js", str(options.rounds)],
+        env=environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with driver:
+        pid = server.process.popen.pid
+        for line in driver.stdout:
+            event = json.loads(line)
+            if event["event"] == "ready":
+                used = processor_seconds(pid)
+                driver.stdin.write("\n")
+                driver.stdin.flush()
+                continue
+            used = (processor_seconds(pid) - used) / options.rounds
+            seconds = statistics.median(event["seconds"])
+            held = seconds <= SLOWEST
+            result(
+                f"{event['page']} of {options.clusters:,} clusters, {options.users} users and a year, "
+                f"{store.name}",
+                f"{seconds:.3f} s for its {event['requests']} requests, {used:.3f} s of the server's "
+                f"processor time; the longest is {event['longest']} ({event['longest_seconds']:.3f} s)",
+                "",
+                None,
+                f"<= {SLOWEST:.0f} s",
+                held,
+            )
+    assert driver.returncode == 0, "the browser failed"
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--clusters", type=int, default=100_000)
+    parser.add_argument("--users", type=int, default=200)
+    parser.add_argument("--rounds", type=int, default=5)
+    options = parser.parse_args()
+    for store in (Sqlite, Postgres):
+        measure(store, options)
+
+
+if __name__ == "__main__":
+    main()
