@@ -19,7 +19,7 @@ use super::{
 use crate::{
     auth::Viewer,
     clock::Clock,
-    domain::{client_span::ClientSpanReport, quota::SectionBytes},
+    domain::{client_span::ClientSpanReport, section_bytes::SectionBytes},
     store::{AccountStore, Store, StoreError, Write},
 };
 

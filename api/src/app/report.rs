@@ -28,11 +28,12 @@ use crate::{
         cluster_id::cluster_id,
         data_class::Accepted,
         life_cycle::is_silent,
-        quota::{QuotaUse, SectionBytes},
+        quota::QuotaUse,
         report::{
             Acknowledgement, Class, Report,
             plausible::{COMPUTE_BEYOND_THREADS, highest_accepted_sequence},
         },
+        section_bytes::SectionBytes,
         validated::UnixTime,
     },
     error::Chain,

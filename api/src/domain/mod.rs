@@ -44,6 +44,7 @@ pub mod return_path;
 pub mod role;
 pub mod sample_chunk;
 pub mod scheduler_token;
+pub mod section_bytes;
 pub mod series;
 pub mod session;
 pub mod sign_in_attempt;

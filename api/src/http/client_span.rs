@@ -13,7 +13,7 @@ use super::{
     rate_limit::LimitKeys,
     state::AppState,
 };
-use crate::domain::{client_span::ClientSpanReport, quota::SectionBytes};
+use crate::domain::{client_span::ClientSpanReport, section_bytes::SectionBytes};
 
 /// The size limits of such a body. Callers may add keys of their own.
 const LIMITS: Limits = Limits { sent: 2 << 20, inflated: 8 << 20 };

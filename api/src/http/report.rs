@@ -23,8 +23,9 @@ use crate::{
     app::ReportError,
     auth::Viewer,
     domain::{
-        quota::{Quota, QuotaUse, SectionBytes},
+        quota::{Quota, QuotaUse},
         report::{Acknowledgement, Report},
+        section_bytes::SectionBytes,
     },
 };
 

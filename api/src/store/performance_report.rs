@@ -25,7 +25,7 @@ use super::{
 use crate::{
     domain::{
         audit::{Entry, Target},
-        quota::SectionBytes,
+        section_bytes::SectionBytes,
     },
     encryption::Encrypted,
 };

@@ -21,8 +21,9 @@ use super::{
 };
 use crate::domain::{
     audit::{Actor, Entry, Target},
-    quota::{Limits, QuotaStatus, QuotaUsage, SectionBytes},
+    quota::{Limits, QuotaStatus, QuotaUsage},
     retention::{AccountRetention, DAY},
+    section_bytes::SectionBytes,
 };
 
 /// The number of rows that an account's sums of a day are spread over, so that reports of different
