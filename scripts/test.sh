@@ -156,8 +156,11 @@ step "signing in with an OpenID provider, Node.js $(node --version)" \
 step "the dashboard: types, unit tests, budget" dashboard
 step "the image, of the debug build" scripts/image.sh "$GALVO_BIN"
 [[ -n $(PATH=$PATH:/usr/sbin command -v nginx) ]] || install_packages nginx
-# The browser renders notebook output.
 need_chromium
+# The pages are those of the server's program.
+step "the dashboard in a browser, with real Dask clusters" \
+  runner env DEMO_PROGRAM="$GALVO_BIN" DEMO_PORT=0 EMBEDDED=1 \
+  web/tests/demo.sh node --test --test-reporter=tap web/tests/*.spec.js
 # Each pytest worker has its own server. More workers do not use two processors better.
 step "end-to-end tests with real Dask" \
   runner "$GALVO_TEST_PYTHON_NEWEST" -m pytest --color=no -rs --durations=20 -n "$(($(nproc) + 1))" --dist loadfile tests/dask

@@ -4,6 +4,7 @@
 // does, without the browser's work. Before and after the repetitions of a page it prints an event as JSON, and
 // waits for a line on stdin after the first one.
 import { once } from "node:events";
+import { readFileSync } from "node:fs";
 import { createInterface } from "node:readline";
 import { openBrowser, settled, signIn } from "../tests/browser.js";
 
@@ -15,6 +16,9 @@ const PAGES = {
   "Clusters by cost": "/clusters?sort=-cost",
   "Clusters of one name": "/clusters?q=pipeline-7",
 };
+
+// The page sends documents by their identifiers.
+const documents = JSON.parse(readFileSync(new URL("../dist/persisted-documents.json", import.meta.url), "utf8"));
 
 const rounds = Number(process.argv[2] ?? 5);
 const galvo = process.env.GALVO_URL;
@@ -71,7 +75,7 @@ async function requestsOf(page, address) {
     requests.push({
       body: request.postData(),
       headers: Object.fromEntries(kept.map((name) => [name, headers[name]])),
-      operation: JSON.parse(request.postData() ?? "{}").operationName ?? "a request",
+      operation: operationOf(JSON.parse(request.postData() ?? "{}")),
     });
   };
   page.on("request", note);
@@ -79,6 +83,11 @@ async function requestsOf(page, address) {
   await settled(page);
   page.off("request", note);
   return requests;
+}
+
+function operationOf(body) {
+  const text = documents[body.documentId ?? body.extensions?.persistedQuery?.sha256Hash] ?? body.query ?? "";
+  return /query (\w+)/.exec(text)?.[1] ?? "a request";
 }
 
 /** Sends a request again and returns its duration, in seconds. */
