@@ -18,7 +18,9 @@ const PAGES = {
 };
 
 // The page sends documents by their identifiers.
-const documents = JSON.parse(readFileSync(new URL("../dist/persisted-documents.json", import.meta.url), "utf8"));
+const documents = JSON.parse(
+  readFileSync(new URL("../dist/persisted-documents.json", import.meta.url), "utf8"),
+);
 
 const rounds = Number(process.argv[2] ?? 5);
 const galvo = process.env.GALVO_URL;
@@ -42,7 +44,8 @@ try {
       const times = await Promise.all(requests.map((request) => repeat(request, cookie)));
       seconds.push((performance.now() - begun) / 1_000);
       for (const [index, time] of times.entries()) {
-        if (time > longest.seconds) Object.assign(longest, { seconds: time, operation: requests[index].operation });
+        if (time > longest.seconds)
+          Object.assign(longest, { seconds: time, operation: requests[index].operation });
       }
     }
     print({

@@ -149,6 +149,23 @@ describe("the page of a cluster", () => {
     await post.getByText("Its last log lines").waitFor();
   });
 
+  it("leads to the comparison with the last good run", async () => {
+    await open();
+    await page.getByRole("link", { name: "Compare with last good" }).click();
+    await page.waitForURL(/\/compare\?/);
+    const { viewer } = await graphql(
+      `query Good { viewer { account { clusters(
+        first: 1, filter: { hasErrors: false, search: "features-daily" }
+      ) { nodes { number } } } } }`,
+    );
+    const [good] = viewer.account.clusters.nodes;
+    const { searchParams } = new URL(page.url());
+    assert.deepEqual(
+      ["a", "b"].map((name) => Number(searchParams.get(name)?.replaceAll('"', ""))),
+      [good.number, cluster.number],
+    );
+  });
+
   it("has shown all of that without errors and without anything that the policy refuses", () => {
     assert.deepEqual(complaints, []);
   });

@@ -1,9 +1,12 @@
+import { Link } from "@tanstack/react-router";
+import { useAccount } from "@/data/account.ts";
 import { bytes } from "@/format/bytes.ts";
 import { duration } from "@/format/duration.ts";
 import { counted } from "@/format/number.ts";
 import { clockSeconds, period } from "@/format/time.ts";
-import { Button } from "@/ui/button.tsx";
+import { Button, buttonClass } from "@/ui/button.tsx";
 import { Chip } from "@/ui/chip.tsx";
+import { Icon } from "@/ui/icon.tsx";
 import { StateLabel } from "@/ui/state.tsx";
 import { Answers } from "./answers.tsx";
 import { useBaseline } from "./baseline.ts";
@@ -30,10 +33,28 @@ export function Header({ cluster }: { cluster: HeaderCluster }) {
         <Button icon="copy" onClick={() => void navigator.clipboard.writeText(location.href)}>
           Copy link
         </Button>
+        <CompareLink cluster={cluster} />
       </div>
       <Facts cluster={cluster} />
       <Answers cluster={cluster} />
     </>
+  );
+}
+
+function CompareLink({ cluster }: { cluster: HeaderCluster }) {
+  const account = useAccount();
+  const baseline = useBaseline(cluster.id);
+  if (!baseline) return null;
+  return (
+    <Link
+      to="/$account/compare"
+      params={{ account }}
+      search={{ a: String(baseline.number), b: String(cluster.number) }}
+      className={buttonClass("primary")}
+    >
+      <Icon name="compare" />
+      Compare with last good
+    </Link>
   );
 }
 
