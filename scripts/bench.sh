@@ -3,7 +3,7 @@
 # explains the table.
 # BENCH_QUICK=1 takes about four minutes after the build, and is less exact.
 # BENCH_ONLY names the benchmarks to run, separated by spaces: plugin-cost steady-report coiled-list
-# ingest operations subscribers hostile identifiers memory storage.
+# large-account ingest operations subscribers hostile identifiers memory storage.
 # BENCH_OUTPUT is a directory for the rows and tables, which are otherwise deleted.
 # The exit status is 0 even if a target is missed: the table shows it.
 set -euo pipefail
@@ -14,6 +14,10 @@ if [[ -z ${GALVO_TEST_DATABASE_URL:-} ]]; then
 fi
 clean_up_at_exit
 
+# The program embeds the dashboard.
+need_node
+build_dashboard
+need_chromium
 say "building for speed"
 cargo build --release --package galvo --package galvo-bench
 bench=$target_dir/release/galvo-bench
@@ -34,6 +38,7 @@ if [[ ${BENCH_QUICK:-} == 1 ]]; then
   plugin_cost=(--rounds 1 --tasks 4000 --slices 8)
   steady_report=(--reports 2 --interval 10)
   coiled_list=(--clusters 1000 --rounds 1)
+  large_account=(--clusters 10000 --users 20 --rounds 2)
   ingest=(--clusters 32 --reports 20 --rounds 2)
   hostile=(--rounds 5)
   identifiers=(--rounds 500)
@@ -45,6 +50,7 @@ else
   plugin_cost=(--rounds 3)
   steady_report=(--reports 12)
   coiled_list=()
+  large_account=()
   ingest=(--clusters 64 --reports 60 --rounds 5)
   hostile=(--rounds 20)
   identifiers=(--rounds 2000)
@@ -64,6 +70,7 @@ measure() {
 measure plugin-cost "$python" python/bench/plugin_cost.py "${plugin_cost[@]}"
 measure steady-report "$python" python/bench/steady_report.py "${steady_report[@]}"
 GALVO_BIN=$target_dir/release/galvo measure coiled-list "$python" python/bench/coiled_list.py "${coiled_list[@]}"
+GALVO_BIN=$target_dir/release/galvo measure large-account "$python" python/bench/large_account.py "${large_account[@]}"
 measure ingest "$bench" ingest "${ingest[@]}"
 measure hostile "$bench" hostile "${hostile[@]}"
 measure operations "$bench" operations "${operations[@]}"
