@@ -204,9 +204,15 @@ pub(in crate::domain) fn format_duration(seconds: f64) -> String {
     #[expect(clippy::cast_possible_truncation, reason = "far below 2^63 for every possible time")]
     let whole = |seconds: f64| seconds.round() as i64;
     let minutes = whole(seconds / 60.0);
+    // One digit more where the difference of two durations would be as large as the rounding.
+    let precise = |value: f64, unit: &str| {
+        let text = format!("{value:.1}");
+        format!("{} {unit}", text.strip_suffix(".0").unwrap_or(&text))
+    };
     if seconds < 59.95 {
-        let text = format!("{seconds:.1}");
-        format!("{} s", text.strip_suffix(".0").unwrap_or(&text))
+        precise(seconds, "s")
+    } else if seconds < 597.0 {
+        precise(seconds / 60.0, "min")
     } else if minutes < 60 {
         format!("{minutes} min")
     } else if minutes < 48 * 60 {

@@ -188,7 +188,8 @@ function Where({ comparison, variables, search, onSearch }: ResultProps) {
   const by = search.by === "function" ? "function" : "activity";
   const parts: Difference[] = by === "function" ? byFunction(comparison) : byActivity(comparison);
   const unit = threadUnit(Math.max(base.total, head.total));
-  const format = (value: number) => signed(value, (size) => threadTime(size, unit));
+  const partUnit = threadUnit(Math.max(0, ...parts.map(({ delta }) => Math.abs(delta))));
+  const format = (value: number) => signed(value, (size) => threadTime(size, partUnit));
   const title = `From ${threadTime(base.total, unit)} to ${threadTimeInWords(head.total)}`;
   const sheet = {
     head: [by, "difference, thread-seconds"],

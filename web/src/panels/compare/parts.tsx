@@ -90,7 +90,8 @@ function partsOf({ rows, remaining: rest }: Comparison): Part[] {
 
 function columns(comparison: Comparison, parts: readonly Part[]): Column<Part>[] {
   const { base, head, delta } = comparison;
-  const unit = threadUnit(Math.max(base.total, head.total));
+  // The totals are often so much larger that their unit would show most parts as less than a tenth.
+  const unit = threadUnit(Math.max(0, ...parts.flatMap((part) => [part.base ?? 0, part.head ?? 0])));
   const time = (value: number | null) =>
     value === null ? <span className="faint">none</span> : threadTime(value, unit);
   const change = (value: number) => signed(value, (size) => threadTime(size, unit));
