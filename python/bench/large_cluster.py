@@ -205,7 +205,7 @@ async def report(workers):
         while not ended.is_set():
             cluster.advance(range(3))
             cluster.heartbeats(cluster.addresses)
-            await asyncio.sleep(2)
+            await asyncio.sleep(5)
 
 
 def configure():
