@@ -5,7 +5,7 @@ const LANES = 20;
 const POINTS = 1_000;
 const NODES = 50_000;
 const ROWS = 10_000;
-const SCROLL_FRAMES = 400;
+const SCROLL_FRAMES = 1_000;
 const AIMS = { lanes: 150, move: 16.7, flame: 50, frame: 50 };
 
 const ms = (value) => `${value.toFixed(1)} ms`;
@@ -104,7 +104,7 @@ export async function measureTable(page, { rounds }) {
   const frames = [];
   const plain = [];
   let mounted = 0;
-  for (let round = 0; round < Math.max(1, Math.round(rounds / 5)); round++) {
+  for (let round = 0; round < Math.max(1, Math.round(rounds / 10)); round++) {
     mounted = await page.evaluate((rows) => window.bench.table(rows), ROWS);
     frames.push(...(await page.evaluate((count) => window.bench.scroll(count), SCROLL_FRAMES)));
     const last = await page.evaluate(() => window.bench.lastRow());
