@@ -43,6 +43,10 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_POST(self):
         sent = self.rfile.read(int(self.headers["Content-Length"]))
+        if self.path != "/api/v1/reports":
+            # The plugin then uses its token as it is.
+            self._answer({}, 404)
+            return
         gzipped = self.headers.get("Content-Encoding") == "gzip"
         text = gzip.decompress(sent) if gzipped else sent
         report = json.loads(text)
@@ -71,9 +75,9 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self):
         self._answer(self.server.reports)
 
-    def _answer(self, value):
+    def _answer(self, value, status=200):
         body = json.dumps(value).encode()
-        self.send_response(200)
+        self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()

@@ -4,11 +4,16 @@ import { RouterProvider } from "@tanstack/react-router";
 import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
 import { createQueryClient } from "./data/queries.ts";
+import { session } from "./data/session.ts";
 import { preloadPages } from "./routes/preload.ts";
 import { createAppRouter } from "./routes/router.tsx";
 
 const root = document.getElementById("root");
 if (!root) throw new Error("index.html has no element with the id root");
+
+// The first query needs the session, which is read while the scripts of the page are loaded. A failure is
+// shown by that query.
+session().catch(() => undefined);
 
 const client = createQueryClient();
 const router = createAppRouter(client);

@@ -34,12 +34,14 @@ export function threadUnit(largest: number): ThreadUnit {
   return largest >= 1 || largest === 0 ? "s" : "ms";
 }
 
+const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
+const tenths = new Intl.NumberFormat("en", { minimumFractionDigits: 1, maximumFractionDigits: 1 });
+
 /** Returns thread time with one decimal: `15.0 h`. A value that is not 0 never reads as 0. */
 export function threadTime(seconds: number, unit: ThreadUnit = threadUnit(seconds)): string {
   const value = seconds / SECONDS[unit];
   if (value > 0 && value < 0.05) return `<${NO_BREAK}0.1${NO_BREAK}${unit}`;
-  const digits = Math.abs(value) >= 1000 ? 0 : 1;
-  const text = value.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits });
+  const text = (Math.abs(value) >= 1000 ? whole : tenths).format(value);
   return `${text.replace("-", "\u2212")}${NO_BREAK}${unit}`;
 }
 

@@ -5,13 +5,14 @@ export interface Amount {
   basis?: "ESTIMATED" | "RATE_CARD";
 }
 
+const formats = new Map<string, Intl.NumberFormat>();
+
 /** Returns an amount: `$3.77`. An amount that is not 0 never reads as 0. */
 export function money(amount: number, currency: string): string {
-  const format = new Intl.NumberFormat("en", {
-    style: "currency",
-    currency,
-    currencyDisplay: "narrowSymbol",
-  });
+  const format =
+    formats.get(currency) ??
+    new Intl.NumberFormat("en", { style: "currency", currency, currencyDisplay: "narrowSymbol" });
+  formats.set(currency, format);
   const digits = format.resolvedOptions().maximumFractionDigits ?? 2;
   const smallest = 10 ** -digits;
   if (amount > 0 && amount < smallest / 2) return `<\u00a0${format.format(smallest)}`;

@@ -3,6 +3,7 @@ import {
   type FocusEvent,
   type KeyboardEvent,
   type MouseEvent,
+  memo,
   type ReactNode,
   useEffect,
   useRef,
@@ -79,9 +80,7 @@ export function Table<Row>(props: TableProps<Row>) {
   // biome-ignore lint/correctness/useExhaustiveDependencies: the sizes are those of the rows' height
   useEffect(() => measure(), [measure, rowHeight]);
 
-  const template = isNarrow
-    ? { gridTemplateColumns: "minmax(0, 1fr)" }
-    : { gridTemplateColumns: columns.map(({ width }) => width).join(" ") };
+  const template = templateOf(columns, isNarrow);
   const isTall = isVirtual || props.scrollName !== undefined;
   return (
     <div
@@ -116,17 +115,22 @@ export function Table<Row>(props: TableProps<Row>) {
             ? items.map(({ index, start }) => {
                 const row = rows[index];
                 if (row === undefined) return null;
-                const style = { ...template, transform: `translateY(${start}px)`, height: rowHeight };
-                return <BodyRow key={rowKey(row)} {...props} {...{ row, index, style, isNarrow }} />;
+                return <MemoRow key={rowKey(row)} {...{ table: props, row, index, start, isNarrow }} />;
               })
             : rows.map((row, index) => (
-                <BodyRow key={rowKey(row)} {...props} {...{ row, index, isNarrow }} style={template} />
+                <MemoRow key={rowKey(row)} {...{ table: props, row, index, start: null, isNarrow }} />
               ))}
         </div>
       </div>
       {props.foot && <div className={styles.foot}>{props.foot}</div>}
     </div>
   );
+}
+
+function templateOf<Row>(columns: readonly Column<Row>[], isNarrow: boolean) {
+  return {
+    gridTemplateColumns: isNarrow ? "minmax(0, 1fr)" : columns.map(({ width }) => width).join(" "),
+  };
 }
 
 function cellClass<Row>(column: Column<Row>): string {
@@ -173,15 +177,21 @@ export function nextSort(by: string, sort: Sort | undefined): Sort {
   return { by, direction: sort.direction === "desc" ? "asc" : "desc" };
 }
 
-interface BodyRowProps<Row> extends TableProps<Row> {
+interface BodyRowProps<Row> {
+  /** The properties of the table: the same object while it scrolls. */
+  table: TableProps<Row>;
   row: Row;
   index: number;
-  style: object;
+  /** The place in a virtual table. */
+  start: number | null;
   isNarrow: boolean;
 }
 
-function BodyRow<Row>(props: BodyRowProps<Row>) {
-  const { row, index, style, columns, onOpen, onPoint, isSelected, compact, isNarrow } = props;
+// While the table scrolls, the rows that stay in sight stay as they are.
+const MemoRow = memo(BodyRow) as typeof BodyRow;
+
+function BodyRow<Row>({ table, row, index, start, isNarrow }: BodyRowProps<Row>) {
+  const { columns, onOpen, onPoint, isSelected, compact } = table;
   const open = (event: MouseEvent | KeyboardEvent) => {
     if ((event.target as HTMLElement).closest("a, button, input, label")) return;
     onOpen?.(row, event);
@@ -207,7 +217,12 @@ function BodyRow<Row>(props: BodyRowProps<Row>) {
     <div
       role="row"
       className={styles.row}
-      style={style}
+      style={{
+        ...templateOf(columns, isNarrow),
+        ...(start === null
+          ? {}
+          : { transform: `translateY(${start}px)`, height: isNarrow ? COMPACT_HEIGHT : ROW_HEIGHT }),
+      }}
       aria-rowindex={index + 1}
       data-selected={isSelected?.(row) ?? false}
       {...interactive}

@@ -25,7 +25,7 @@ export const Gutter = memo(function Gutter({ lane, at }: GutterProps) {
     <div className={styles.gutter}>
       <div className={styles.title}>
         <span>{lane.title}</span>
-        <span>{main && headline(lane, main, at)}</span>
+        <span className={styles.value}>{main && headline(lane, main, at)}</span>
       </div>
       {lane.note && <div className={styles.note}>{lane.note}</div>}
       {listed.length > 1 && listed.map((layer) => <Entry key={layer.id} lane={lane} layer={layer} at={at} />)}
@@ -50,7 +50,7 @@ function Entry({ lane, layer, at }: { lane: PlotLane; layer: Layer; at: number |
       <span className="truncated" title={layer.label}>
         {layer.label}
       </span>
-      <b>{value === null ? "" : (lane.axisFormat ?? lane.format)(value)}</b>
+      <b className={styles.value}>{value === null ? "" : (lane.axisFormat ?? lane.format)(value)}</b>
     </div>
   );
 }

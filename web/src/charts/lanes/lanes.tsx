@@ -162,6 +162,8 @@ function useWidth() {
   useEffect(() => {
     const plot = ref.current?.querySelector("[data-plot]");
     if (!plot) return;
+    // The observer reports a frame later.
+    setWidth(plot.clientWidth);
     const observer = new ResizeObserver(([entry]) => setWidth(Math.floor(entry?.contentRect.width ?? 0)));
     observer.observe(plot);
     return () => observer.disconnect();

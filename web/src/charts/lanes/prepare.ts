@@ -26,19 +26,13 @@ export interface Gapped {
 
 /** Puts a gap where buckets are missing, so that no line crosses time without reports. */
 export function withGaps(times: readonly number[], values: readonly Values[], stepSeconds: number): Gapped {
-  const result: Gapped = { times: [], values: values.map(() => []) };
-  let last: number | null = null;
-  times.forEach((at, index) => {
-    if (last !== null && at - last > stepSeconds * GAP_STEPS) {
-      result.times.push(last + stepSeconds);
-      for (const column of result.values) column.push(null);
-    }
-    result.times.push(at);
-    values.forEach((source, column) => {
-      result.values[column]?.push(source[index] ?? null);
-    });
-    last = at;
-  });
+  const result: Gapped = { times: [...times], values: values.map((column) => [...column]) };
+  for (let i = times.length - 1; i > 0; i--) {
+    const last = times[i - 1] ?? 0;
+    if ((times[i] ?? 0) - last <= stepSeconds * GAP_STEPS) continue;
+    result.times.splice(i, 0, last + stepSeconds);
+    for (const column of result.values) column.splice(i, 0, null);
+  }
   return result;
 }
 
