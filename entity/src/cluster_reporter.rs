@@ -18,6 +18,9 @@ pub struct Model {
     pub token_id: ApiTokenId,
     /// The public half of the token, which identifies it after its member is removed.
     pub token_identifier: String,
+    /// The public half of the token that the token was exchanged for. Null for tokens that belong to no
+    /// scheduler, and for those exchanged for a session or a JWT.
+    pub parent_identifier: Option<String>,
     /// The time of the first report with the token, by the server's clock.
     pub first_seen_at: Timestamp,
     /// The time of the last report with the token, by the server's clock, up to a minute early.

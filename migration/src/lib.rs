@@ -56,6 +56,7 @@ mod m20261126_000050_find_work;
 mod m20261126_000051_create_quota;
 mod m20261126_000055_limit_usage;
 mod m20261126_000056_create_sign_in_link;
+mod m20261127_000057_name_parent_tokens;
 mod placement;
 mod reference;
 mod tenant;
@@ -112,6 +113,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261126_000051_create_quota::Migration),
             Box::new(m20261126_000055_limit_usage::Migration),
             Box::new(m20261126_000056_create_sign_in_link::Migration),
+            Box::new(m20261127_000057_name_parent_tokens::Migration),
         ]
     }
 }

@@ -2,7 +2,7 @@
 
 use entity::{api_token::Scope, membership::Role};
 use harness::{Member, Program, ReportBuilder, STARTED_AT, TestApp, error, usage};
-use reqwest::StatusCode;
+use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
 use crate::{
@@ -214,6 +214,31 @@ async fn what_a_token_reported_is_quarantined_restored_and_removed() {
     let whole = forget(&ada, &leaked, "2026-11-20T12:00:30Z", false).await;
     assert_eq!(whole["counts"]["clusters"], 1);
     assert_eq!(whole["counts"]["clustersFromBefore"], 1);
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn what_schedulers_reported_with_exchanged_tokens_is_forgotten_with_the_token() {
+    let app = TestApp::start().await;
+    let (ada, _, leaked) = accounts(&app).await;
+    for scheduler in ["Scheduler-7", "Scheduler-8", "Scheduler-9"] {
+        let request = leaked.request(Method::POST, "/api/v1/scheduler-tokens").json(&json!({}));
+        let exchanged: Value = request.send().await.unwrap().json().await.unwrap();
+        let scheduler_token = leaked.with_token(exchanged["token"].as_str().unwrap().to_owned());
+        scheduler_token.reported(&poison(scheduler, 100)).await;
+    }
+    let since = "2026-11-20T11:00:00Z";
+    let whole = forget(&ada, &leaked, since, false).await;
+    assert_eq!(whole["counts"]["clusters"], 3);
+    assert_eq!(
+        ada.query(RESTORE, json!({ "token": identifier(&leaked) })).await["restoreToken"]["clusters"],
+        3
+    );
+    // Ended tokens of schedulers are removed after a day, and what they reported is still found.
+    app.set_clock("2026-11-26T12:00:00Z");
+    app.run_jobs().await;
+    assert_eq!(forget(&ada, &leaked, since, false).await["counts"]["clusters"], 3);
+    assert_eq!(forget(&ada, &leaked, since, true).await["isConfirmed"], true);
     app.stop().await;
 }
 

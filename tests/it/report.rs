@@ -113,9 +113,59 @@ async fn too_many_links_are_to_be_sent_in_parts() {
         let computations: Vec<_> = (0..computations).map(|n| computation(n, &groups)).collect();
         ReportBuilder::new("Scheduler-1", 1).with("/computations", computations).build()
     };
-    let (status, body) = ada.report(&report(11)).await;
+    let (status, body) = ada.report(&report(5)).await;
     assert_eq!((status, &body["code"]), (StatusCode::PAYLOAD_TOO_LARGE, &json!("PAYLOAD_TOO_LARGE")));
-    ada.reported(&report(10)).await;
+    ada.reported(&report(4)).await;
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn too_many_rows_of_items_are_to_be_sent_in_parts() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    let refused = (
+        StatusCode::PAYLOAD_TOO_LARGE,
+        json!("more than 20000 task groups of computations and functions of hours in one report"),
+    );
+    let shares = |computations: u128| {
+        let shares: Vec<_> = (0..1_000)
+            .map(|n| json!({ "task_group_id": harness::uuid(n), "tasks": 1, "tasks_succeeded": 0, "tasks_erred": 0, "tasks_retried": 0 }))
+            .collect();
+        let with_shares = |n| {
+            let mut computation = computation(n, &[]);
+            computation["task_group_shares"] = json!(shares);
+            computation
+        };
+        ReportBuilder::new("Scheduler-1", 1)
+            .with("/computations", (0..computations).map(with_shares).collect::<Vec<_>>())
+            .build()
+    };
+    let (status, body) = ada.report(&shares(21)).await;
+    assert_eq!((status, body["message"].clone()), refused);
+    let functions = |hours: i64| {
+        let functions: Vec<_> = (0..1_000).map(|n| json!({ "prefix": format!("f{n}"), "compute_seconds": 0, "transfer_seconds": 0, "tasks": 0, "tasks_erred": 0, "bytes": 0 })).collect();
+        let with_functions = |back| {
+            let mut hour = harness::usage(11 - back, 1);
+            hour["functions"] = json!(functions);
+            hour
+        };
+        ReportBuilder::new("Scheduler-1", 1)
+            .with("/usage", (0..hours).map(with_functions).collect::<Vec<_>>())
+            .build()
+    };
+    let (status, body) = ada.report(&functions(21)).await;
+    assert_eq!((status, body["message"].clone()), refused);
+    let cells = |spans: u128| {
+        let cells: Vec<_> =
+            (0..5_000).map(|n| json!(["execute", format!("f{n}"), "thread-cpu", "seconds", 1.0])).collect();
+        let of_span = |n| json!({ "span_id": harness::uuid(n), "cells": cells });
+        ReportBuilder::new("Scheduler-1", 1)
+            .with("/fine_metrics", (0..spans).map(of_span).collect::<Vec<_>>())
+            .build()
+    };
+    let (status, body) = ada.report(&cells(41)).await;
+    assert_eq!(status, StatusCode::PAYLOAD_TOO_LARGE);
+    assert_eq!(body["message"], "more than 200000 fine metrics in one report");
     app.stop().await;
 }
 

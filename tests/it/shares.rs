@@ -1,6 +1,6 @@
 //! The share of bounded resources that one credential leaves to others.
 
-use std::time::Duration;
+use std::{net::IpAddr, time::Duration};
 
 use entity::api_token::Scope;
 use harness::{Browser, Member, ReportBuilder, TestApp};
@@ -47,6 +47,39 @@ async fn refusal(response: Response) -> (u16, String) {
     let body: Value = response.json().await.unwrap();
     let code = body["errors"][0]["extensions"]["code"].as_str().or(body["code"].as_str());
     (status, code.unwrap_or_default().to_owned())
+}
+
+#[tokio::test]
+async fn delayed_sign_ins_give_way_to_other_addresses() {
+    // Sign-ins have four slots.
+    let app = TestApp::start_with(|serve| serve.max_connections = 64).await;
+    let ada = app.account("ada").await;
+    app.browser(&ada).await;
+    let mut delayed = JoinSet::new();
+    for last in [2, 3] {
+        let client =
+            reqwest::Client::builder().local_address(IpAddr::from([127, 0, 0, last])).build().unwrap();
+        let attempt = |number: usize| {
+            let form = format!("username=nobody-{number}&password=a-guess");
+            client
+                .post(app.url("/sign-in"))
+                .header(header::ORIGIN, app.url(""))
+                .header(header::CONTENT_TYPE, "application/x-www-form-urlencoded")
+                .body(form)
+                .send()
+        };
+        // The first failures of an address have no consequences. Later attempts wait for seconds.
+        for number in 0..5 {
+            assert_eq!(attempt(number).await.unwrap().status(), 401);
+        }
+        for number in 5..8 {
+            delayed.spawn(attempt(number));
+        }
+    }
+    until_held(&app, "sign_in_requests", 4).await;
+    assert_eq!(app.anonymous(Method::GET, "/sign-in").send().await.unwrap().status(), 200);
+    Browser::new(&app).sign_in("ada", "password of ada").await;
+    app.stop().await;
 }
 
 #[tokio::test]

@@ -30,7 +30,7 @@ use crate::{
         sign_in_throttle::{AddressTurns, FailureCount, failure_address},
         slug::Slug,
     },
-    shares::{FairShares, Holder, Slots},
+    shares::{FairShares, Holder, Slots, wait_and_give_way},
     store::{StoreError, SystemStore},
 };
 
@@ -162,7 +162,8 @@ impl SignIns {
         let holder = Holder::for_unauthenticated(from, 0);
         if held > 0 {
             let _place = self.held.try_take(holder).map_err(|_| SignInError::TooSoon(BUSY_SECONDS))?;
-            tokio::time::sleep(Duration::from_millis(held.unsigned_abs())).await;
+            // The delayed attempts of many addresses would otherwise take all slots of sign-ins.
+            wait_and_give_way(tokio::time::sleep(Duration::from_millis(held.unsigned_abs()))).await;
         }
         let found = match name {
             Some(name) => self.store.password_by_name(name.as_str()).await?,

@@ -34,10 +34,7 @@ pub(crate) fn report(bytes: &[u8]) {
     if let Ok(report) = &read {
         assert!(report.code_hashes().all(|hash| hash.as_str().len() == 64));
         assert!(report.oldest_item_ms().is_none_or(|at| (0..=253_402_300_799_999).contains(&at)));
-        assert!(
-            report.count_task_group_refs() <= bytes.len().max(LIMITS.inflated),
-            "each takes a byte at least"
-        );
+        assert!(report.count_nested_rows() <= bytes.len().max(LIMITS.inflated), "each takes a byte at least");
     }
 }
 

@@ -35,9 +35,12 @@ const QUOTA: HeaderName = HeaderName::from_static("galvo-quota");
 /// The size limits of a report.
 pub(super) const LIMITS: Limits = Limits { sent: 8 << 20, inflated: 32 << 20 };
 
-/// The limit of the task groups that the computations of a report reference together. A reporter that
-/// exceeds it sends fewer computations at once.
-const MAX_LINKS: usize = 50_000;
+/// The limit of the rows of a report besides those of its items. Others wait for the writer of an SQLite
+/// store until all are written. A reporter that exceeds it sends fewer items at once.
+const MAX_NESTED_ROWS: usize = 20_000;
+
+/// The limit of the fine metrics of a report, which takes the memory of a request.
+const MAX_FINE_METRICS: usize = 200_000;
 
 /// Store a report of a scheduler
 ///
@@ -141,10 +144,13 @@ async fn take(
     // slots.
     let _place = state.report_place(viewer)?;
     let (report, bytes) = received.parse_measured(Report::check, SectionBytes::count_sections).await?;
-    if report.count_task_group_refs() > MAX_LINKS {
+    if report.count_nested_rows() > MAX_NESTED_ROWS {
         return Err(Problem::too_much(format!(
-            "more than {MAX_LINKS} task groups of computations in one report"
+            "more than {MAX_NESTED_ROWS} task groups of computations and functions of hours in one report"
         )));
+    }
+    if report.count_fine_metrics() > MAX_FINE_METRICS {
+        return Err(Problem::too_much(format!("more than {MAX_FINE_METRICS} fine metrics in one report")));
     }
     let underway = came_at.timestamp_millis() - report.sent_at.timestamp().timestamp_millis();
     let acknowledgement =

@@ -34,7 +34,7 @@ use tokio::sync::oneshot;
 pub(crate) use self::{
     connections::{BusyGuard, Connection, Connections},
     unverified::{UnverifiedSlot, UnverifiedSlots},
-    work::{ClientWait, RequestSlot, RequestWork, acquire_thread},
+    work::{ClientWait, RequestSlot, RequestWork, acquire_thread, wait_and_give_way},
 };
 use crate::metrics::{ShareCounts, ShareMetrics};
 

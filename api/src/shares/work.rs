@@ -118,6 +118,14 @@ impl Drop for ClientWait {
     }
 }
 
+/// Waits as the client would: meanwhile the current task's request may have to give way, unless its holder
+/// is known.
+pub(crate) async fn wait_and_give_way<T>(waiting: impl Future<Output = T>) -> T {
+    let work = WORK.try_with(Arc::clone).ok();
+    let _wait = work.as_ref().map(RequestWork::wait_for_client);
+    waiting.await
+}
+
 /// Waits for a thread for the current task's work. Returns `None` for the server's own tasks and for
 /// detached work, which need no slot.
 pub(crate) async fn acquire_thread() -> Option<HeldSlot> {

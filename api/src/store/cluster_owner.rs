@@ -123,16 +123,27 @@ impl AccountStore {
                 .await?;
             return Ok(());
         }
-        let identifier = self.select::<api_token::Entity>().filter(api_token::Column::Id.eq(token_id));
-        let identifier = identifier.select_only().column(api_token::Column::Identifier);
-        let identifier: Option<String> = identifier.into_tuple().one(&self.write_executor()).await?;
+        let reporter = self.select::<api_token::Entity>().filter(api_token::Column::Id.eq(token_id));
+        let reporter =
+            reporter.select_only().columns([api_token::Column::Identifier, api_token::Column::ParentId]);
+        let reporter: Option<(String, Option<ApiTokenId>)> =
+            reporter.into_tuple().one(&self.write_executor()).await?;
         // The token was deleted while the report was processed.
-        let Some(token_identifier) = identifier else { return Ok(()) };
+        let Some((token_identifier, parent)) = reporter else { return Ok(()) };
+        let parent_identifier = match parent {
+            Some(parent) => {
+                let parent = self.select::<api_token::Entity>().filter(api_token::Column::Id.eq(parent));
+                let parent = parent.select_only().column(api_token::Column::Identifier);
+                parent.into_tuple().one(&self.write_executor()).await?
+            }
+            None => None,
+        };
         let row = Model {
             account_id: self.account_id(),
             cluster_id: cluster,
             token_id,
             token_identifier,
+            parent_identifier,
             first_seen_at: now,
             last_seen_at: now,
         };

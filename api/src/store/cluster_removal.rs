@@ -248,8 +248,14 @@ impl AccountStore {
                     .select::<cluster_reporter::Entity>()
                     .select_only()
                     .column(cluster_reporter::Column::ClusterId)
-                    .filter(cluster_reporter::Column::TokenIdentifier.eq(token.as_str()))
+                    .filter(
+                        Condition::any()
+                            .add(cluster_reporter::Column::TokenIdentifier.eq(token.as_str()))
+                            // Schedulers report with tokens that were exchanged for it.
+                            .add(cluster_reporter::Column::ParentIdentifier.eq(token.as_str())),
+                    )
                     .filter(cluster_reporter::Column::LastSeenAt.gt(seen))
+                    .distinct()
                     .order_by_asc(cluster_reporter::Column::ClusterId)
                     .limit(CLUSTER_BATCH)
                     .into_tuple()

@@ -158,10 +158,21 @@ impl Report {
         self.is_final.then(|| self.cluster.closed_at.unwrap_or(self.sent_at))
     }
 
-    /// Returns the total number of references from its computations to task groups.
+    /// Returns the number of rows that its items have besides their own: references from computations to
+    /// task groups, with their shares, and functions of hours.
     #[must_use]
-    pub fn count_task_group_refs(&self) -> usize {
-        self.computations.iter().map(|computation| computation.task_group_ids.len()).sum()
+    pub fn count_nested_rows(&self) -> usize {
+        let of_computation = |computation: &ComputationReport| {
+            computation.task_group_ids.len() + computation.task_group_shares.len()
+        };
+        let computations: usize = self.computations.iter().map(of_computation).sum();
+        computations + self.usage.iter().map(|hour| hour.functions.len()).sum::<usize>()
+    }
+
+    /// Returns the number of its fine metrics.
+    #[must_use]
+    pub fn count_fine_metrics(&self) -> usize {
+        self.fine_metrics.iter().map(|metrics| metrics.cells.len()).sum()
     }
 
     /// Checks the constraints between values, which the types cannot express.
