@@ -2,6 +2,7 @@ import { fileURLToPath } from "node:url";
 import react from "@vitejs/plugin-react";
 import { defineConfig } from "vitest/config";
 import { compressed } from "./scripts/compressed.ts";
+import { firstView } from "./scripts/first_view.ts";
 import { persistedDocuments } from "./scripts/persisted_documents.ts";
 import { themeScript } from "./scripts/theme_script.ts";
 
@@ -20,7 +21,7 @@ const served = [
 export default defineConfig({
   // The server fills in `<base href>`, so every address in the page is relative to it.
   base: "./",
-  plugins: [react(), themeScript(), persistedDocuments(), compressed()],
+  plugins: [react(), firstView(), themeScript(), persistedDocuments(), compressed()],
   resolve: { alias: { "@": fileURLToPath(new URL("src", import.meta.url)) } },
   build: {
     target: "es2022",

@@ -12,13 +12,11 @@ export function themeScript(): Plugin {
     name: "galvo-theme-script",
     transformIndexHtml: {
       order: "post",
-      handler: (_html, context) => [
-        {
-          tag: "script",
-          attrs: { src: context.server ? "/src/style/theme.js" : `./${name}` },
-          injectTo: "head",
-        },
-      ],
+      handler: (html, context) => {
+        const source = context.server ? "/src/style/theme.js" : `./${name}`;
+        // Behind `<base>`, and before the other scripts and the stylesheet.
+        return html.replace("</title>", `</title>\n    <script src="${source}"></script>`);
+      },
     },
     generateBundle() {
       this.emitFile({ type: "asset", fileName: name, source: code });

@@ -1,4 +1,4 @@
-import { useEffect, useMemo, useRef, useState } from "react";
+import { memo, useEffect, useMemo, useRef, useState } from "react";
 import { clock, clockSeconds } from "@/format/time.ts";
 import { useShownTheme } from "@/ui/theme.ts";
 import { Bars } from "./bars_lane.tsx";
@@ -9,15 +9,26 @@ import { Overlay } from "./overlay.tsx";
 import { Plot } from "./plot_lane.tsx";
 import { groupMarks, valueAt } from "./prepare.ts";
 import { position, timeTicks } from "./scale.ts";
-import type { Lane, LanesProps, PlotLane, Reference, TimeRange } from "./types.ts";
+import type { Lane, LanesProps, Mark, PlotLane, Reference, TimeRange } from "./types.ts";
 import { usePlayback } from "./use_playback.ts";
 
+const NO_MARKS: readonly Mark[] = [];
 const TICK_PIXELS = 90;
 const SECOND_TICKS_BELOW = 600;
 
 /** Quantities over one shared time axis, with one crosshair, one brush and marks through all of them. */
 export function Lanes(props: LanesProps) {
-  const { lanes, marks = [], shown, extent, selection, onSelect, onOpenMark, marksNote, reference } = props;
+  const {
+    lanes,
+    marks = NO_MARKS,
+    shown,
+    extent,
+    selection,
+    onSelect,
+    onOpenMark,
+    marksNote,
+    reference,
+  } = props;
   const [at, setAt] = useState<number | null>(null);
   const { isPlaying = false, onPlayed } = props;
   usePlayback({ isPlaying, shown, at, onMove: setAt, onEnd: () => onPlayed?.() });
@@ -31,24 +42,10 @@ export function Lanes(props: LanesProps) {
   const theme = useShownTheme();
   const hasSeconds = shown.to - shown.from < SECOND_TICKS_BELOW;
   const ticks = useMemo(() => timeTicks(shown, Math.max(2, Math.floor(width / TICK_PIXELS))), [shown, width]);
-  const label = (tick: number) => (hasSeconds ? clockSeconds(tick * 1000) : clock(tick * 1000));
   return (
     <figure className={styles.chart} aria-label={props.label}>
-      <div className={`${styles.overlay} ${styles.behind}`} aria-hidden="true">
-        {ticks.map((tick) => (
-          <span key={tick} className={styles.grid} style={{ left: `${position(tick, shown) * 100}%` }} />
-        ))}
-        {groupMarks(marks, shown, width, MARK_PIXELS).map(({ share, marks: [first] }) => (
-          <span
-            key={first?.id}
-            className={styles.markLine}
-            data-kind={first?.kind}
-            style={{ left: `${share * 100}%` }}
-          />
-        ))}
-        {reference && <ReferenceLine reference={reference} shown={shown} width={width} />}
-      </div>
-      <TimeLabels ticks={ticks} shown={shown} label={label} />
+      <Behind {...{ ticks, shown, width, marks, reference }} />
+      <TimeLabels ticks={ticks} shown={shown} hasSeconds={hasSeconds} />
       {marks.length > 0 && (
         <div className={styles.row}>
           <div className={styles.gutter}>
@@ -81,7 +78,7 @@ export function Lanes(props: LanesProps) {
           )}
         </div>
       ))}
-      <TimeLabels ticks={ticks} shown={shown} label={label} />
+      <TimeLabels ticks={ticks} shown={shown} hasSeconds={hasSeconds} />
       <Overlay
         label={`${props.label} Arrow keys read the values.`}
         shown={shown}
@@ -96,6 +93,34 @@ export function Lanes(props: LanesProps) {
     </figure>
   );
 }
+
+interface BehindProps {
+  ticks: readonly number[];
+  shown: TimeRange;
+  width: number;
+  marks: readonly Mark[];
+  reference: Reference | null | undefined;
+}
+
+/** The lines behind all lanes. Like all that the crosshair does not change, it is drawn again only if it changes. */
+const Behind = memo(function Behind({ ticks, shown, width, marks, reference }: BehindProps) {
+  return (
+    <div className={`${styles.overlay} ${styles.behind}`} aria-hidden="true">
+      {ticks.map((tick) => (
+        <span key={tick} className={styles.grid} style={{ left: `${position(tick, shown) * 100}%` }} />
+      ))}
+      {groupMarks(marks, shown, width, MARK_PIXELS).map(({ share, marks: [first] }) => (
+        <span
+          key={first?.id}
+          className={styles.markLine}
+          data-kind={first?.kind}
+          style={{ left: `${share * 100}%` }}
+        />
+      ))}
+      {reference && <ReferenceLine reference={reference} shown={shown} width={width} />}
+    </div>
+  );
+});
 
 /** The room that the label of the reference needs. */
 const REFERENCE_PIXELS = 330;
@@ -120,30 +145,29 @@ function ReferenceLine({
   );
 }
 
-function TimeLabels({
-  ticks,
-  shown,
-  label,
-}: {
-  ticks: number[];
+interface TimeLabelsProps {
+  ticks: readonly number[];
   shown: TimeRange;
-  label(at: number): string;
-}) {
+  hasSeconds: boolean;
+}
+
+const TimeLabels = memo(function TimeLabels({ ticks, shown, hasSeconds }: TimeLabelsProps) {
+  const label = hasSeconds ? clockSeconds : clock;
   return (
     <div className={styles.row} aria-hidden="true">
       <span className={styles.gutter} />
       <div className={styles.times}>
         {ticks.map((tick) => (
           <span key={tick} style={{ left: `${position(tick, shown) * 100}%` }}>
-            {label(tick)}
+            {label(tick * 1000)}
           </span>
         ))}
       </div>
     </div>
   );
-}
+});
 
-function ValueAxis({ lane }: { lane: PlotLane }) {
+const ValueAxis = memo(function ValueAxis({ lane }: { lane: PlotLane }) {
   const format = lane.axisFormat ?? lane.format;
   if (lane.times.length === 0) return <div className={styles.axis} />;
   return (
@@ -153,7 +177,7 @@ function ValueAxis({ lane }: { lane: PlotLane }) {
       <span style={{ top: "100%" }}>{format(0)}</span>
     </div>
   );
-}
+});
 
 /** Returns the width of the plots in pixels. */
 function useWidth() {
