@@ -4,7 +4,8 @@ import { createServer } from "node:http";
 import { extname, join, normalize } from "node:path";
 
 const TYPES = { ".html": "text/html; charset=utf-8", ".js": "text/javascript", ".css": "text/css" };
-const EMPTY = "<!doctype html><html lang=en><title>Empty</title><h1>Empty</h1></html>";
+const EMPTY =
+  "<!doctype html><html lang=en><title>Empty</title><nav><a href=/>Start</a></nav><h1>Empty</h1></html>";
 
 async function listen(answer) {
   const server = createServer(answer);

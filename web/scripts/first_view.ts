@@ -13,7 +13,14 @@ export function firstView(): Plugin {
       build: {
         chunkSizeWarningLimit: 600,
         rolldownOptions: {
-          output: { codeSplitting: { groups: [{ name: "first", test: (id: string) => modules.has(id) }] } },
+          output: {
+            codeSplitting: {
+              groups: [
+                { name: "first", test: (id: string) => modules.has(id), priority: 1 },
+                { name: "shared", test: /\/web\/src\//, minShareCount: 6 },
+              ],
+            },
+          },
         },
       },
     }),
