@@ -12,7 +12,7 @@ pub enum Hold {
     /// The server's clock is far ahead of the newest report.
     #[sea_orm(string_value = "clock")]
     Clock,
-    /// Far more rows than usual are due.
+    /// Far more rows of an account than usual are due. The deletion of other accounts' rows continues.
     #[sea_orm(string_value = "amount")]
     Amount,
 }
@@ -25,13 +25,13 @@ pub struct Model {
     pub id: i64,
     /// The latest time confirmed by a report, or by a server that has run since then.
     pub trusted_at: Timestamp,
-    /// The number of rows that a large round deletes.
+    /// The number of rows that a large round deletes of one account.
     pub usual_rows: i64,
     /// The reason why deletion is stopped. `None` if it is not stopped.
     pub hold: Option<Hold>,
     /// The server's clock when deletion was stopped. `None` if it is not stopped.
     pub held_at: Option<Timestamp>,
-    /// The number of rows due at that time, as far as they were counted.
+    /// The number of rows due in the accounts whose deletion is stopped, as far as they were counted.
     pub due_rows: i64,
     /// True if an operator confirmed the hold, so that the next round resumes deletion.
     pub confirmed: bool,

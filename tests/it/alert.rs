@@ -455,6 +455,7 @@ async fn requests_are_signed_with_a_secret_that_lies_nowhere_in_the_open() {
     assert_eq!(changed, expected);
     let unchanged = ada.query(UPDATE, json!({ "identifier": identifier, "input": change })).await;
     assert_eq!(unchanged["result"]["secret"], Value::Null);
+    app.set_clock("2026-11-20T12:01:00Z");
     ada.query(TEST, json!({ "identifier": identifier })).await;
     app.run_jobs().await;
     let request = receiver.received().remove(1);

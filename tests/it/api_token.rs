@@ -1,5 +1,6 @@
 //! API tokens: valid and invalid ones.
 
+use chrono::{DateTime, Utc};
 use entity::{api_token::Scope, membership::Role};
 use galvo::{encryption::Keys, key_ring::KeySource};
 use harness::{Member, TestApp};
@@ -191,16 +192,17 @@ async fn a_token_that_cannot_be_is_refused_with_every_field_named() {
     app.stop().await;
 }
 
-#[tokio::test]
-async fn an_account_has_a_bounded_number_of_good_tokens() {
-    let app = TestApp::start().await;
-    let ada = app.account("ada").await;
+/// Adds 999 copies of the only token, `copy1` and so on, with this creation and expiry.
+async fn add_copies(app: &TestApp, created_at: &str, expires_at: Option<&str>) {
     let connection = app.database.connection().await;
     let row = entity::api_token::Entity::find().one(&connection).await.unwrap().unwrap();
+    let at = |time: &str| entity::Timestamp::from(time.parse::<DateTime<Utc>>().unwrap());
     let rows = (1..1_000_u128).map(|number| {
         let mut copy = row.clone().into_active_model().reset_all();
         copy.id = Set(entity::ids::ApiTokenId(uuid::Uuid::from_u128(number)));
         copy.identifier = Set(format!("copy{number}"));
+        copy.created_at = Set(at(created_at));
+        copy.expires_at = Set(expires_at.map(at));
         copy
     });
     for rows in rows.collect::<Vec<_>>().chunks(200) {
@@ -209,12 +211,36 @@ async fn an_account_has_a_bounded_number_of_good_tokens() {
             .await
             .unwrap();
     }
+}
+
+#[tokio::test]
+async fn an_account_has_a_bounded_number_of_good_tokens() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    // As of last month.
+    add_copies(&app, "2026-10-20T12:00:00Z", None).await;
     let create = async || {
         let answer = ada.query(CREATE, json!({ "input": { "scopes": ["READ"] } })).await;
         answer["createToken"]["userErrors"].clone()
     };
     assert_eq!(create().await[0]["code"], "TOO_MANY");
     ada.query(REVOKE, json!({ "identifier": "copy7" })).await;
+    assert_eq!(create().await, json!([]));
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn new_tokens_count_for_a_day_although_they_have_ended() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    add_copies(&app, "2026-11-20T12:00:00Z", Some("2026-11-20T12:00:01Z")).await;
+    let create = async || {
+        let input = json!({ "scopes": ["READ"], "expiresAt": "2026-11-21T13:00:00Z" });
+        ada.query(CREATE, json!({ "input": input })).await["createToken"]["userErrors"].clone()
+    };
+    app.set_clock("2026-11-21T11:59:59Z");
+    assert_eq!(create().await[0]["code"], "TOO_MANY");
+    app.set_clock("2026-11-21T12:00:00Z");
     assert_eq!(create().await, json!([]));
     app.stop().await;
 }

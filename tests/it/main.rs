@@ -5,6 +5,7 @@
 mod account_list;
 mod account_removal;
 mod alert;
+mod alert_test;
 mod answer;
 mod api_token;
 mod audit_entry;
@@ -80,6 +81,7 @@ mod profile;
 mod quota;
 mod report;
 mod retention;
+mod retention_hold;
 mod role;
 mod scheduler_token;
 mod schema;

@@ -4,10 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use entity::quota::UNLIMITED;
-use galvo::{domain::quota::Limits, encryption::Keys, key_ring::KeySource};
+use galvo::domain::quota::Limits;
 use harness::{
-    Database, Program, ReportBuilder, STARTED_AT, TestApp, code, computation, error, event, log_line,
-    profile, sample, span, task_group, threads, usage, uuid, worker,
+    ReportBuilder, STARTED_AT, TestApp, code, computation, error, event, log_line, profile, sample, span,
+    task_group, threads, usage, worker,
 };
 use reqwest::StatusCode;
 use sea_orm::{ConnectionTrait, DatabaseBackend, DatabaseConnection, Statement};
@@ -62,7 +62,7 @@ async fn held(database: &DatabaseConnection, but_user: &str) -> BTreeMap<&'stati
 }
 
 /// A report with data of every kind.
-fn honest(scheduler: &str, sequence: i64) -> ReportBuilder {
+pub(super) fn honest(scheduler: &str, sequence: i64) -> ReportBuilder {
     ReportBuilder::new(scheduler, sequence)
         .with("/cluster/totals/peak_threads", 4)
         .with("/cluster/totals/peak_workers", 1)
@@ -438,196 +438,6 @@ async fn what_is_acknowledged_is_stored() {
     assert_eq!((&answer["acknowledged"], &answer["stale"]), (&json!(NOW + 1_000_001), &Value::Null));
     assert_eq!(shown().await["totals"], json!({ "tasks": 8 }));
     assert_eq!(shown().await["taskGroups"], json!({ "nodes": [{ "tasks": 8 }] }));
-    app.stop().await;
-}
-
-/// Inserts rows with an age in days, of clusters that reported at that time.
-async fn aged(app: &TestApp, days: &[i64]) -> DatabaseConnection {
-    let database = app.database.connection().await;
-    let id = |number: usize| match database.get_database_backend() {
-        DatabaseBackend::Postgres => format!("'{}'", uuid(number as u128)),
-        _ => format!("X'{number:032x}'"),
-    };
-    for (number, days) in days.iter().enumerate() {
-        let at = NOW - days * DAY;
-        let sql = format!(
-            "INSERT INTO events (account_id, cluster_id, occurred_at, id, arrived_at, topic, data) \
-             SELECT account_id, id, {at}, {}, {at}, 'all', '{{}}' FROM clusters",
-            id(number)
-        );
-        database.execute_unprepared(&sql).await.unwrap();
-    }
-    database
-}
-
-async fn count(database: &DatabaseConnection, table: &str) -> i64 {
-    let sql = format!("SELECT COUNT(*) FROM {table}");
-    let statement = Statement::from_string(database.get_database_backend(), sql);
-    database.query_one_raw(statement).await.unwrap().unwrap().try_get_by_index(0).unwrap()
-}
-
-/// The doctor's finding about retention, if any.
-async fn found_of_retention(app: &TestApp) -> Option<String> {
-    let url = app.database.url();
-    let mut doctor = Program::command(&["doctor", "--json", "--database-url", url, "--log", "off"]);
-    if !url.starts_with("sqlite:") {
-        doctor.env("GALVO_SECRET_KEY", "dGhpcyBpcyBhIGtleSBmb3IgdGVzdHMsIG5vIG1vcmU");
-    }
-    let output = doctor.output().await.unwrap();
-    let told: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let checks = told["checks"].as_array().unwrap().clone();
-    let found = checks.into_iter().find(|check| check["check"] == "retention")?;
-    assert_eq!(found["verdict"], "warning");
-    assert!(found["advice"].as_str().unwrap().contains("galvo retention confirm"), "{found}");
-    Some(found["message"].as_str().unwrap().to_owned())
-}
-
-async fn held_by_metric(app: &TestApp) -> bool {
-    let response = app.anonymous(reqwest::Method::GET, "/metrics").send().await.unwrap();
-    let text = response.text().await.unwrap();
-    let line = text.lines().find(|line| line.starts_with("galvo_job_retention_held ")).expect("it is there");
-    line.ends_with(" 1")
-}
-
-async fn confirm(app: &TestApp) -> String {
-    let arguments = ["retention", "confirm", "--database-url", app.database.url()];
-    let (status, output, errors) = Program::run(&arguments).await;
-    assert_eq!(status, Some(0), "{errors}");
-    output
-}
-
-#[tokio::test]
-async fn a_clock_400_days_ahead_removes_nothing() {
-    let keys = Keys::generate();
-    let app = TestApp::start_on(Database::migrated().await, KeySource::Ring(keys.clone()), |_| {}).await;
-    let ada = app.account("ada").await;
-    ada.reported(&honest("Scheduler-ada", 1).build()).await;
-    let database = aged(&app, &[1, 5, 29]).await;
-    app.run_jobs().await;
-    let tables = ["events", "log_lines", "error_occurrences", "task_groups", "computations", "spans"];
-    let counts = async || {
-        let mut counts = Vec::new();
-        for table in tables {
-            counts.push(count(&database, table).await);
-        }
-        counts
-    };
-    let before = counts().await;
-    assert_eq!(before, [4, 1, 1, 1, 1, 1]);
-    assert_eq!((found_of_retention(&app).await, held_by_metric(&app).await), (None, false));
-
-    // Twenty seconds with a wrong clock, and a report that arrives meanwhile and confirms the time.
-    app.set_clock_wrong("2027-12-25T12:00:00Z");
-    app.run_jobs().await;
-    ada.reported(&honest("Scheduler-ada", 2).build()).await;
-    app.set_clock("2027-12-25T12:00:20Z");
-    app.run_jobs().await;
-    assert_eq!(counts().await, before);
-    assert!(held_by_metric(&app).await);
-    assert_eq!(
-        found_of_retention(&app).await.unwrap(),
-        "deletion of old data is paused: the clock was at 2027-12-25T12:00:00Z, far ahead of the newest \
-         reports, 2026-11-20T12:00:20Z"
-    );
-
-    // A server started with a wrong clock cannot detect it either.
-    let database_of = app.stop_keeping().await;
-    let app = TestApp::start_on(database_of, KeySource::Ring(keys), |_| {}).await;
-    app.set_clock_wrong("2027-12-25T12:01:00Z");
-    app.run_jobs().await;
-    assert_eq!(counts().await, before);
-
-    // With the right clock it continues by itself.
-    app.set_clock_wrong("2026-11-22T12:00:01Z");
-    app.run_jobs().await;
-    assert_eq!(counts().await, [3, 1, 1, 1, 1, 1]);
-    assert_eq!((found_of_retention(&app).await, held_by_metric(&app).await), (None, false));
-    assert_eq!(confirm(&app).await, "nothing to confirm: deletion is not paused\n");
-
-    // If the clock was right and nobody reported for a year, an operator must confirm it.
-    app.set_clock_wrong("2027-12-25T12:00:00Z");
-    app.run_jobs().await;
-    assert_eq!(counts().await, [3, 1, 1, 1, 1, 1]);
-    assert_eq!(confirm(&app).await, "confirmed: data past its retention is deleted within the hour\n");
-    app.run_jobs().await;
-    // Tasks expire by their cluster's last report, which has the wrong clock's time.
-    assert_eq!(counts().await, [0, 0, 0, 1, 1, 1]);
-    assert_eq!((found_of_retention(&app).await, held_by_metric(&app).await), (None, false));
-    app.stop().await;
-}
-
-#[tokio::test]
-async fn time_that_passes_without_reports_is_believed() {
-    let app = TestApp::start().await;
-    let ada = app.account("ada").await;
-    ada.reported(&ReportBuilder::new("Scheduler-ada", 1).build()).await;
-    let database = aged(&app, &[1, 5]).await;
-    app.run_jobs().await;
-    assert_eq!(count(&database, "events").await, 2);
-    app.set_clock("2026-12-17T12:00:01Z");
-    app.run_jobs().await;
-    assert_eq!(count(&database, "events").await, 1, "the one of the 15th of November is 32 days old");
-    app.stop().await;
-}
-
-#[tokio::test]
-async fn a_round_that_would_remove_far_more_than_usual_asks_first() {
-    let app = TestApp::start().await;
-    let ada = app.account("ada").await;
-    ada.reported(&ReportBuilder::new("Scheduler-ada", 1).build()).await;
-    let database = app.database.connection().await;
-    let id = match database.get_database_backend() {
-        DatabaseBackend::Postgres => "lpad(to_hex(n), 32, '0')::uuid",
-        _ => "CAST(printf('%016d', n) AS BLOB)",
-    };
-    let insert = format!(
-        // Without sealed text, which would be encrypted again with the current key.
-        "INSERT INTO error_occurrences (account_id, cluster_id, occurred_at, id, arrived_at, key, origin, retries, key_id) \
-         SELECT account_id, c.id, {}, {id}, 0, 'x', 'dask', 0, 0 FROM clusters c, {}",
-        NOW - 400 * DAY,
-        harness::numbers(database.get_database_backend(), 1, 50_001)
-    );
-    database.execute_unprepared(&insert).await.unwrap();
-    app.run_jobs().await;
-    assert_eq!(count(&database, "error_occurrences").await, 50_001);
-    assert!(held_by_metric(&app).await);
-    assert_eq!(
-        found_of_retention(&app).await.unwrap(),
-        "deletion of old data is paused: at 2026-11-20T12:00:00Z, 50001 rows were due, far more than the usual \
-         0"
-    );
-    assert_eq!(confirm(&app).await, "confirmed: data past its retention is deleted within the hour\n");
-    app.run_jobs().await;
-    assert_eq!(count(&database, "error_occurrences").await, 0);
-    assert!(!held_by_metric(&app).await);
-    app.stop().await;
-}
-
-#[tokio::test]
-async fn rows_of_a_time_to_come_go_by_when_they_arrived() {
-    let app = TestApp::start().await;
-    let ada = app.account("ada").await;
-    ada.reported(&ReportBuilder::new("Scheduler-ada", 1).build()).await;
-    let database = app.database.connection().await;
-    // As an older version stored them.
-    for (number, arrived) in [(1, NOW - 31 * DAY), (2, NOW - 29 * DAY), (3, 0)] {
-        let id = match database.get_database_backend() {
-            DatabaseBackend::Postgres => format!("'{}'", uuid(number)),
-            _ => format!("X'{number:032x}'"),
-        };
-        let sql = format!(
-            "INSERT INTO events (account_id, cluster_id, occurred_at, id, arrived_at, topic, data) \
-             SELECT account_id, id, {}, {id}, {arrived}, 'all', '{{}}' FROM clusters",
-            END_OF_TIME * 1_000
-        );
-        database.execute_unprepared(&sql).await.unwrap();
-    }
-    let done = app.run_jobs().await;
-    assert_eq!(done.get("retention.events"), Some(&1), "{done:?}");
-    assert_eq!(count(&database, "events").await, 2);
-    app.set_clock("2026-11-22T12:00:01Z");
-    app.run_jobs().await;
-    assert_eq!(count(&database, "events").await, 1, "of the last one nobody knows when it arrived");
     app.stop().await;
 }
 

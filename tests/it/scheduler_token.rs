@@ -1,5 +1,7 @@
 //! Scheduler tokens: their exchange, their rights, and their end.
 
+use std::ops::Range;
+
 use chrono::{DateTime, Utc};
 use entity::{api_token::Scope, membership::Role};
 use galvo::{domain::slug::Slug, store::TokenKind};
@@ -237,20 +239,16 @@ async fn count(app: &TestApp) -> u64 {
     found.count(&app.database.connection().await).await.unwrap()
 }
 
-#[tokio::test]
-async fn a_user_has_a_bounded_number_and_what_ended_goes() {
-    let app = TestApp::start().await;
-    let ada = app.account("ada").await;
-    let bob = app.member_with("bob", "ada", Role::Member).await;
-    let (scheduler, _) = exchanged(&ada, json!({})).await;
+/// Adds copies of a scheduler's token: `copy1` and so on, by their numbers.
+async fn add_copies(app: &TestApp, scheduler: &Member, numbers: Range<u128>) {
     let connection = app.database.connection().await;
     let row = entity::api_token::Entity::find()
-        .filter(entity::api_token::Column::Identifier.eq(public_half(&scheduler)))
+        .filter(entity::api_token::Column::Identifier.eq(public_half(scheduler)))
         .one(&connection)
         .await
         .unwrap()
         .unwrap();
-    let rows = (1..1_000_u128).map(|number| {
+    let rows = numbers.map(|number| {
         let mut copy = row.clone().into_active_model().reset_all();
         copy.id = Set(entity::ids::ApiTokenId(uuid::Uuid::from_u128(number)));
         copy.identifier = Set(format!("copy{number}"));
@@ -262,24 +260,87 @@ async fn a_user_has_a_bounded_number_and_what_ended_goes() {
             .await
             .unwrap();
     }
+}
+
+#[tokio::test]
+async fn a_user_has_a_bounded_number_and_one_token_leaves_half_to_others() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    let bob = app.member_with("bob", "ada", Role::Member).await;
+    let (scheduler, _) = exchanged(&ada, json!({})).await;
+    add_copies(&app, &scheduler, 1..499).await;
+    exchanged(&ada, json!({})).await;
+    assert_eq!(count(&app).await, 500);
     let (status, body) = ask(&ada, json!({})).await;
     assert_eq!((status, &body["code"]), (409, &json!("CONFLICT")), "{body}");
+    // Each of the user's other credentials gets half of what is left.
+    let other = ada.with_token(ada.token(&[Scope::Ingest], None).await);
+    let (of_other, _) = exchanged(&other, json!({})).await;
+    add_copies(&app, &of_other, 500..748).await;
+    exchanged(&other, json!({})).await;
+    assert_eq!(count(&app).await, 750);
+    assert_eq!(ask(&other, json!({})).await.0, 409);
+    let browser = app.browser(&ada).await;
+    let csrf = browser.csrf().await;
+    let asked = browser.request(Method::POST, "/api/v1/scheduler-tokens").header("Galvo-CSRF", csrf.as_str());
+    assert_eq!(asked.json(&json!({})).send().await.unwrap().status(), 201);
     // Other users have their own limit, and users' own tokens do not count.
     exchanged(&bob, json!({})).await;
     ada.token(&[Scope::Read], None).await;
+    assert_eq!(count(&app).await, 752);
+    // Revoked tokens count until they are deleted.
     ada.query(REVOKE, json!({ "identifier": "copy7" })).await;
-    exchanged(&ada, json!({})).await;
     assert_eq!(ask(&ada, json!({})).await.0, 409);
-    assert_eq!(count(&app).await, 1_002);
     // They are deleted a day after their expiry: a user's own at the next exchange, all others by the
     // jobs.
+    app.set_clock("2026-11-24T11:59:59Z");
+    assert_eq!(ask(&ada, json!({})).await.0, 409);
     app.set_clock("2026-11-24T12:00:00Z");
     exchanged(&bob, json!({})).await;
-    assert_eq!(count(&app).await, 1_002);
-    app.run_jobs().await;
     app.run_jobs().await;
     assert_eq!(count(&app).await, 1);
-    assert_eq!(ada.status().await.0, 200);
+    exchanged(&ada, json!({})).await;
+    assert_eq!(count(&app).await, 2);
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn tokens_of_short_lifetimes_count_for_a_day_after_their_end() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    let short = json!({ "lifetimeSeconds": 1 });
+    let (first, _) = exchanged(&ada, short.clone()).await;
+    add_copies(&app, &first, 1..500).await;
+    for now in ["2026-11-20T12:00:02Z", "2026-11-21T12:00:00Z"] {
+        app.set_clock(now);
+        assert_eq!(ask(&ada, short.clone()).await.0, 409, "{now}");
+        assert_eq!(count(&app).await, 500, "{now}");
+    }
+    app.set_clock("2026-11-21T12:00:01Z");
+    exchanged(&ada, short).await;
+    assert_eq!(count(&app).await, 1);
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn an_exchange_costs_points_of_the_token() {
+    let app = TestApp::start_with(|serve| serve.query_cost_per_minute = 3_000).await;
+    let ada = app.account("ada").await;
+    let other = ada.with_token(ada.token(&[Scope::Ingest], None).await);
+    for _ in 0..3 {
+        exchanged(&ada, json!({})).await;
+    }
+    let asked = ada.request(Method::POST, "/api/v1/scheduler-tokens").json(&json!({}));
+    let answer = asked.send().await.unwrap();
+    assert_eq!(answer.status(), 429);
+    let seconds: u64 = answer.headers()[header::RETRY_AFTER].to_str().unwrap().parse().unwrap();
+    assert!((1..=60).contains(&seconds), "{seconds}");
+    let body: Value = answer.json().await.unwrap();
+    assert_eq!(body["code"], "RATE_LIMITED", "{body}");
+    assert_eq!(count(&app).await, 3);
+    // Other tokens and reports have their own limits.
+    exchanged(&other, json!({})).await;
+    assert_eq!(report(&ada, "Scheduler-1", 1).await, TAKEN);
     app.stop().await;
 }
 

@@ -5,6 +5,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
+use chrono::TimeDelta;
 use entity::{
     Timestamp,
     alert_delivery::{Channel, Event},
@@ -31,6 +32,9 @@ use crate::{
 /// The interval between evaluations of a cost rule, in milliseconds. Costs change slowly and are the
 /// most expensive to evaluate.
 const COST_INTERVAL_MS: i64 = 5 * 60 * 1_000;
+
+/// The shortest time between two tests of a rule.
+const TEST_INTERVAL: TimeDelta = TimeDelta::minutes(1);
 
 /// The number of accounts loaded at once.
 const ACCOUNTS: u64 = 500;
@@ -361,25 +365,40 @@ pub(crate) async fn update(
         .await
 }
 
-/// Adds a test message for each target of a rule to the outbox.
+/// The outcome of a request for test messages.
+#[derive(Clone, Debug)]
+pub(crate) enum TestOutcome {
+    /// The messages were added to the outbox.
+    Queued(Vec<entity::alert_delivery::Model>),
+    /// The rule does not exist.
+    NotFound,
+    /// The rule was tested less than [`TEST_INTERVAL`] ago.
+    TooSoon,
+}
+
+/// Adds a test message for each target of a rule to the outbox. Each test may send twenty messages to
+/// receivers that did not ask for them, so a rule is tested at most once per [`TEST_INTERVAL`].
 pub(crate) async fn test(
     store: &AccountStore,
     slug: &str,
     id: AlertRuleId,
     now: Timestamp,
-) -> Outcome<Vec<entity::alert_delivery::Model>> {
+) -> Result<TestOutcome, StoreError> {
     let slug = slug.to_owned();
     store
         .write(move |store| {
             let slug = slug.clone();
             Box::pin(async move {
-                let Some(rule) = store.lock_alert_rule(id).await? else { return Ok(Err(Refusal::NotFound)) };
+                let Some(rule) = store.lock_alert_rule(id).await? else { return Ok(TestOutcome::NotFound) };
+                if store.has_test_within(id, now, TEST_INTERVAL).await? {
+                    return Ok(TestOutcome::TooSoon);
+                }
                 let deliveries = build_messages(&store, &slug, &rule, Event::Test, &[], now)?;
                 let detail = json!({ "messages": deliveries.len() });
                 store
                     .record_audit_entry(Entry::done(Action::TestAlertRule, Target::AlertRule(id), detail))
                     .await?;
-                store.enqueue_deliveries(rule.id, deliveries, now).await.map(Ok)
+                store.enqueue_deliveries(rule.id, deliveries, now).await.map(TestOutcome::Queued)
             })
         })
         .await

@@ -43,7 +43,7 @@ pub(crate) async fn create(
                 if let Err(errors) = checked {
                     return Ok(Err(Refusal::Rules(errors)));
                 }
-                if store.count_valid_api_tokens(now).await? >= MAX_TOKENS {
+                if store.count_valid_or_new_api_tokens(now).await? >= MAX_TOKENS {
                     return Ok(Err(AccessError::TooMany.into()));
                 }
                 let NewToken { label, scopes, expires_at } = wish;

@@ -17,7 +17,7 @@ use crate::{
     domain::{
         access::{AccessError, CallerAccess, NewToken, check_own_token},
         audit::{Entry, Target},
-        scheduler_token::{MAX_SCHEDULER_TOKENS, expiry_at, latest_expiry, removal_cutoff},
+        scheduler_token::{expiry_at, has_room, latest_expiry, removal_cutoff},
         token::ApiToken,
     },
     store::AccountStore,
@@ -69,7 +69,10 @@ pub(crate) async fn exchange(
                     return Ok(Err(Refusal::Rules(errors)));
                 }
                 store.remove_scheduler_tokens(actor, removal_cutoff(now)).await?;
-                if store.valid_scheduler_token_count(actor, now).await? >= MAX_SCHEDULER_TOKENS {
+                // Ended tokens are kept for a day and count as well: short lifetimes would otherwise make
+                // any number of rows.
+                let (held, of_parent) = store.count_scheduler_tokens(actor, parent_id).await?;
+                if !has_room(held, of_parent) {
                     return Ok(Err(AccessError::TooMany.into()));
                 }
                 let of = (store.account_id(), actor);

@@ -132,7 +132,7 @@ pub(crate) async fn approve(
                 if let Err(errors) = check_own_token(own, ends_at, &wish, now) {
                     return Ok(Err(Refusal::Rules(errors)));
                 }
-                if store.count_valid_api_tokens(now).await? >= MAX_TOKENS {
+                if store.count_valid_or_new_api_tokens(now).await? >= MAX_TOKENS {
                     return Ok(Err(AccessError::TooMany.into()));
                 }
                 let Some(request) = store.take_token_request(&identifier, now).await? else {

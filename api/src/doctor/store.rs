@@ -207,13 +207,14 @@ fn judge_retention(watch: &retention_watch::Model) -> Option<Finding> {
     let reason = match hold {
         Hold::Clock => {
             format!(
-                "the clock was at {}, far ahead of the newest reports, {}",
+                ": the clock was at {}, far ahead of the newest reports, {}",
                 written(held_at),
                 written(watch.trusted_at)
             )
         }
         Hold::Amount => format!(
-            "at {}, {} rows were due, far more than the usual {}",
+            " for some accounts: at {}, {} of their rows were due, far more than the usual {} of one; the log \
+             names the accounts",
             written(held_at),
             watch.due_rows,
             watch.usual_rows
@@ -221,7 +222,7 @@ fn judge_retention(watch: &retention_watch::Model) -> Option<Finding> {
     };
     Some(Finding::warning(
         "retention",
-        format!("deletion of old data is paused: {reason}"),
+        format!("deletion of old data is paused{reason}"),
         "correct the clock or the accounts' retention; if both are right, run `galvo retention confirm`",
     ))
 }

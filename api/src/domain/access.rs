@@ -11,8 +11,12 @@ use super::{
 /// The largest length of a token's label, in characters.
 const MAX_LABEL: usize = 200;
 
-/// The largest number of valid tokens of an account at one time.
+/// The largest number of tokens of an account at one time that are valid or [new](NEW_TOKEN_AGE).
 pub const MAX_TOKENS: u64 = 1_000;
+
+/// The age up to which tokens count towards [`MAX_TOKENS`] although they have ended: short lifetimes would
+/// otherwise make any number of rows.
+pub const NEW_TOKEN_AGE: TimeDelta = TimeDelta::days(1);
 
 /// The largest number of members of an account.
 pub const MAX_MEMBERS: u64 = 10_000;

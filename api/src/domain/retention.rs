@@ -164,7 +164,7 @@ const fn rule(table: &'static str, key: &'static [&'static str], class: DataClas
 /// cannot be restored.
 const MAX_CLOCK_LEAD_MS: i64 = 7 * DAY;
 
-/// The number of rows that one round may remove in any case.
+/// The number of rows that one round may remove of an account in any case.
 const ALWAYS_ALLOWED_ROWS: u64 = 50_000;
 
 /// The largest accepted ratio of removed rows to the usual number.
@@ -176,13 +176,15 @@ pub fn is_far_ahead(now: Timestamp, trusted: Timestamp) -> bool {
     now.timestamp_millis().saturating_sub(trusted.timestamp_millis()) > MAX_CLOCK_LEAD_MS
 }
 
-/// Returns the largest number of rows that one round may remove. `usual` is the size of a large round.
+/// Returns the largest number of rows that one round may remove of an account. `usual` is the number that a
+/// large round removes of one account.
 #[must_use]
-pub fn max_rows_per_round(usual: u64) -> u64 {
+pub fn max_rows_of_account(usual: u64) -> u64 {
     usual.saturating_mul(MAX_ROWS_RATIO).max(ALWAYS_ALLOWED_ROWS)
 }
 
-/// Returns the size of a large round after a round that removed `removed` rows.
+/// Returns the number of rows that a large round removes of one account, after a round that removed at most
+/// `removed` of one.
 #[must_use]
 pub fn decayed_round_size(before: u64, removed: u64) -> u64 {
     // The value decays by a tenth in each smaller round, so that rounds of a month ago have little
@@ -230,7 +232,7 @@ mod tests {
         for (ahead, stops) in [(-DAY, false), (7 * DAY, false), (7 * DAY + 1, true), (400 * DAY, true)] {
             assert_eq!(is_far_ahead(at(500 * DAY + ahead), at(500 * DAY)), stops, "{ahead}");
         }
-        assert_eq!([0, 2_500, 2_501].map(max_rows_per_round), [50_000, 50_000, 50_020]);
+        assert_eq!([0, 2_500, 2_501].map(max_rows_of_account), [50_000, 50_000, 50_020]);
         assert_eq!(
             [decayed_round_size(0, 5), decayed_round_size(100, 5), decayed_round_size(100, 200)],
             [5, 90, 200]

@@ -24,8 +24,8 @@ const RENEWED_AFTER: TimeDelta = TimeDelta::hours(1);
 /// The time for which an ended token is kept, so that lists can show its end.
 const RETENTION: TimeDelta = TimeDelta::days(1);
 
-/// The largest number of valid tokens of one user at one time.
-pub const MAX_SCHEDULER_TOKENS: u64 = 1_000;
+/// The largest number of tokens of one user, including those that have ended and are kept.
+const MAX_SCHEDULER_TOKENS: u64 = 1_000;
 
 /// The binding of a token to a scheduler.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,6 +95,14 @@ pub fn removal_cutoff(now: Timestamp) -> Timestamp {
     (now.0 - RETENTION).into()
 }
 
+/// Returns true if a user with `held` tokens may get another one for credentials that hold `of_parent` of
+/// them. Credentials hold at most as many as are still free, so that one token leaves room for the user's
+/// others.
+#[must_use]
+pub fn has_room(held: u64, of_parent: u64) -> bool {
+    of_parent < MAX_SCHEDULER_TOKENS.saturating_sub(held)
+}
+
 /// Returns true if the scopes permit more than sending reports.
 #[must_use]
 pub fn permits_more_than_ingest(scopes: &[Scope]) -> bool {
@@ -148,6 +156,23 @@ mod tests {
             (Some(600), Some(2_000), Some(1_600)),
         ] {
             assert_eq!(latest_expiry(at(1_000), lifetime, grants_until.map(at)), latest.map(at));
+        }
+    }
+
+    #[test]
+    fn credentials_hold_at_most_as_many_as_are_free() {
+        for (held, of_parent, has) in [
+            (0, 0, true),
+            (499, 499, true),
+            (500, 500, false),
+            (500, 0, true),
+            (749, 249, true),
+            (750, 250, false),
+            (999, 0, true),
+            (1_000, 0, false),
+            (1_001, 0, false),
+        ] {
+            assert_eq!(has_room(held, of_parent), has, "{held} {of_parent}");
         }
     }
 

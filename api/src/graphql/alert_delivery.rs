@@ -15,11 +15,11 @@ use super::{
     json::write_enums_by_name,
     projection::{InlineList, inline_fields},
     scope::AccountScope,
-    user_error::UserError,
+    user_error::{UserError, UserErrorCode},
 };
 use crate::{
     app::{
-        alert::{self, Refusal},
+        alert::{self, TestOutcome},
         alert_delivery::next_attempt,
     },
     store::AlertDeliverySort,
@@ -171,14 +171,17 @@ pub(super) struct TestAlertRulePayload {
 pub(super) async fn test(scope: &AccountScope, identifier: &str) -> Result<TestAlertRulePayload, ApiError> {
     let rule = parse_rule_id(identifier)?;
     match alert::test(&scope.store, &scope.account.slug, rule, scope.now.into()).await? {
-        Ok(rows) => {
+        TestOutcome::Queued(rows) => {
             let scope = scope.with_empty_caches();
             let deliveries =
                 InlineList(rows.into_iter().map(|row| AlertDelivery::new(&scope, row)).collect());
             Ok(TestAlertRulePayload { deliveries, user_errors: Vec::new() })
         }
-        Err(Refusal::NotFound | Refusal::Rules(_) | Refusal::TooMany) => {
-            Err(ApiError::NotFound("alert rule"))
+        TestOutcome::TooSoon => {
+            let message = "a rule can be tested once a minute";
+            let user_errors = vec![UserError::new("identifier", UserErrorCode::TooMany, message)];
+            Ok(TestAlertRulePayload { deliveries: InlineList(Vec::new()), user_errors })
         }
+        TestOutcome::NotFound => Err(ApiError::NotFound("alert rule")),
     }
 }

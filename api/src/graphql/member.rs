@@ -170,7 +170,8 @@ pub(super) enum AccessErrorCode {
     AlreadyMember,
     /// The change would leave the account without an owner.
     LastOwner,
-    /// The account has reached a limit: 10,000 members, 1,000 valid tokens, or 1,000 open invitations.
+    /// The account has reached a limit: 10,000 members, 1,000 tokens that are valid or less than a day old,
+    /// or 1,000 open invitations.
     TooMany,
 }
 

@@ -15,6 +15,7 @@ use super::{
     body::{self, Limits},
     origin::RequestOrigin,
     problem::{ErrorBody, Problem},
+    rate_limit::LimitKeys,
     state::AppState,
 };
 use crate::{
@@ -27,6 +28,9 @@ use crate::{
 
 /// The size limits of a body that requests a token.
 const LIMITS: Limits = Limits { sent: 16 << 10, inflated: 16 << 10 };
+
+/// The cost of an exchange in points, as of other changes: it stores a token and an entry of the audit log.
+const COST: u64 = 1_000;
 
 /// The request for a scheduler token.
 #[derive(Deserialize, ToSchema)]
@@ -88,10 +92,10 @@ pub(super) struct SchedulerTokenBody {
         (status = 401, description = "The token is missing or invalid.", body = ErrorBody),
         (status = 403, description = "The token lacks the scope `ingest`, is itself a scheduler token (`TOKEN_BOUND`), or the request comes from a scheduler, the token has more scopes than `ingest`, and the account refuses such tokens (`BROAD_TOKEN`).", body = ErrorBody),
         (status = 408, description = "The body did not arrive in time.", body = ErrorBody),
-        (status = 409, description = "The user already has 1,000 scheduler tokens.", body = ErrorBody),
+        (status = 409, description = "The user has 1,000 scheduler tokens, or the credentials hold as many of them as are still free. Those that ended within the last day count as well.", body = ErrorBody),
         (status = 413, description = "The body is too large.", body = ErrorBody),
         (status = 415, description = "The body is not JSON, or has a content encoding other than gzip.", body = ErrorBody),
-        (status = 429, description = "Too many reports and exchanges with this token. See `Retry-After`.", body = ErrorBody),
+        (status = 429, description = "Too many reports and exchanges with this token, or fewer than 1,000 points are left. See `Retry-After`.", body = ErrorBody),
         (status = 500, description = "An internal error. `reference` identifies it in the server's log.", body = ErrorBody),
         (status = 503, description = "The database is unavailable. See `Retry-After`.", body = ErrorBody),
     )
@@ -104,6 +108,8 @@ pub(super) async fn post(
 ) -> Result<(StatusCode, Json<SchedulerTokenBody>), Problem> {
     let viewer = state.viewer(&headers, Scope::Ingest).await?;
     state.count_report(&viewer, "reports and tokens")?;
+    let taker = LimitKeys::new(viewer.limit_key(), origin.address);
+    state.query_budget.take(taker, COST, state.clock.timestamp())?;
     let received = body::check_headers(&headers, LIMITS)?.receive(body, state.timeouts.body).await?;
     let wanted: NewSchedulerTokenBody = received.parse().await?;
     if wanted.scheduler_id.is_some() {
@@ -143,7 +149,8 @@ fn refused(refusal: Refusal) -> Problem {
     match errors.first() {
         Some(error @ AccessError::Label) => Problem::invalid("/label".to_owned(), error.to_string()),
         Some(AccessError::TooMany) => Problem::conflict(
-            "you have reached the limit of scheduler tokens: revoke some, or wait until some expire",
+            "you have reached the limit of scheduler tokens: wait until a day after some have ended, or use \
+             another token",
         ),
         Some(error) => Problem::forbidden("FORBIDDEN", error.to_string()),
         None => Problem::unauthenticated("the token is not valid"),

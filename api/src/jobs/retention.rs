@@ -1,10 +1,11 @@
 //! Deletes rows that are older than their account keeps them.
 //!
-//! A round surveys all accounts first and deletes afterwards. It deletes nothing if the clock, or the
-//! number of rows that the survey found, looks wrong: deleted rows do not come back.
+//! A round surveys all accounts first and deletes afterwards. It deletes nothing if the clock looks wrong,
+//! and nothing of an account whose number of due rows looks wrong: deleted rows do not come back. Each
+//! account is judged alone, so that none stops the deletion of another one's rows.
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     sync::{Mutex, PoisonError},
     time::Instant,
 };
@@ -23,7 +24,7 @@ use crate::{
     domain::{
         retention::{
             AccountRetention, DAY, RULES, Rule, cutoff, decayed_round_size, default_days, is_far_ahead,
-            max_rows_per_round,
+            max_rows_of_account,
         },
         scheduler_token::removal_cutoff,
     },
@@ -48,16 +49,32 @@ pub(super) struct Round {
     after: Option<AccountId>,
     /// True after the survey has read all accounts.
     is_surveyed: bool,
-    /// True after the number of due rows was accepted.
-    is_approved: bool,
-    /// Rows that the survey found to be due.
-    due_rows: u64,
+    /// The judgement of the numbers of due rows. `None` before.
+    judgement: Option<Judgement>,
     /// The longest time that an account keeps each class of data, in days.
     longest: BTreeMap<DataClass, i64>,
     /// Accounts with rows to delete. Each gets its turn before one gets another.
-    queue: VecDeque<(AccountId, AccountRetention)>,
+    queue: VecDeque<DueAccount>,
     /// The last error. The round goes on with other accounts and fails at its end.
     failed: Option<StoreError>,
+}
+
+/// The judgement of the numbers of due rows.
+#[derive(Clone, Copy, Debug)]
+struct Judgement {
+    /// True if an operator's confirmation accepted any number.
+    is_confirmed: bool,
+    /// The largest number of rows to delete of one account.
+    largest: u64,
+}
+
+/// An account with rows to delete.
+#[derive(Debug)]
+struct DueAccount {
+    account: AccountId,
+    kept: AccountRetention,
+    /// The number of due rows that the survey counted.
+    rows: u64,
 }
 
 /// Times that confirm the server's clock, in addition to stored ones.
@@ -117,17 +134,14 @@ pub(super) async fn run(jobs: &Jobs) -> Result<Progress, StoreError> {
         }
         round.survey_page(jobs, &is_over).await?;
     }
-    if !round.is_approved {
-        if !round.approve(jobs, watch).await? {
-            *round = Round::default();
-            return Ok(progress);
-        }
+    // A partition holds rows of all accounts, so it stays while those of one are kept.
+    if round.judgement.is_none() && round.judge(jobs, watch).await? {
         round.drop_partitions(jobs, &mut progress).await;
     }
     // One piece of each account, so that none waits for all of another.
     for _ in 0..round.queue.len() {
-        let Some((account, kept)) = round.queue.pop_front() else { break };
-        round.delete_piece(jobs, account, kept, &mut progress).await;
+        let Some(due) = round.queue.pop_front() else { break };
+        round.delete_piece(jobs, due, &mut progress).await;
         if is_over() {
             break;
         }
@@ -147,7 +161,9 @@ pub(super) async fn run(jobs: &Jobs) -> Result<Progress, StoreError> {
         }
     }
     let ended = std::mem::take(&mut *round);
-    record_end(jobs, ended.due_rows).await?;
+    if let Some(judgement) = ended.judgement {
+        record_end(jobs, judgement).await?;
+    }
     ended.failed.map_or(Ok(progress), Err)
 }
 
@@ -166,10 +182,7 @@ impl Round {
             }
             match count_due(jobs, account, &kept).await {
                 Ok(None) => {}
-                Ok(Some(rows)) => {
-                    self.due_rows = self.due_rows.saturating_add(rows);
-                    self.queue.push_back((account, kept));
-                }
+                Ok(Some(rows)) => self.queue.push_back(DueAccount { account, kept, rows }),
                 // The error of one account must not keep other accounts' rows.
                 Err(error) => self.fail(account, error),
             }
@@ -179,26 +192,42 @@ impl Round {
         Ok(())
     }
 
-    /// Records and returns whether the number of due rows is plausible. An operator's confirmation
-    /// accepts any number.
-    async fn approve(&mut self, jobs: &Jobs, watch: retention_watch::Model) -> Result<bool, StoreError> {
+    /// Removes the accounts whose number of due rows is implausible from the queue, and records the hold.
+    /// An operator's confirmation accepts any number. Returns true if no account was removed.
+    async fn judge(&mut self, jobs: &Jobs, watch: retention_watch::Model) -> Result<bool, StoreError> {
         let usual = watch.usual_rows.unsigned_abs();
-        let is_held = !watch.confirmed
-            && self.due_rows > max_rows_per_round(usual)
-            && self.due_rows > count_all_rows(jobs).await? / 2;
-        let (hold, due_rows) = if is_held { (Some(Hold::Amount), self.due_rows) } else { (None, 0) };
-        if is_held {
-            tracing::warn!(
-                due_rows,
-                usual_rows = usual,
-                "far more rows are due for deletion than usual: nothing is deleted; see `galvo doctor`, and run \
-                 `galvo retention confirm` if the number is right"
-            );
+        let (mut held, mut held_rows, mut failed) = (BTreeSet::new(), 0_u64, Vec::new());
+        for DueAccount { account, rows, .. } in &self.queue {
+            if watch.confirmed || *rows <= max_rows_of_account(usual) {
+                continue;
+            }
+            match count_all_rows(jobs, *account).await {
+                Ok(all) if *rows <= all / 2 => continue,
+                Ok(_) => {
+                    held_rows = held_rows.saturating_add(*rows);
+                    tracing::warn!(
+                        %account,
+                        due_rows = *rows,
+                        usual_rows = usual,
+                        "far more rows of an account are due for deletion than usual: none of them is deleted; \
+                         see `galvo doctor`, and run `galvo retention confirm` if the number is right"
+                    );
+                }
+                // The error of one account must not keep other accounts' rows.
+                Err(error) => failed.push((*account, error)),
+            }
+            held.insert(*account);
         }
-        let due_rows = i64::try_from(due_rows).unwrap_or(i64::MAX);
+        let hold = (held_rows > 0).then_some(Hold::Amount);
+        let due_rows = i64::try_from(held_rows).unwrap_or(i64::MAX);
         record(jobs, Some(&watch), retention_watch::Model { hold, due_rows, ..watch.clone() }).await?;
-        self.is_approved = !is_held;
-        Ok(self.is_approved)
+        self.queue.retain(|due| !held.contains(&due.account));
+        let largest = self.queue.iter().map(|due| due.rows).max().unwrap_or(0);
+        self.judgement = Some(Judgement { is_confirmed: watch.confirmed, largest });
+        for (account, error) in failed {
+            self.fail(account, error);
+        }
+        Ok(held.is_empty())
     }
 
     /// Drops partitions whose rows no account keeps.
@@ -214,18 +243,12 @@ impl Round {
     }
 
     /// Deletes a bounded number of one account's rows.
-    async fn delete_piece(
-        &mut self,
-        jobs: &Jobs,
-        account: AccountId,
-        kept: AccountRetention,
-        progress: &mut Progress,
-    ) {
-        match delete_due(jobs, account, &kept, progress).await {
-            Ok(true) => self.queue.push_back((account, kept)),
+    async fn delete_piece(&mut self, jobs: &Jobs, due: DueAccount, progress: &mut Progress) {
+        match delete_due(jobs, due.account, &due.kept, progress).await {
+            Ok(true) => self.queue.push_back(due),
             Ok(false) => {}
             // The error of one account must not keep other accounts' rows.
-            Err(error) => self.fail(account, error),
+            Err(error) => self.fail(due.account, error),
         }
     }
 
@@ -247,7 +270,7 @@ fn ahead_of(now: Timestamp) -> i64 {
 }
 
 /// Returns the number of rows that are due in an account; None without any. Rows that state a time to
-/// come count as none, though they are due: no clock makes them many.
+/// come, and rows that were due when they arrived, count as none: no clock makes them many.
 async fn count_due(
     jobs: &Jobs,
     account: AccountId,
@@ -258,7 +281,7 @@ async fn count_due(
     let mut rows = None;
     for place in store.rules_due(account, &rules).await? {
         let (rule, cutoff) = rules[place];
-        let found = store.count_older(rule, account, cutoff, COUNTED).await?;
+        let found = store.count_older(rule, account, cutoff, now, COUNTED).await?;
         rows = Some(rows.unwrap_or(0) + found);
     }
     if rows.is_none() && !store.rules_ahead(account, &rules, ahead_of(now)).await?.is_empty() {
@@ -368,25 +391,26 @@ async fn record(
     Ok(after)
 }
 
-/// Returns the number of rows of all tables with retention, counted up to a limit per table.
-async fn count_all_rows(jobs: &Jobs) -> Result<u64, StoreError> {
+/// Returns the number of an account's rows in all tables with retention, counted up to a limit per table.
+async fn count_all_rows(jobs: &Jobs, account: AccountId) -> Result<u64, StoreError> {
     let mut tables: Vec<&'static str> = RULES.iter().map(|rule| rule.table).collect();
     tables.sort_unstable();
     tables.dedup();
     let mut all = 0_u64;
     for table in tables {
-        all += jobs.system().count_of_table(table, 2 * COUNTED).await?;
+        all += jobs.system().count_of_table(table, account, 2 * COUNTED).await?;
     }
     Ok(all)
 }
 
-/// Stores the number of rows that were due in a round that ended. A confirmation holds for one round.
-async fn record_end(jobs: &Jobs, due_rows: u64) -> Result<(), StoreError> {
+/// Stores the largest number of rows that a round that ended deleted of one account. A confirmation holds
+/// for one round; one that arrived after the round had judged the numbers is left for the next round.
+async fn record_end(jobs: &Jobs, judgement: Judgement) -> Result<(), StoreError> {
     let Some(watch) = jobs.system().retention_watch().await? else { return Ok(()) };
-    let usual = decayed_round_size(watch.usual_rows.unsigned_abs(), due_rows);
+    let usual = decayed_round_size(watch.usual_rows.unsigned_abs(), judgement.largest);
     let usual_rows = i64::try_from(usual).unwrap_or(i64::MAX);
     record(jobs, Some(&watch), retention_watch::Model { usual_rows, ..watch.clone() }).await?;
-    if watch.confirmed {
+    if judgement.is_confirmed {
         jobs.system().end_confirmation().await?;
     }
     Ok(())

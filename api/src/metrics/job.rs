@@ -44,8 +44,8 @@ impl JobMetrics {
         );
         registry.register(
             "retention_held",
-            "1 while this server has paused the deletion of old data, because the clock or the number of \
-             rows looks wrong; otherwise 0",
+            "1 while this server has paused the deletion of old data, because the clock or the number of an \
+             account's rows looks wrong; otherwise 0",
             metrics.retention_held.clone(),
         );
         metrics

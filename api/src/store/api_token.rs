@@ -25,7 +25,10 @@ use super::{
     scoped::AccountStore,
     system::SystemStore,
 };
-use crate::domain::audit::{Actor, Entry, Target};
+use crate::domain::{
+    access::NEW_TOKEN_AGE,
+    audit::{Actor, Entry, Target},
+};
 
 /// The largest number of tokens in one statement.
 const USES: usize = 1_000;
@@ -239,10 +242,13 @@ impl AccountStore {
         Ok(self.select::<Entity>().filter(kind.filter()).count(&self.read_executor()).await?)
     }
 
-    /// Counts the valid tokens of the account at a time, without those of schedulers.
-    pub(crate) async fn count_valid_api_tokens(&self, now: Timestamp) -> Result<u64, StoreError> {
-        let good = self.select::<Entity>().filter(TokenKind::Personal.filter()).filter(is_valid_at(now));
-        Ok(good.count(&self.write_executor()).await?)
+    /// Counts the tokens of the account that are valid at a time or [new](NEW_TOKEN_AGE), without those of
+    /// schedulers.
+    pub(crate) async fn count_valid_or_new_api_tokens(&self, now: Timestamp) -> Result<u64, StoreError> {
+        let is_new = Column::CreatedAt.gt(Timestamp::from(now.0 - NEW_TOKEN_AGE));
+        let counted = self.select::<Entity>().filter(TokenKind::Personal.filter());
+        let counted = counted.filter(is_valid_at(now).or(is_new));
+        Ok(counted.count(&self.write_executor()).await?)
     }
 
     /// Returns the account's token with this public half.

@@ -253,7 +253,7 @@ fn delete_statement(rule: &Rule, rows: &str) -> String {
 }
 
 /// The rows of the account `$1` as a part of a statement, where `cutoff` is the parameter with the time.
-pub(super) fn rows_older(rule: &Rule, cutoff: &str) -> String {
+fn rows_older(rule: &Rule, cutoff: &str) -> String {
     let (table, origins, of_clusters) = (rule.table, origins(rule), cluster_rows(rule));
     match rule.age {
         AgeSource::Row(column) => format!("{of_clusters} AND t.{column} < {cutoff}"),
@@ -261,6 +261,19 @@ pub(super) fn rows_older(rule: &Rule, cutoff: &str) -> String {
         AgeSource::RowOfAccount(column) => {
             format!("FROM {table} t WHERE t.account_id = $1{origins} AND t.{column} < {cutoff}")
         }
+    }
+}
+
+/// Returns the FROM clause for the rows of [`rows_older`] that were not expected to be deleted. Rows are
+/// expected if they arrived after `since` and were older than `kept_ms` at their arrival.
+pub(super) fn rows_unexpected(rule: &Rule, cutoff: &str, since: i64, kept_ms: i64) -> String {
+    let older = rows_older(rule, cutoff);
+    if let AgeSource::Row(column) = rule.age
+        && TABLES_WITH_ARRIVAL.contains(&rule.table)
+    {
+        format!("{older} AND (t.arrived_at <= {since} OR t.{column} >= t.arrived_at - {kept_ms})")
+    } else {
+        older
     }
 }
 

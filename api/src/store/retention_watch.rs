@@ -11,7 +11,7 @@ use sea_orm::{
     sea_query::{Expr, ExprTrait, OnConflict},
 };
 
-use super::{error::StoreError, retention::rows_older, system::SystemStore};
+use super::{error::StoreError, retention::rows_unexpected, system::SystemStore};
 use crate::domain::retention::{DAY, Rule};
 
 /// The identifier of the only row.
@@ -40,7 +40,7 @@ impl SystemStore {
         Ok(())
     }
 
-    /// Accepts the clock and the number of due rows for the next round, if retention is on hold. Returns
+    /// Accepts the clock and the numbers of due rows for the next round, if retention is on hold. Returns
     /// true if it is.
     ///
     /// # Errors
@@ -79,7 +79,9 @@ impl SystemStore {
         Ok(newest.flatten())
     }
 
-    /// Returns the number of an account's rows that are older than `cutoff`, counted up to `most`.
+    /// Returns the number of an account's rows that are older than `cutoff`, counted up to `most`. Rows
+    /// that arrived in the last day do not count if they were due at their arrival: no wrong clock or
+    /// setting makes them many.
     ///
     /// # Errors
     /// Returns an error if the database does not answer.
@@ -88,17 +90,26 @@ impl SystemStore {
         rule: &Rule,
         account: AccountId,
         cutoff: i64,
+        now: Timestamp,
         most: u64,
     ) -> Result<u64, StoreError> {
-        self.count_rows(&rows_older(rule, "$2"), vec![account.0.into(), cutoff.into()], most).await
+        let now = now.timestamp_millis();
+        let rows = rows_unexpected(rule, "$2", now.saturating_sub(DAY), now.saturating_sub(cutoff));
+        self.count_rows(&rows, vec![account.0.into(), cutoff.into()], most).await
     }
 
-    /// Counts the rows of a table, up to `most`.
+    /// Counts an account's rows of a table, up to `most`.
     ///
     /// # Errors
     /// Returns an error if the database does not answer.
-    pub async fn count_of_table(&self, table: &'static str, most: u64) -> Result<u64, StoreError> {
-        self.count_rows(&format!("FROM {table}"), Vec::new(), most).await
+    pub async fn count_of_table(
+        &self,
+        table: &'static str,
+        account: AccountId,
+        most: u64,
+    ) -> Result<u64, StoreError> {
+        let rows = format!("FROM {table} t WHERE t.account_id = $1");
+        self.count_rows(&rows, vec![account.0.into()], most).await
     }
 
     async fn count_rows(&self, rows: &str, values: Vec<Value>, most: u64) -> Result<u64, StoreError> {

@@ -22,14 +22,20 @@ use super::{
 pub(crate) const BATCH: u64 = 1_000;
 
 impl AccountStore {
-    /// Returns the number of a user's scheduler tokens in the account that are valid at `now`.
-    pub(crate) async fn valid_scheduler_token_count(
+    /// Returns the number of a user's scheduler tokens in the account, including those that have ended, and
+    /// the number of those exchanged for the token `parent`. `None` stands for sessions and JWTs.
+    pub(crate) async fn count_scheduler_tokens(
         &self,
         user: UserId,
-        now: Timestamp,
-    ) -> Result<u64, StoreError> {
-        let good = self.of_schedulers(user).filter(is_valid_at(now));
-        Ok(good.count(&self.write_executor()).await?)
+        parent: Option<ApiTokenId>,
+    ) -> Result<(u64, u64), StoreError> {
+        let is_of_parent = match parent {
+            Some(parent) => Column::ParentId.eq(parent),
+            None => Column::ParentId.is_null(),
+        };
+        let of_parent = self.of_schedulers(user).filter(is_of_parent);
+        let of_parent = of_parent.count(&self.write_executor()).await?;
+        Ok((self.of_schedulers(user).count(&self.write_executor()).await?, of_parent))
     }
 
     /// Deletes the tokens of a user's schedulers that ended at or before a time.
