@@ -27,7 +27,7 @@ REFUSALS = {
     "ACCOUNT_MISMATCH": "galvo.account (DASK_GALVO__ACCOUNT), or else coiled.workspace, names"
     " another account than that of galvo.token",
     "MISSING_SCOPE": "galvo.token (DASK_GALVO__TOKEN) needs the scope `ingest`",
-    "CONFLICT": "end tokens of schedulers, or wait for them to end",
+    "CONFLICT": "use another token, or wait for a day after tokens of schedulers have ended",
 }
 SCOPES = json.dumps({"query": "{ viewer { scopes } }"}).encode()
 
