@@ -29,7 +29,7 @@ impl MigrationTrait for Migration {
     }
 
     async fn down(&self, manager: &SchemaManager) -> Result<(), DbErr> {
-        manager.drop_index(Index::drop().name(INDEX).table(TABLE).take()).await?;
+        manager.drop_index(Index::drop().name(INDEX).table(TABLE).to_owned()).await?;
         manager.alter_table(Table::alter().table(TABLE).drop_column(COLUMN).take()).await
     }
 }
