@@ -364,10 +364,10 @@ async fn why_is_that_cluster_still_running() {
     let idle =
         report(1).with("/samples", tasks([0, 0, 0, 3])).with("/cluster/idle_since", STARTED_AT + 100.0);
     let held = idle.clone().with("/clients", client);
-    let headline = "1 client holds 3 results in its memory; it has had no work for 8 min, since 2026-11-20 11:01:40 UTC.";
+    let headline = "1 client holds 3 results in its memory; it has had no work for 8.3 min, since 2026-11-20 11:01:40 UTC.";
     let expected = answer(["NOTICE", "MEASURED"], headline, Some((3.0, "results")), None);
     assert_eq!(said("held", held).await.0, expected);
-    let headline = "It is idle: it has had no work for 8 min, since 2026-11-20 11:01:40 UTC.";
+    let headline = "It is idle: it has had no work for 8.3 min, since 2026-11-20 11:01:40 UTC.";
     let expected = answer(["NOTICE", "MEASURED"], headline, Some((500.0, "seconds")), None);
     let evidence = vec![count("Results in memory", 3.0, "results")];
     assert_eq!(said("idle", idle.clone()).await, (expected, evidence));
@@ -663,7 +663,7 @@ async fn what_the_account_refuses_is_not_shown_as_nothing() {
         (
             "topTime",
             "UNKNOWN",
-            format!("2 min of thread time was computed, but by which functions is not stored, {tasks}."),
+            format!("1.5 min of thread time was computed, but by which functions is not stored, {tasks}."),
         ),
         ("network", "UNKNOWN", format!("How long workers received data is not stored, {tasks}.")),
         (
@@ -790,7 +790,7 @@ async fn no_answer_is_good_and_measured_of_what_is_not_wholly_known() {
         assert_eq!(told, ("GOOD", confidence), "{question}: {found}");
         assert!(!found["headline"].as_str().unwrap().contains("unknown"), "{question}: {found}");
     }
-    let headline = "It spent 1 min of thread time, as much as the first work.";
+    let headline = "It spent 1.3 min of thread time, as much as the first work.";
     let expected = json!({ "verdict": "GOOD", "confidence": "MEASURED", "headline": headline });
     assert_eq!(compared(&ada, base, number).await, expected);
 
@@ -845,7 +845,7 @@ async fn no_answer_is_good_and_measured_of_what_is_not_wholly_known() {
             unknown,
             format!("Nothing that is known of it changed since cluster {base}, 0 changes{end}"),
         ),
-        ("slower", unknown, format!("It spent 1 min of thread time, as much as cluster {base}{end}")),
+        ("slower", unknown, format!("It spent 1.3 min of thread time, as much as cluster {base}{end}")),
         (
             "scaling",
             good,
@@ -867,12 +867,12 @@ async fn no_answer_is_good_and_measured_of_what_is_not_wholly_known() {
             assert_eq!((&found["verdict"], &found["confidence"], &found["headline"]), expected);
         }
     }
-    let headline = "It spent 1 min of thread time, as much as the first work. The second work is known up to \
+    let headline = "It spent 1.3 min of thread time, as much as the first work. The second work is known up to \
                     2026-11-20 11:00:20 UTC; what came after is unknown.";
     let expected = json!({ "verdict": "UNKNOWN", "confidence": "ESTIMATED", "headline": headline });
     assert_eq!(compared(&ada, base, number).await, expected);
     let headline = format!(
-        "It spent 1 min of thread time, as much as cluster {number}. Cluster {number} is known up to \
+        "It spent 1.3 min of thread time, as much as cluster {number}. Cluster {number} is known up to \
          2026-11-20 11:00:20 UTC; what came after is unknown."
     );
     let (found, _) = ask_by(&ada, base, "slower", number).await;

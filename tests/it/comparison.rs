@@ -391,8 +391,8 @@ async fn a_cluster_is_measured_by_a_run_that_went_well() {
     let rows = [seconds("threads without a task", 68.0), seconds("load, thread-noncpu", 12.0)];
     let expected = json!({
         "verdict": "BAD", "value": 80.0, "unit": "thread-seconds", "share": 0.5, "confidence": "MEASURED",
-        "headline": format!("It spent 3 min of thread time, 1 min more than cluster {base}, 100 %; \
-                             1 min more in threads without a task."),
+        "headline": format!("It spent 2.7 min of thread time, 1.3 min more than cluster {base}, 100 %; \
+                             1.1 min more in threads without a task."),
         "evidence": [against, rows[0], rows[1]],
     });
     assert_eq!(ask(&ada, head, "slower").await, expected);
@@ -401,7 +401,7 @@ async fn a_cluster_is_measured_by_a_run_that_went_well() {
     let expected = json!({
         "verdict": "BAD", "value": 80.0, "unit": "thread-seconds", "share": 0.5, "confidence": "MEASURED",
         "headline": format!("With 16 threads instead of 8, tasks used the CPU for 38 % of the thread time, and for 75 % in \
-                             cluster {base}: 1 min were lost beyond what that lost for the same work, most of it to \
+                             cluster {base}: 1.3 min were lost beyond what that lost for the same work, most of it to \
                              threads without a task."),
         "evidence": [against, rows[0], rows[1]],
     });
@@ -410,7 +410,7 @@ async fn a_cluster_is_measured_by_a_run_that_went_well() {
     // The other way round, with an explicit baseline. Half the work would have lost half as much.
     let asked = |question: &str| format!("{question}(baseline: \"{head}\")");
     let less = ask(&ada, base, &asked("slower")).await;
-    let headline = format!("It spent 1 min of thread time, 1 min less than cluster {head}.");
+    let headline = format!("It spent 1.3 min of thread time, 1.3 min less than cluster {head}.");
     assert_eq!(
         (&less["headline"], &less["verdict"], &less["value"]),
         (&json!(headline), &json!("GOOD"), &json!(-80.0))

@@ -129,7 +129,7 @@ async fn too_many_rows_of_items_are_to_be_sent_in_parts() {
     );
     let shares = |computations: u128| {
         let shares: Vec<_> = (0..1_000)
-            .map(|n| json!({ "task_group_id": harness::uuid(n), "tasks": 1, "tasks_succeeded": 0, "tasks_erred": 0, "tasks_retried": 0 }))
+            .map(|n| json!({ "task_group_id": harness::uuid(n), "tasks": 1, "tasks_succeeded": 0, "tasks_erred": 0, "tasks_retried": 0, "bytes": 0 }))
             .collect();
         let with_shares = |n| {
             let mut computation = computation(n, &[]);

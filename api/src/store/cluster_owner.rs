@@ -10,7 +10,7 @@ use entity::{
     usage_hour,
 };
 use sea_orm::{
-    ColumnTrait, QueryFilter, QuerySelect,
+    ColumnTrait, Condition, QueryFilter, QuerySelect,
     sea_query::{Expr, ExprTrait, Query, SubQueryStatement},
 };
 use serde_json::json;
@@ -32,6 +32,11 @@ pub enum HandOverOutcome {
     NoMember,
     /// There is no such cluster.
     Missing,
+}
+
+/// Returns the condition for reports with a token, or with a scheduler's token that was exchanged for it.
+pub(super) fn reported_with(token: &str) -> Condition {
+    Condition::any().add(Column::TokenIdentifier.eq(token)).add(Column::ParentIdentifier.eq(token))
 }
 
 impl AccountStore {

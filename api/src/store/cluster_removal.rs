@@ -25,7 +25,7 @@ use sea_orm::{
 use serde_json::json;
 
 use super::{
-    cluster_owner::REPORTER_SEEN_MS,
+    cluster_owner::{REPORTER_SEEN_MS, reported_with},
     composite_in::IsOneOf,
     error::StoreError,
     retention::BATCH,
@@ -248,14 +248,8 @@ impl AccountStore {
                     .select::<cluster_reporter::Entity>()
                     .select_only()
                     .column(cluster_reporter::Column::ClusterId)
-                    .filter(
-                        Condition::any()
-                            .add(cluster_reporter::Column::TokenIdentifier.eq(token.as_str()))
-                            // Schedulers report with tokens that were exchanged for it.
-                            .add(cluster_reporter::Column::ParentIdentifier.eq(token.as_str())),
-                    )
+                    .filter(reported_with(&token))
                     .filter(cluster_reporter::Column::LastSeenAt.gt(seen))
-                    .distinct()
                     .order_by_asc(cluster_reporter::Column::ClusterId)
                     .limit(CLUSTER_BATCH)
                     .into_tuple()
