@@ -2,9 +2,9 @@ import { fileURLToPath } from "node:url";
 import react from "@vitejs/plugin-react";
 import { defineConfig } from "vitest/config";
 import { compressed } from "./scripts/compressed.ts";
+import { earlyScript } from "./scripts/early_script.ts";
 import { firstView } from "./scripts/first_view.ts";
 import { persistedDocuments } from "./scripts/persisted_documents.ts";
-import { themeScript } from "./scripts/theme_script.ts";
 
 const server = process.env.GALVO_URL ?? "http://127.0.0.1:8000";
 const served = [
@@ -21,7 +21,7 @@ const served = [
 export default defineConfig({
   // The server fills in `<base href>`, so every address in the page is relative to it.
   base: "./",
-  plugins: [react(), firstView(), themeScript(), persistedDocuments(), compressed()],
+  plugins: [react(), firstView(), earlyScript(), persistedDocuments(), compressed()],
   resolve: { alias: { "@": fileURLToPath(new URL("src", import.meta.url)) } },
   build: {
     target: "es2022",

@@ -17,7 +17,7 @@ const size = new Map(
 );
 
 const html = readFileSync(new URL("index.html", dist), "utf8");
-const first = names.filter((name) => html.includes(name));
+const first = names.filter((name) => new RegExp(`(src|href)="[^"]*/${name}"`).test(html));
 const sum = (list) => list.reduce((total, name) => total + (size.get(name) ?? 0), 0);
 
 /** Returns the files that a file imports statically, with those that they import. */

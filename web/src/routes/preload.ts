@@ -1,6 +1,8 @@
 import type { AppRouter } from "./router.tsx";
 
 const DELAY_MS = 2_000;
+/** The time for which a page stays while the script of the next one loads, in milliseconds. */
+const PENDING_MS = 400;
 
 /**
  * Loads the scripts of all pages and tabs once the first page is shown and the browser is idle, so that the
@@ -9,6 +11,7 @@ const DELAY_MS = 2_000;
 export function preloadPages(router: AppRouter): void {
   const stop = router.subscribe("onRendered", () => {
     stop();
+    router.update({ ...router.options, defaultPendingMs: PENDING_MS });
     const connection = (navigator as { connection?: { saveData?: boolean } }).connection;
     if (!connection?.saveData) setTimeout(() => void loadAll(router), DELAY_MS);
   });

@@ -11,6 +11,7 @@ import { Defect } from "@/ui/error_boundary.tsx";
 import { AccountPages } from "./account.tsx";
 import { FirstAccount } from "./first_account.tsx";
 import { NotFound } from "./not_found.tsx";
+import { PendingPage } from "./pending_page.tsx";
 import { parseSearch, stringifySearch } from "./search.ts";
 import {
   clusterSearch,
@@ -107,6 +108,10 @@ export function createAppRouter(client: QueryClient) {
     parseSearch,
     stringifySearch,
     defaultPreload: "intent",
+    // The first page shows its navigation at once. `preloadPages` sets the delay of later ones.
+    defaultPendingMs: 0,
+    defaultPendingMinMs: 0,
+    defaultPendingComponent: PendingPage,
     scrollRestoration: true,
     defaultErrorComponent: ({ error, reset }) => (
       <Defect

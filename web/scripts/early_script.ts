@@ -1,0 +1,61 @@
+import { createHash } from "node:crypto";
+import { readFileSync } from "node:fs";
+import type { Plugin, Rolldown } from "vite";
+
+const source = new URL("../src/early.js", import.meta.url);
+
+/** The modules of the pages, by the part of the address behind the account. A slash at its end stands for an item. */
+const PAGES = {
+  "": ["overview.tsx"],
+  clusters: ["clusters.tsx"],
+  "clusters/": ["cluster/cluster.tsx", "cluster/tab.tsx"],
+  compare: ["compare.tsx"],
+  errors: ["errors.tsx"],
+  "errors/": ["error_group.tsx"],
+};
+
+/** Adds the script that runs before the first paint, with the names of the files of each page. */
+export function earlyScript(): Plugin {
+  const code = readFileSync(source, "utf8").replace(/^\/\/.*\n/gm, "");
+  const name = `assets/early-${createHash("sha256").update(code).digest("hex").slice(0, 8)}.js`;
+  return {
+    name: "galvo-early-script",
+    transformIndexHtml: {
+      order: "post",
+      handler: (html, { server, bundle }) => {
+        const source = server ? "/src/early.js" : `./${name}`;
+        const pages = bundle ? ` data-pages='${JSON.stringify(filesOfPages(bundle))}'` : "";
+        // Behind `<base>`, and before the other scripts and the stylesheet.
+        return html.replace("</title>", `</title>\n    <script src="${source}"${pages}></script>`);
+      },
+    },
+    generateBundle() {
+      this.emitFile({ type: "asset", fileName: name, source: code });
+    },
+  };
+}
+
+function filesOfPages(bundle: Rolldown.OutputBundle): Record<string, string[]> {
+  const chunks = Object.values(bundle).filter((file) => file.type === "chunk");
+  const first = new Set(chunks.filter(({ isEntry }) => isEntry).flatMap((entry) => filesOf(entry, bundle)));
+  const ofModule = (module: string) => {
+    const chunk = chunks.find(({ facadeModuleId }) => facadeModuleId?.endsWith(`/src/routes/${module}`));
+    if (!chunk) throw new Error(`no chunk begins with ${module}`);
+    return filesOf(chunk, bundle);
+  };
+  const ofPage = (modules: string[]) =>
+    [...new Set(modules.flatMap(ofModule))].filter((file) => !first.has(file)).map((file) => `./${file}`);
+  return Object.fromEntries(Object.entries(PAGES).map(([page, modules]) => [page, ofPage(modules)]));
+}
+
+/** Returns a chunk's own file, and those of its imports and styles. */
+function filesOf(chunk: Rolldown.OutputChunk, bundle: Rolldown.OutputBundle, known = new Set<string>()) {
+  if (known.has(chunk.fileName)) return [];
+  known.add(chunk.fileName);
+  const files = [chunk.fileName, ...(chunk.viteMetadata?.importedCss ?? [])];
+  for (const name of chunk.imports) {
+    const imported = bundle[name];
+    if (imported?.type === "chunk") files.push(...filesOf(imported, bundle, known));
+  }
+  return files;
+}
