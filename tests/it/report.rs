@@ -156,8 +156,7 @@ async fn too_many_rows_of_items_are_to_be_sent_in_parts() {
     let (status, body) = ada.report(&functions(21)).await;
     assert_eq!((status, body["message"].clone()), refused);
     let cells = |spans: u128| {
-        let cells: Vec<_> =
-            (0..5_000).map(|n| json!(["execute", format!("f{n}"), "thread-cpu", "seconds", 1.0])).collect();
+        let cells: Vec<_> = (0..5_000).map(|n| json!(["x", n.to_string(), "a", "s", 1])).collect();
         let of_span = |n| json!({ "span_id": harness::uuid(n), "cells": cells });
         ReportBuilder::new("Scheduler-1", 1)
             .with("/fine_metrics", (0..spans).map(of_span).collect::<Vec<_>>())
