@@ -2,6 +2,7 @@
 
 import copy
 import os
+import re
 import sys
 from types import SimpleNamespace
 
@@ -20,20 +21,38 @@ SETTINGS = {"name": "n", "logs": False, "scheduler_id": "x", "owner": fingerprin
 @pytest.fixture
 def everywhere(monkeypatch):
     """A process that got tokens in each way."""
-    inherited = {"galvo": {"token": OLDER}, "distributed": {"nanny": {"environ": {"A": OLDER}}}}
-    monkeypatch.setenv(INHERITED, dask.config.serialize(inherited))
+    first = {"galvo": {"token": OLDER}}
+    inherited = {
+        "galvo": {"token": OLDER},
+        "distributed": {"nanny": {"environ": {"A": OLDER}}},
+        # Of the process that the parent of this one inherited from.
+        "internal_inherit_config": dask.config.serialize(first),
+    }
+    serialized = dask.config.serialize(inherited)
+    monkeypatch.setenv(INHERITED, serialized)
     monkeypatch.setenv("DASK_GALVO__TOKEN", f"'{TOKEN}'")
     monkeypatch.setenv("TOKEN_OF_MINE", TOKEN)
     environ = {"DASK_GALVO__TOKEN": TOKEN, "B": "b"}
     handed = {"distributed.nanny.environ": environ, "distributed.nanny.preload-argv": [TOKEN]}
-    with dask.config.set({"galvo": {"token": TOKEN, "server": "s"}, "other": 1, **handed}):
+    handed["internal_inherit_config"] = serialized  # as Dask reads the variable
+    with dask.config.set(
+        {"galvo": {"token": TOKEN, "server": "s"}, "other": 1, "mine": TOKEN, **handed}
+    ):
         yield
 
 
 def held():
     """Returns all that this process and its children are configured with, as text."""
-    inherited = dask.config.deserialize(os.environ[INHERITED])
-    return repr((dask.config.config, dict(os.environ), inherited))
+    text = repr((dask.config.config, dict(os.environ)))
+    return text + "".join(map(inherited_from, re.findall(r"[\w-]{40,}={0,2}", text)))
+
+
+def inherited_from(serialized):
+    try:
+        config = dask.config.deserialize(serialized)
+    except ValueError:
+        return ""
+    return repr(config) + inherited_from(config.get("internal_inherit_config", "{"))
 
 
 def test_tokens_are_removed_wherever_they_are(everywhere):
@@ -49,6 +68,7 @@ def test_only_these_tokens_are_removed(everywhere):
     remove([OLDER])
     assert dask.config.get("galvo.token") == TOKEN and OLDER not in held()
     before = held()
+    assert TOKEN in before
     remove([])
     remove(["unknown"])
     assert held() == before

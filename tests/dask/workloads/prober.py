@@ -16,12 +16,13 @@ def look(dask_scheduler):
     token = re.compile(r"(?<![A-Za-z0-9])[a-z0-9]{16}-[A-Za-z0-9_-]{43}(?![A-Za-z0-9_-])")
     plugin = dask_scheduler.plugins["galvo"]
     broker = getattr(dask_scheduler, "_broker", None)
-    inherited = os.environ.get("DASK_INTERNAL_INHERIT_CONFIG")
+    configuration, environment = repr(dask.config.config), repr(dict(os.environ))
+    serialized = re.findall(r"eyJ[A-Za-z0-9_-]{40,}={0,2}", configuration + environment)
     places = {
         "settings": repr(plugin._settings),
-        "configuration": repr(dask.config.config),
-        "environment": repr(dict(os.environ)),
-        "inheritance": repr(dask.config.deserialize(inherited)) if inherited else "",
+        "configuration": configuration,
+        "environment": environment,
+        "inheritance": repr(list(map(dask.config.deserialize, serialized))),
         "pickle": repr(plugin.__reduce__()),
         "courier": repr(vars(plugin._courier)),
         "events": repr(getattr(broker, "_topics", None) or getattr(dask_scheduler, "events", None)),
@@ -50,14 +51,12 @@ def look_around(dask_worker):
     import dask
 
     token = re.compile(r"(?<![A-Za-z0-9])[a-z0-9]{16}-[A-Za-z0-9_-]{43}(?![A-Za-z0-9_-])")
-    inherited = os.environ.get("DASK_INTERNAL_INHERIT_CONFIG")
-    places = [
-        dask.config.config,
-        dict(os.environ),
-        dask.config.deserialize(inherited) if inherited else None,
-        *(vars(dask_worker).get(name) for name in ("config", "env", "pre_spawn_env")),
-    ]
-    return sorted(set(token.findall(repr(places))))
+    handed_on = [vars(dask_worker).get(name) for name in ("config", "env", "pre_spawn_env")]
+    places = repr([dask.config.config, dict(os.environ), handed_on])
+    # Configuration that was handed on to this process.
+    for serialized in re.findall(r"eyJ[A-Za-z0-9_-]{40,}={0,2}", places):
+        places += repr(dask.config.deserialize(serialized))
+    return sorted(set(token.findall(places)))
 
 
 class Prober(client.Commands):

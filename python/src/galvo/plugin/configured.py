@@ -8,15 +8,16 @@ scheduler only that of its plugin. A user's program or notebook keeps its token.
 import os
 import sys
 from contextlib import suppress
-from typing import Any, Collection, Dict, Iterator, Mapping, Optional, Set
+from typing import Any, Collection, Dict, Iterable, Iterator, Mapping, Optional, Set
 
 import dask.config
 
 from .identity import fingerprint
 
 SETTINGS = ("galvo.token", "coiled.token")
-# The variable in which Dask passes its configuration to the processes that it starts.
-INHERITED = "DASK_INTERNAL_INHERIT_CONFIG"
+# The variable in which Dask passes its configuration to the processes that it starts, and the
+# setting that Dask makes of it, like of all variables.
+INHERITED, INHERITED_SETTING = "DASK_INTERNAL_INHERIT_CONFIG", "internal_inherit_config"
 # Dask's commands that run a scheduler, workers or nannies, and nothing of a user.
 COMMANDS = (
     "distributed.cli.dask_scheduler",
@@ -40,7 +41,7 @@ def find(known: Collection[Any] = (), *others: Mapping[str, Any]) -> Set[str]:
     ``coiled.token`` is one if it is for a Galvo server, or if its fingerprint is known.
     """
     found: Set[str] = set()
-    for config in (dask.config.config, *_inherited(os.environ), *others):
+    for config in _all((dask.config.config, *_of_variables(os.environ), *others)):
         token, other = (_text(config, name) for name in SETTINGS)
         server = _text(config, "coiled.server") or _text(dask.config.config, "coiled.server")
         if token:
@@ -58,10 +59,12 @@ def remove(tokens: Collection[str]) -> None:
         if _text(dask.config.config, name) in tokens:
             dask.config.set({name: None})
     with dask.config.config_lock:
-        for section, value in list(dask.config.config.items()):
-            kept = without(value, tokens)
-            if kept != value:
-                dask.config.config[section] = kept
+        config = dask.config.config
+        remaining = without(config, tokens)
+        # It is never empty in between: it is read without the lock.
+        config.update(remaining)
+        for name in [name for name in config if name not in remaining]:
+            del config[name]
     kept = without_variables(os.environ, tokens)
     for variable in list(os.environ):
         if variable not in kept:
@@ -84,7 +87,7 @@ def remove_from_nanny(nanny: Any, known: Collection[Any]) -> None:
     configs = [
         config
         for _, name, value in handed
-        for config in ([value] if name == "config" else _inherited(value))
+        for config in ([value] if name == "config" else _of_variables(value))
     ]
     tokens = find(known, *configs)
     for holder, name, value in handed:
@@ -96,7 +99,11 @@ def without(held: Any, tokens: Collection[str]) -> Any:
     """Returns a copy of nested dicts and lists without these tokens."""
     if isinstance(held, dict):
         return {
-            key: without(value, tokens) for key, value in held.items() if not _is(value, tokens)
+            key: _without_inherited(value, tokens)
+            if str(key).lower().replace("-", "_") == INHERITED_SETTING
+            else without(value, tokens)
+            for key, value in held.items()
+            if not _is(value, tokens)
         }
     if isinstance(held, list):
         return [without(value, tokens) for value in held if not _is(value, tokens)]
@@ -105,26 +112,41 @@ def without(held: Any, tokens: Collection[str]) -> Any:
 
 def without_variables(environment: Mapping[str, str], tokens: Collection[str]) -> Dict[str, str]:
     """Returns a copy of environment variables without these tokens."""
-    kept = {
-        variable: value
+    return {
+        variable: _without_inherited(value, tokens) if variable == INHERITED else value
         for variable, value in environment.items()
         # Dask reads variables as Python's literals.
         if not _is(str(value).strip().strip("\"'"), tokens)
     }
-    with suppress(Exception):
-        config = dask.config.deserialize(kept[INHERITED])
-        if without(config, tokens) != config:
-            kept[INHERITED] = dask.config.serialize(without(config, tokens))
-    return kept
 
 
-def _inherited(environment: Mapping[str, str]) -> Iterator[Dict[str, Any]]:
-    """Returns the configurations in environment variables."""
-    with suppress(Exception):
-        yield dask.config.deserialize(environment[INHERITED])
+def _without_inherited(serialized: Any, tokens: Collection[str]) -> Any:
+    config = _deserialized(serialized)
+    kept = without(config, tokens)
+    return serialized if kept == config else dask.config.serialize(kept)
+
+
+def _deserialized(serialized: Any) -> Any:
+    try:
+        return dask.config.deserialize(serialized)
+    except Exception:
+        return None
+
+
+def _of_variables(environment: Mapping[str, str]) -> Iterator[Any]:
+    """Returns the configurations that Dask makes of environment variables."""
+    yield _deserialized(environment.get(INHERITED))
     variables = {key: value for key, value in environment.items() if key != INHERITED}
     with suppress(Exception):
         yield dask.config.collect_env(variables)
+
+
+def _all(configs: Iterable[Any]) -> Iterator[Mapping[str, Any]]:
+    """Returns these configurations, and those that they were inherited from."""
+    for config in configs:
+        while isinstance(config, Mapping):
+            yield config
+            config = _deserialized(dask.config.get(INHERITED_SETTING, None, config=config))
 
 
 def _text(config: Mapping[str, Any], name: str) -> Optional[str]:
