@@ -177,10 +177,11 @@ def test_workers_without_a_nanny_forget_the_token_that_they_inherited(
 
 LOCAL_CLUSTER = """
 import os
+import sys
 
 import dask
+import distributed
 import galvo
-from distributed import Client, LocalCluster
 
 
 def configured():
@@ -188,24 +189,35 @@ def configured():
 
 
 if __name__ == "__main__":
-    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0") as each:
-        with Client(each) as client:
-            own = configured()
+    # Older releases start a program of this name.
+    os.environ["PATH"] = os.path.dirname(sys.executable) + os.pathsep + os.environ["PATH"]
+    kind, place = getattr(distributed, sys.argv[1]), {"dashboard_address": "127.0.0.1:0"}
+    with kind(n_workers=2, threads_per_worker=1, **place) as cluster:
+        with distributed.Client(cluster) as client:
+            client.wait_for_workers(2)
+            own, none = configured(), (None, None)
             assert None not in own and set(client.run(configured).values()) == {own}
+            assert client.run_on_scheduler(configured) == own
             galvo.register()
-            assert set(client.run(configured).values()) == {(None, None)}
+            # The scheduler of a LocalCluster is in the user's process.
+            expected = own if sys.argv[1] == "LocalCluster" else none
+            assert client.run_on_scheduler(configured) == expected
+            assert set(client.run(configured).values()) == {none}
             client.restart()
-            assert set(client.run(configured).values()) == {(None, None)}
+            assert set(client.run(configured).values()) == {none}
             assert configured() == own
             print(len(galvo.list_clusters()))
 """
 
 
-def test_a_local_cluster_s_workers_have_no_token_and_its_user_does(galvo, processes, python):
+@pytest.mark.parametrize("kind", ["LocalCluster", "SubprocessCluster"])
+def test_what_a_program_starts_has_no_token_of_its_user_who_keeps_it(
+    kind, galvo, processes, python
+):
     script = processes.directory / "script.py"
     script.write_text(LOCAL_CLUSTER, encoding="utf-8")
     settings = settings_for(galvo.address, galvo.token)
-    assert int(run_to_end([python, script], processes.directory, settings)) > 0
+    assert int(run_to_end([python, script, kind], processes.directory, settings)) > 0
 
 
 @pytest.fixture
