@@ -276,3 +276,15 @@ def test_a_secret_that_begins_before_these_lines_is_known(
     assert "hunter2" not in sent and "MIIE" not in sent
     assert sent.split("\n")[described["relative_line"]] == "x.compute()"
     assert sent.endswith("x.compute()\nz = 3\nw = 4\nw = 4\nw = 4\nw = 4")
+
+
+@pytest.mark.parametrize("first", ["\xa0", "\x1b[1m", "cafe\u0301"], ids=ascii)
+def test_no_other_lines_are_sent_because_a_secret_changes_the_text(context, snippets, first):
+    text = (
+        f"far = '{first}'\n" + "v = 1\n" * 20 + "x.compute()\npassword='hunter2'\n" + "w = 4\n" * 20
+    )
+    call = text.split("\n").index("x.compute()")
+    ((described,),) = snippets.frames([(frame(text, call + 1, call),)])
+    (sent,) = texts(context).values()
+    assert "hunter2" not in sent and "far" not in sent
+    assert sent.split("\n")[described["relative_line"]] == "x.compute()"

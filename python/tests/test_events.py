@@ -365,6 +365,23 @@ def test_copies_are_plain():
     json.loads(text)
 
 
+def test_copies_have_no_values_that_belong_to_the_name_of_a_secret():
+    message = {
+        b"password": "hunter2",
+        "variables": [{"name": "DB_PASSWORD", "value": "hunter2"}, {"name": "n", "value": "2"}],
+        "header": ("Authorization", "hunter2"),
+        "headers": [["X-Api-Key", "hunter2"], ["Accept", "*"]],
+        "coloured": "\x1b[1mpassword\x1b[0m: hunter2",
+        "columns": ["token", "count"],
+        "metric": {"name": "tokens", "value": 5},
+    }
+    copied = copy(message)
+    assert "hunter2" not in dumps(copied)
+    assert copied["variables"][1] == {"name": "n", "value": "2"}
+    assert copied["headers"] == [["X-Api-Key", "[removed]"], ["Accept", "*"]]
+    assert (copied["columns"], copied["metric"]) == (message["columns"], message["metric"])
+
+
 def test_copies_are_bounded():
     keys = {(f"x-{i:032x}", i) for i in range(200_000)}
     deep = []

@@ -15,6 +15,7 @@ from fake_galvo import SCHEDULER_TOKEN, TOKEN
 import galvo
 from galvo import registration
 from galvo.plugin import CoiledTelemetry, dask_setup, exchange, scrub
+from galvo.plugin.configured import INHERITED
 from galvo.plugin.identity import fingerprint
 
 
@@ -195,10 +196,37 @@ def test_a_notebook_keeps_its_token(configured, cluster, monkeypatch):
 
 def test_configuration_that_is_handed_on_is_rid_of_the_token(own_process, monkeypatch):
     config = {"galvo": {"token": TOKEN, "server": "s"}, "coiled": {"token": "another"}}
-    monkeypatch.setenv(exchange.INHERITED, dask.config.serialize(config))
+    monkeypatch.setenv(INHERITED, dask.config.serialize(config))
     exchange.forget(TOKEN)
-    handed_on = dask.config.deserialize(os.environ[exchange.INHERITED])
+    handed_on = dask.config.deserialize(os.environ[INHERITED])
     assert handed_on == {"galvo": {"server": "s"}, "coiled": {"token": "another"}}
+
+
+@pytest.mark.parametrize("shipped", [False, True])
+def test_registering_rids_a_scheduler_of_the_tokens_it_inherited(
+    shipped, configured, cluster, client, own_process, monkeypatch
+):
+    older = "seal-of-last-year"
+    inherited = {"galvo": {"token": older, "server": "s"}, "coiled": {"token": TOKEN}}
+    monkeypatch.setenv(INHERITED, dask.config.serialize(inherited))
+    monkeypatch.setenv("DASK_GALVO__TOKEN", TOKEN)
+    galvo.register(client, ship_token=shipped)
+    configured.wait_for(lambda: configured.accepted)
+    handed_on = dask.config.deserialize(os.environ[INHERITED])
+    if shipped:  # the token that the plugin itself reports with
+        assert dask.config.get("galvo.token") == os.environ["DASK_GALVO__TOKEN"] == TOKEN
+        assert handed_on == {"galvo": {"server": "s"}, "coiled": {"token": TOKEN}}
+    else:
+        assert dask.config.get("galvo.token") is None
+        assert "DASK_GALVO__TOKEN" not in os.environ
+        assert handed_on == {"galvo": {"server": "s"}, "coiled": {}}
+
+
+def test_registering_leaves_the_user_s_process_its_token(configured, cluster, client, monkeypatch):
+    monkeypatch.setenv("DASK_GALVO__TOKEN", TOKEN)
+    galvo.register(client)
+    configured.wait_for(lambda: configured.accepted)
+    assert dask.config.get("galvo.token") == os.environ["DASK_GALVO__TOKEN"] == TOKEN
 
 
 def test_registering_with_what_the_scheduler_was_configured_with_changes_nothing(

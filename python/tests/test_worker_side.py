@@ -432,9 +432,16 @@ def test_what_a_worker_lacks_does_no_harm():
     assert handlers() == []
 
 
+def test_a_nanny_that_sends_no_logs_has_no_handler():
+    plugin = NannySide({**SETTINGS, "logs": False})
+    plugin.setup(Host())
+    assert handlers() == []
+    plugin.teardown(Host())
+
+
 def test_pickles_carry_no_bytecode_and_need_no_package():
     for plugin in (WorkerSide(SETTINGS), NannySide(SETTINGS)):
-        assert len(pickle.dumps(plugin)) < 50_000
+        assert len(pickle.dumps(plugin)) < 60_000
         code = (
             "import pickle, sys; p = pickle.load(sys.stdin.buffer); import distributed;"
             "assert isinstance(p, (distributed.WorkerPlugin, distributed.diagnostics.plugin."

@@ -268,6 +268,7 @@ class DaskCluster:
         preloads=(),
         arguments=(),
         settings=None,
+        worker_settings=None,
         workers=2,
         nanny=False,
         worker_arguments=(),
@@ -307,7 +308,7 @@ class DaskCluster:
                     "--nanny" if nanny else "--no-nanny",
                     *worker_arguments,
                 ],
-                dask_environment(directory, {}),
+                dask_environment(directory, worker_settings or {}),
             )
             for _ in range(workers)
         ]

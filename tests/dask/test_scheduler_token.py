@@ -1,12 +1,20 @@
 """Everyone who runs code on a scheduler only finds a token that can report for that scheduler."""
 
+import base64
 import json
 import urllib.error
 import urllib.request
 
 import pytest
 from conftest import REPORT_INTERVAL, settings_for
-from processes import WORKLOADS, Client, GalvoServer, dask_environment, wait_until
+from processes import (
+    WORKLOADS,
+    Client,
+    GalvoServer,
+    dask_environment,
+    run_to_end,
+    wait_until,
+)
 
 TOKENS = """{ viewer { account {
   tokenPolicy { refusesBroadTokens }
@@ -51,15 +59,14 @@ def reported(galvo, scheduler_id):
     return next((node for node in nodes if node["schedulerId"] == scheduler_id), None)
 
 
-def assert_only_good_for_reports(galvo, looked, was_there=False, configured=()):
+def assert_only_good_for_reports(galvo, looked, was_there=False):
     """Asserts that only one token is found, not the user's, and that it permits reporting only.
 
     A token that was there before the exchange may remain in memory that Python does not wipe.
     """
     assert was_there or galvo.token not in looked["anywhere"]
-    # Those who start a scheduler with a token have it there.
-    for place in ("configuration", "environment"):
-        assert looked["found"].pop(place) == list(configured)
+    for place in ("configuration", "environment", "inheritance"):
+        assert looked["found"].pop(place) == []
     found = {token for tokens in looked["found"].values() for token in tokens}
     assert galvo.token not in found
     (token,) = looked["found"]["settings"]
@@ -117,7 +124,100 @@ def test_what_a_scheduler_was_configured_with_is_exchanged(galvo, python, start_
     looked = client.call("look")
     wait_until(lambda: reported(galvo, looked["scheduler"]), "a report")
     looked = client.call("look")
-    assert_only_good_for_reports(galvo, looked, was_there=True, configured=[galvo.token])
+    assert_only_good_for_reports(galvo, looked, was_there=True)
+
+
+def handed_on(how, settings):
+    """Returns settings that give a process these, as a cluster manager hands on its own."""
+    if how == "variables":
+        return settings
+    config = {}
+    for name, value in settings.items():
+        *sections, key = name.split(".")
+        held = config
+        for section in sections:
+            held = held.setdefault(section, {})
+        held[key] = value
+    # As ``dask.config.serialize`` does it for DASK_INTERNAL_INHERIT_CONFIG.
+    serialized = base64.urlsafe_b64encode(json.dumps(config).encode()).decode()
+    return {"internal_inherit_config": serialized}
+
+
+@pytest.mark.parametrize("how", ["variables", "inheritance"])
+def test_registering_rids_a_cluster_of_the_token_that_it_inherited(
+    how, galvo, python, start_cluster, processes
+):
+    settings = settings_for(galvo.address, galvo.token)
+    inherited = handed_on(how, settings)
+    dask = start_cluster(
+        python, miss="coiled galvo", settings=inherited, worker_settings=inherited, nanny=True
+    )
+    client = prober(processes, dask, settings)
+    assert client.call("look_around") == [[galvo.token], [galvo.token]]
+    client.call("register")
+    assert client.call("look_around") == [[], []]
+    assert_only_good_for_reports(galvo, client.call("look"), was_there=True)
+    # Nannies start workers anew, in the environment of the process.
+    client.call("restart")
+    assert client.call("look_around") == [[], []]
+    # The client's own token is still in use.
+    assert isinstance(client.call("try_to_register")[0], int)
+
+
+def test_workers_without_a_nanny_forget_the_token_that_they_inherited(
+    galvo, python, start_cluster, processes
+):
+    settings = settings_for(galvo.address, galvo.token)
+    dask = start_cluster(python, miss="coiled galvo", worker_settings=settings)
+    client = prober(processes, dask, settings)
+    assert client.call("look_around") == [[galvo.token], []]
+    client.call("register")
+    assert client.call("look_around") == [[], []]
+
+
+LOCAL_CLUSTER = """
+import os
+import sys
+
+import dask
+import distributed
+import galvo
+
+
+def configured():
+    return dask.config.get("galvo.token", None), os.environ.get("DASK_GALVO__TOKEN")
+
+
+if __name__ == "__main__":
+    # Older releases start a program of this name.
+    os.environ["PATH"] = os.path.dirname(sys.executable) + os.pathsep + os.environ["PATH"]
+    kind, place = getattr(distributed, sys.argv[1]), {"dashboard_address": "127.0.0.1:0"}
+    with kind(n_workers=2, threads_per_worker=1, **place) as cluster:
+        with distributed.Client(cluster) as client:
+            client.wait_for_workers(2)
+            own, none = configured(), (None, None)
+            assert None not in own and set(client.run(configured).values()) == {own}
+            assert client.run_on_scheduler(configured) == own
+            galvo.register()
+            # The scheduler of a LocalCluster is in the user's process.
+            expected = own if sys.argv[1] == "LocalCluster" else none
+            assert client.run_on_scheduler(configured) == expected
+            assert set(client.run(configured).values()) == {none}
+            client.restart()
+            assert set(client.run(configured).values()) == {none}
+            assert configured() == own
+            print(len(galvo.list_clusters()))
+"""
+
+
+@pytest.mark.parametrize("kind", ["LocalCluster", "SubprocessCluster"])
+def test_what_a_program_starts_has_no_token_of_its_user_who_keeps_it(
+    kind, galvo, processes, python
+):
+    script = processes.directory / "script.py"
+    script.write_text(LOCAL_CLUSTER, encoding="utf-8")
+    settings = settings_for(galvo.address, galvo.token)
+    assert int(run_to_end([python, script, kind], processes.directory, settings)) > 0
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ const MODULES: &[(&str, &str)] = &modules![
     "bundle",
     "code",
     "collector",
+    "configured",
     "courier",
     "errors",
     "events",

@@ -16,10 +16,13 @@ def look(dask_scheduler):
     token = re.compile(r"(?<![A-Za-z0-9])[a-z0-9]{16}-[A-Za-z0-9_-]{43}(?![A-Za-z0-9_-])")
     plugin = dask_scheduler.plugins["galvo"]
     broker = getattr(dask_scheduler, "_broker", None)
+    configuration, environment = repr(dask.config.config), repr(dict(os.environ))
+    serialized = re.findall(r"eyJ[A-Za-z0-9_-]{40,}={0,2}", configuration + environment)
     places = {
         "settings": repr(plugin._settings),
-        "configuration": repr(dask.config.config),
-        "environment": repr(dict(os.environ)),
+        "configuration": configuration,
+        "environment": environment,
+        "inheritance": repr(list(map(dask.config.deserialize, serialized))),
         "pickle": repr(plugin.__reduce__()),
         "courier": repr(vars(plugin._courier)),
         "events": repr(getattr(broker, "_topics", None) or getattr(dask_scheduler, "events", None)),
@@ -40,6 +43,22 @@ def look(dask_scheduler):
     return {"scheduler": dask_scheduler.id, "found": found, "anywhere": sorted(anywhere)}
 
 
+def look_around(dask_worker):
+    """Returns the tokens that a worker or a nanny is configured with, and hands to its children."""
+    import os
+    import re
+
+    import dask
+
+    token = re.compile(r"(?<![A-Za-z0-9])[a-z0-9]{16}-[A-Za-z0-9_-]{43}(?![A-Za-z0-9_-])")
+    handed_on = [vars(dask_worker).get(name) for name in ("config", "env", "pre_spawn_env")]
+    places = repr([dask.config.config, dict(os.environ), handed_on])
+    # Configuration that was handed on to this process.
+    for serialized in re.findall(r"eyJ[A-Za-z0-9_-]{40,}={0,2}", places):
+        places += repr(dask.config.deserialize(serialized))
+    return sorted(set(token.findall(places)))
+
+
 class Prober(client.Commands):
     def register(self, **arguments):
         import galvo
@@ -48,6 +67,11 @@ class Prober(client.Commands):
 
     def look(self):
         return self.client.run_on_scheduler(look)
+
+    def look_around(self):
+        """Returns the tokens that any worker, and any nanny, is configured with."""
+        found = [self.client.run(look_around, nanny=nanny) for nanny in (False, True)]
+        return [sorted({one for tokens in each.values() for one in tokens}) for each in found]
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Any, Dict, Hashable, Iterable, List, Optional, Tuple
 
 from .collector import Collector, Context
-from .scrub import scrub
+from .scrub import plain, scrub
 from .sections import Record
 from .values import ADDRESS_LENGTH, clean, count, cut
 
@@ -148,7 +148,11 @@ def presentable_code(
     before, until = before if first else "", until if call else ""
     whole = "\n".join(lines[:behind])
     dropped = max(len(before) - CONTEXT_LENGTH, 0)
-    before, until, whole = (scrub(part[dropped:]) for part in (before, until, whole))
+    parts = [part[dropped:] for part in (before, until, whole)]
+    before, until, whole = map(scrub, parts)
+    if [before, until, whole] != parts:
+        # In a text with a secret, other characters may be replaced as well.
+        before, until, whole = (scrub(plain(part)) for part in parts)
     cut_at = _common_length(before, whole)
     # The redacted part may span the call. The call then is where the texts begin to differ.
     call_at = max(_common_length(until, whole), cut_at)

@@ -15,6 +15,8 @@ from .scrub import (
     scrub,
     strip_source,
     strip_source_of_lines,
+    without_named_value,
+    without_paired_values,
 )
 from .sections import Record
 from .values import (
@@ -367,11 +369,11 @@ class _Copy:
 
     def _dict(self, value: Dict[Any, Any], depth: int) -> Dict[str, Any]:
         copied: Dict[str, Any] = {}
-        for key, item in islice(value.items(), MOST_KEYS):
+        for key, item in islice(without_named_value(value).items(), MOST_KEYS):
             if self._characters <= 0:
                 break
             name = key if isinstance(key, str) else _name(key)
-            if is_secret_name(name) and item is not None:
+            if is_secret_name(key) and item is not None:
                 item = REMOVED
             if self._types_only and name in EXCEPTIONS and isinstance(item, str):
                 item = type_in(item) or (REMOVED if item else item)
@@ -388,7 +390,7 @@ class _Copy:
 
     def _list(self, value: Any, depth: int, most: int) -> List[Any]:
         copied: List[Any] = []
-        items: Iterator[Any] = islice(value, most)
+        items: Iterator[Any] = iter(without_paired_values(list(islice(value, most))))
         if self._types_only:
             items = iter(_without_exceptions_in_lines(list(items)))
         if not self._source:

@@ -7,15 +7,11 @@ and then discards it.
 """
 
 import json
-import os
 import re
-import sys
-from contextlib import suppress
 from typing import Any, Dict, Mapping, MutableMapping, Optional
 
-import dask.config
-
-from .identity import fingerprint
+from .configured import find, remove, runs_only_dask
+from .identity import fingerprint, identity
 from .scrub import forget as forget_secret
 from .scrub import keep_out
 
@@ -26,11 +22,6 @@ UNKNOWN_STATUS = (404, 405)
 # The token is already bound to a scheduler.
 BOUND_STATUS, BOUND_CODE = 403, "TOKEN_BOUND"
 SLUG = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}\Z")
-SETTINGS = ("galvo.token", "coiled.token")
-# The variable in which Dask passes its configuration to the processes that it starts.
-INHERITED = "DASK_INTERNAL_INHERIT_CONFIG"
-# The modules that run a scheduler in a dedicated process.
-OWN_PROCESSES = ("distributed.cli.dask_scheduler", "distributed.cli.dask_spec")
 
 
 def is_due(settings: Mapping[str, Any]) -> bool:
@@ -103,18 +94,15 @@ def forget(token: str) -> None:
     variable that it came from is not changed.
     """
     forget_secret(token)
-    if not any(name in sys.modules for name in OWN_PROCESSES):
-        return
-    for name in SETTINGS:
-        if str(dask.config.get(name, None) or "").strip() == token:
-            dask.config.set({name: None})
-    for variable, value in list(os.environ.items()):
-        if value.strip() == token:
-            del os.environ[variable]
-    with suppress(Exception):
-        config = dask.config.deserialize(os.environ[INHERITED])
-        for name in SETTINGS:
-            section, _, key = name.partition(".")
-            if str((config.get(section) or {}).get(key) or "").strip() == token:
-                del config[section][key]
-                os.environ[INHERITED] = dask.config.serialize(config)
+    if runs_only_dask():
+        remove([token])
+
+
+def forget_others(settings: Mapping[str, Any]) -> None:
+    """Removes all tokens but the plugin's own from a process that only runs a scheduler.
+
+    A client's configuration, which the scheduler may have inherited, has the token that the
+    plugin's was exchanged for, or another one of the same user. Nothing on the scheduler uses it.
+    """
+    if runs_only_dask():
+        remove(find([identity(settings)]) - {settings.get("token")})

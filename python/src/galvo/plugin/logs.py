@@ -13,6 +13,7 @@ from distributed.protocol.pickle import dumps
 from .collector import Collector, Context
 from .events import Feed
 from .exception_texts import without_exceptions
+from .identity import identity
 from .scrub import cut_inputs, scrub, strip_source, strip_source_of_warning
 from .sections import Record
 from .unsent_metrics import KEY
@@ -74,10 +75,10 @@ class Logs(Collector):
                 "name": self._name,
                 "logs": self._reads,
                 "scheduler_id": self.context.scheduler.id,
+                "owner": identity(self.context.settings),
             }
             await self._install("worker", WorkerSide(settings))
-            if self._reads:
-                await self._install("nanny", NannySide(settings))
+            await self._install("nanny", NannySide(settings))
 
     def worker_added(self, address: str) -> None:
         worker = self.context.scheduler.workers.get(address)

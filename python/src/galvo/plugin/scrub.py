@@ -7,7 +7,8 @@ unambiguous.
 """
 
 import re
-from typing import Any, Iterable, Iterator, List, Optional, Tuple
+from typing import Any, Dict, Iterable, Iterator, List, Optional, Tuple
+from unicodedata import normalize
 
 from .inputs import REMOVED, without_arguments
 
@@ -33,11 +34,19 @@ def forget(secret: Any) -> None:
 def scrub(text: str) -> str:
     """Returns the text with ``[removed]`` in place of everything that looks like a secret.
 
-    The recognized notations are listed in ``docs/reporting.md``.
+    The recognized notations are listed in ``docs/reporting.md``. Escape sequences of terminals,
+    decomposed letters and no-break spaces may be anywhere in a notation. They are only replaced in
+    a text with a secret.
 
     >>> scrub("connecting to postgres://ada:hunter2@db:5432/x with token='abc'")
     "connecting to postgres://[removed]@db:5432/x with token='[removed]'"
     """
+    read = plain(text)
+    scrubbed = _scrub(read)
+    return text if scrubbed == read else scrubbed
+
+
+def _scrub(text: str) -> str:
     for secret in _known:
         if secret in text:
             text = text.replace(secret, REMOVED)
@@ -56,12 +65,26 @@ def scrub(text: str) -> str:
         text = _ORACLE.sub(r"\1" + REMOVED, text)
         small = _lower(text)
     if any(hint in small for hint in _HEADER_HINTS):
+        text = _PARAMETERS.sub(r"\1" + REMOVED, text)
         text = _HEADER.sub(r"\1" + REMOVED, text)
         text = _SCHEME.sub(r"\1" + REMOVED, text)
         text = _NAMED_SCHEME.sub(r"\1" + REMOVED, text)
         small = _lower(text)
+    if "identified" in small:
+        text = _IDENTIFIED.sub(_without_identification, text)
     text = _PGPASS.sub(r"\1" + REMOVED, text)
     return _without_noise(_without_values(text, _lower(text)))
+
+
+def plain(text: str) -> str:
+    """Returns the text with plain spaces and composed letters, and without escape sequences."""
+    if any(start in text for start in _SEQUENCE_STARTS):
+        text = _SEQUENCE.sub("", text)
+    if not text.isascii():
+        text = _SPACES.sub(" ", text)
+        if _MARKS.search(text):
+            text = _DECOMPOSED.sub(_composed, text)
+    return text
 
 
 def scrub_data(value: Any, depth: int = 0) -> Any:
@@ -76,10 +99,39 @@ def scrub_data(value: Any, depth: int = 0) -> Any:
                 scrub(key) if isinstance(key, str) else key: REMOVED
                 if is_secret_name(key) and not _says_nothing(item)
                 else scrub_data(item, depth + 1)
-                for key, item in value.items()
+                for key, item in without_named_value(value).items()
             }
-        return [scrub_data(item, depth + 1) for item in value]
+        return [scrub_data(item, depth + 1) for item in without_paired_values(value)]
     return value
+
+
+def without_named_value(data: Dict[Any, Any]) -> Dict[Any, Any]:
+    """Removes the value of a dict that names it, as in ``{"name": "password", "value": "x"}``.
+
+    Numbers are kept: measurements are written like this, too.
+    """
+    if any(is_secret_name(dict.get(data, name)) for name in _NAMING):
+        return {
+            key: REMOVED if key in _VALUES and not isinstance(item, _NUMBERS) else item
+            for key, item in data.items()
+        }
+    return data
+
+
+def without_paired_values(items: Any) -> Any:
+    """Removes the values of a list that is a pair of a name and a value, or a list of such pairs.
+
+    Single pairs are recognized by the names of headers only: others may be lists of names.
+    """
+    if len(items) == 2 and isinstance(items[0], (str, bytes)) and _is_header(items[0]):
+        return items if isinstance(items[1], _NUMBERS) else [items[0], REMOVED]
+    pairs = isinstance(items, (list, tuple)) and all(map(_is_pair, items))
+    if not pairs or not any(is_secret_name(name) for name, _ in items):
+        return items
+    return [
+        [name, REMOVED if is_secret_name(name) and not isinstance(item, _NUMBERS) else item]
+        for name, item in items
+    ]
 
 
 def is_secret_name(name: Any) -> bool:
@@ -88,7 +140,9 @@ def is_secret_name(name: Any) -> bool:
     >>> is_secret_name("DB_PASSWORD"), is_secret_name("tokenizer")
     (True, False)
     """
-    return isinstance(name, str) and _SECRET_NAME.search(name[-200:]) is not None
+    if isinstance(name, (bytes, bytearray)):
+        name = bytes(name[-200:]).decode("latin-1")
+    return isinstance(name, str) and _SECRET_NAME.search(plain(name[-200:])) is not None
 
 
 def strip_source(text: str) -> str:
@@ -177,7 +231,7 @@ _NAMES = (
     "|passord|adgangskode|salasana|heslo|jelsz[\u00f3o]|parol[a\u0103]|\u015fifre"
     "|\u043f\u0430\u0440\u043e\u043b\u0430|m\u1eadt kh\u1ea9u"
     r"|(?:api|access|account|private|encryption|app|application|consumer)[_ -]?key"
-    r"|(?:signing|master|shared|subscription|auth|session|deploy|ssh|fernet|hmac)[_-]?key"
+    r"|(?:signing|master|shared|subscription|auth|session|deploy|fernet|hmac)[_ -]?key|ssh[_-]?key"
     r"|(?<![a-z0-9])auth|(?<=[?&;])sig|x-(?:amz|goog)-signature|sess(?:ion)?id|connect\.sid)"
 )
 # Names that are also ordinary words. They count only in a notation for a value, not in a sentence.
@@ -236,8 +290,9 @@ NOT_VALUES = frozenset(
     "2fa aes128 aes256 argon2 argon2id base32 base64 bcrypt2 ed25519 es256 hs256 hs512 http2 ipv4"
     " ipv6 md5 mfa2 oauth1 oauth2 p256 pbkdf2 pkcs1 pkcs8 pkcs12 rs256 rs512 rsa2048 rsa4096 s3"
     " sha1 sha2 sha256 sha384 sha512 utf8 utf-8 x509"
-    " authentication authorization credential credentials error failed failure header invalid"
-    " missing required scheme token tokens".split()
+    " authentication authorization changed credential credentials denied disabled empty error"
+    " expired failed failure header incorrect invalid missing refused rejected required scheme"
+    " timeout token tokens unknown unset updated wrong".split()
 )
 _NOT_CREDENTIALS = r"(?!(?:%s)(?![A-Za-z0-9._~+/=%%-]))" % "|".join(sorted(NOT_VALUES))
 
@@ -250,6 +305,14 @@ _HEADER = re.compile(
     r"(?:(?:bearer|basic|digest|token|negotiate|apikey)[ \t]{1,8})?)"
     r"(?![\s\"'\\]|(?:none|null|true|false)\b)"
     r"[^\n\r\"'\\]+",
+    re.I,
+)
+# The same with a list of quoted parameters, as of ``Digest`` and ``OAuth``.
+_PARAMETERS = re.compile(
+    r"(authorization" + _QUOTE + r"?[ \t]{0,8}(?:[:=,]|=>)[ \t]{0,8}"
+    r"(?:b(?=[\"'\\]))?" + _QUOTE + r"?[\w-]{1,32}[ \t]{1,8})"
+    r"(?:[\w-]{1,32}=(?:\\{0,8}\"[^\"\n]{0,2000}\"|[^\s,\"'\\]{1,256})(?:[ \t]{0,8},[ \t]{0,8})?)+"
+    r"[^\n\r\"'\\]*",
     re.I,
 )
 # The scheme without its header, if the following text does not look like a word.
@@ -294,6 +357,15 @@ _PGPASS = re.compile(
     r"(?!\S{0,256}\[removed\])\S{1,256}$",
     re.M,
 )
+# A user's password in a statement of SQL, which any other text calls an identification.
+_IDENTIFIED = re.compile(
+    r"(?P<head>\bidentified[ \t]{1,4}(?:with[ \t]{1,4}[^\s,;]{1,64}[ \t]{1,4})?(?:by|as)[ \t]{1,4}"
+    r"(?:password[ \t]{1,4})?(?:values[ \t]{1,4})?)(?!\\{0,8}[\"']?\[removed\])"
+    r"(?:(?P<quote>\\{0,8}[\"'])[^\"'\n\\]{1,256}(?P=quote)"
+    r"|(?!values|password)(?P<word>[^\s\"',;()\\]{1,256}))",
+    re.I,
+)
+_STATEMENT = re.compile(r"\b(?:create|alter|grant)\b[^;\n]{0,160}\Z", re.I)
 # A long random-looking string after a separator of a name and a value.
 _SEPARATED = re.compile("[=:\uff1d\uff1a][ \\t]{0,4}[\"'`]?(?P<value>[A-Za-z0-9+_=~.-]{20,})")
 _PIECE = re.compile(r"[A-Za-z0-9+]{20,}")
@@ -301,16 +373,23 @@ _KIND = re.compile(r"[a-z]+|[A-Z]+|[0-9+]+")
 
 # name = value in the notations of Python, JSON, YAML, shells, headers, URLs, connection strings.
 _SEPARATOR = re.compile(
-    _QUOTE + r"?[ \t]{0,8}\]?[ \t]{0,8}"
+    r"(?:" + _QUOTE + r"|%22)?[ \t]{0,8}\]?[ \t]{0,8}"
     r"(?::[ \t]{0,4}(?:typing\.)?(?:str|bytes|any|optional|union|secretstr)\b[\w.\[\]| ,]{0,60}"
-    "=(?!=)|=>|:=|=(?!=)|:(?![:=])|%3d|[\uff1d\uff1a])[ \\t]{0,16}"
+    r"=(?!=)|=>|:=|=(?!=)|:(?![:=])|%3[ad](?:%20|\+){0,4}(?:%22)?|[\uff1d\uff1a])[ \t]{0,16}"
     r"(?P<removed>[\[(]{0,2}[bruf]{0,2}\\{0,8}[\"']{0,3}\[removed\])?"
     r"(?P<opened>[\[(]{0,2})(?:[bruf]{0,2}(?=[\"'\\]))?"
     r"(?P<quote>\\{1,8}[\"']|\"\"\"|'''|[\"']|)"
 )
 # The other notations: the pattern before the name's part, and the pattern after the name.
 _OTHERS = (
-    (re.compile(r"<[\w:.-]{0,40}\Z"), re.compile(r">(?!\[removed\])(?P<value>[^<\n]+)")),
+    (
+        re.compile(r"<[\w:.-]{0,40}\Z"),
+        re.compile(
+            r"(?:[ \t]{1,4}[\w.:-]{1,40}=[\"'][^\"'<>\n]{0,200}[\"']){0,8}[ \t]{0,4}>"
+            r"(?:<!\[cdata\[|\r?\n[ \t]{0,32}(?=[^<>\n]{1,256}\r?\n?[ \t]{0,32}</))?"
+            r"(?![ \t]{0,32}\[removed\])(?P<value>[^<\n]+?)(?=\]\]>|[<\r\n]|\Z)"
+        ),
+    ),
     (
         re.compile(r"\([ \t]{0,4}b?[\"'][\w.-]{0,60}\Z"),
         re.compile(
@@ -322,6 +401,33 @@ _OTHERS = (
         re.compile(r"--[\w-]{0,20}\Z"),
         re.compile(r"(?:[\"'],)?[ \t]{1,8}[\"']?(?!\[removed\]|-)(?P<value>[^\s\"']+)"),
     ),
+    # A name and its value under names of their own, in JSON, YAML and XML.
+    (
+        re.compile(
+            r"(?:name|key|header|variable)\\{0,8}[\"'][ \t]{0,4}:[ \t]{0,4}\\{0,8}[\"']"
+            r"[\w.-]{0,60}\Z"
+        ),
+        re.compile(
+            r"\\{0,8}[\"'][ \t]{0,4},[ \t\r\n]{0,40}\\{0,8}[\"']value\\{0,8}[\"']"
+            r"[ \t]{0,4}:[ \t]{0,4}"
+            r"(?P<quote>\\{0,8}[\"'])(?!\[removed\])(?P<value>[^\"'\n\\]+)"
+        ),
+    ),
+    (
+        re.compile(r"(?:name|key):[ \t]{1,4}[\"']?[\w.-]{0,60}\Z"),
+        re.compile(
+            r"[\"']?[ \t]{0,4}\r?\n[ \t]{1,40}value:[ \t]{1,4}[\"']?(?!\[removed\])"
+            r"(?P<value>[^\s\"'|>][^\"'\r\n]*)"
+        ),
+    ),
+    (
+        re.compile(r"(?:name|key)=[\"'][\w.-]{0,60}\Z"),
+        re.compile(
+            r"[\"'](?:[ \t]{1,4}value=[\"'](?!\[removed\])(?P<value>[^\"'\n]+)"
+            r"|(?:[ \t]{1,4}(?!value)[\w.:-]{1,40}=[\"'][^\"'<>\n]{0,100}[\"']){0,4}[ \t]{0,4}>"
+            r"(?!\[removed\])(?P<content>[^<\n]+))"
+        ),
+    ),
 )
 # A long random-looking string next to the name of a secret. Keys of tasks have a hyphen there.
 _BESIDE = re.compile(
@@ -332,10 +438,20 @@ _BESIDE = re.compile(
 # secret.
 _IN_SENTENCE = re.compile(
     r"(?:[ \t]{1,4}(?:for|of)[ \t]{1,4}(?:(?:the|user|account|role|host|database)[ \t]{1,4}){0,2}"
-    r"[^\s:=\"']{1,64}(?=:|[ \t]{1,4}(?:is|was)(?![\w-])))?"
+    r"(?:[^\s:=\"']{1,64}|'[^'\n]{1,200}'|\"[^\"\n]{1,200}\")"
+    r"(?=:|[ \t]{1,4}(?:is|was)(?![\w-])))?"
     r"(?:[ \t]{1,4}(?:is|was|be|set|changed|reset|now|to|as|value)(?![\w-])){0,4}"
-    r"(?:[ \t]{0,4}(?::|=(?![=>])|=>|->|→|--?))?"
+    r"(?:[ \t]{0,4}(?:(?P<colon>:)|=(?![=>])|=>|->|→|--?))?"
     r"[ \t]{1,8}(?P<quote>\\{1,8}[\"']|[\"'`]|)(?!\[removed\])"
+)
+# The end of a word after a colon that may be a value: the end of the line, or of a quoted one.
+_END_OF_WORD = re.compile(r"[.!]?[\"'`)\]}]{0,3}[ \t]{0,8}(?:\r?\n|\\{1,8}[rn]|\Z|[,;])")
+_WORD = re.compile(r"[^\W\d_]+(?:[_'-][^\W\d_]+){0,8}\Z")
+# Before the name: the line tells of a failure, and the word after the colon is its reason.
+_FAILURE = re.compile(
+    r"\b(?:no|not|wrong|invalid|incorrect|bad|weak|missing|without|expired|unknown|unable|could"
+    r"|cannot|can't|couldn't|fail\w{0,4}|error|reject\w{0,4}|refus\w{0,4}|den(?:y|ied)"
+    r"|reset\w{0,4}|chang\w{1,4}|updat\w{1,4}|check\w{0,4}|validat\w{1,4}|warning)\b[^\n]{0,80}\Z"
 )
 # In a ``.netrc`` file, any value after the login.
 _LOGIN = re.compile(
@@ -360,6 +476,9 @@ _BELOW = re.compile(
     r"(?:\r?\n[ \t]{0,16}){1,2}(?P<quote>[\"'`]?)(?!\[removed\])"
     r"(?P<value>[^\s\"'`(]{4,256})(?P=quote)[ \t]{0,4}(?=\r?\n|\Z)"
 )
+# The value is a block of indented lines, in YAML.
+_BLOCK = re.compile(r"[|>](?:[+-]?[1-9]?|[1-9][+-])[ \t]{0,4}(?:#[^\n]{0,80})?\r?\n")
+_LINE_OF_BLOCK = re.compile(r"([ \t]*)([^\r\n]*)\r?(?:\n|\Z)")
 # The line of such a name if any word below it is a value: a prompt or a label, and not code.
 _PROMPT = re.compile(r"(?:\A|\n)[ \t>*-]{0,8}(?:\w{1,20} ){0,3}\w{0,20}\Z")
 _PASSWORD_NAME = re.compile(
@@ -406,7 +525,48 @@ _INDENT = re.compile(r"[ \t|]*")
 _INPUTS = re.compile(r"(\n(?:(?:kw)?args|Task):[ \t]*)([\s\S]*?)(?=\nkwargs:|\Z)")
 
 
+# Escape sequences of terminals, also as they are written in quotes.
+_SEQUENCE = re.compile(
+    r"(?:(?:\x1b|\\{1,8}(?:x1b|u001b|033|e))\[|\x9b)[0-?]{0,40}[ -/]{0,4}[@-~]", re.I
+)
+_SEQUENCE_STARTS = ("\x1b", "\x9b", "\\x1b", "\\x1B", "\\u001", "\\033", "\\e[")
+# A letter and its marks, or the parts of a Korean syllable. The number of marks is bounded, because
+# putting many of them into order takes long.
+_DECOMPOSED = re.compile(
+    "[^\\W\\d_][\u0300-\u036f\u3099\u309a]{1,3}|[\u1100-\u1112][\u1161-\u1175][\u11a8-\u11c2]?"
+)
+_MARKS = re.compile("[\u0300-\u036f\u1100-\u1112\u3099\u309a]")
+_SPACES = re.compile("[\xa0\u2007\u202f]")
+# In structured data: the keys that hold a name, and those that hold its value.
+_NAMING = ("name", "Name", "key", "Key", "header", "field", "variable", "parameter")
+_VALUES = ("value", "Value", "values", "Values")
+_NUMBERS = (bool, int, float, type(None))
+_HEADER_NAME = re.compile(r"authorization\Z|(?:set-)?cookie\Z|x-", re.I)
+
+
 # ---------------------------------------------------------------------------------- replacements
+
+
+def _composed(found: "re.Match[str]") -> str:
+    return normalize("NFC", found.group())
+
+
+def _without_identification(found: "re.Match[str]") -> str:
+    before = found.string[max(0, found.start() - 200) : found.start()]
+    head, quote = found.group("head"), found.group("quote") or ""
+    is_upper = head.startswith("IDENTIFIED") and quote
+    return (
+        head + quote + REMOVED + quote if is_upper or _STATEMENT.search(before) else found.group()
+    )
+
+
+def _is_header(name: Any) -> bool:
+    text = name.decode("latin-1") if isinstance(name, bytes) else name
+    return is_secret_name(name) and _HEADER_NAME.match(text) is not None
+
+
+def _is_pair(item: Any) -> bool:
+    return isinstance(item, (list, tuple)) and len(item) == 2 and isinstance(item[0], (str, bytes))
 
 
 def _without_user(found: "re.Match[str]") -> str:
@@ -511,6 +671,12 @@ def _values_behind(text: str, small: str, name: "re.Match[str]") -> Iterator[Tup
         if separator.group("removed"):
             return
         begins, quote = separator.end(), separator.group("quote")
+        block = None if quote else _BLOCK.match(text, begins)
+        if block is not None:
+            value_of_block = _span_of_block(text, name.start(), block.end())
+            if value_of_block is not None:
+                yield value_of_block
+            return
         ends = _end_of_value(text, begins, quote)
         below = _BELOW.match(text, begins) if ends == begins and not quote else None
         if below is not None:
@@ -537,7 +703,7 @@ def _values_behind(text: str, small: str, name: "re.Match[str]") -> Iterator[Tup
     for front, behind in _OTHERS:
         value = behind.match(small, name.end())
         if value is not None and front.search(in_front):
-            yield value.span("value")
+            yield value.span("value" if value.group("value") else "content")
             return
     in_sentence = None
     if separator is None:
@@ -547,6 +713,24 @@ def _values_behind(text: str, small: str, name: "re.Match[str]") -> Iterator[Tup
         yield in_sentence
     elif value is not None and _is_noise(value.group("value")):
         yield value.span("value")
+
+
+def _span_of_block(text: str, name: int, position: int) -> Optional[Tuple[int, int]]:
+    """Returns the span of the lines from here that are indented further than that of the name."""
+    line = _LINE_OF_BLOCK.match(text, text.rfind("\n", 0, name) + 1)
+    margin = len(line.group(1)) if line else 0
+    begins = ends = None
+    while position < len(text):
+        line = _LINE_OF_BLOCK.match(text, position)
+        if line is None or (line.group(2) and len(line.group(1)) <= margin):
+            break
+        if line.group(2):
+            if begins is None and text.startswith(REMOVED, line.start(2)):
+                return None
+            begins = line.start(2) if begins is None else begins
+            ends = line.end(2)
+        position = line.end()
+    return None if begins is None or ends is None else (begins, ends)
 
 
 def _is_value_of_weak_name(text: str, separator: "Optional[re.Match[str]]") -> bool:
@@ -582,7 +766,14 @@ def _value_in_sentence(
     if quote:
         is_value = ends > begins and _is_value(name.group(), text[begins:ends])
     else:
-        is_value = _is_value_in_sentence(name.group(), text[begins:ends], text[ends : ends + 1])
+        is_value = _is_value_in_sentence(
+            name.group(), text[begins:ends], text[ends : ends + 1]
+        ) or (
+            found.group("colon") is not None
+            and _END_OF_WORD.match(text, ends) is not None
+            and _is_word(name.group(), text[begins:ends])
+            and not _FAILURE.search(in_front)
+        )
     return (begins, ends) if is_value else None
 
 
@@ -623,7 +814,7 @@ def _is_value_in_sentence(name: str, value: str, behind: str) -> bool:
         or "[removed" in value
     ):
         return False
-    if value.lower() in NOT_VALUES or _FILE.match(value) or _SETTING.match(value):
+    if value.lower() in NOT_VALUES or _FILE.match(value) or _SETTING.match(value + behind):
         return False
     if _MEASURE.match(value):
         return name.startswith(("pass", "pwd", "psw")) and _LONG_NUMBER.match(value) is not None
@@ -632,10 +823,15 @@ def _is_value_in_sentence(name: str, value: str, behind: str) -> bool:
 
 def _is_word_below(name: str, value: str, below: "re.Match[str]") -> bool:
     """True if the line directly below the name of a password is one word that may be its value."""
+    return below.group().count("\n") == 1 and value.isalpha() and _is_word(name, value)
+
+
+def _is_word(name: str, value: str) -> bool:
+    """True for a name of a password and a word that may be its value."""
     return (
         _PASSWORD_NAME.match(name) is not None
-        and below.group().count("\n") == 1
-        and value.isalpha()
+        and len(value) >= 4
+        and _WORD.match(value) is not None
         and value.lower() not in NOT_VALUES
         and not _CODE_WORD.match(value)
         and not _NOT_A_VALUE.match(value)

@@ -23,6 +23,7 @@ from .code import Snippets
 from .collector import Collectors, Context
 from .courier import LONGEST_FAREWELL, LONGEST_PAUSE, Courier
 from .events import Events
+from .exchange import forget_others
 from .idleness import Idleness
 from .inheritance import announce, claim, destination, leave, renounce
 from .last_metrics import LastMetrics
@@ -230,6 +231,12 @@ class CoiledTelemetry(SchedulerPlugin):
         if problem is not None:
             logger.warning("Galvo reports nothing: %s", problem)
             return
+        try:
+            forget_others(self._settings)
+        except Exception:
+            logger.warning(
+                "Galvo could not remove a token from the scheduler's configuration", exc_info=True
+            )
         told = claim(self._scheduler, self._settings)
         idle_timeout = self._settings.get("idle_timeout_seconds")
         self._idleness = Idleness(self._scheduler, idle_timeout, time)

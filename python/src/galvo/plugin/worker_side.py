@@ -1,5 +1,7 @@
 """Runs in the processes of workers and nannies: forwards their logs, and measures the disk.
 
+It also removes tokens from their configuration, see ``configured``.
+
 A worker that is killed loses its log, so each line is sent as a Dask event as soon as it is
 written. Nothing here may disturb the host process: missing or failing parts are skipped, the amount
 sent is bounded, and all of it passes through ``carriable``. Lines that are left out are counted,
@@ -21,6 +23,7 @@ from typing import Any, Callable, Deque, Dict, List, Mapping, Optional, Tuple
 from distributed.diagnostics.plugin import NannyPlugin, WorkerPlugin
 
 from .bundle import by_source
+from .configured import find, remove, remove_from_nanny, runs_only_dask
 from .inputs import without_arguments
 from .records import Trail, ancestry, find_logger
 from .unsent_metrics import KEY, UnsentMetrics
@@ -604,6 +607,17 @@ def is_with_scheduler(scheduler_id: Any) -> bool:
     return any(scheduler.id == scheduler_id for scheduler in schedulers)
 
 
+def _forget_tokens(settings: Mapping[str, Any], is_alone: bool) -> None:
+    """Removes all tokens from the configuration of a process, unless it is a user's.
+
+    ``is_alone`` is true for a process that is known to run a worker only. The process of a
+    scheduler is left to the scheduler's plugin.
+    """
+    with suppress(Exception):
+        if (is_alone or runs_only_dask()) and not is_with_scheduler(settings["scheduler_id"]):
+            remove(find([settings.get("owner")]))
+
+
 class Measures:
     """A worker metric: the size of its disk, which Dask itself does not report.
 
@@ -642,6 +656,8 @@ class WorkerSide(WorkerPlugin):
         return by_source("worker_side", "WorkerSide", carriable(self._settings))
 
     def setup(self, worker: Any) -> None:
+        # A nanny runs its worker in a process of its own.
+        _forget_tokens(self._settings, bool(getattr(worker, "nanny", None)))
         try:
             worker.metrics[METRIC] = self._measures
 
@@ -700,8 +716,11 @@ class NannySide(NannyPlugin):
         return by_source("worker_side", "NannySide", carriable(self._settings))
 
     def setup(self, nanny: Any) -> None:
+        with suppress(Exception):
+            remove_from_nanny(nanny, [self._settings.get("owner")])
+        _forget_tokens(self._settings, False)
         try:
-            if not is_with_scheduler(self._settings["scheduler_id"]):
+            if self._settings["logs"] and not is_with_scheduler(self._settings["scheduler_id"]):
                 self._guest = Guest(nanny, "nanny")
                 self._guest.enter()
         except Exception:
