@@ -196,7 +196,7 @@ impl Round {
     /// An operator's confirmation accepts any number. Returns true if no account was removed.
     async fn judge(&mut self, jobs: &Jobs, watch: retention_watch::Model) -> Result<bool, StoreError> {
         let usual = watch.usual_rows.unsigned_abs();
-        let (mut held, mut held_rows, mut failed) = (BTreeSet::new(), 0_u64, Vec::new());
+        let (mut held_accounts, mut held_rows, mut failed) = (BTreeSet::new(), 0_u64, Vec::new());
         for DueAccount { account, rows, .. } in &self.queue {
             if watch.confirmed || *rows <= max_rows_of_account(usual) {
                 continue;
@@ -216,18 +216,18 @@ impl Round {
                 // The error of one account must not keep other accounts' rows.
                 Err(error) => failed.push((*account, error)),
             }
-            held.insert(*account);
+            held_accounts.insert(*account);
         }
         let hold = (held_rows > 0).then_some(Hold::Amount);
         let due_rows = i64::try_from(held_rows).unwrap_or(i64::MAX);
         record(jobs, Some(&watch), retention_watch::Model { hold, due_rows, ..watch.clone() }).await?;
-        self.queue.retain(|due| !held.contains(&due.account));
+        self.queue.retain(|due| !held_accounts.contains(&due.account));
         let largest = self.queue.iter().map(|due| due.rows).max().unwrap_or(0);
         self.judgement = Some(Judgement { is_confirmed: watch.confirmed, largest });
         for (account, error) in failed {
             self.fail(account, error);
         }
-        Ok(held.is_empty())
+        Ok(held_accounts.is_empty())
     }
 
     /// Drops partitions whose rows no account keeps.
