@@ -368,7 +368,7 @@ mod tests {
                 used: QuotaUsage { daily_bytes: used, ..QuotaUsage::default() },
                 by_credential: Some(CredentialUsage { daily_bytes: own, daily_clusters: 0 }),
             };
-            let share = status.share_of(Quota::DailyBytes).unwrap();
+            let share = status.share_of(Quota::DailyBytes).expect("others report");
             assert_eq!((share.limit, status.remaining(Quota::DailyBytes)), (limit, remaining), "{used}");
             assert_eq!(status.exceeded().is_some(), remaining == 0, "{used}");
             assert_eq!(status.exceeded_by_new_cluster(), None, "the only one can be used");
