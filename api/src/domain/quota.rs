@@ -98,6 +98,7 @@ pub enum LimitedParty {
 }
 
 impl LimitedParty {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
     fn is_account(&self) -> bool {
         *self == Self::Account
     }
