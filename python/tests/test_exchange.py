@@ -117,7 +117,7 @@ def test_an_older_server_gets_no_other_token(configured, cluster, client):
         (401, "UNAUTHENTICATED", "galvo.token"),
         (403, "MISSING_SCOPE", "ingest"),
         (403, "ACCOUNT_MISMATCH", "galvo.account"),
-        (409, "CONFLICT", "end tokens"),
+        (409, "CONFLICT", "use another token"),
     ],
 )
 def test_what_the_server_refuses_is_said(status, code, named, configured, cluster, client):

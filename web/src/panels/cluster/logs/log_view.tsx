@@ -166,7 +166,8 @@ function Foot({ isSearch, isOldestFirst, hasMore, isLoading, onMore }: FootProps
   return (
     <>
       <span>{isSearch ? "Each step searches at most 1,000 lines." : `There are ${side} lines.`}</span>
-      <Button size="small" disabled={isLoading} onClick={onMore}>
+      {/* A disabled button would lose the focus, which starts to load lines as it comes into sight. */}
+      <Button size="small" aria-disabled={isLoading} onClick={isLoading ? undefined : onMore}>
         {isLoading ? "Loading…" : isSearch ? `Search ${side} lines` : `Load ${side} lines`}
       </Button>
     </>
