@@ -17,10 +17,11 @@ import uuid
 from contextlib import closing
 from pathlib import Path
 
+from processor_time import processor_seconds
 from results import result
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "tests/dask"))
-from processes import KEY, GalvoServer, Processes, clean_environment
+from processes import GalvoServer, Processes, clean_environment
 
 ROOT = Path(__file__).parents[2]
 PASSWORD = "correct horse battery staple"
@@ -35,7 +36,6 @@ DETAILS = {
     "spans": ("enqueued_at", "started_at", "stopped_at"),
     "workers": ("first_seen_at", "started_at", "last_seen_at", "ended_at"),
 }
-TICKS = os.sysconf("SC_CLK_TCK")
 
 WORKLOAD = """
 import sys, time
@@ -166,12 +166,9 @@ def script(store, clusters):
 
 
 def galvo(server, *words, stdin=""):
-    environment = clean_environment() | {"GALVO_DATABASE_URL": server.database_url}
-    if not server.database_url.startswith("sqlite:"):
-        environment["GALVO_SECRET_KEY"] = KEY
-    binary = os.environ.get("GALVO_BIN", ROOT / "target/debug/galvo")
+    command, environment = [server.program, *words], server.environment
     done = subprocess.run(
-        [binary, *words], input=stdin, env=environment, capture_output=True, text=True, check=False
+        command, input=stdin, env=environment, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, f"{words}: {done.stderr}"
 
@@ -190,11 +187,6 @@ def fill(server, store, processes, options):
         galvo(server, "user", "create", f"user-{number}", "--account", "default")
     galvo(server, "user", "password", "admin", stdin=PASSWORD + "\n")
     store.run(script(store, options.clusters))
-
-
-def processor_seconds(pid):
-    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / TICKS
 
 
 def measure(store_type, options):

@@ -50,7 +50,7 @@ class LargeCluster:
         self._next_host = 0
 
     async def add_workers(self):
-        # Nobody reads from these connections.
+        # The connections have no reader.
         self.scheduler.handle_worker = _nothing
         for number in range(self.workers):
             # Four workers on each machine.

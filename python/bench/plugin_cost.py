@@ -16,13 +16,13 @@ import time
 from pathlib import Path
 
 from distributed import Client, wait
+from processor_time import processor_seconds
 from responder import Responder
 from results import result
 
 import galvo
 
 AIM = 1.05
-TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def increment(x):
@@ -65,7 +65,7 @@ class Cluster:
 
     def processor_seconds(self):
         """Returns the CPU seconds of the scheduler and of the worker, over all their threads."""
-        return tuple(_processor_seconds(process.pid) for process in self._processes)
+        return tuple(processor_seconds(process.pid) for process in self._processes)
 
     def close(self):
         self.client.close()
@@ -80,11 +80,6 @@ class Cluster:
                 process.wait()
 
 
-def _processor_seconds(pid):
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / TICKS
-
-
 def measure(directory, number, tasks, slices, server):
     """Returns the CPU seconds of both schedulers and workers: without the plugin, and with it."""
     with contextlib.ExitStack() as stack:
@@ -92,7 +87,13 @@ def measure(directory, number, tasks, slices, server):
         for name in ("without", "with"):
             clusters.append(Cluster(directory, f"{number}-{name}"))
             stack.callback(clusters[-1].close)
-        galvo.register(clusters[1].client, server=server, token="a-token-of-this-benchmark")
+        galvo.register(
+            clusters[1].client,
+            server=server,
+            token="a-token-of-this-benchmark",
+            # The responder exchanges no tokens.
+            ship_token=True,
+        )
         for cluster in clusters:
             cluster.run(tasks // slices)  # one-time costs are no cost of tasks
         before = [cluster.processor_seconds() for cluster in clusters]

@@ -186,15 +186,23 @@ class GalvoServer:
         self.token = None
         self.process = None
 
-    def start(self):
-        binary = os.environ.get("GALVO_BIN", REPOSITORY / "target/debug/galvo")
-        arguments = [binary, "serve", "--bootstrap", "--listen", f"127.0.0.1:{self.port}"]
-        arguments += ["--min-report-interval", "0.5"]
+    @property
+    def program(self):
+        return os.environ.get("GALVO_BIN", REPOSITORY / "target/debug/galvo")
+
+    @property
+    def environment(self):
+        """The environment of the server, and of commands on its store."""
         environment = {**clean_environment(), **self._settings}
         environment["GALVO_DATABASE_URL"] = self.database_url
         if not self.database_url.startswith("sqlite:"):  # which has a key file beside it
             environment["GALVO_SECRET_KEY"] = KEY
-        self.process = self._processes.start("galvo", arguments, environment)
+        return environment
+
+    def start(self):
+        arguments = [self.program, "serve", "--bootstrap", "--listen", f"127.0.0.1:{self.port}"]
+        arguments += ["--min-report-interval", "0.5"]
+        self.process = self._processes.start("galvo", arguments, self.environment)
         address = r"^listening on http://127\.0\.0\.1:(\d+)$"
         self.port = int(self.process.wait_for_log(address).group(1))
         # The last line of the start; the token is printed before.
