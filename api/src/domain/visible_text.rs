@@ -9,12 +9,22 @@ use std::{borrow::Cow, fmt::Write};
 /// Replaces each invisible character by its code point.
 #[must_use]
 pub fn visible(text: &str) -> Cow<'_, str> {
-    if !text.chars().any(is_unseen) {
+    replace_by_code_points(text, is_unseen)
+}
+
+/// Replaces each control character by its code point, except tabs and line ends.
+#[must_use]
+pub fn without_controls(text: &str) -> Cow<'_, str> {
+    replace_by_code_points(text, |character| character.is_control() && !"\t\r\n".contains(character))
+}
+
+fn replace_by_code_points(text: &str, is_replaced: impl Fn(char) -> bool) -> Cow<'_, str> {
+    if !text.chars().any(&is_replaced) {
         return Cow::Borrowed(text);
     }
     let mut shown = String::with_capacity(text.len() + 16);
     for character in text.chars() {
-        if is_unseen(character) {
+        if is_replaced(character) {
             write!(shown, "\\u{{{:x}}}", u32::from(character)).expect("a text takes all");
         } else {
             shown.push(character);

@@ -8,7 +8,7 @@ use super::{
     column::{Cell, Column, Kind},
     file_format::{EncodeError, Encoder},
 };
-use crate::domain::visible_text::is_unseen;
+use crate::domain::visible_text::{is_unseen, without_controls};
 
 /// The prefix that makes a spreadsheet treat a cell as text.
 const TEXT: char = '\'';
@@ -41,26 +41,45 @@ fn guard_formulas(text: &str, mut guard: impl FnMut(char, &mut String)) -> Strin
     written
 }
 
-/// Returns a text in which no spreadsheet sees a formula, in whole or in part.
+/// Returns a text in which no spreadsheet sees a formula, in whole or in part, and no terminal a command.
 fn text(text: &str) -> String {
-    let quoted = guard_formulas(text, |character, written| written.extend([TEXT, character]));
+    let text = without_controls(text);
+    let quoted = guard_formulas(&text, |character, written| written.extend([TEXT, character]));
     // Some spreadsheets strip these characters before they look for a formula.
     if quoted.starts_with(['\t', '\r', '\n']) { format!("{TEXT}{quoted}") } else { quoted }
 }
 
-/// Returns equivalent JSON in which no spreadsheet sees a formula. JSON never begins with one of the
-/// signs itself, and separators occur only inside its strings.
+/// Returns equivalent JSON in which no spreadsheet sees a formula, and no terminal a command. JSON never
+/// begins with one of the signs itself, and separators occur only inside its strings.
 fn json(json: &str) -> String {
     let mut is_number = true;
-    guard_formulas(json, |character, written| {
+    let guarded = guard_formulas(json, |character, written| {
         // A bare number is not inside a string and is not a formula.
         if is_number && written.is_empty() && character == '-' {
             written.push(character);
         } else {
-            write!(written, "\\u{:04x}", u32::from(character)).expect("a text takes all");
+            push_escape(character, written);
         }
         is_number = false;
-    })
+    });
+    // JSON requires escapes only for the control characters before the space.
+    let needs_escape = |character: char| character > ' ' && character.is_control();
+    if !guarded.contains(needs_escape) {
+        return guarded;
+    }
+    let mut written = String::with_capacity(guarded.len() + 16);
+    for character in guarded.chars() {
+        if needs_escape(character) {
+            push_escape(character, &mut written);
+        } else {
+            written.push(character);
+        }
+    }
+    written
+}
+
+fn push_escape(character: char, json: &mut String) {
+    write!(json, "\\u{:04x}", u32::from(character)).expect("a text takes all");
 }
 
 pub(super) struct CsvFile {
@@ -154,6 +173,8 @@ mod tests {
             ("x\t＋1", "x\t'＋1"),
             ("x;y-1=2 = 3", "x;y-1=2 = 3"),
             ("2026-01-01T00:00:00+00:00", "2026-01-01T00:00:00+00:00"),
+            ("\u{1b}]0;x\u{7}\u{9b}2J\u{7f}", "\\u{1b}]0;x\\u{7}\\u{9b}2J\\u{7f}"),
+            ("\u{1}=1", "\\u{1}=1"),
             ("x,\"y\"\r\n", "\"x,\"\"y\"\"\r\n\""),
             ("", ""),
         ] {
@@ -176,6 +197,11 @@ mod tests {
                 Kind::Json,
                 Cell::Json(r#"{"a;=":-1,"b":"＠;＠"}"#.to_owned()),
                 r#""{""a;\u003d"":-1,""b"":""＠;\uff20""}""#,
+            ),
+            (
+                Kind::Json,
+                Cell::Json("{\"a\":\"\\u001b\u{9b}\u{7f}\"}".to_owned()),
+                r#""{""a"":""\u001b\u009b\u007f""}""#,
             ),
             (Kind::Text, Cell::Null, ""),
         ] {

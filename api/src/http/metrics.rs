@@ -24,14 +24,17 @@ const TEXT: &str = "text/plain";
 /// The format that Prometheus requests.
 const OPEN_METRICS: &str = "application/openmetrics-text";
 
-/// The headers that proxies add. A request with one of them does not come from the local machine,
+/// Returns true if a proxy passed the request on. Such a request does not come from the local machine,
 /// however near the proxy is.
-const PROXY_HEADERS: [HeaderName; 4] = [
-    header::FORWARDED,
-    header::VIA,
-    HeaderName::from_static("x-forwarded-for"),
-    HeaderName::from_static("x-real-ip"),
-];
+fn is_proxied(headers: &HeaderMap) -> bool {
+    let adds = |name: &HeaderName| {
+        *name == header::FORWARDED
+            || *name == header::VIA
+            || name.as_str() == "x-real-ip"
+            || name.as_str().starts_with("x-forwarded-")
+    };
+    headers.keys().any(adds)
+}
 
 /// Get the server's metrics
 ///
@@ -54,8 +57,7 @@ pub(super) async fn get(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let is_here = origin.address.to_canonical().is_loopback();
-    if state.metrics_are_elsewhere || !is_here || PROXY_HEADERS.iter().any(|name| headers.contains_key(name))
-    {
+    if state.metrics_are_elsewhere || !is_here || is_proxied(&headers) {
         return Err(Problem::not_found());
     }
     state.hosts.check(&headers)?;

@@ -262,6 +262,8 @@ async fn on_the_address_of_everybody_metrics_are_for_this_machine_alone() {
         ("x-nothing", "", 200),
         ("x-forwarded-for", "203.0.113.9", 404),
         ("x-forwarded-for", "127.0.0.1", 404),
+        ("x-forwarded-host", "galvo.example", 404),
+        ("x-forwarded-proto", "https", 404),
         ("forwarded", "for=127.0.0.1", 404),
         ("x-real-ip", "127.0.0.1", 404),
         ("via", "1.1 proxy", 404),
