@@ -125,14 +125,14 @@ times=(-Z unstable-options --report-time)
 # A test that hangs fails by itself and says where, instead of using up the time of all others. A runner that does not
 # end after its tests is ended.
 export PYTEST_TIMEOUT=600
-runner_limit=(timeout --kill-after 10 40m)
+unit_limits=(env PYTEST_TIMEOUT=120 timeout --kill-after 10 40m)
 
 # These tests mostly wait, and need only an interpreter. The end-to-end tests run the package on the third
 # Python.
 for python in "$GALVO_TEST_PYTHON_OLDEST" "$GALVO_TEST_PYTHON_OTHER"; do
   beside "Python tests, $("$python" -c 'import distributed, sys
 print("Python", sys.version.split()[0], "and Dask", distributed.__version__)')" \
-    "${runner_limit[@]}" "$python" -m pytest --color=no -rs --durations=20 --durations-min=1 python/tests
+    "${unit_limits[@]}" "$python" -m pytest --color=no -rs --durations=20 --durations-min=1 python/tests
 done
 step "Rust tests, on SQLite" \
   runner env -u GALVO_TEST_DATABASE_URL cargo test --workspace --no-fail-fast --lib --bins --tests -- "${times[@]}"

@@ -1,3 +1,4 @@
+import asyncio
 import logging
 import threading
 import time
@@ -91,6 +92,14 @@ def wait_until(condition, timeout=15):
     while not condition():
         assert time.monotonic() < deadline, "what was waited for has not happened"
         time.sleep(0.01)
+
+
+async def reached(condition, timeout=15):
+    """Waits for the condition while the event loop goes on."""
+    deadline = time.monotonic() + timeout
+    while not condition():
+        assert time.monotonic() < deadline, "what was waited for has not happened"
+        await asyncio.sleep(0.01)
 
 
 @pytest.fixture

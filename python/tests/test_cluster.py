@@ -14,7 +14,7 @@ from types import SimpleNamespace
 
 import dask
 import pytest
-from conftest import local_cluster, on_loop, wait_until
+from conftest import local_cluster, on_loop, reached, wait_until
 from distributed import Client, Event, Scheduler, Worker, wait
 from fake_galvo import MOST, TOKEN, FakeGalvo
 from test_shipping import SERVED
@@ -520,8 +520,7 @@ def test_a_server_may_stop_the_scheduler(configured):
         async with Scheduler(dashboard_address=":0", port=0) as scheduler:
             async with Worker(scheduler.address) as worker:
                 await galvo.dask_setup(scheduler)
-                while not configured.accepted:
-                    await asyncio.sleep(0.01)
+                await reached(lambda: configured.accepted)
                 assert scheduler.status.name == "running"
                 configured.desired_state = "stopped"
                 await asyncio.wait_for(scheduler.finished(), 15)

@@ -14,7 +14,7 @@ from galvo.plugin.configured import INHERITED, find, remove, remove_from_nanny, 
 from galvo.plugin.identity import fingerprint
 from galvo.plugin.worker_side import NannySide, WorkerSide
 
-TOKEN, OLDER = "seal-2f1c9d7a40", "seal-of-last-year"
+TOKEN, OLDER, OTHER = "seal-2f1c9d7a40", "seal-of-last-year", "seal-of-coiled"
 SETTINGS = {"name": "n", "logs": False, "scheduler_id": "x", "owner": fingerprint(TOKEN)}
 
 
@@ -24,7 +24,7 @@ def everywhere(monkeypatch):
     first = {"galvo": {"token": OLDER}}
     inherited = {
         "galvo": {"token": OLDER},
-        "distributed": {"nanny": {"environ": {"A": OLDER}}},
+        "distributed": {"nanny": {"environ": {"A": OLDER, INHERITED: dask.config.serialize(first)}}},
         # Of the process that the parent of this one inherited from.
         "internal_inherit_config": dask.config.serialize(first),
     }
@@ -77,10 +77,13 @@ def test_only_these_tokens_are_removed(everywhere):
 @pytest.mark.parametrize(
     ("coiled", "known", "found"),
     [
-        ({"token": "c"}, [], set()),
-        ({"token": "c", "server": "https://cloud.coiled.io"}, [], set()),
-        ({"token": "c", "server": "https://galvo.example"}, [], {"c"}),
-        ({"token": "c"}, [fingerprint("c")], {"c"}),
+        ({"token": OTHER}, [], set()),
+        ({"token": OTHER, "server": "https://cloud.coiled.io"}, [], set()),
+        ({"token": OTHER, "server": "cloud.staging.coiled.io"}, [], set()),
+        ({"token": OTHER, "server": "https://galvo.example"}, [], {OTHER}),
+        ({"token": OTHER, "server": "https://notcoiled.io"}, [], {OTHER}),
+        ({"token": OTHER, "server": "https://[galvo"}, [], set()),
+        ({"token": OTHER}, [fingerprint(OTHER)], {OTHER}),
         ({"token": None}, [None], set()),
         ("no mapping", [], set()),
     ],
@@ -88,6 +91,43 @@ def test_only_these_tokens_are_removed(everywhere):
 def test_a_token_of_another_service_stays(coiled, known, found):
     with dask.config.set({"coiled": coiled}):
         assert find(known) == found
+
+
+@pytest.mark.parametrize(
+    ("server", "found"),
+    [
+        ("https://galvo.example/base", {OTHER}),
+        ("galvo.example", {OTHER}),
+        ("https://galvo.other", set()),
+    ],
+)
+def test_a_token_is_of_the_server_that_is_reported_to(server, found):
+    coiled = {"token": OTHER, "server": "https://galvo.example"}
+    with dask.config.set({"coiled": coiled, "galvo.server": server}):
+        assert find() == found
+
+
+def test_a_placeholder_is_no_token(monkeypatch):
+    monkeypatch.setenv("DASK_GALVO__TOKEN", "1")
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    assert find() == set()
+
+
+def test_settings_that_others_hold_or_change_meanwhile_stay(everywhere, monkeypatch):
+    held_by_others = dask.config.get("galvo")
+    mine = dask.config.set(scheduler="synchronous")
+    without = configured.without
+
+    def change_then_copy(*args):
+        mine.__exit__(None, None, None)
+        monkeypatch.setattr(configured, "without", without)
+        return without(*args)
+
+    monkeypatch.setattr(configured, "without", change_then_copy)
+    remove(find())
+    assert dask.config.get("scheduler", None) is None
+    assert dask.config.get("galvo") is held_by_others
+    assert TOKEN not in held()
 
 
 def test_what_is_configured_strangely_does_no_harm(monkeypatch):

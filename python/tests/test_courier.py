@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import pytest
+from conftest import reached
 from distributed.scheduler import KilledWorker, WorkerState
 from fake_galvo import MOST, TOKEN, FakeGalvo
 from stand_ins import Scheduler
@@ -423,7 +424,7 @@ def test_a_server_that_never_answers_is_given_up_in_time(hung, scheduler, monkey
 
 
 def test_a_cancelled_delivery_gives_everything_back(hung, scheduler, monkeypatch):
-    monkeypatch.setattr(courier, "REQUEST_SECONDS", 0.3)
+    monkeypatch.setattr(courier, "REQUEST_SECONDS", 1.5)
     scheduler.submit("x-1")
     unheard = []
 
@@ -431,14 +432,13 @@ def test_a_cancelled_delivery_gives_everything_back(hung, scheduler, monkeypatch
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(lambda loop, context: unheard.append(context))
         delivery = asyncio.ensure_future(courier.deliver())
-        while not hung.connections:
-            await asyncio.sleep(0.01)
+        await reached(lambda: hung.connections)
         assert len(scheduler.ledger.outboxes["task_groups"].records) == 0
         delivery.cancel()
         await asyncio.wait([delivery])
         assert delivery.cancelled()
         del delivery
-        await asyncio.sleep(0.5)  # the abandoned request runs into its timeout
+        await asyncio.sleep(1.7)  # the abandoned request runs into its timeout
         gc.collect()
 
     run(hung, scheduler, act)
@@ -512,8 +512,7 @@ def test_a_name_server_that_is_silent_does_not_hold_up_a_program_that_ends(
         end_executor()
         monkeypatch.setattr(socket, "getaddrinfo", look_up)
         delivery = asyncio.ensure_future(courier.deliver_final("done"))
-        while not asked.is_set():  # the event loop stays responsive
-            await asyncio.sleep(0.01)
+        await reached(asked.is_set)  # the event loop stays responsive
         await delivery
 
     scheduler.submit("x-1")

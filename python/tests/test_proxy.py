@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 import pytest
 import test_courier
 import trustme
-from conftest import wait_until
+from conftest import reached, wait_until
 from fake_galvo import TOKEN
 from test_courier import final, names, run
 
@@ -237,8 +237,7 @@ def test_what_is_not_waited_for_any_more_holds_up_nothing(
 
     async def act(courier):
         delivery = asyncio.ensure_future(courier.deliver())
-        while not hung.connections:
-            await asyncio.sleep(0.01)
+        await reached(lambda: hung.connections)
         delivery.cancel()
         await asyncio.wait([delivery])
         courier._proxy._host, courier._proxy._port = "127.0.0.1", proxy.port

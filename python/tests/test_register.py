@@ -148,26 +148,28 @@ def test_a_server_that_is_away_is_warned_of_and_reported_to_later(configured, cl
 def test_a_server_that_is_silent_is_waited_for_so_long_and_holds_up_nothing(
     hung, cluster, client, monkeypatch
 ):
-    monkeypatch.setattr(registration, "ANSWER_SECONDS", 1.0)
+    monkeypatch.setattr(registration, "ANSWER_SECONDS", 2.0)
     other, done = Client(cluster), []
 
     def work():
         while not done:
             begun = time.monotonic()
-            assert other.submit(abs, -4, pure=False).result() == 4
+            assert other.submit(abs, -4, pure=False).result(15) == 4
             took.append(time.monotonic() - begun)
 
-    took, thread = [], threading.Thread(target=work)
+    took, thread = [], threading.Thread(target=work, daemon=True)
     thread.start()
     begun = time.monotonic()
-    with pytest.warns(UserWarning, match="no answer within 1 seconds"):
-        link = galvo.register(client, server=hung.address, token="t")
-    waited = time.monotonic() - begun
-    done.append(True)
-    thread.join()
-    other.close()
-    assert link.url is None and 1.0 <= waited < 5.0
-    assert len(took) > 3 and max(took) < 0.9
+    try:
+        with pytest.warns(UserWarning, match="no answer within 2 seconds"):
+            link = galvo.register(client, server=hung.address, token="t")
+    finally:
+        waited = time.monotonic() - begun
+        done.append(True)
+        thread.join(20)
+        other.close()
+    assert link.url is None and 2.0 <= waited < 6.0
+    assert len(took) > 3 and max(took) < 1.9
 
 
 def test_a_slow_server_is_waited_for_no_longer_in_two_steps(

@@ -124,6 +124,8 @@ LEAKS = [
     "Password for 'https://ada@git.example': {}",
     "my password is: {}",
     "\x1b[1;31mpassword\x1b[0m: {}",
+    "\x1b[1mpassword\x1b(B\x1b[m: {}",
+    "\x1b]8;;https://galvo.example\x1b\\password\x1b]8;;\x07: {}",
     "\x1b[1mpassword\x1b[0m=\x1b[38;5;12m{}\x1b[0m",
     "\\x1b[31mpassword\\x1b[0m: {}",
     "\\u001b[31mpassword\\u001b[0m: {}",
@@ -156,6 +158,7 @@ LEAKS = [
     "{{'Authorization': 'OAuth realm=\"x\", oauth_token=\"{}\"'}}",
     '{{"Authorization": "Digest a=\\"b\\", response=\\"{}\\""}}',
     "password: |\n  {}",
+    "password: |\n  a\rb\n  {}",
     "password: >-\n\n  first\n\n    {}",
     "db:\n  password: |2+ # two\n    first\n    {}",
     "- token: >\n    {}",
@@ -391,7 +394,7 @@ HOSTILE = [
     "pass=", "pw:", "\n  ", "AKIAIOSFODNN7EXAMPLE:", "discord.com/api/webhooks/1/", "\uff1a",
     "\u5bc6\u7801", "sess", "dsn=", "dsn: a@", "connection_string", "conn-str=", "creds=", "psw",
     "password:\na", "a password:\nab\n", "parol\u0103", "m\u1eadt kh\u1ea9u: ",
-    "\x1b[", "\x1b[0m", "\\x1b[", "\\033[3", "\x9b", "e\u0301", "\u0301", "a\u0301\u0323", "\u1106",
+    "\x1b[", "\x1b]", "\x1b]a", "\x1b(", "\x1b[0m", "\\x1b[", "\\033[3", "\x9b", "e\u0301", "\u0301", "a\u0301\u0323", "\u1106",
     "password\xa0", "password: |\n", "password: |\n  ", "  a\n", " password: >-\n  b",
     "password: |", "password: |\n [removed]\n", "<password ", "<password a=b>", "<password a=b>\n",
     "<password>\n  a", "<![cdata[", "name: password\n", "name: password\n  value: ",
@@ -413,6 +416,19 @@ def test_no_text_takes_long(part):
     scrub(text)
     strip_source(text)
     cut_inputs(text)
+    assert time.process_time() - begun < 4
+
+
+@pytest.mark.parametrize("filling", [" ", "\t", "\r", "a", " \r"], ids=repr)
+@pytest.mark.parametrize(
+    "head",
+    ["password: |\n", "password:\n", "password: ", "name: password\nvalue: ", "<add key='password' "],
+    ids=repr,
+)
+def test_no_run_of_one_character_takes_long(head, filling):
+    text = head + filling * 100_000 + "\rx"
+    begun = time.process_time()
+    scrub(text)
     assert time.process_time() - begun < 4
 
 

@@ -135,14 +135,16 @@ def test_a_span_is_not_done_while_it_has_something_to_compute(cluster, client, r
     worker = next(iter(cluster.workers.values()))
     with span("slow") as slow:
         future = client.submit(wait)
-    wait_until(lambda: hasattr(worker, "entered"))
-    reader.read()
-    assert (reader.items[slow]["done"], reader.items[slow]["stopped_at"]) == (False, None)
-    # However long that takes, nothing more is reported, and the span is not forgotten.
-    described = reader.spans.described
-    reader.read(later=10 * SETTLED_SECONDS)
-    assert reader.spans.described <= described + 2  # metrics of the workers
-    worker.go_on = True
+    try:
+        wait_until(lambda: hasattr(worker, "entered"))
+        reader.read()
+        assert (reader.items[slow]["done"], reader.items[slow]["stopped_at"]) == (False, None)
+        # However long that takes, nothing more is reported, and the span is not forgotten.
+        described = reader.spans.described
+        reader.read(later=10 * SETTLED_SECONDS)
+        assert reader.spans.described <= described + 2  # metrics of the workers
+    finally:
+        worker.go_on = True
     future.result()
     reader.read(later=10 * SETTLED_SECONDS)
     body, theirs = reader.items[slow], extension(cluster).spans[slow]

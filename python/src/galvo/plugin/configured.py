@@ -9,6 +9,7 @@ import os
 import sys
 from contextlib import suppress
 from typing import Any, Collection, Dict, Iterable, Iterator, Mapping, Optional, Set
+from urllib.parse import urlsplit
 
 import dask.config
 
@@ -24,8 +25,10 @@ COMMANDS = (
     "distributed.cli.dask_spec",
     "distributed.cli.dask_worker",
 )
-# The default server of the coiled package. Its tokens are none of Galvo's.
-COILED = "cloud.coiled.io"
+# The domain of Coiled's own servers. Their tokens are none of Galvo's.
+COILED = "coiled.io"
+# Shorter ones are placeholders. What has the same text is no token.
+SHORTEST_TOKEN = 8
 
 
 def runs_only_dask() -> bool:
@@ -43,12 +46,11 @@ def find(known: Collection[Any] = (), *others: Mapping[str, Any]) -> Set[str]:
     found: Set[str] = set()
     for config in _all((dask.config.config, *_of_variables(os.environ), *others)):
         token, other = (_text(config, name) for name in SETTINGS)
-        server = _text(config, "coiled.server") or _text(dask.config.config, "coiled.server")
         if token:
             found.add(token)
-        if other and (fingerprint(other) in known or (server and COILED not in server)):
+        if other and (fingerprint(other) in known or _is_galvo(_host(config, "coiled.server"))):
             found.add(other)
-    return found
+    return {token for token in found if len(token) >= SHORTEST_TOKEN}
 
 
 def remove(tokens: Collection[str]) -> None:
@@ -59,12 +61,7 @@ def remove(tokens: Collection[str]) -> None:
         if _text(dask.config.config, name) in tokens:
             dask.config.set({name: None})
     with dask.config.config_lock:
-        config = dask.config.config
-        remaining = without(config, tokens)
-        # It is never empty in between: it is read without the lock.
-        config.update(remaining)
-        for name in [name for name in config if name not in remaining]:
-            del config[name]
+        _remove_from(dask.config.config, tokens)
     kept = without_variables(os.environ, tokens)
     for variable in list(os.environ):
         if variable not in kept:
@@ -100,7 +97,7 @@ def without(held: Any, tokens: Collection[str]) -> Any:
     if isinstance(held, dict):
         return {
             key: _without_inherited(value, tokens)
-            if str(key).lower().replace("-", "_") == INHERITED_SETTING
+            if _is_inherited(key)
             else without(value, tokens)
             for key, value in held.items()
             if not _is(value, tokens)
@@ -108,6 +105,19 @@ def without(held: Any, tokens: Collection[str]) -> Any:
     if isinstance(held, list):
         return [without(value, tokens) for value in held if not _is(value, tokens)]
     return held
+
+
+def _remove_from(config: Dict[str, Any], tokens: Collection[str]) -> None:
+    """Removes these tokens, and touches nothing else: others read and change it meanwhile."""
+    for key, value in list(config.items()):
+        if isinstance(value, dict):
+            _remove_from(value, tokens)
+            continue
+        kept = without({key: value}, tokens)
+        if key not in kept:
+            config.pop(key, None)
+        elif kept[key] != value:
+            config[key] = kept[key]
 
 
 def without_variables(environment: Mapping[str, str], tokens: Collection[str]) -> Dict[str, str]:
@@ -118,6 +128,26 @@ def without_variables(environment: Mapping[str, str], tokens: Collection[str]) -
         # Dask reads variables as Python's literals.
         if not _is(str(value).strip().strip("\"'"), tokens)
     }
+
+
+def _is_inherited(key: Any) -> bool:
+    """True for the key of a serialized configuration: of a setting, or of a variable."""
+    name = str(key).lower().replace("-", "_")
+    return name in (INHERITED_SETTING, INHERITED.lower())
+
+
+def _is_galvo(server: Optional[str]) -> bool:
+    """True for the host in ``coiled.server`` if the coiled package reports to a Galvo server."""
+    if not server or server == COILED or server.endswith("." + COILED):
+        return False
+    return _host(dask.config.config, "galvo.server") in (None, server)
+
+
+def _host(config: Mapping[str, Any], name: str) -> Optional[str]:
+    address = _text(config, name) or _text(dask.config.config, name)
+    with suppress(ValueError):
+        return urlsplit(address if "//" in address else "//" + address).hostname if address else None
+    return None
 
 
 def _without_inherited(serialized: Any, tokens: Collection[str]) -> Any:

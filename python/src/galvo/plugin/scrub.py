@@ -478,7 +478,7 @@ _BELOW = re.compile(
 )
 # The value is a block of indented lines, in YAML.
 _BLOCK = re.compile(r"[|>](?:[+-]?[1-9]?|[1-9][+-])[ \t]{0,4}(?:#[^\n]{0,80})?\r?\n")
-_LINE_OF_BLOCK = re.compile(r"([ \t]*)([^\r\n]*)\r?(?:\n|\Z)")
+_LINE_OF_BLOCK = re.compile(r"([ \t]*)([^\n]*?)\r?(?:\n|\Z)")
 # The line of such a name if any word below it is a value: a prompt or a label, and not code.
 _PROMPT = re.compile(r"(?:\A|\n)[ \t>*-]{0,8}(?:\w{1,20} ){0,3}\w{0,20}\Z")
 _PASSWORD_NAME = re.compile(
@@ -527,7 +527,10 @@ _INPUTS = re.compile(r"(\n(?:(?:kw)?args|Task):[ \t]*)([\s\S]*?)(?=\nkwargs:|\Z)
 
 # Escape sequences of terminals, also as they are written in quotes.
 _SEQUENCE = re.compile(
-    r"(?:(?:\x1b|\\{1,8}(?:x1b|u001b|033|e))\[|\x9b)[0-?]{0,40}[ -/]{0,4}[@-~]", re.I
+    r"(?:(?:\x1b|\\{1,8}(?:x1b|u001b|033|e))\[|\x9b)[0-?]{0,40}[ -/]{0,4}[@-~]"
+    # Those that choose a set of characters, as ``tput sgr0`` does, and those with a text.
+    r"|\x1b[(-/][0-~]|\x1b\][^\x07\x1b\n]{0,200}(?:\x07|\x1b\\)",
+    re.I,
 )
 _SEQUENCE_STARTS = ("\x1b", "\x9b", "\\x1b", "\\x1B", "\\u001", "\\033", "\\e[")
 # A letter and its marks, or the parts of a Korean syllable. The number of marks is bounded, because
