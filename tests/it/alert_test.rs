@@ -10,7 +10,7 @@ const TEST: &str = "mutation($identifier: String!) { testAlertRule(identifier: $
 const DELIVERIES: &str = "{ viewer { account { alertDeliveries { totalCount } } } }";
 
 #[tokio::test]
-async fn a_rule_is_tested_once_a_minute() {
+async fn a_rule_is_tested_once_a_minute_and_an_account_tests_ten() {
     let app = TestApp::start().await;
     let ada = app.account("ada").await;
     let emails = json!(["ada@example.com", "bob@example.com"]);
@@ -37,6 +37,16 @@ async fn a_rule_is_tested_once_a_minute() {
     assert_eq!(test(&first).await, (0, refused));
     app.set_clock("2026-11-20T12:01:00Z");
     assert_eq!(test(&first).await, (2, json!([])));
+    // Rules that are deleted and created again count as well.
+    let delete =
+        "mutation($identifier: String!) { deleteAlertRule(identifier: $identifier) { userErrors { code } } }";
+    for number in 0..9 {
+        let another = create(&format!("another {number}")).await;
+        assert_eq!(test(&another).await, (2, json!([])), "{number}");
+        ada.query(delete, json!({ "identifier": another })).await;
+    }
+    let (sent, errors) = test(&create("last").await).await;
+    assert_eq!((sent, &errors[0]["message"]), (0, &json!("an account can test 10 rules a minute")));
     let found = ada.query(DELIVERIES, json!({})).await;
     assert_eq!(found["viewer"]["account"]["alertDeliveries"]["totalCount"], 6);
     app.stop().await;

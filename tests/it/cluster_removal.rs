@@ -6,6 +6,7 @@ use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
 use crate::{
+    account_removal::id_of_member,
     convergence::rows::{Content, Ways},
     isolation::life::cluster,
 };
@@ -238,6 +239,10 @@ async fn what_schedulers_reported_with_exchanged_tokens_is_forgotten_with_the_to
     app.set_clock("2026-11-26T12:00:00Z");
     app.run_jobs().await;
     assert_eq!(forget(&ada, &leaked, since, false).await["counts"]["clusters"], 3);
+    // So it is after the user has left, whose tokens are deleted.
+    let remove = "mutation($id: ID!) { removeMember(user: $id) { userErrors { code } } }";
+    let mallory = id_of_member(&ada, "mallory").await;
+    assert_eq!(ada.query(remove, json!({ "id": mallory })).await["removeMember"]["userErrors"], json!([]));
     assert_eq!(forget(&ada, &leaked, since, true).await["isConfirmed"], true);
     app.stop().await;
 }

@@ -58,7 +58,7 @@ const BOUNDED: &[(&str, &str)] = &[
     ("setIdlePolicy", "one policy of an account"),
     ("setMemberRole", "one role of a member"),
     ("setTokenPolicy", "one policy of an account"),
-    ("testAlertRule", "one message to each of twenty targets of a rule in a minute, for 30 days"),
+    ("testAlertRule", "one message to each of twenty targets of ten rules in a minute, for 30 days"),
     ("unmuteFlag", "it deletes"),
     ("updateAlertRule", "50 rules of an account"),
 ];

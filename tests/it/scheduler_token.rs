@@ -268,17 +268,17 @@ async fn a_user_has_a_bounded_number_and_one_token_leaves_half_to_others() {
     let ada = app.account("ada").await;
     let bob = app.member_with("bob", "ada", Role::Member).await;
     let (scheduler, _) = exchanged(&ada, json!({})).await;
-    add_copies(&app, &scheduler, 1..499).await;
+    add_copies(&app, &scheduler, 1..4_999).await;
     exchanged(&ada, json!({})).await;
-    assert_eq!(count(&app).await, 500);
+    assert_eq!(count(&app).await, 5_000);
     let (status, body) = ask(&ada, json!({})).await;
     assert_eq!((status, &body["code"]), (409, &json!("CONFLICT")), "{body}");
     // Each of the user's other credentials gets half of what is left.
     let other = ada.with_token(ada.token(&[Scope::Ingest], None).await);
     let (of_other, _) = exchanged(&other, json!({})).await;
-    add_copies(&app, &of_other, 500..748).await;
+    add_copies(&app, &of_other, 5_000..7_498).await;
     exchanged(&other, json!({})).await;
-    assert_eq!(count(&app).await, 750);
+    assert_eq!(count(&app).await, 7_500);
     assert_eq!(ask(&other, json!({})).await.0, 409);
     let browser = app.browser(&ada).await;
     let csrf = browser.csrf().await;
@@ -287,7 +287,7 @@ async fn a_user_has_a_bounded_number_and_one_token_leaves_half_to_others() {
     // Other users have their own limit, and users' own tokens do not count.
     exchanged(&bob, json!({})).await;
     ada.token(&[Scope::Read], None).await;
-    assert_eq!(count(&app).await, 752);
+    assert_eq!(count(&app).await, 7_502);
     // Revoked tokens count until they are deleted.
     ada.query(REVOKE, json!({ "identifier": "copy7" })).await;
     assert_eq!(ask(&ada, json!({})).await.0, 409);
@@ -310,11 +310,11 @@ async fn tokens_of_short_lifetimes_count_for_a_day_after_their_end() {
     let ada = app.account("ada").await;
     let short = json!({ "lifetimeSeconds": 1 });
     let (first, _) = exchanged(&ada, short.clone()).await;
-    add_copies(&app, &first, 1..500).await;
+    add_copies(&app, &first, 1..5_000).await;
     for now in ["2026-11-20T12:00:02Z", "2026-11-21T12:00:00Z"] {
         app.set_clock(now);
         assert_eq!(ask(&ada, short.clone()).await.0, 409, "{now}");
-        assert_eq!(count(&app).await, 500, "{now}");
+        assert_eq!(count(&app).await, 5_000, "{now}");
     }
     app.set_clock("2026-11-21T12:00:01Z");
     exchanged(&ada, short).await;

@@ -83,6 +83,34 @@ async fn delayed_sign_ins_give_way_to_other_addresses() {
 }
 
 #[tokio::test]
+async fn attempts_that_end_while_they_are_delayed_do_not_count() {
+    let app = TestApp::start().await;
+    app.account("ada").await;
+    let attempt = |last: u8, password: &str| {
+        let client = reqwest::Client::builder().local_address(IpAddr::from([127, 0, 0, last]));
+        let client = client.redirect(reqwest::redirect::Policy::none()).build().unwrap();
+        client
+            .post(app.url("/sign-in"))
+            .header(header::ORIGIN, app.url(""))
+            .header(header::CONTENT_TYPE, "application/x-www-form-urlencoded")
+            .body(format!("username=ada&password={password}"))
+            .send()
+    };
+    for _ in 0..5 {
+        assert_eq!(attempt(2, "a-guess").await.unwrap().status(), 401);
+    }
+    // Now attempts for this name wait for a second. So many failures of one address would be refused.
+    for _ in 0..8 {
+        let waiting = tokio::spawn(attempt(3, "password+of+ada"));
+        until_held(&app, "sign_ins_held", 1).await;
+        waiting.abort();
+        until_held(&app, "sign_ins_held", 0).await;
+    }
+    assert_eq!(attempt(3, "password+of+ada").await.unwrap().status(), 303);
+    app.stop().await;
+}
+
+#[tokio::test]
 async fn streams_of_one_token_leave_half_of_the_requests_to_others() {
     let app = TestApp::start_with(|serve| {
         serve.max_connections = 16;

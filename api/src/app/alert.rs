@@ -36,6 +36,9 @@ const COST_INTERVAL_MS: i64 = 5 * 60 * 1_000;
 /// The shortest time between two tests of a rule.
 const TEST_INTERVAL: TimeDelta = TimeDelta::minutes(1);
 
+/// The largest number of tests of an account in this time.
+pub(crate) const MAX_TESTS: u64 = 10;
+
 /// The number of accounts loaded at once.
 const ACCOUNTS: u64 = 500;
 
@@ -374,10 +377,13 @@ pub(crate) enum TestOutcome {
     NotFound,
     /// The rule was tested less than [`TEST_INTERVAL`] ago.
     TooSoon,
+    /// The account tested [`MAX_TESTS`] rules less than [`TEST_INTERVAL`] ago.
+    TooMany,
 }
 
 /// Adds a test message for each target of a rule to the outbox. Each test may send twenty messages to
-/// receivers that did not ask for them, so a rule is tested at most once per [`TEST_INTERVAL`].
+/// receivers that did not ask for them, so a rule is tested at most once per [`TEST_INTERVAL`], and an
+/// account tests at most [`MAX_TESTS`] rules in it: rules can be deleted and created again.
 pub(crate) async fn test(
     store: &AccountStore,
     slug: &str,
@@ -392,6 +398,9 @@ pub(crate) async fn test(
                 let Some(rule) = store.lock_alert_rule(id).await? else { return Ok(TestOutcome::NotFound) };
                 if store.has_test_within(id, now, TEST_INTERVAL).await? {
                     return Ok(TestOutcome::TooSoon);
+                }
+                if store.count_actions_within(Action::TestAlertRule, now, TEST_INTERVAL).await? >= MAX_TESTS {
+                    return Ok(TestOutcome::TooMany);
                 }
                 let deliveries = build_messages(&store, &slug, &rule, Event::Test, &[], now)?;
                 let detail = json!({ "messages": deliveries.len() });

@@ -116,7 +116,7 @@ impl SignIns {
         let known = device.filter(|device| name.as_ref().is_some_and(|name| name.as_str() == device.user));
         if let Some(Device { id, .. }) = known {
             self.by_device.begin(id, self.now()).map_err(|wait| SignInError::TooSoon(seconds(wait)))?;
-            let outcome = self.attempt(name.as_ref(), password, 0, from).await;
+            let outcome = self.check(name.as_ref(), password, from).await;
             if matches!(outcome, Err(SignInError::Wrong)) {
                 tracing::info!(address = %from, "sign-in failed in a known browser");
             } else {
@@ -135,36 +135,39 @@ impl SignIns {
             too_soon(wait)
         })?;
         let held = name.as_ref().map(|name| self.by_name.count_and_delay(name.to_string(), now));
-        let delay = turn.max(held.unwrap_or_default());
-        let outcome = self.attempt(name.as_ref(), password, delay, from).await;
-        if matches!(outcome, Err(SignInError::Wrong)) {
+        let mut counted = CountedAttempt { sign_ins: self, pair, has_failed: false };
+        self.delay(turn.max(held.unwrap_or_default()), from).await?;
+        // Who leaves while the password is checked has failed.
+        counted.has_failed = true;
+        let outcome = self.check(name.as_ref(), password, from).await;
+        counted.has_failed = matches!(outcome, Err(SignInError::Wrong));
+        if counted.has_failed {
             // The name is not logged, because people type passwords into the wrong field.
             tracing::info!(address = %from, "sign-in failed");
-        } else {
-            self.by_pair.remove_failure(&pair);
-            self.by_address.change(from, AddressTurns::remove_one);
-            if let Some(name) = &name {
-                self.by_name.remove_failure(name.as_str());
-            }
         }
         outcome
     }
 
-    /// Checks a password, after a delay of `held` milliseconds because of earlier failures.
-    async fn attempt(
+    /// Delays an attempt by some milliseconds because of earlier failures.
+    async fn delay(&self, milliseconds: i64, from: IpAddr) -> Result<(), SignInError> {
+        if milliseconds <= 0 {
+            return Ok(());
+        }
+        let holder = Holder::for_unauthenticated(from, 0);
+        let _place = self.held.try_take(holder).map_err(|_| SignInError::TooSoon(BUSY_SECONDS))?;
+        // The delayed attempts of many addresses would otherwise take all slots of sign-ins.
+        wait_and_give_way(tokio::time::sleep(Duration::from_millis(milliseconds.unsigned_abs()))).await;
+        Ok(())
+    }
+
+    async fn check(
         &self,
         name: Option<&Slug>,
         password: String,
-        held: i64,
         from: IpAddr,
     ) -> Result<user::Model, SignInError> {
         // Counted by address: a guesser can use many names, but few addresses.
         let holder = Holder::for_unauthenticated(from, 0);
-        if held > 0 {
-            let _place = self.held.try_take(holder).map_err(|_| SignInError::TooSoon(BUSY_SECONDS))?;
-            // The delayed attempts of many addresses would otherwise take all slots of sign-ins.
-            wait_and_give_way(tokio::time::sleep(Duration::from_millis(held.unsigned_abs()))).await;
-        }
         let found = match name {
             Some(name) => self.store.password_by_name(name.as_str()).await?,
             None => None,
@@ -207,6 +210,29 @@ impl SignIns {
 
     fn now(&self) -> i64 {
         self.clock.now().timestamp_millis()
+    }
+}
+
+/// An attempt that was counted as failed in advance. The count is taken back unless the attempt has failed:
+/// also if it gives way or its client leaves before a password was checked, because others could otherwise
+/// lengthen the delays of a user who is waiting.
+struct CountedAttempt<'a> {
+    sign_ins: &'a SignIns,
+    pair: (IpAddr, Option<String>),
+    has_failed: bool,
+}
+
+impl Drop for CountedAttempt<'_> {
+    fn drop(&mut self) {
+        if self.has_failed {
+            return;
+        }
+        let (from, name) = &self.pair;
+        self.sign_ins.by_pair.remove_failure(&self.pair);
+        self.sign_ins.by_address.change(*from, AddressTurns::remove_one);
+        if let Some(name) = name {
+            self.sign_ins.by_name.remove_failure(name.as_str());
+        }
     }
 }
 

@@ -25,7 +25,7 @@ const RENEWED_AFTER: TimeDelta = TimeDelta::hours(1);
 const RETENTION: TimeDelta = TimeDelta::days(1);
 
 /// The largest number of tokens of one user, including those that have ended and are kept.
-const MAX_SCHEDULER_TOKENS: u64 = 1_000;
+const MAX_SCHEDULER_TOKENS: u64 = 10_000;
 
 /// The binding of a token to a scheduler.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -163,14 +163,14 @@ mod tests {
     fn credentials_hold_at_most_as_many_as_are_free() {
         for (held, of_parent, has) in [
             (0, 0, true),
-            (499, 499, true),
-            (500, 500, false),
-            (500, 0, true),
-            (749, 249, true),
-            (750, 250, false),
-            (999, 0, true),
-            (1_000, 0, false),
-            (1_001, 0, false),
+            (4_999, 4_999, true),
+            (5_000, 5_000, false),
+            (5_000, 0, true),
+            (7_499, 2_499, true),
+            (7_500, 2_500, false),
+            (9_999, 0, true),
+            (10_000, 0, false),
+            (10_001, 0, false),
         ] {
             assert_eq!(has_room(held, of_parent), has, "{held} {of_parent}");
         }

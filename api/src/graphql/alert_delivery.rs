@@ -177,11 +177,15 @@ pub(super) async fn test(scope: &AccountScope, identifier: &str) -> Result<TestA
                 InlineList(rows.into_iter().map(|row| AlertDelivery::new(&scope, row)).collect());
             Ok(TestAlertRulePayload { deliveries, user_errors: Vec::new() })
         }
-        TestOutcome::TooSoon => {
-            let message = "a rule can be tested once a minute";
-            let user_errors = vec![UserError::new("identifier", UserErrorCode::TooMany, message)];
-            Ok(TestAlertRulePayload { deliveries: InlineList(Vec::new()), user_errors })
+        TestOutcome::TooSoon => Ok(refused("a rule can be tested once a minute".to_owned())),
+        TestOutcome::TooMany => {
+            Ok(refused(format!("an account can test {} rules a minute", alert::MAX_TESTS)))
         }
         TestOutcome::NotFound => Err(ApiError::NotFound("alert rule")),
     }
+}
+
+fn refused(message: String) -> TestAlertRulePayload {
+    let user_errors = vec![UserError::new("identifier", UserErrorCode::TooMany, message)];
+    TestAlertRulePayload { deliveries: InlineList(Vec::new()), user_errors }
 }

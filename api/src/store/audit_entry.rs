@@ -3,6 +3,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use chrono::TimeDelta;
 use entity::{
     Timestamp, api_token,
     audit_entry::{Action, Column, Entity, Model, Outcome},
@@ -117,6 +118,25 @@ impl AccountStore {
         let row = Model { token_identifier: token, ..row(self.account_id(), actor, &entry) };
         self.insert::<Entity>(vec![row], &OnConflict::new().do_nothing().to_owned()).await?;
         Ok(())
+    }
+
+    /// Counts the entries of an action that were recorded less than `interval` before or after `now`: the
+    /// clocks of several servers differ.
+    ///
+    /// # Errors
+    /// Returns an error if the database does not answer.
+    pub(crate) async fn count_actions_within(
+        &self,
+        action: Action,
+        now: Timestamp,
+        interval: TimeDelta,
+    ) -> Result<u64, StoreError> {
+        let entries = self
+            .select::<Entity>()
+            .filter(Column::Action.eq(action))
+            .filter(Column::HappenedAt.gt(Timestamp::from(now.0 - interval)))
+            .filter(Column::HappenedAt.lt(Timestamp::from(now.0 + interval)));
+        Ok(entries.count(&self.write_executor()).await?)
     }
 
     /// Records an attempt that a rule refused.

@@ -176,17 +176,16 @@ impl AccountStore {
     }
 
     /// Returns true if the account has a token with this public half, or a cluster that was reported with
-    /// one.
+    /// it or with a token that it was exchanged for.
     ///
     /// # Errors
     /// Returns an error if the database does not answer.
     pub async fn has_token_or_reports(&self, identifier: &str) -> Result<bool, StoreError> {
-        use cluster_reporter::Column;
         if self.api_token(identifier).await?.is_some() {
             return Ok(true);
         }
         let reported = self.select_with_hidden::<cluster_reporter::Entity>();
-        let reported = reported.filter(Column::TokenIdentifier.eq(identifier));
+        let reported = reported.filter(reported_with(identifier));
         Ok(reported.one(&self.read_executor()).await?.is_some())
     }
 
