@@ -35,6 +35,8 @@ pub struct Model {
     pub due_rows: i64,
     /// True if an operator confirmed the hold, so that the next round resumes deletion.
     pub confirmed: bool,
+    /// The begin of the last round that ended without an error. `None` before one has.
+    pub completed_at: Option<Timestamp>,
 }
 
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]

@@ -57,6 +57,7 @@ mod m20261126_000051_create_quota;
 mod m20261126_000055_limit_usage;
 mod m20261126_000056_create_sign_in_link;
 mod m20261127_000057_name_parent_tokens;
+mod m20261127_000058_note_retention_rounds;
 mod placement;
 mod reference;
 mod tenant;
@@ -114,6 +115,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261126_000055_limit_usage::Migration),
             Box::new(m20261126_000056_create_sign_in_link::Migration),
             Box::new(m20261127_000057_name_parent_tokens::Migration),
+            Box::new(m20261127_000058_note_retention_rounds::Migration),
         ]
     }
 }

@@ -237,6 +237,33 @@ async fn old_rows_that_arrive_stop_no_deletion() {
 }
 
 #[tokio::test]
+async fn rows_that_become_due_together_are_deleted() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    ada.reported(&ReportBuilder::new("Scheduler-ada", 1).build()).await;
+    let database = app.database.connection().await;
+    let id = match database.get_database_backend() {
+        DatabaseBackend::Postgres => "lpad(to_hex(n), 32, '0')::uuid",
+        _ => "CAST(printf('%016d', n) AS BLOB)",
+    };
+    // All that the account has is of one hour, and it reports nothing more.
+    let at = NOW - 29 * DAY;
+    let insert = format!(
+        "INSERT INTO events (account_id, cluster_id, occurred_at, id, arrived_at, topic, data) \
+         SELECT c.account_id, c.id, {at}, {id}, {at}, 'all', '{{}}' FROM clusters c, {}",
+        harness::numbers(database.get_database_backend(), 1, 50_001)
+    );
+    database.execute_unprepared(&insert).await.unwrap();
+    analyze(&database, "events").await;
+    app.run_jobs().await;
+    assert_eq!(count(&database, "events").await, 50_001);
+    app.set_clock("2026-11-22T12:00:01Z");
+    assert_eq!(app.run_jobs().await.get("retention.events"), Some(&50_001));
+    assert!(!held_by_metric(&app).await);
+    app.stop().await;
+}
+
+#[tokio::test]
 async fn rows_of_a_time_to_come_go_by_when_they_arrived() {
     let app = TestApp::start().await;
     let ada = app.account("ada").await;

@@ -5,7 +5,7 @@
 //! account is judged alone, so that none stops the deletion of another one's rows.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, VecDeque},
+    collections::{BTreeMap, VecDeque},
     sync::{Mutex, PoisonError},
     time::Instant,
 };
@@ -45,6 +45,8 @@ const COUNTED: u64 = 2_000_000;
 /// deleted are not counted twice.
 #[derive(Debug, Default)]
 pub(super) struct Round {
+    /// The time at which the round began.
+    begun_at: Option<Timestamp>,
     /// The last account that the survey read.
     after: Option<AccountId>,
     /// True after the survey has read all accounts.
@@ -75,6 +77,19 @@ struct DueAccount {
     kept: AccountRetention,
     /// The number of due rows that the survey counted.
     rows: u64,
+    /// The judgement of this number. `None` before.
+    verdict: Option<Verdict>,
+}
+
+/// The judgement of an account's number of due rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    /// The rows are deleted.
+    Plausible,
+    /// An operator has to confirm the number.
+    Held,
+    /// The number could not be judged, and nothing is deleted in this round.
+    Unknown,
 }
 
 /// Times that confirm the server's clock, in addition to stored ones.
@@ -127,16 +142,25 @@ pub(super) async fn run(jobs: &Jobs) -> Result<Progress, StoreError> {
         *round = Round::default();
         return Ok(progress);
     }
+    let begun_at = *round.begun_at.get_or_insert(jobs.now());
+    // Rows that became due since then were not overdue, however many they are.
+    let then = watch.completed_at.unwrap_or(begun_at);
     while !round.is_surveyed {
         if is_over() {
             progress.more = true;
             return Ok(progress);
         }
-        round.survey_page(jobs, &is_over).await?;
+        round.survey_page(jobs, then, &is_over).await?;
     }
-    // A partition holds rows of all accounts, so it stays while those of one are kept.
-    if round.judgement.is_none() && round.judge(jobs, watch).await? {
-        round.drop_partitions(jobs, &mut progress).await;
+    if round.judgement.is_none() {
+        if !round.judge(jobs, &watch, &is_over).await {
+            progress.more = true;
+            return Ok(progress);
+        }
+        // A partition holds rows of all accounts, so it stays while those of one are kept.
+        if round.hold_implausible(jobs, watch).await? {
+            round.drop_partitions(jobs, &mut progress).await;
+        }
     }
     // One piece of each account, so that none waits for all of another.
     for _ in 0..round.queue.len() {
@@ -162,14 +186,19 @@ pub(super) async fn run(jobs: &Jobs) -> Result<Progress, StoreError> {
     }
     let ended = std::mem::take(&mut *round);
     if let Some(judgement) = ended.judgement {
-        record_end(jobs, judgement).await?;
+        record_end(jobs, judgement, ended.failed.is_none().then_some(begun_at)).await?;
     }
     ended.failed.map_or(Ok(progress), Err)
 }
 
 impl Round {
     /// Finds the rows that are due in the next accounts, until `is_over`.
-    async fn survey_page(&mut self, jobs: &Jobs, is_over: impl Fn() -> bool) -> Result<(), StoreError> {
+    async fn survey_page(
+        &mut self,
+        jobs: &Jobs,
+        then: Timestamp,
+        is_over: impl Fn() -> bool,
+    ) -> Result<(), StoreError> {
         let accounts = jobs.system().retention_after(self.after, ACCOUNTS).await?;
         let is_last = (accounts.len() as u64) < ACCOUNTS;
         for (account, kept) in accounts {
@@ -180,9 +209,11 @@ impl Round {
                 let longest = self.longest.entry(rule.class).or_default();
                 *longest = kept.days(rule.class).max(*longest);
             }
-            match count_due(jobs, account, &kept).await {
+            match count_due(jobs, account, &kept, then).await {
                 Ok(None) => {}
-                Ok(Some(rows)) => self.queue.push_back(DueAccount { account, kept, rows }),
+                Ok(Some(rows)) => {
+                    self.queue.push_back(DueAccount { account, kept, rows, verdict: None });
+                }
                 // The error of one account must not keep other accounts' rows.
                 Err(error) => self.fail(account, error),
             }
@@ -192,42 +223,67 @@ impl Round {
         Ok(())
     }
 
-    /// Removes the accounts whose number of due rows is implausible from the queue, and records the hold.
-    /// An operator's confirmation accepts any number. Returns true if no account was removed.
-    async fn judge(&mut self, jobs: &Jobs, watch: retention_watch::Model) -> Result<bool, StoreError> {
+    /// Judges the numbers of due rows until `is_over`. Returns true after all have been judged. An
+    /// operator's confirmation accepts any number.
+    async fn judge(
+        &mut self,
+        jobs: &Jobs,
+        watch: &retention_watch::Model,
+        is_over: impl Fn() -> bool,
+    ) -> bool {
         let usual = watch.usual_rows.unsigned_abs();
-        let (mut held_accounts, mut held_rows, mut failed) = (BTreeSet::new(), 0_u64, Vec::new());
-        for DueAccount { account, rows, .. } in &self.queue {
-            if watch.confirmed || *rows <= max_rows_of_account(usual) {
+        let mut failed = Vec::new();
+        for due in self.queue.iter_mut().filter(|due| due.verdict.is_none()) {
+            if watch.confirmed || due.rows <= max_rows_of_account(usual) {
+                due.verdict = Some(Verdict::Plausible);
                 continue;
             }
-            match count_all_rows(jobs, *account).await {
-                Ok(all) if *rows <= all / 2 => continue,
+            if is_over() {
+                break;
+            }
+            due.verdict = Some(match count_all_rows(jobs, due.account).await {
+                Ok(all) if due.rows <= all / 2 => Verdict::Plausible,
                 Ok(_) => {
-                    held_rows = held_rows.saturating_add(*rows);
                     tracing::warn!(
-                        %account,
-                        due_rows = *rows,
+                        account = %due.account,
+                        due_rows = due.rows,
                         usual_rows = usual,
                         "far more rows of an account are due for deletion than usual: none of them is deleted; \
                          see `galvo doctor`, and run `galvo retention confirm` if the number is right"
                     );
+                    Verdict::Held
                 }
                 // The error of one account must not keep other accounts' rows.
-                Err(error) => failed.push((*account, error)),
-            }
-            held_accounts.insert(*account);
+                Err(error) => {
+                    failed.push((due.account, error));
+                    Verdict::Unknown
+                }
+            });
         }
-        let hold = (held_rows > 0).then_some(Hold::Amount);
-        let due_rows = i64::try_from(held_rows).unwrap_or(i64::MAX);
-        record(jobs, Some(&watch), retention_watch::Model { hold, due_rows, ..watch.clone() }).await?;
-        self.queue.retain(|due| !held_accounts.contains(&due.account));
-        let largest = self.queue.iter().map(|due| due.rows).max().unwrap_or(0);
-        self.judgement = Some(Judgement { is_confirmed: watch.confirmed, largest });
         for (account, error) in failed {
             self.fail(account, error);
         }
-        Ok(held_accounts.is_empty())
+        self.queue.iter().all(|due| due.verdict.is_some())
+    }
+
+    /// Removes the accounts whose number of due rows is not plausible from the queue, and records the hold.
+    /// Returns true if no account was removed.
+    async fn hold_implausible(
+        &mut self,
+        jobs: &Jobs,
+        watch: retention_watch::Model,
+    ) -> Result<bool, StoreError> {
+        let held = self.queue.iter().filter(|due| due.verdict == Some(Verdict::Held));
+        let held_rows = held.fold(0_u64, |sum, due| sum.saturating_add(due.rows));
+        let hold = (held_rows > 0).then_some(Hold::Amount);
+        let due_rows = i64::try_from(held_rows).unwrap_or(i64::MAX);
+        let is_confirmed = watch.confirmed;
+        record(jobs, Some(&watch), retention_watch::Model { hold, due_rows, ..watch.clone() }).await?;
+        let all = self.queue.len();
+        self.queue.retain(|due| due.verdict == Some(Verdict::Plausible));
+        let largest = self.queue.iter().map(|due| due.rows).max().unwrap_or(0);
+        self.judgement = Some(Judgement { is_confirmed, largest });
+        Ok(self.queue.len() == all)
     }
 
     /// Drops partitions whose rows no account keeps.
@@ -269,19 +325,21 @@ fn ahead_of(now: Timestamp) -> i64 {
     now.timestamp_millis().saturating_add(DAY)
 }
 
-/// Returns the number of rows that are due in an account; None without any. Rows that state a time to
-/// come, and rows that were due when they arrived, count as none: no clock makes them many.
+/// Returns the number of rows that are due in an account, and were at the time `then`; None if none are due.
+/// Rows that state a time to come, and rows that were due when they arrived, count as none: no clock makes
+/// them many.
 async fn count_due(
     jobs: &Jobs,
     account: AccountId,
     kept: &AccountRetention,
+    then: Timestamp,
 ) -> Result<Option<u64>, StoreError> {
     let (store, now) = (jobs.system(), jobs.now());
-    let rules = rules_of(kept, now);
+    let (rules, rules_then) = (rules_of(kept, now), rules_of(kept, then));
     let mut rows = None;
     for place in store.rules_due(account, &rules).await? {
-        let (rule, cutoff) = rules[place];
-        let found = store.count_older(rule, account, cutoff, now, COUNTED).await?;
+        let (rule, cutoff) = rules_then[place];
+        let found = store.count_older(rule, account, cutoff, then, COUNTED).await?;
         rows = Some(rows.unwrap_or(0) + found);
     }
     if rows.is_none() && !store.rules_ahead(account, &rules, ahead_of(now)).await?.is_empty() {
@@ -373,6 +431,7 @@ async fn check_clock(jobs: &Jobs) -> Result<retention_watch::Model, StoreError> 
         held_at: None,
         due_rows: 0,
         confirmed: false,
+        completed_at: None,
     });
     record(jobs, stored.as_ref(), retention_watch::Model { trusted_at, hold, ..known }).await
 }
@@ -405,11 +464,17 @@ async fn count_all_rows(jobs: &Jobs, account: AccountId) -> Result<u64, StoreErr
 
 /// Stores the largest number of rows that a round that ended deleted of one account. A confirmation holds
 /// for one round; one that arrived after the round had judged the numbers is left for the next round.
-async fn record_end(jobs: &Jobs, judgement: Judgement) -> Result<(), StoreError> {
+/// `completed_at` is the begin of the round. `None` if parts of it failed.
+async fn record_end(
+    jobs: &Jobs,
+    judgement: Judgement,
+    completed_at: Option<Timestamp>,
+) -> Result<(), StoreError> {
     let Some(watch) = jobs.system().retention_watch().await? else { return Ok(()) };
     let usual = decayed_round_size(watch.usual_rows.unsigned_abs(), judgement.largest);
     let usual_rows = i64::try_from(usual).unwrap_or(i64::MAX);
-    record(jobs, Some(&watch), retention_watch::Model { usual_rows, ..watch.clone() }).await?;
+    let completed_at = completed_at.or(watch.completed_at);
+    record(jobs, Some(&watch), retention_watch::Model { usual_rows, completed_at, ..watch.clone() }).await?;
     if judgement.is_confirmed {
         jobs.system().end_confirmation().await?;
     }

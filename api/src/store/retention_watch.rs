@@ -33,7 +33,14 @@ impl SystemStore {
     /// # Errors
     /// Returns an error if the database does not answer.
     pub async fn record_retention_watch(&self, watch: Model) -> Result<(), StoreError> {
-        let columns = [Column::TrustedAt, Column::UsualRows, Column::Hold, Column::HeldAt, Column::DueRows];
+        let columns = [
+            Column::TrustedAt,
+            Column::UsualRows,
+            Column::Hold,
+            Column::HeldAt,
+            Column::DueRows,
+            Column::CompletedAt,
+        ];
         let replace = OnConflict::column(Column::Id).update_columns(columns).to_owned();
         let row = Model { id: ROW, ..watch }.into_active_model().reset_all();
         Entity::insert_many([row]).on_conflict(replace).exec_without_returning(&self.pools.writer).await?;
@@ -79,9 +86,9 @@ impl SystemStore {
         Ok(newest.flatten())
     }
 
-    /// Returns the number of an account's rows that are older than `cutoff`, counted up to `most`. Rows
-    /// that arrived in the last day do not count if they were due at their arrival: no wrong clock or
-    /// setting makes them many.
+    /// Returns the number of an account's rows that are older than `cutoff`, counted up to `most`, where
+    /// `cutoff` is the limit at the time `then`. Rows that arrived after the day before `then` do not count
+    /// if they were due at their arrival: no wrong clock or setting makes them many.
     ///
     /// # Errors
     /// Returns an error if the database does not answer.
@@ -90,11 +97,11 @@ impl SystemStore {
         rule: &Rule,
         account: AccountId,
         cutoff: i64,
-        now: Timestamp,
+        then: Timestamp,
         most: u64,
     ) -> Result<u64, StoreError> {
-        let now = now.timestamp_millis();
-        let rows = rows_unexpected(rule, "$2", now.saturating_sub(DAY), now.saturating_sub(cutoff));
+        let then = then.timestamp_millis();
+        let rows = rows_unexpected(rule, "$2", then.saturating_sub(DAY), then.saturating_sub(cutoff));
         self.count_rows(&rows, vec![account.0.into(), cutoff.into()], most).await
     }
 
