@@ -273,8 +273,8 @@ impl Round {
         jobs: &Jobs,
         watch: retention_watch::Model,
     ) -> Result<bool, StoreError> {
-        let held = self.queue.iter().filter(|due| due.verdict == Some(Verdict::Held));
-        let held_rows = held.fold(0_u64, |sum, due| sum.saturating_add(due.rows));
+        let implausible = self.queue.iter().filter(|due| due.verdict == Some(Verdict::Held));
+        let held_rows = implausible.fold(0_u64, |sum, due| sum.saturating_add(due.rows));
         let hold = (held_rows > 0).then_some(Hold::Amount);
         let due_rows = i64::try_from(held_rows).unwrap_or(i64::MAX);
         let is_confirmed = watch.confirmed;
