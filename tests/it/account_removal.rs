@@ -20,7 +20,7 @@ async fn same_content(app: &TestApp, one: &Member, other: &Member) {
     assert_eq!(one.differences(&other), "");
 }
 
-pub async fn id_of_member(member: &Member, name: &str) -> Value {
+pub(crate) async fn id_of_member(member: &Member, name: &str) -> Value {
     let query = "{ viewer { account { members(first: 100) { nodes { user { id name } } } } } }";
     let answer = member.query(query, json!({})).await;
     let nodes = answer["viewer"]["account"]["members"]["nodes"].as_array().unwrap().clone();

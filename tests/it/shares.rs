@@ -85,7 +85,8 @@ async fn delayed_sign_ins_give_way_to_other_addresses() {
 #[tokio::test]
 async fn attempts_that_end_while_they_are_delayed_do_not_count() {
     let app = TestApp::start().await;
-    app.account("ada").await;
+    let ada = app.account("ada").await;
+    app.browser(&ada).await;
     let attempt = |last: u8, password: &str| {
         let client = reqwest::Client::builder().local_address(IpAddr::from([127, 0, 0, last]));
         let client = client.redirect(reqwest::redirect::Policy::none()).build().unwrap();

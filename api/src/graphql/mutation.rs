@@ -285,8 +285,8 @@ impl Mutation {
         alert_rule::delete(require_admin_for(context, Action::DeleteAlertRule).await?, &identifier).await
     }
 
-    /// Sends a test message to each address of an alert rule, at most once a minute, and for at most ten rules
-    /// of an account a minute.
+    /// Sends a test message to each address of an alert rule, at most once a minute, and for at most ten
+    /// rules of an account a minute.
     async fn test_alert_rule(
         &self,
         context: &Context<'_>,

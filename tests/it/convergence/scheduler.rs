@@ -101,7 +101,9 @@ pub(super) struct Scheduler {
 
 impl Scheduler {
     pub(super) fn new(name: &'static str) -> Self {
-        let cluster = ReportBuilder::new(name, 1).build()["cluster"].take();
+        let mut cluster = ReportBuilder::new(name, 1).build()["cluster"].take();
+        // A scheduler's peak never falls below what its hours need, so that none is cut later than at first.
+        cluster["totals"]["peak_threads"] = json!(1_000);
         Self { name, cluster, dropped: BTreeMap::new(), sections: BTreeMap::new() }
     }
 
