@@ -93,7 +93,7 @@ export function Overlay({ label, shown, extent, at, onMove, selection, onSelect,
         />
       )}
       {at !== null && (
-        <span className={styles.crosshair} style={{ left: `${position(at, shown) * 100}%` }}>
+        <span className={styles.crosshair} style={{ transform: `translateX(${position(at, shown) * 100}%)` }}>
           <span>{clock(at)}</span>
         </span>
       )}
