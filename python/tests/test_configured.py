@@ -24,7 +24,9 @@ def everywhere(monkeypatch):
     first = {"galvo": {"token": OLDER}}
     inherited = {
         "galvo": {"token": OLDER},
-        "distributed": {"nanny": {"environ": {"A": OLDER, INHERITED: dask.config.serialize(first)}}},
+        "distributed": {
+            "nanny": {"environ": {"A": OLDER, INHERITED: dask.config.serialize(first)}},
+        },
         # Of the process that the parent of this one inherited from.
         "internal_inherit_config": dask.config.serialize(first),
     }

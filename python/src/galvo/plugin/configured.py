@@ -96,9 +96,7 @@ def without(held: Any, tokens: Collection[str]) -> Any:
     """Returns a copy of nested dicts and lists without these tokens."""
     if isinstance(held, dict):
         return {
-            key: _without_inherited(value, tokens)
-            if _is_inherited(key)
-            else without(value, tokens)
+            key: _without_inherited(value, tokens) if _is_inherited(key) else without(value, tokens)
             for key, value in held.items()
             if not _is(value, tokens)
         }
@@ -145,8 +143,10 @@ def _is_galvo(server: Optional[str]) -> bool:
 
 def _host(config: Mapping[str, Any], name: str) -> Optional[str]:
     address = _text(config, name) or _text(dask.config.config, name)
+    if not address:
+        return None
     with suppress(ValueError):
-        return urlsplit(address if "//" in address else "//" + address).hostname if address else None
+        return urlsplit(address if "//" in address else "//" + address).hostname
     return None
 
 

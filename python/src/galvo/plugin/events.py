@@ -369,7 +369,8 @@ class _Copy:
 
     def _dict(self, value: Dict[Any, Any], depth: int) -> Dict[str, Any]:
         copied: Dict[str, Any] = {}
-        for key, item in islice(without_named_value(value).items(), MOST_KEYS):
+        first = dict(islice(value.items(), MOST_KEYS))
+        for key, item in without_named_value(first).items():
             if self._characters <= 0:
                 break
             name = key if isinstance(key, str) else _name(key)
