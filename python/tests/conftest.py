@@ -1,5 +1,7 @@
 import asyncio
+import atexit
 import logging
+import os
 import threading
 import time
 
@@ -12,6 +14,24 @@ from fake_galvo import TOKEN, FakeGalvo, HungServer
 
 from galvo.client import transport
 from galvo.client.remembered import MEMORY
+
+
+def pytest_sessionfinish(session, exitstatus):
+    session.config.exit_status = int(exitstatus)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_unconfigure(config):
+    """Ends the process after what runs at its exit, without the interpreter's finalization.
+
+    There CPython 3.9 may wait forever for one of Dask's daemon threads to take the interpreter's
+    lock after it has ended all of them.
+    """
+    status = getattr(config, "exit_status", None)
+    if status is not None:
+        atexit._run_exitfuncs()
+        config.get_terminal_writer().flush()
+        os._exit(status)
 
 
 @pytest.fixture

@@ -117,7 +117,7 @@ def test_a_placeholder_is_no_token(monkeypatch):
 
 def test_settings_that_others_hold_or_change_meanwhile_stay(everywhere, monkeypatch):
     held_by_others = dask.config.get("galvo")
-    mine = dask.config.set(scheduler="synchronous")
+    mine = dask.config.set({"others.alone": 1})
     without = configured.without
 
     def change_then_copy(*args):
@@ -127,7 +127,7 @@ def test_settings_that_others_hold_or_change_meanwhile_stay(everywhere, monkeypa
 
     monkeypatch.setattr(configured, "without", change_then_copy)
     remove(find())
-    assert dask.config.get("scheduler", None) is None
+    assert dask.config.get("others.alone", None) is None
     assert dask.config.get("galvo") is held_by_others
     assert TOKEN not in held()
 
