@@ -46,6 +46,14 @@ async fn number(database: &DatabaseConnection, sql: &str) -> i64 {
     database.query_one_raw(statement).await.unwrap().unwrap().try_get_by_index(0).unwrap()
 }
 
+/// An expression of an ID, different for each `n`.
+fn id_of_n(database: &DatabaseConnection) -> &'static str {
+    match database.get_database_backend() {
+        DatabaseBackend::Postgres => "lpad(to_hex(n), 32, '0')::uuid",
+        _ => "CAST(printf('%016d', n) AS BLOB)",
+    }
+}
+
 /// Updates PostgreSQL's statistics of a table that became large at once, as autovacuum does within a minute.
 /// Without them the planner may choose an index that does not tell the rows apart.
 async fn analyze(database: &DatabaseConnection, table: &str) {
@@ -167,10 +175,7 @@ async fn a_round_that_would_remove_far_more_than_usual_asks_first() {
     }
     // One row of each account is due.
     let database = aged(&app, &[1, 31]).await;
-    let id = match database.get_database_backend() {
-        DatabaseBackend::Postgres => "lpad(to_hex(n), 32, '0')::uuid",
-        _ => "CAST(printf('%016d', n) AS BLOB)",
-    };
+    let id = id_of_n(&database);
     let insert = format!(
         // Without sealed text, which would be encrypted again with the current key.
         "INSERT INTO error_occurrences (account_id, cluster_id, occurred_at, id, arrived_at, key, origin, retries, key_id) \
@@ -242,10 +247,7 @@ async fn rows_that_become_due_together_are_deleted() {
     let ada = app.account("ada").await;
     ada.reported(&ReportBuilder::new("Scheduler-ada", 1).build()).await;
     let database = app.database.connection().await;
-    let id = match database.get_database_backend() {
-        DatabaseBackend::Postgres => "lpad(to_hex(n), 32, '0')::uuid",
-        _ => "CAST(printf('%016d', n) AS BLOB)",
-    };
+    let id = id_of_n(&database);
     // All that the account has is of one hour, and it reports nothing more.
     let at = NOW - 29 * DAY;
     let insert = format!(

@@ -49,6 +49,23 @@ async fn refusal(response: Response) -> (u16, String) {
     (status, code.unwrap_or_default().to_owned())
 }
 
+/// An attempt to sign in from the address 127.0.0.`last`.
+fn sign_in_from(
+    app: &TestApp,
+    last: u8,
+    name: &str,
+    password: &str,
+) -> impl Future<Output = reqwest::Result<Response>> + use<> {
+    let client = reqwest::Client::builder().local_address(IpAddr::from([127, 0, 0, last]));
+    let client = client.redirect(reqwest::redirect::Policy::none()).build().unwrap();
+    client
+        .post(app.url("/sign-in"))
+        .header(header::ORIGIN, app.url(""))
+        .header(header::CONTENT_TYPE, "application/x-www-form-urlencoded")
+        .body(format!("username={name}&password={password}"))
+        .send()
+}
+
 #[tokio::test]
 async fn delayed_sign_ins_give_way_to_other_addresses() {
     // Sign-ins have four slots.
@@ -57,17 +74,7 @@ async fn delayed_sign_ins_give_way_to_other_addresses() {
     app.browser(&ada).await;
     let mut delayed = JoinSet::new();
     for last in [2, 3] {
-        let client =
-            reqwest::Client::builder().local_address(IpAddr::from([127, 0, 0, last])).build().unwrap();
-        let attempt = |number: usize| {
-            let form = format!("username=nobody-{number}&password=a-guess");
-            client
-                .post(app.url("/sign-in"))
-                .header(header::ORIGIN, app.url(""))
-                .header(header::CONTENT_TYPE, "application/x-www-form-urlencoded")
-                .body(form)
-                .send()
-        };
+        let attempt = |number: usize| sign_in_from(&app, last, &format!("nobody-{number}"), "a-guess");
         // The first failures of an address have no consequences. Later attempts wait for seconds.
         for number in 0..5 {
             assert_eq!(attempt(number).await.unwrap().status(), 401);
@@ -87,16 +94,7 @@ async fn attempts_that_end_while_they_are_delayed_do_not_count() {
     let app = TestApp::start().await;
     let ada = app.account("ada").await;
     app.browser(&ada).await;
-    let attempt = |last: u8, password: &str| {
-        let client = reqwest::Client::builder().local_address(IpAddr::from([127, 0, 0, last]));
-        let client = client.redirect(reqwest::redirect::Policy::none()).build().unwrap();
-        client
-            .post(app.url("/sign-in"))
-            .header(header::ORIGIN, app.url(""))
-            .header(header::CONTENT_TYPE, "application/x-www-form-urlencoded")
-            .body(format!("username=ada&password={password}"))
-            .send()
-    };
+    let attempt = |last: u8, password: &str| sign_in_from(&app, last, "ada", password);
     for _ in 0..5 {
         assert_eq!(attempt(2, "a-guess").await.unwrap().status(), 401);
     }

@@ -37,7 +37,7 @@ const COST_INTERVAL_MS: i64 = 5 * 60 * 1_000;
 const TEST_INTERVAL: TimeDelta = TimeDelta::minutes(1);
 
 /// The largest number of tests of an account in this time.
-pub(crate) const MAX_TESTS: u64 = 10;
+pub(crate) const MAX_TESTS: usize = 10;
 
 /// The number of accounts loaded at once.
 const ACCOUNTS: u64 = 500;
@@ -396,17 +396,17 @@ pub(crate) async fn test(
             let slug = slug.clone();
             Box::pin(async move {
                 let Some(rule) = store.lock_alert_rule(id).await? else { return Ok(TestOutcome::NotFound) };
-                if store.has_test_within(id, now, TEST_INTERVAL).await? {
+                let (action, target) = (Action::TestAlertRule, Target::AlertRule(id));
+                let tested = store.action_targets_within(action, now, TEST_INTERVAL).await?;
+                if tested.contains(&target.to_string()) {
                     return Ok(TestOutcome::TooSoon);
                 }
-                if store.count_actions_within(Action::TestAlertRule, now, TEST_INTERVAL).await? >= MAX_TESTS {
+                if tested.len() >= MAX_TESTS {
                     return Ok(TestOutcome::TooMany);
                 }
                 let deliveries = build_messages(&store, &slug, &rule, Event::Test, &[], now)?;
                 let detail = json!({ "messages": deliveries.len() });
-                store
-                    .record_audit_entry(Entry::done(Action::TestAlertRule, Target::AlertRule(id), detail))
-                    .await?;
+                store.record_audit_entry(Entry::done(action, target, detail)).await?;
                 store.enqueue_deliveries(rule.id, deliveries, now).await.map(TestOutcome::Queued)
             })
         })

@@ -111,12 +111,14 @@ impl SignIns {
         device: Option<Device>,
     ) -> Result<user::Model, SignInError> {
         let (from, name) = (failure_address(from), name.parse::<Slug>().ok());
+        // Counted by address: a guesser can use many names, but few addresses.
+        let holder = Holder::for_unauthenticated(from, 0);
         // A known browser counts only for its own user. Otherwise a user could use it to guess the
         // passwords of others.
         let known = device.filter(|device| name.as_ref().is_some_and(|name| name.as_str() == device.user));
         if let Some(Device { id, .. }) = known {
             self.by_device.begin(id, self.now()).map_err(|wait| SignInError::TooSoon(seconds(wait)))?;
-            let outcome = self.check(name.as_ref(), password, from).await;
+            let outcome = self.check(name.as_ref(), password, holder).await;
             if matches!(outcome, Err(SignInError::Wrong)) {
                 tracing::info!(address = %from, "sign-in failed in a known browser");
             } else {
@@ -136,10 +138,10 @@ impl SignIns {
         })?;
         let held = name.as_ref().map(|name| self.by_name.count_and_delay(name.to_string(), now));
         let mut counted = CountedAttempt { sign_ins: self, pair, has_failed: false };
-        self.delay(turn.max(held.unwrap_or_default()), from).await?;
+        self.delay(turn.max(held.unwrap_or_default()), holder).await?;
         // Who leaves while the password is checked has failed.
         counted.has_failed = true;
-        let outcome = self.check(name.as_ref(), password, from).await;
+        let outcome = self.check(name.as_ref(), password, holder).await;
         counted.has_failed = matches!(outcome, Err(SignInError::Wrong));
         if counted.has_failed {
             // The name is not logged, because people type passwords into the wrong field.
@@ -149,25 +151,23 @@ impl SignIns {
     }
 
     /// Delays an attempt by some milliseconds because of earlier failures.
-    async fn delay(&self, milliseconds: i64, from: IpAddr) -> Result<(), SignInError> {
+    async fn delay(&self, milliseconds: i64, holder: Holder) -> Result<(), SignInError> {
         if milliseconds <= 0 {
             return Ok(());
         }
-        let holder = Holder::for_unauthenticated(from, 0);
         let _place = self.held.try_take(holder).map_err(|_| SignInError::TooSoon(BUSY_SECONDS))?;
         // The delayed attempts of many addresses would otherwise take all slots of sign-ins.
         wait_and_give_way(tokio::time::sleep(Duration::from_millis(milliseconds.unsigned_abs()))).await;
         Ok(())
     }
 
+    /// Checks a password.
     async fn check(
         &self,
         name: Option<&Slug>,
         password: String,
-        from: IpAddr,
+        holder: Holder,
     ) -> Result<user::Model, SignInError> {
-        // Counted by address: a guesser can use many names, but few addresses.
-        let holder = Holder::for_unauthenticated(from, 0);
         let found = match name {
             Some(name) => self.store.password_by_name(name.as_str()).await?,
             None => None,

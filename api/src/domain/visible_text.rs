@@ -9,28 +9,38 @@ use std::{borrow::Cow, fmt::Write};
 /// Replaces each invisible character by its code point.
 #[must_use]
 pub fn visible(text: &str) -> Cow<'_, str> {
-    replace_by_code_points(text, is_unseen)
+    escape(text, is_unseen, push_code_point)
 }
 
 /// Replaces each control character by its code point, except tabs and line ends.
 #[must_use]
 pub fn without_controls(text: &str) -> Cow<'_, str> {
-    replace_by_code_points(text, |character| character.is_control() && !"\t\r\n".contains(character))
+    let is_escaped = |character: char| character.is_control() && !"\t\r\n".contains(character);
+    escape(text, is_escaped, push_code_point)
 }
 
-fn replace_by_code_points(text: &str, is_replaced: impl Fn(char) -> bool) -> Cow<'_, str> {
-    if !text.chars().any(&is_replaced) {
+/// Writes some characters of a text by `push`, and copies the others.
+pub fn escape(
+    text: &str,
+    is_escaped: impl Fn(char) -> bool,
+    push: impl Fn(char, &mut String),
+) -> Cow<'_, str> {
+    if !text.chars().any(&is_escaped) {
         return Cow::Borrowed(text);
     }
-    let mut shown = String::with_capacity(text.len() + 16);
+    let mut written = String::with_capacity(text.len() + 16);
     for character in text.chars() {
-        if is_replaced(character) {
-            write!(shown, "\\u{{{:x}}}", u32::from(character)).expect("a text takes all");
+        if is_escaped(character) {
+            push(character, &mut written);
         } else {
-            shown.push(character);
+            written.push(character);
         }
     }
-    Cow::Owned(shown)
+    Cow::Owned(written)
+}
+
+fn push_code_point(character: char, shown: &mut String) {
+    write!(shown, "\\u{{{:x}}}", u32::from(character)).expect("a text takes all");
 }
 
 /// Returns the value of `Content-Disposition` for a download with this name. The name is encoded in ASCII

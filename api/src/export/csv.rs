@@ -8,7 +8,7 @@ use super::{
     column::{Cell, Column, Kind},
     file_format::{EncodeError, Encoder},
 };
-use crate::domain::visible_text::{is_unseen, without_controls};
+use crate::domain::visible_text::{escape, is_unseen, without_controls};
 
 /// The prefix that makes a spreadsheet treat a cell as text.
 const TEXT: char = '\'';
@@ -64,18 +64,7 @@ fn json(json: &str) -> String {
     });
     // JSON requires escapes only for the control characters before the space.
     let needs_escape = |character: char| character > ' ' && character.is_control();
-    if !guarded.contains(needs_escape) {
-        return guarded;
-    }
-    let mut written = String::with_capacity(guarded.len() + 16);
-    for character in guarded.chars() {
-        if needs_escape(character) {
-            push_escape(character, &mut written);
-        } else {
-            written.push(character);
-        }
-    }
-    written
+    escape(&guarded, needs_escape, push_escape).into_owned()
 }
 
 fn push_escape(character: char, json: &mut String) {

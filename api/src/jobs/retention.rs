@@ -158,7 +158,7 @@ pub(super) async fn run(jobs: &Jobs) -> Result<Progress, StoreError> {
             return Ok(progress);
         }
         // A partition holds rows of all accounts, so it stays while those of one are kept.
-        if round.hold_implausible(jobs, watch).await? {
+        if round.hold_implausible(jobs, &watch).await? {
             round.drop_partitions(jobs, &mut progress).await;
         }
     }
@@ -271,18 +271,17 @@ impl Round {
     async fn hold_implausible(
         &mut self,
         jobs: &Jobs,
-        watch: retention_watch::Model,
+        watch: &retention_watch::Model,
     ) -> Result<bool, StoreError> {
         let implausible = self.queue.iter().filter(|due| due.verdict == Some(Verdict::Held));
         let held_rows = implausible.fold(0_u64, |sum, due| sum.saturating_add(due.rows));
         let hold = (held_rows > 0).then_some(Hold::Amount);
         let due_rows = i64::try_from(held_rows).unwrap_or(i64::MAX);
-        let is_confirmed = watch.confirmed;
-        record(jobs, Some(&watch), retention_watch::Model { hold, due_rows, ..watch.clone() }).await?;
+        record(jobs, Some(watch), retention_watch::Model { hold, due_rows, ..watch.clone() }).await?;
         let all = self.queue.len();
         self.queue.retain(|due| due.verdict == Some(Verdict::Plausible));
         let largest = self.queue.iter().map(|due| due.rows).max().unwrap_or(0);
-        self.judgement = Some(Judgement { is_confirmed, largest });
+        self.judgement = Some(Judgement { is_confirmed: watch.confirmed, largest });
         Ok(self.queue.len() == all)
     }
 

@@ -1,7 +1,6 @@
 //! The outbox of alert messages: written in the transaction of the alerts that they report, and sent until
 //! they are delivered or given up.
 
-use chrono::TimeDelta;
 use entity::{
     Timestamp, account,
     alert_delivery::{Channel, Column, Entity, Event, Model, NEVER_DUE_KEY, State},
@@ -154,22 +153,6 @@ impl AccountStore {
     #[tracing::instrument(name = "store.alert_delivery.count", skip_all)]
     pub async fn alert_delivery_count(&self, rule: Option<AlertRuleId>) -> Result<u64, StoreError> {
         Ok(self.deliveries(rule).count(&self.read_executor()).await?)
-    }
-
-    /// Returns true if a test of a rule was written less than `interval` before or after `now`: the clocks
-    /// of several servers differ.
-    pub(crate) async fn has_test_within(
-        &self,
-        rule: AlertRuleId,
-        now: Timestamp,
-        interval: TimeDelta,
-    ) -> Result<bool, StoreError> {
-        let tests = self
-            .deliveries(Some(rule))
-            .filter(Column::Event.eq(Event::Test))
-            .filter(Column::CreatedAt.gt(Timestamp::from(now.0 - interval)))
-            .filter(Column::CreatedAt.lt(Timestamp::from(now.0 + interval)));
-        Ok(tests.count(&self.write_executor()).await? > 0)
     }
 
     fn deliveries(&self, rule: Option<AlertRuleId>) -> Select<Entity> {

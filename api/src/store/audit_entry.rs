@@ -120,23 +120,25 @@ impl AccountStore {
         Ok(())
     }
 
-    /// Counts the entries of an action that were recorded less than `interval` before or after `now`: the
-    /// clocks of several servers differ.
+    /// Returns the targets of an action that was recorded less than `interval` before or after `now`, one
+    /// for each time: the clocks of several servers differ.
     ///
     /// # Errors
     /// Returns an error if the database does not answer.
-    pub(crate) async fn count_actions_within(
+    pub(crate) async fn action_targets_within(
         &self,
         action: Action,
         now: Timestamp,
         interval: TimeDelta,
-    ) -> Result<u64, StoreError> {
+    ) -> Result<Vec<String>, StoreError> {
         let entries = self
             .select::<Entity>()
+            .select_only()
+            .column(Column::Target)
             .filter(Column::Action.eq(action))
             .filter(Column::HappenedAt.gt(Timestamp::from(now.0 - interval)))
             .filter(Column::HappenedAt.lt(Timestamp::from(now.0 + interval)));
-        Ok(entries.count(&self.write_executor()).await?)
+        Ok(entries.into_tuple().all(&self.write_executor()).await?)
     }
 
     /// Records an attempt that a rule refused.
