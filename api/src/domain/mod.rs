@@ -7,6 +7,7 @@ pub mod answer;
 pub mod audit;
 pub mod base_path;
 pub mod breakdown;
+mod byte_reader;
 pub mod claims;
 pub mod client_ip;
 pub mod client_span;
