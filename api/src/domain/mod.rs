@@ -25,6 +25,7 @@ pub mod error_status;
 pub mod fine_metric;
 pub mod fixed_point;
 pub mod flag;
+pub mod function_activity;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
 pub mod histogram;
