@@ -14,9 +14,10 @@ const NOW: i64 = 1_795_176_000_000;
 
 /// Tables whose rows have an age: the columns after the cluster and the age, with values, where `{n}` is
 /// a number that distinguishes rows; and the default retention in days.
-const AGED: [(&str, &str, &str, &str, i64); 6] = [
+const AGED: [(&str, &str, &str, &str, i64); 7] = [
     ("worker_sample_chunks", "started_at", "worker_id, samples, data", "{id}, 1, {blob}", 2),
     ("cluster_sample_chunks", "started_at", "samples, data", "1, {blob}", 90),
+    ("function_activity_chunks", "started_at", "functions, data", "1, {blob}", 365),
     (
         "profiles",
         "started_at",
