@@ -46,11 +46,8 @@ pub(super) async fn load_function_activity(
         ));
     }
     let key = ActivityKey { cluster, window };
-    let found = scope
-        .loader
-        .load_one(key)
-        .await?
-        .map_or_else(|| Ok(Arc::new(ActivityBuckets::new(window))), |found| found);
+    let nothing = || Ok(Arc::new(ActivityBuckets::new(window)));
+    let found = scope.loader.load_one(key).await?.unwrap_or_else(nothing);
     let buckets = found.map_err(|TooManyFunctions| {
         ApiError::LimitExceeded(
             "the functions of the period are too many for one response: request a shorter period",

@@ -37,7 +37,7 @@ pub use computation::{ComputationReport, ComputationShareReport, ComputationStat
 pub use environment::EnvironmentReport;
 pub use error::{ErrorOrigin, ErrorReport};
 pub use event::{EventReport, LogReport};
-pub use function_activity::{ActiveFunctionReport, FunctionActivityReport, IntervalSeconds};
+pub use function_activity::{ActiveFunctionReport, FunctionActivityReport};
 pub use profile::{ProfileFrame, ProfileNode, ProfileReport};
 pub use receipt::{Class, ClassReceipt, Receipt};
 pub use sample::SampleReport;
