@@ -27,7 +27,7 @@ pub enum DataClass {
     /// The cluster, its workers, clients, samples and usage.
     #[sea_orm(string_value = "basic")]
     Basic,
-    /// Task groups, computations, spans and fine metrics.
+    /// Task groups, computations, spans, fine metrics, and usage and activity by function.
     #[sea_orm(string_value = "tasks")]
     Tasks,
     /// Errors of Dask itself.

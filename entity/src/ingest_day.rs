@@ -18,7 +18,7 @@ pub struct Model {
     pub part: i64,
     /// Clusters, workers, clients, samples and usage.
     pub basic_bytes: i64,
-    /// Task groups, computations, spans and fine metrics.
+    /// Task groups, computations, spans, fine metrics and the activity of functions.
     pub task_bytes: i64,
     /// Errors of Dask and of the computations.
     pub error_bytes: i64,

@@ -36,6 +36,7 @@ pub mod error_occurrence;
 pub mod event;
 pub mod fine_metric;
 pub mod flag_mute;
+pub mod function_activity_chunk;
 pub mod function_usage_day;
 pub mod function_usage_hour;
 pub mod identity;

@@ -58,6 +58,7 @@ mod m20261126_000055_limit_usage;
 mod m20261126_000056_create_sign_in_link;
 mod m20261127_000057_name_parent_tokens;
 mod m20261127_000058_note_retention_rounds;
+mod m20261127_000059_create_function_activity;
 mod placement;
 mod reference;
 mod tenant;
@@ -116,6 +117,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261126_000056_create_sign_in_link::Migration),
             Box::new(m20261127_000057_name_parent_tokens::Migration),
             Box::new(m20261127_000058_note_retention_rounds::Migration),
+            Box::new(m20261127_000059_create_function_activity::Migration),
         ]
     }
 }

@@ -32,7 +32,7 @@ pub use program::Program;
 pub use proxy::{Prefix, PrefixProxy};
 pub use receiver::{Answer, Mail, MailReceiver, Received, WebhookReceiver};
 pub use report::{
-    ReportBuilder, STARTED_AT, code, code_frame, computation, error, event, log_line, profile, sample, span,
-    task_group, threads, usage, uuid, worker,
+    ReportBuilder, STARTED_AT, activity, code, code_frame, computation, error, event, log_line, profile,
+    sample, span, task_group, threads, usage, uuid, worker,
 };
 pub use socket::{Heard, Socket};

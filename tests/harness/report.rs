@@ -105,6 +105,16 @@ pub fn usage(hour: i64, threads: i64) -> Value {
     })
 }
 
+/// The compute time of functions in the four intervals of a minute, which is counted from the start of all
+/// schedulers in tests.
+#[must_use]
+pub fn activity(minute: i64, functions: &[(&str, [f64; 4])]) -> Value {
+    let function =
+        |(prefix, seconds): &(&str, [f64; 4])| json!({ "prefix": prefix, "compute_seconds": seconds });
+    let functions: Vec<Value> = functions.iter().map(function).collect();
+    json!({ "minute": 29_919_540 + minute, "functions": functions })
+}
+
 /// An error of a task.
 #[must_use]
 pub fn error(number: u128, task_group: u128, computation: u128) -> Value {

@@ -208,6 +208,8 @@ async fn a_query_costs_what_its_answer_may_hold() {
         (cluster("series(metrics: [CPU, THREADS]) { unit points { value } }"), 2 + 2 * (2 + 100)),
         (cluster("series(metrics: CPU) { points { at value } }"), 2 + 1 + 100 * 2),
         (cluster("fineMetrics(first: 50) { total rows { value } }"), 4 + 50),
+        (cluster("functionActivity { otherThreads functions { prefix threads } }"), 4 + 10 * 2),
+        (cluster("functionActivity(first: 20) { computeSeconds functions { threads } }"), 4 + 20),
         ("{ __schema { types { name } } }".to_owned(), 100),
         (
             "{ a: viewer { ...V } b: viewer { ...V } } fragment V on Viewer { user { name } }".to_owned(),

@@ -12,6 +12,8 @@ const MIB: usize = 1 << 20;
 
 const STARTED_AT: i64 = 1_795_172_400;
 
+const MINUTE: i64 = STARTED_AT / 60;
+
 /// A placeholder in a report for JSON that no [`Value`] can hold.
 const MARK: &str = "\u{1}here";
 
@@ -76,6 +78,8 @@ fn full() -> Value {
         .with("/events", json!([event(5, "mine", json!({ "text": "x", "number": 1.5, "list": [null, true] }))]))
         .with("/logs", json!([line]))
         .with("/usage", json!([counts]))
+        .with("/function_activity", json!([{ "minute": MINUTE, "other_compute_seconds": [0, 0.5, 0, 0],
+            "functions": [{ "prefix": "load", "compute_seconds": [0, 1.5, 15, 0] }] }]))
         .with("/receipt", json!({ "basic": { "sent": 1, "bytes": 100, "withheld": 2 } }))
         .with("/dropped", json!({ "tasks": 1, "logs": 3 }))
         .build()
@@ -189,6 +193,48 @@ async fn what_nobody_should_send_is_refused_where_it_is_wrong() {
         ("a negative count", "/receipt/basic/sent", "-1".into(), Refused("/receipt/basic/sent")),
         ("negative zero", "/usage/0/thread_seconds", "-0.0".into(), Stored),
         ("the hour of another unit", "/usage/0/hour", STARTED_AT.to_string(), Refused("/usage/0/hour")),
+        (
+            "the minute of another unit",
+            "/function_activity/0/minute",
+            format!("{STARTED_AT}000"),
+            Refused("/function_activity/0/minute"),
+        ),
+        (
+            "501 minutes",
+            "/function_activity",
+            list(&json!({ "minute": MINUTE }), 501),
+            Refused("/function_activity"),
+        ),
+        (
+            "51 functions of a minute",
+            "/function_activity/0/functions",
+            list(&json!({ "prefix": "load", "compute_seconds": [0, 0, 0, 0] }), 51),
+            Refused("/function_activity/0/functions"),
+        ),
+        (
+            "a quarter of a minute too few",
+            "/function_activity/0/functions/0/compute_seconds",
+            "[0, 1, 2]".into(),
+            Refused("/function_activity/0/functions/0/compute_seconds"),
+        ),
+        (
+            "a quarter of a minute too many",
+            "/function_activity/0/other_compute_seconds",
+            "[0, 1, 2, 3, 4]".into(),
+            Refused("/function_activity/0/other_compute_seconds"),
+        ),
+        (
+            "a negative quarter of a minute",
+            "/function_activity/0/other_compute_seconds/3",
+            "-0.01".into(),
+            Refused("/function_activity/0/other_compute_seconds/3"),
+        ),
+        (
+            "a long function",
+            "/function_activity/0/functions/0/prefix",
+            million.clone(),
+            Refused("/function_activity/0/functions/0/prefix"),
+        ),
         ("milliseconds for seconds", "/errors/0/at", format!("{STARTED_AT}000"), Refused("/errors/0/at")),
         ("a time before all", "/errors/0/at", "-1".into(), Refused("/errors/0/at")),
         ("the beginning of time", "/events/0/at", "0".into(), Stored),

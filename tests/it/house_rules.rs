@@ -24,7 +24,7 @@ const LONG: [(&str, usize); 27] = [
     ("api/src/domain/breakdown.rs", 540),
     ("api/src/domain/validated.rs", 520),
     ("api/src/graphql/answer.rs", 600),
-    ("api/src/graphql/cluster.rs", 720),
+    ("api/src/graphql/cluster.rs", 700),
     ("api/src/graphql/mutation.rs", 520),
     ("api/src/store/cluster.rs", 510),
     ("api/src/store/cluster_removal.rs", 710),

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use harness::{
-    Member, ReportBuilder, TestApp, computation, error, event, log_line, span, task_group, threads, usage,
-    uuid, worker,
+    Member, ReportBuilder, TestApp, activity, computation, error, event, log_line, span, task_group, threads,
+    usage, uuid, worker,
 };
 use proptest::{
     collection::vec,
@@ -111,7 +111,11 @@ async fn fill(member: &Member) -> i64 {
             .with("/thread_history", (0..5).map(|n| threads(n.into(), 4)).collect::<Vec<_>>())
             .with("/events", (0..5).map(|n| event(n, "mine", json!({ "n": n }))).collect::<Vec<_>>())
             .with("/logs", (0..5).map(|n| log_line(n, "line")).collect::<Vec<_>>())
-            .with("/usage", (0..5).map(|n| usage(-24 * n, 2)).collect::<Vec<_>>());
+            .with("/usage", (0..5).map(|n| usage(-24 * n, 2)).collect::<Vec<_>>())
+            .with(
+                "/function_activity",
+                (0..5).map(|n| activity(7 * n, &[("load", [1.5; 4]), ("sum", [0.5; 4])])).collect::<Vec<_>>(),
+            );
         number = member.reported(&report.build()).await;
     }
     number

@@ -1,8 +1,8 @@
 //! Lists read only the columns that the selection needs, with identical responses.
 
 use harness::{
-    Member, ReportBuilder, STARTED_AT, TestApp, code_frame, computation, error, span, task_group, usage,
-    uuid, worker,
+    Member, ReportBuilder, STARTED_AT, TestApp, activity, code_frame, computation, error, span, task_group,
+    usage, uuid, worker,
 };
 use serde_json::{Value, json};
 
@@ -73,6 +73,7 @@ fn known(scheduler: &str) -> ReportBuilder {
         .with("/computations", json!([submitted]))
         .with("/errors", json!([failed]))
         .with("/usage", json!([usage(0, 4)]))
+        .with("/function_activity", json!([activity(0, &[("load", [1.5, 0.0, 0.0, 0.0])])]))
         .with("/receipt", json!({ "basic": { "sent": 1, "bytes": 100, "withheld": 2 } }))
         .with("/dropped", json!({ "task_groups": 1, "logs": 3 }))
 }

@@ -39,6 +39,7 @@ mod export;
 mod fine_metric;
 mod flag;
 mod function;
+mod function_activity;
 mod graphql_guard;
 mod graphql_http;
 mod guest;

@@ -322,8 +322,7 @@ pub(crate) async fn plan_of(app: &TestApp, sql: &str) -> String {
     let values = (1..100).take_while(|n| sql.contains(&format!("${n}"))).map(|_| "NULL").collect::<Vec<_>>();
     let explain = format!("EXPLAIN (COSTS OFF) EXECUTE wanted({})", values.join(", "));
     let rows = transaction.query_all_raw(Statement::from_string(DatabaseBackend::Postgres, explain)).await;
-    let rows = rows.unwrap();
-    rows.iter().map(|row| row.try_get_by_index::<String>(0).unwrap()).collect::<Vec<_>>().join("\n")
+    rows.unwrap().iter().map(|row| row.try_get_by_index::<String>(0).unwrap()).collect::<Vec<_>>().join("\n")
 }
 
 /// The index that finds a table's rows in order, or a range of them, and the range in each database's
@@ -353,6 +352,15 @@ async fn what_is_read_by_time_is_a_range_of_an_index() {
                 sqlite: "SEARCH cluster_sample_chunks USING INDEX sqlite_autoindex_cluster_sample_chunks_1 \
                          (account_id=? AND cluster_id=? AND started_at>? AND started_at<?)",
                 postgres: ["cluster_sample_chunks_default_pkey", "(started_at >= "],
+            },
+        ),
+        (
+            of_cluster("functionActivity { computeSeconds }"),
+            Found {
+                table: "function_activity_chunks",
+                sqlite: "SEARCH function_activity_chunks USING INDEX sqlite_autoindex_function_activity_chunks_1 \
+                         (account_id=? AND cluster_id=? AND started_at>? AND started_at<?)",
+                postgres: ["function_activity_chunks_default_pkey", "(started_at >= "],
             },
         ),
         (

@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use entity::quota::UNLIMITED;
 use galvo::domain::quota::Limits;
 use harness::{
-    ReportBuilder, STARTED_AT, TestApp, code, computation, error, event, log_line, profile, sample, span,
-    task_group, threads, usage, worker,
+    ReportBuilder, STARTED_AT, TestApp, activity, code, computation, error, event, log_line, profile, sample,
+    span, task_group, threads, usage, worker,
 };
 use reqwest::StatusCode;
 use sea_orm::{ConnectionTrait, DatabaseBackend, DatabaseConnection, Statement};
@@ -41,6 +41,7 @@ async fn held(database: &DatabaseConnection, but_user: &str) -> BTreeMap<&'stati
         ("clusters", format!("user_id <> {user}")),
         ("usage_hours", of_clusters.clone()),
         ("function_usage_hours", of_clusters.clone()),
+        ("function_activity_chunks", of_clusters.clone()),
         ("usage_days", format!("user_id <> {user}")),
         ("function_usage_days", format!("user_id <> {user}")),
         ("task_groups", of_clusters.clone()),
@@ -87,6 +88,7 @@ pub(super) fn honest(scheduler: &str, sequence: i64) -> ReportBuilder {
         )
         .with("/events", json!([event(5, "mine", 1)]))
         .with("/logs", json!([log_line(6, "started")]))
+        .with("/function_activity", json!([activity(0, &[("load", [0.0, 60.0, 60.5, 0.0])])]))
 }
 
 /// The outcome of an absurd value.
@@ -146,6 +148,21 @@ async fn one_absurd_report_of_each_kind_changes_no_other_number() {
         ("/usage/0/hour", json!(0), Cut(&["usage.hour"])),
         ("/usage/0/hour", json!(HOUR + 25), Cut(&["usage.hour"])),
         ("/usage/0/hour", json!(70_389_527), Cut(&["usage.hour"])),
+        ("/function_activity/0/minute", json!(0), Cut(&["function_activity.minute"])),
+        ("/function_activity/0/minute", json!(60 * HOUR + 1_501), Cut(&["function_activity.minute"])),
+        ("/function_activity/0/minute", json!(4_223_371_679_i64), Cut(&["function_activity.minute"])),
+        ("/function_activity/0/minute", json!(4_223_371_680_i64), Refused),
+        ("/function_activity/0/functions/0/compute_seconds", json!([0, 1, 2]), Refused),
+        (
+            "/function_activity/0/functions/0/compute_seconds",
+            json!([0, 0, 62, 15_000_000]),
+            Cut(&["function_activity.functions.compute_seconds"]),
+        ),
+        (
+            "/function_activity/0/other_compute_seconds",
+            json!([100, 0, 0, 0]),
+            Cut(&["function_activity.other_compute_seconds"]),
+        ),
         ("/workers/0/threads", json!(1_000_001), Refused),
         ("/thread_history/0/threads", json!(most), Refused),
         ("/cluster/threads", json!(most), Cut(&["cluster.threads"])),

@@ -2,7 +2,8 @@
 
 use entity::api_token::Scope;
 use harness::{
-    Database, Member, ReportBuilder, TestApp, computation, error, event, log_line, task_group, uuid, worker,
+    Database, Member, ReportBuilder, TestApp, activity, computation, error, event, log_line, task_group,
+    uuid, worker,
 };
 use reqwest::{Method, StatusCode};
 use sea_orm::{ConnectionTrait, Statement};
@@ -30,6 +31,7 @@ const TABLES: [(&str, &[&str]); 6] = [
             "spans",
             "client_spans",
             "fine_metrics",
+            "function_activity_chunks",
             "function_usage_hours",
             "function_usage_days",
         ],
@@ -72,6 +74,7 @@ fn report(sequence: i64) -> Value {
             event(8, "failed", json!({ "rows": [["a.py", 2, "launch", SOURCE]] }))]))
         .with("/logs", json!([log_line(6, &traceback), log_line(7, &format!("failed: {traceback:?}")),
             log_line(9, &format!("SyntaxError('invalid syntax', ('<string>', 1, 5, '{SOURCE}\\n', 1, 6))"))]))
+        .with("/function_activity", json!([activity(0, &[("launch", [0.0, 1.0, 0.0, 0.0])])]))
         .with("/usage", json!([{ "hour": hour, "thread_seconds": 1, "worker_seconds": 1, "memory_gib_seconds": 0,
             "compute_seconds": 1, "transfer_seconds": 0, "tasks": 1, "tasks_erred": 0, "retries": 0, "errors": 0,
             "bytes": 0, "spilled_bytes": 0, "workers": 1, "functions": [{ "prefix": "launch", "compute_seconds": 1,

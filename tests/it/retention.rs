@@ -14,9 +14,10 @@ const NOW: i64 = 1_795_176_000_000;
 
 /// Tables whose rows have an age: the columns after the cluster and the age, with values, where `{n}` is
 /// a number that distinguishes rows; and the default retention in days.
-const AGED: [(&str, &str, &str, &str, i64); 6] = [
+const AGED: [(&str, &str, &str, &str, i64); 7] = [
     ("worker_sample_chunks", "started_at", "worker_id, samples, data", "{id}, 1, {blob}", 2),
     ("cluster_sample_chunks", "started_at", "samples, data", "1, {blob}", 90),
+    ("function_activity_chunks", "started_at", "functions, data", "1, {blob}", 365),
     (
         "profiles",
         "started_at",
@@ -287,7 +288,7 @@ async fn partitions_are_made_ahead_and_dropped_when_nobody_needs_them() {
     let in_default = "SELECT occurred_at FROM events_default ORDER BY 1";
     assert_eq!(rows.numbers(in_default).await, [NOW - 7 * DAY, NOW]);
     let done = app.run_jobs().await;
-    assert_eq!(done.get("partitions.made"), Some(&15), "three weeks of five tables: {done:?}");
+    assert_eq!(done.get("partitions.made"), Some(&18), "three weeks of six tables: {done:?}");
     assert_eq!(done.get("partitions.rows_moved"), Some(&1));
     assert_eq!(rows.numbers(in_default).await, [NOW - 7 * DAY]);
     assert_eq!(rows.numbers("SELECT occurred_at FROM events_w20261116").await, [NOW]);

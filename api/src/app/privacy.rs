@@ -33,6 +33,7 @@ fn part(report: &Arc<Report>, accepted: &Accepted) -> Arc<Report> {
         part.computations.clear();
         part.spans.clear();
         part.fine_metrics.clear();
+        part.function_activity.clear();
         part.usage.items_mut().iter_mut().for_each(|hour| hour.functions.clear());
         part.workers.items_mut().iter_mut().for_each(|worker| worker.processing_keys.clear());
     }

@@ -294,6 +294,7 @@ impl Reports {
         store.record_clients(cluster, sequence, &report.clients).await?;
         store.record_thread_history(cluster, &report.thread_history).await?;
         store.record_samples(cluster, &report.samples).await?;
+        store.record_function_activity(cluster, &report.function_activity).await?;
         store.record_spans(cluster, sequence, &report.spans).await?;
         store.record_fine_metrics(cluster, sequence, &report.fine_metrics).await?;
         store.record_profiles(cluster, &report.profiles).await?;

@@ -7,6 +7,7 @@ pub mod answer;
 pub mod audit;
 pub mod base_path;
 pub mod breakdown;
+mod byte_reader;
 pub mod claims;
 pub mod client_ip;
 pub mod client_span;
@@ -24,6 +25,7 @@ pub mod error_status;
 pub mod fine_metric;
 pub mod fixed_point;
 pub mod flag;
+pub mod function_activity;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
 pub mod histogram;

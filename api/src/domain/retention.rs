@@ -43,7 +43,7 @@ const USER_ORIGINS: &[&str] = &["user", "unknown"];
 const DASK_ORIGINS: &[&str] = &["dask"];
 
 /// All rules in the order of removal.
-pub const RULES: [Rule; 21] = [
+pub const RULES: [Rule; 22] = [
     rule(
         "worker_sample_chunks",
         &["cluster_id", "worker_id", "started_at"],
@@ -55,6 +55,12 @@ pub const RULES: [Rule; 21] = [
         "cluster_sample_chunks",
         &["cluster_id", "started_at"],
         DataClass::Basic,
+        AgeSource::Row("started_at"),
+    ),
+    rule(
+        "function_activity_chunks",
+        &["cluster_id", "started_at"],
+        DataClass::Tasks,
         AgeSource::Row("started_at"),
     ),
     rule("profiles", &["cluster_id", "started_at", "id"], DataClass::Profiles, AgeSource::Row("started_at")),

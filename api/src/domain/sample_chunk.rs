@@ -16,7 +16,10 @@
 
 use std::collections::BTreeMap;
 
-use super::metric::Metric;
+use super::{
+    byte_reader::{ByteReader, Malformed, write_varint},
+    metric::Metric,
+};
 use crate::compression::{compress, decompress};
 
 /// The period of one chunk, in milliseconds. Chunks begin at multiples of it.
@@ -46,6 +49,12 @@ const BITMAP: u8 = 0x80;
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("packed samples are damaged, or of a newer version")]
 pub struct Damaged;
+
+impl From<Malformed> for Damaged {
+    fn from(_: Malformed) -> Self {
+        Self
+    }
+}
 
 /// Returns the start of the chunk that contains a time, in milliseconds, and the offset within it.
 #[must_use]
@@ -162,7 +171,7 @@ pub fn pack(samples: &Samples) -> Vec<u8> {
 /// # Errors
 /// Returns [`Damaged`] for all other input.
 pub fn unpack(packed: &[u8]) -> Result<Samples, Damaged> {
-    let mut packed = Reader(packed);
+    let mut packed = ByteReader(packed);
     if packed.byte()? != VERSION {
         return Err(Damaged);
     }
@@ -171,7 +180,7 @@ pub fn unpack(packed: &[u8]) -> Result<Samples, Damaged> {
         return Err(Damaged);
     }
     let content = decompress(packed.0, length).ok_or(Damaged)?;
-    if content.len() == length { read_columns(&mut Reader(&content)) } else { Err(Damaged) }
+    if content.len() == length { read_columns(&mut ByteReader(&content)) } else { Err(Damaged) }
 }
 
 fn write_columns(chunk: &Samples) -> Vec<u8> {
@@ -198,13 +207,13 @@ fn write_columns(chunk: &Samples) -> Vec<u8> {
     content
 }
 
-fn read_columns(content: &mut Reader<'_>) -> Result<Samples, Damaged> {
+fn read_columns(content: &mut ByteReader<'_>) -> Result<Samples, Damaged> {
     let count = usize::try_from(content.varint()?).ok().filter(|count| *count <= MAX_SAMPLES);
     let count = count.ok_or(Damaged)?;
     let mut offsets = Vec::with_capacity(count);
     let (mut before, mut step) = (0_i64, 0_i64);
     for _ in 0..count {
-        step = step.checked_add(content.signed()?).ok_or(Damaged)?;
+        step = step.checked_add(read_signed(content)?).ok_or(Damaged)?;
         before = before.checked_add(step).ok_or(Damaged)?;
         let ordered = offsets.last().is_none_or(|last| i64::from(*last) < before);
         match u32::try_from(before) {
@@ -253,7 +262,7 @@ fn write_values(values: &[f64]) -> (u8, Vec<u8>) {
     }
 }
 
-fn read_values(content: &mut Reader<'_>, kind: u8, count: usize) -> Result<Vec<f64>, Damaged> {
+fn read_values(content: &mut ByteReader<'_>, kind: u8, count: usize) -> Result<Vec<f64>, Damaged> {
     match kind {
         0..=MAX_DECIMALS => {
             let numbers = read_differences(content, count)?.into_iter();
@@ -305,9 +314,9 @@ fn write_differences(numbers: &[i64]) -> Vec<u8> {
     written
 }
 
-fn read_differences(content: &mut Reader<'_>, count: usize) -> Result<Vec<i64>, Damaged> {
+fn read_differences(content: &mut ByteReader<'_>, count: usize) -> Result<Vec<i64>, Damaged> {
     let Some(differences) = count.checked_sub(1) else { return Ok(Vec::new()) };
-    let mut number = content.signed()?;
+    let mut number = read_signed(content)?;
     let bytes = usize::from(content.byte()?);
     if bytes > 8 {
         return Err(Damaged);
@@ -337,7 +346,7 @@ fn write_floats<const BYTES: usize>(values: impl Iterator<Item = [u8; BYTES]>) -
 }
 
 fn read_floats<'a, const BYTES: usize>(
-    content: &mut Reader<'a>,
+    content: &mut ByteReader<'a>,
     count: usize,
 ) -> Result<impl Iterator<Item = [u8; BYTES]> + use<'a, BYTES>, Damaged> {
     let planes = content.bytes(BYTES * count)?;
@@ -361,43 +370,9 @@ fn unzigzag(number: u64) -> i64 {
     (number >> 1).cast_signed() ^ -((number & 1).cast_signed())
 }
 
-fn write_varint(target: &mut Vec<u8>, mut number: u64) {
-    while number >= 0x80 {
-        target.push((number & 0x7f) as u8 | 0x80);
-        number >>= 7;
-    }
-    target.push(number.to_le_bytes()[0]);
-}
-
-/// The rest of the input.
-struct Reader<'a>(&'a [u8]);
-
-impl<'a> Reader<'a> {
-    fn bytes(&mut self, count: usize) -> Result<&'a [u8], Damaged> {
-        let (bytes, rest) = self.0.split_at_checked(count).ok_or(Damaged)?;
-        self.0 = rest;
-        Ok(bytes)
-    }
-
-    fn byte(&mut self) -> Result<u8, Damaged> {
-        Ok(self.bytes(1)?[0])
-    }
-
-    fn varint(&mut self) -> Result<u64, Damaged> {
-        let mut number = 0;
-        for shift in (0..64).step_by(7) {
-            let byte = self.byte()?;
-            number |= u64::from(byte & 0x7f) << shift;
-            if byte < 0x80 {
-                return Ok(number);
-            }
-        }
-        Err(Damaged)
-    }
-
-    fn signed(&mut self) -> Result<i64, Damaged> {
-        self.varint().map(unzigzag)
-    }
+/// Reads a number that is stored in zigzag form.
+fn read_signed(content: &mut ByteReader<'_>) -> Result<i64, Damaged> {
+    Ok(unzigzag(content.varint()?))
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use super::data_class::Accepted;
 pub struct SectionBytes {
     /// Clusters, workers, clients, samples and usage.
     pub basic: i64,
-    /// Task groups, computations, spans and fine metrics.
+    /// Task groups, computations, spans, fine metrics and the activity of functions.
     pub tasks: i64,
     /// Errors.
     pub errors: i64,
@@ -31,7 +31,9 @@ impl SectionBytes {
         let mut members = Members { json, at: 0 };
         while let Some((name, length)) = members.next_member() {
             let section = match name {
-                b"computations" | b"task_groups" | b"spans" | b"fine_metrics" => &mut bytes.tasks,
+                b"computations" | b"task_groups" | b"spans" | b"fine_metrics" | b"function_activity" => {
+                    &mut bytes.tasks
+                }
                 b"errors" => &mut bytes.errors,
                 b"code" => &mut bytes.code,
                 b"profiles" => &mut bytes.profiles,
@@ -148,14 +150,15 @@ mod tests {
     #[test]
     fn what_a_report_holds_is_counted_by_section() {
         let json = br#" { "version" : 1, "logs":[{"a":"x}]\"\\"}], "events": [], "co\u0064e": [1],
-            "code": "\\", "errors":{"a":[{},"]"]}, "spans":[1,2] , "task_groups":[[3]],"final":true } "#;
+            "code": "\\", "errors":{"a":[{},"]"]}, "spans":[1,2] , "task_groups":[[3]],"final":true,
+            "function_activity":[] } "#;
         let bytes = SectionBytes::count_sections(json);
         let size = |text: &str| i64::try_from(text.len()).expect("it is short");
         let expected = SectionBytes {
-            // ` 1`, ` [1]` and `true `.
-            basic: 2 + 4 + 5,
-            // `[1,2] ` and `[[3]]`.
-            tasks: 6 + 5,
+            // ` 1`, ` [1]` and `true`.
+            basic: 2 + 4 + 4,
+            // `[1,2] `, `[[3]]` and `[] `.
+            tasks: 6 + 5 + 3,
             errors: size(r#"{"a":[{},"]"]}"#),
             code: size(r#" "\\""#),
             profiles: 0,

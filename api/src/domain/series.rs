@@ -63,6 +63,20 @@ impl Window {
         Self { from, to, width: 1_000 }
     }
 
+    /// Returns the same period with buckets of at least this width.
+    #[must_use]
+    pub fn at_least_seconds(self, seconds: i64) -> Self {
+        Self { width: self.width.max(seconds.saturating_mul(1_000)), ..self }
+    }
+
+    /// Returns the start of the bucket that contains an interval, in milliseconds. Returns `None` if no part
+    /// of the interval lies in the period. The width of the buckets must be a multiple of its length.
+    #[must_use]
+    pub fn bucket_of(&self, at: i64, milliseconds: i64) -> Option<i64> {
+        let is_in_period = at < self.to && at + milliseconds > self.from && !self.is_empty();
+        is_in_period.then(|| at.div_euclid(self.width) * self.width)
+    }
+
     fn buckets(&self) -> i64 {
         if self.is_empty() {
             return 0;
@@ -286,6 +300,18 @@ mod tests {
         assert_eq!(least_seconds, 44);
         assert!(asked(least_seconds).is_ok());
         assert!(asked(i64::MAX).is_ok());
+    }
+
+    #[test]
+    fn an_interval_belongs_to_the_bucket_it_begins_in_if_a_part_of_it_lies_in_the_period() {
+        let window = Window::with_at_most(MAX_POINTS, 607_000, 661_000).at_least_seconds(15);
+        assert_eq!(window.width_seconds(), 15);
+        let bucket = |at| window.bucket_of(at, 15_000);
+        assert_eq!([585_000, 600_000, 615_000].map(bucket), [None, Some(600_000), Some(615_000)]);
+        assert_eq!([660_000, 675_000].map(bucket), [Some(660_000), None]);
+        let window = Window::new(607_000, 661_000, Some(30)).expect("few buckets").at_least_seconds(15);
+        assert_eq!(window.bucket_of(615_000, 15_000), Some(600_000));
+        assert_eq!(Window::with_at_most(2, 607_000, 607_000).bucket_of(600_000, 15_000), None);
     }
 
     #[test]

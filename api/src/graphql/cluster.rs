@@ -18,6 +18,7 @@ use super::{
     computation::Computation,
     connection::{Connection, PageArguments, SummaryFields, load_connection},
     data_policy::PrivacyReceipt,
+    dropped_items::DroppedItems,
     environment::{Environment, PackageMismatch, load_mismatches},
     error::{ApiError, NullOnError},
     error_occurrence::ErrorOccurrence,
@@ -25,6 +26,7 @@ use super::{
     fine_metric::{FineMetricArguments, FineMetrics},
     flag::{self, Flag, FlagKind},
     function::{self, Function},
+    function_activity::{self, FunctionActivity},
     id::GlobalId,
     idleness::ClusterIdleness,
     json::write_enums_by_name,
@@ -34,7 +36,7 @@ use super::{
     projection::{Inline, InlineList, inline_fields, inline_members},
     scalar::BigInt,
     scope::AccountScope,
-    series::{SampleMetric, Series, SeriesArguments},
+    series::{SampleMetric, Series, SeriesArguments, WindowArguments},
     span::{self, Span},
     task_group::TaskGroup,
     thread_change::ThreadChange,
@@ -81,10 +83,6 @@ impl Cluster {
     /// Returns the time up to which the scheduler reported, by its own clock.
     pub(super) fn last_reported_at(row: &Model) -> DateTime<Utc> {
         row.closed_at.map_or(row.reported_at.0, |closed| closed.0.max(row.reported_at.0))
-    }
-
-    fn dropped_items(&self, section: &str) -> BigInt {
-        BigInt(self.row.dropped.0.get(section).copied().unwrap_or(0))
     }
 
     /// Returns the cluster that a row of this account refers to.
@@ -241,23 +239,7 @@ impl Cluster {
     /// The number of items of each kind that the reporter discarded, because there were too many at
     /// once.
     async fn dropped(&self) -> Inline<DroppedItems> {
-        Inline(DroppedItems {
-            computations: self.dropped_items("computations"),
-            task_groups: self.dropped_items("task_groups"),
-            errors: self.dropped_items("errors"),
-            environments: self.dropped_items("environments"),
-            workers: self.dropped_items("workers"),
-            clients: self.dropped_items("clients"),
-            thread_history: self.dropped_items("thread_history"),
-            samples: self.dropped_items("samples"),
-            spans: self.dropped_items("spans"),
-            fine_metrics: self.dropped_items("fine_metrics"),
-            code: self.dropped_items("code"),
-            profiles: self.dropped_items("profiles"),
-            events: self.dropped_items("events"),
-            logs: self.dropped_items("logs"),
-            usage: self.dropped_items("usage"),
-        })
+        Inline(DroppedItems::new(&self.row))
     }
 
     /// The fields of the cluster's reports whose values were impossible, such as `usage.thread_seconds`
@@ -502,9 +484,43 @@ impl Cluster {
         #[graphql(desc = "The most points, 2 to 2,000. Null for 2,000. Not with `bucketSeconds`.")]
         max_points: Option<i32>,
     ) -> NullOnError<Vec<Series>> {
-        let arguments = SeriesArguments { metrics, from, to, bucket_seconds, max_points };
+        let window = WindowArguments { from, to, bucket_seconds, max_points };
+        let arguments = SeriesArguments { metrics, window };
         let life = (self.row.started_at.0, Self::last_reported_at(&self.row));
         Some(arguments.read(&self.scope, SeriesParent::Cluster(self.row.id), life).await)
+    }
+
+    /// The numbers of threads that functions occupied over time: the compute time of tasks that succeeded, in
+    /// intervals of 15 seconds. A task counts in the intervals in which it ran, once it has ended, so the
+    /// last minutes still grow. At most 20 functions are known by name in each ten minutes. Without activity
+    /// if the reporter or the account refuses the data class `TASKS`.
+    async fn function_activity(
+        &self,
+        #[graphql(
+            desc = "The start of the period, by the scheduler's clock. Null for the cluster's start, but \
+                    at most 31 days before the end."
+        )]
+        from: Option<DateTime<Utc>>,
+        #[graphql(
+            desc = "The end of the period, exclusive, by the scheduler's clock. Null for the cluster's \
+                    end, or its last report."
+        )]
+        to: Option<DateTime<Utc>>,
+        #[graphql(
+            desc = "The width of a bucket, in seconds, a multiple of 15. Null for the shortest that makes at \
+                    most 2,000 buckets."
+        )]
+        bucket_seconds: Option<i32>,
+        #[graphql(desc = "The most buckets, 2 to 2,000. Null for 2,000. Not with `bucketSeconds`.")]
+        max_points: Option<i32>,
+        #[graphql(desc = "The number of functions with columns of their own, 1 to 20.", default = 10)]
+        first: i32,
+    ) -> Result<Inline<FunctionActivity>, ApiError> {
+        let window = WindowArguments { from, to, bucket_seconds, max_points };
+        let life = (self.row.started_at.0, Self::last_reported_at(&self.row));
+        function_activity::load_function_activity(&self.scope, self.row.id, window, life, first)
+            .await
+            .map(Inline)
     }
 
     /// The spans of the cluster, in the order in which their tasks arrived.
@@ -674,44 +690,4 @@ pub(super) struct ClusterTotals {
 inline_members! {
     ClusterTotals: tasks, tasks_succeeded, tasks_erred, errors, bytes, workers, peak_workers, peak_threads,
         compute_seconds, transfer_seconds, thread_seconds
-}
-
-/// The number of items of each kind that a reporter discarded.
-#[derive(SimpleObject)]
-pub(super) struct DroppedItems {
-    /// The number of computations.
-    computations: BigInt,
-    /// The number of task groups.
-    task_groups: BigInt,
-    /// The number of errors.
-    errors: BigInt,
-    /// The number of environments.
-    environments: BigInt,
-    /// The number of workers.
-    workers: BigInt,
-    /// The number of clients.
-    clients: BigInt,
-    /// The number of changes of the thread count.
-    thread_history: BigInt,
-    /// The number of samples.
-    samples: BigInt,
-    /// The number of spans.
-    spans: BigInt,
-    /// The number of fine performance metrics of spans.
-    fine_metrics: BigInt,
-    /// The number of code snippets.
-    code: BigInt,
-    /// The number of profile windows.
-    profiles: BigInt,
-    /// The number of events.
-    events: BigInt,
-    /// The number of log lines.
-    logs: BigInt,
-    /// The number of hours of usage.
-    usage: BigInt,
-}
-
-inline_members! {
-    DroppedItems: computations, task_groups, errors, environments, workers, clients, thread_history, samples, spans,
-        fine_metrics, code, profiles, events, logs, usage
 }

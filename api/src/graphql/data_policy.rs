@@ -16,7 +16,7 @@ use crate::domain::data_class::{self, PolicyError};
 pub(super) enum DataClass {
     /// The cluster, its workers, clients, samples and usage.
     Basic,
-    /// Task groups, computations, spans, fine performance metrics, and usage by function.
+    /// Task groups, computations, spans, fine performance metrics, and usage and activity by function.
     Tasks,
     /// Failures of Dask itself.
     DaskErrors,

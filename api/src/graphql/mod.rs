@@ -32,6 +32,7 @@ mod computation;
 mod connection;
 mod cost;
 mod data_policy;
+mod dropped_items;
 mod environment;
 mod environment_difference;
 mod error;
@@ -43,6 +44,7 @@ mod fine_metric;
 mod flag;
 mod flag_rule;
 mod function;
+mod function_activity;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
 mod id;

@@ -26,6 +26,9 @@ use crate::{
 
 const DAY: i64 = 86_400_000;
 
+/// The longest period of a cluster's measurements in one response, in milliseconds.
+pub(super) const MAX_CLUSTER_PERIOD: i64 = 31 * DAY;
+
 /// The least number of points that can be requested. One bucket may not cover a short period, because
 /// buckets begin at multiples of their width.
 const MIN_POINTS: i64 = 2;
@@ -33,7 +36,7 @@ const MIN_POINTS: i64 = 2;
 /// Returns the longest period that one response covers, in milliseconds.
 fn max_period(parent: SeriesParent) -> i64 {
     match parent {
-        SeriesParent::Cluster(_) => 31 * DAY,
+        SeriesParent::Cluster(_) => MAX_CLUSTER_PERIOD,
         // Shorter, because a cluster has many workers.
         SeriesParent::Worker(..) => 7 * DAY,
     }
@@ -42,6 +45,11 @@ fn max_period(parent: SeriesParent) -> i64 {
 /// The arguments of a field that returns series, as received.
 pub(super) struct SeriesArguments {
     pub(super) metrics: Vec<SampleMetric>,
+    pub(super) window: WindowArguments,
+}
+
+/// The arguments for a period and its buckets, as received.
+pub(super) struct WindowArguments {
     pub(super) from: Option<DateTime<Utc>>,
     pub(super) to: Option<DateTime<Utc>>,
     pub(super) bucket_seconds: Option<i32>,
@@ -57,7 +65,7 @@ impl SeriesArguments {
         parent: SeriesParent,
         life: (DateTime<Utc>, DateTime<Utc>),
     ) -> Result<Vec<Series>, ApiError> {
-        let window = self.window(max_period(parent), life)?;
+        let window = self.window.check(max_period(parent), life, 1)?;
         let asked: Vec<Metric> = self.metrics.into_iter().map(Into::into).collect();
         let metrics: BTreeSet<Metric> = asked.iter().copied().collect();
         if !scope.charge_points(window.cost(asked.len())) {
@@ -75,8 +83,17 @@ impl SeriesArguments {
         };
         Ok(asked.into_iter().map(|metric| series(metric, window, &buckets)).collect())
     }
+}
 
-    fn window(&self, longest: i64, life: (DateTime<Utc>, DateTime<Utc>)) -> Result<Window, ApiError> {
+impl WindowArguments {
+    /// Returns the window of at most `longest` milliseconds for a cluster or worker that lived from `life.0`
+    /// to `life.1`. The width of its buckets is a multiple of `step` seconds, which is 1 or 15.
+    pub(super) fn check(
+        &self,
+        longest: i64,
+        life: (DateTime<Utc>, DateTime<Utc>),
+        step: i64,
+    ) -> Result<Window, ApiError> {
         let refused = |argument, reason: String| ApiError::InvalidArgument { argument, reason };
         // The end is exclusive, and a measurement at the last moment belongs to the series.
         let to = self.to.map_or(life.1.timestamp_millis() + 1, |to| to.timestamp_millis());
@@ -98,15 +115,22 @@ impl SeriesArguments {
             if !(MIN_POINTS..=MAX_POINTS).contains(&points) {
                 return Err(refused("maxPoints", format!("must be between {MIN_POINTS} and {MAX_POINTS}")));
             }
-            return Ok(Window::with_at_most(points, from, to));
+            return Ok(Window::with_at_most(points, from, to).at_least_seconds(step));
         }
         let bucket = self.bucket_seconds.map(i64::from);
         if bucket.is_some_and(|seconds| seconds < 1) {
-            return Err(refused("bucketSeconds", "must be at least 1".to_owned()));
+            return Err(refused("bucketSeconds", format!("must be at least {step}")));
         }
-        Window::new(from, to, bucket).map_err(|TooManyPoints { least_seconds }| {
-            refused("bucketSeconds", format!("must be at least {least_seconds} for this period"))
-        })
+        if bucket.is_some_and(|seconds| seconds % step != 0) {
+            return Err(refused("bucketSeconds", format!("must be a multiple of {step}")));
+        }
+        // All widths that are chosen here are multiples of 15 s if they are not shorter.
+        Window::new(from, to, bucket).map(|window| window.at_least_seconds(step)).map_err(
+            |TooManyPoints { least_seconds }| {
+                let least = (least_seconds + step - 1) / step * step;
+                refused("bucketSeconds", format!("must be at least {least} for this period"))
+            },
+        )
     }
 }
 

@@ -18,7 +18,7 @@ use super::{
     projection::inline_fields,
     scalar::BigInt,
     scope::AccountScope,
-    series::{SampleMetric, Series, SeriesArguments},
+    series::{SampleMetric, Series, SeriesArguments, WindowArguments},
 };
 use crate::store::{
     AccountStore, SeriesParent, StoreError, WorkerParent, WorkerSort,
@@ -149,7 +149,8 @@ impl Worker {
         max_points: Option<i32>,
     ) -> NullOnError<Vec<Series>> {
         let series = async {
-            let arguments = SeriesArguments { metrics, from, to, bucket_seconds, max_points };
+            let window = WindowArguments { from, to, bucket_seconds, max_points };
+            let arguments = SeriesArguments { metrics, window };
             let end = match self.row.ended_at {
                 Some(end) => end.0,
                 None => match self.scope.loader.load_one(self.row.cluster_id).await? {

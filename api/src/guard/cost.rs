@@ -51,9 +51,10 @@ const ASSUMED: [(&str, &str, u64); 21] = [
 ];
 
 /// Fields whose `first` has other bounds than a page: the default and the maximum number of items.
-const OTHER_PAGES: [(&str, u64, u64); 4] = [
+const OTHER_PAGES: [(&str, u64, u64); 5] = [
     ("compare", 100, 5_000),
     ("fineMetrics", 1_000, 5_000),
+    ("functionActivity", 10, 20),
     ("functions", 100, 1_000),
     ("spanTags", 100, 1_000),
 ];
@@ -63,8 +64,12 @@ const SIZED_BY_ARGUMENT: [(&str, &str); 1] = [("series", "metrics")];
 
 /// Lists whose length is set by `first` or `last` of the field above them, in addition to those of
 /// connections.
-const SIZED_BY_PARENT: [(&str, &str); 3] =
-    [("Comparison", "rows"), ("FineMetricTable", "rows"), ("FineMetrics", "rows")];
+const SIZED_BY_PARENT: [(&str, &str); 4] = [
+    ("Comparison", "rows"),
+    ("FineMetricTable", "rows"),
+    ("FineMetrics", "rows"),
+    ("FunctionActivity", "functions"),
+];
 
 /// The cost of a selection set: `fixed`, and `sized` for each item of the enclosing page.
 #[derive(Clone, Copy, Default)]

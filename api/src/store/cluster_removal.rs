@@ -13,7 +13,8 @@ use entity::{
     client, client_span, cluster, cluster_flag,
     cluster_removal::{Column, Entity, Model, State},
     cluster_reporter, cluster_sample_chunk, computation, computation_share, computation_task_group,
-    environment, error_group, error_occurrence, event, fine_metric, function_usage_hour,
+    environment, error_group, error_occurrence, event, fine_metric, function_activity_chunk,
+    function_usage_hour,
     ids::{AccountId, ClusterId, ErrorGroupId, UserId},
     log_line, profile, span, task_group, thread_change, usage_hour, worker, worker_sample_chunk,
 };
@@ -605,12 +606,11 @@ impl AccountStore {
     /// Deletes rows of a cluster, at most [`BATCH`]. Tables that are not named here have few rows of a
     /// cluster, which are deleted with it.
     async fn remove_rows_of_cluster(&self, cluster: ClusterId) -> Result<u64, StoreError> {
-        let all = Condition::all;
-        let folded = || all().add(usage_hour::Column::Folded.eq(true));
+        let folded = Condition::all().add(usage_hour::Column::Folded.eq(true));
         let mut rows = 0;
         macro_rules! remove {
             ($($noun:ident),+ $(,)?) => {$(
-                rows += self.remove_rows::<$noun::Entity>(cluster, all(), BATCH - rows).await?;
+                rows += self.remove_rows::<$noun::Entity>(cluster, Condition::all(), BATCH - rows).await?;
                 if rows >= BATCH {
                     return Ok(rows);
                 }
@@ -622,6 +622,7 @@ impl AccountStore {
             profile,
             worker_sample_chunk,
             cluster_sample_chunk,
+            function_activity_chunk,
             error_occurrence,
             computation_task_group,
             computation_share,
@@ -637,7 +638,7 @@ impl AccountStore {
             environment,
             function_usage_hour,
         );
-        Ok(rows + self.remove_rows::<usage_hour::Entity>(cluster, folded(), BATCH - rows).await?)
+        Ok(rows + self.remove_rows::<usage_hour::Entity>(cluster, folded, BATCH - rows).await?)
     }
 
     async fn remove_rows<E: AccountOwned>(

@@ -43,6 +43,7 @@ mod event;
 mod fine_metric;
 mod flag_facts;
 mod flag_mute;
+mod function_activity;
 mod function_usage;
 mod gate;
 mod idle_backtest;

@@ -7,9 +7,10 @@ use super::{error::StoreError, system::SystemStore};
 use crate::domain::retention::week;
 
 /// The partitioned tables, each with its partition column.
-pub const PARTITIONED: [(&str, &str); 5] = [
+pub const PARTITIONED: [(&str, &str); 6] = [
     ("worker_sample_chunks", "started_at"),
     ("cluster_sample_chunks", "started_at"),
+    ("function_activity_chunks", "started_at"),
     ("profiles", "started_at"),
     ("events", "occurred_at"),
     ("log_lines", "logged_at"),

@@ -55,6 +55,7 @@ const CLASSES: [(&str, &[&str]); 6] = [
             "computation_task_groups",
             "spans",
             "fine_metrics",
+            "function_activity_chunks",
             "function_usage_hours",
             "function_usage_days",
         ],
@@ -311,9 +312,19 @@ async fn everything_once(app: &TestApp, ada: &Member) {
         [Step::Worker(1, 0), Step::Worker(2, 1), Step::Client(0), Step::Threads(4), Step::Threads(8)];
     let samples = [Step::Samples(0, 2, 3), Step::Samples(1, 3, 2), Step::Samples(2, 8, 2), Step::Profile(4)];
     let usage = [Step::Usage(2, 0, 5), Step::Usage(2, 1, 2), Step::Usage(3, 0, 7), Step::Usage(5, 2, 1)];
-    let first = [[&workers[..], &tasks, &samples].concat(), [&span(0)[..], &span(2), &work, &usage].concat()];
+    let active = [Step::Activity(0, 0, 5), Step::Activity(1, 1, 2), Step::Activity(2, 2, 3)];
+    let first = [
+        [&workers[..], &tasks, &samples].concat(),
+        [&span(0)[..], &span(2), &work, &usage, &active].concat(),
+    ];
     let then = vec![Step::Worker(1, 2), Step::Worker(2, 3), Step::Client(0), Step::Samples(0, 0, 10)];
-    let later = vec![Step::Span(2, false), Step::Usage(2, 0, 1), Step::Tasks(1, 1), Step::Dropped(1)];
+    let later = vec![
+        Step::Span(2, false),
+        Step::Usage(2, 0, 1),
+        Step::Activity(0, 0, 1),
+        Step::Tasks(1, 1),
+        Step::Dropped(1),
+    ];
     let first = reports("Scheduler-1", &[&first[..], &[then, later]].concat());
     let [one, two, three, four] = &first[..] else { panic!("there are {} reports", first.len()) };
     let second = [Step::Error(0), Step::Error(1), Step::Code(2), Step::Code(1), Step::Usage(2, 0, 9)];

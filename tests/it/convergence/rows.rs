@@ -8,11 +8,11 @@ use std::{
 use entity::{
     AccountOwned, account, client, client_span, cluster, cluster_sample_chunk, code_snippet, computation,
     computation_share, computation_task_group, data_policy, environment, error_group, error_occurrence,
-    event, fine_metric, function_usage_day, function_usage_hour, ids, log_line, profile, span, task_group,
-    thread_change, usage_day, usage_hour, user, worker, worker_sample_chunk,
+    event, fine_metric, function_activity_chunk, function_usage_day, function_usage_hour, ids, log_line,
+    profile, span, task_group, thread_change, usage_day, usage_hour, user, worker, worker_sample_chunk,
 };
 use galvo::{
-    domain::{fine_metric::Table, metric::Metric, sample_chunk::unpack},
+    domain::{fine_metric::Table, function_activity, metric::Metric, sample_chunk::unpack},
     store::AccountStore,
 };
 use harness::{Member, TestApp};
@@ -107,6 +107,7 @@ impl Content {
             error_occurrence: |reader, row| vec![("sealed", json!(reader.store.decrypt_error_text(row).unwrap()))],
             event,
             fine_metric: |_, row| vec![("cells", cells(&row.cells))],
+            function_activity_chunk: |_, row| vec![("data", activity(&row.data))],
             function_usage_day,
             function_usage_hour,
             log_line: |reader, row| vec![("sealed", json!(reader.store.log_message(row).unwrap()))],
@@ -244,6 +245,15 @@ fn samples(packed: &[u8]) -> Value {
     let values = |metric: Metric| samples.values(metric).collect::<Vec<_>>();
     let metrics = Metric::ALL.iter().map(|metric| (metric.name(), values(*metric)));
     json!(metrics.filter(|(_, values)| !values.is_empty()).collect::<BTreeMap<_, _>>())
+}
+
+/// The packed activity of functions by name, as pairs of intervals and hundredths of seconds.
+fn activity(packed: &[u8]) -> Value {
+    let activity = function_activity::unpack(packed).unwrap();
+    let active = |values: &[u32]| {
+        values.iter().copied().enumerate().filter(|(_, value)| *value > 0).collect::<Vec<_>>()
+    };
+    json!(activity.functions().map(|(name, values)| (name, active(values))).collect::<BTreeMap<_, _>>())
 }
 
 /// Packed fine metrics.

@@ -20,6 +20,9 @@ const MOMENTS: [i64; 10] =
 /// Hours of two days and one that lies too far ahead, as hours since the midnight before the start.
 const HOURS: [i64; 6] = [11, 12, 23, 24, 36, 48];
 
+/// Minutes of two chunks, of the next hour, and one that lies too far ahead, since the start.
+const MINUTES: [i64; 5] = [0, 9, 10, 60, 10_000];
+
 /// A step on the scheduler between two reports.
 #[derive(Clone, Debug)]
 pub(super) enum Step {
@@ -47,6 +50,8 @@ pub(super) enum Step {
     Profile(u8),
     /// A function uses resources in an hour.
     Usage(u8, u8, u8),
+    /// A function, or one of the others, computes in a minute.
+    Activity(u8, u8, u8),
     /// The reporter drops an item.
     Dropped(u8),
 }
@@ -65,6 +70,7 @@ pub(super) fn step() -> impl Strategy<Value = Step> {
         1 => (0..3_u8).prop_map(Step::Code),
         1 => (1..9_u8).prop_map(Step::Profile),
         3 => (0..6_u8, 0..3_u8, 1..9_u8).prop_map(|(hour, function, n)| Step::Usage(hour, function, n)),
+        2 => (0..5_u8, 0..3_u8, 1..9_u8).prop_map(|(minute, function, n)| Step::Activity(minute, function, n)),
         1 => (0..3_u8).prop_map(Step::Dropped),
     ]
 }
@@ -80,7 +86,7 @@ const FORGOTTEN: [&str; 5] = ["errors", "samples", "events", "logs", "profiles"]
 /// The data class of a section, as counted in the reporter's receipt.
 fn class(section: &str) -> &'static str {
     match section {
-        "task_groups" | "computations" | "spans" | "fine_metrics" => "tasks",
+        "task_groups" | "computations" | "spans" | "fine_metrics" | "function_activity" => "tasks",
         "errors" => "user_errors",
         "code" => "code",
         "profiles" => "profiles",
@@ -243,6 +249,9 @@ impl Scheduler {
             Step::Usage(hour, function, amount) => {
                 self.usage(HOURS[usize::from(hour)], function, amount, now);
             }
+            Step::Activity(minute, function, amount) => {
+                self.activity(STARTED_AT / 60 + MINUTES[usize::from(minute)], function, amount, now);
+            }
             Step::Dropped(what) => {
                 let section = ["samples", "logs", "events"][usize::from(what)];
                 *self.dropped.entry(section).or_default() += 1;
@@ -307,16 +316,30 @@ impl Scheduler {
         for field in ["thread_seconds", "compute_seconds", "tasks", "spilled_bytes"] {
             add(&mut known[field], amount.into());
         }
-        let prefix = json!(format!("function {function}"));
-        let functions = known["functions"].as_array_mut().unwrap();
-        let place = functions.iter().position(|known| known["prefix"] == prefix).unwrap_or_else(|| {
-            functions.push(json!({ "prefix": prefix, "compute_seconds": 0.1, "transfer_seconds": 0.0,
-                "tasks": 0, "tasks_erred": 1, "bytes": 5 }));
-            functions.len() - 1
-        });
+        let function = of_function(
+            known,
+            function,
+            || json!({ "compute_seconds": 0.1, "transfer_seconds": 0.0, "tasks": 0, "tasks_erred": 1, "bytes": 5 }),
+        );
         for field in ["compute_seconds", "tasks"] {
-            add(&mut functions[place][field], amount.into());
+            add(&mut function[field], amount.into());
         }
+    }
+
+    fn activity(&mut self, minute: i64, function: u8, amount: u8, now: i64) {
+        let first = || json!({ "minute": minute, "functions": [] });
+        let known = self.state("function_activity", &minute.to_string(), now, first);
+        let seconds = if function == 2 {
+            let others = &mut known["other_compute_seconds"];
+            if others.is_null() {
+                *others = json!([0, 0, 0, 0]);
+            }
+            others
+        } else {
+            let first = || json!({ "compute_seconds": [0.25, 0, 0, 0] });
+            &mut of_function(known, function, first)["compute_seconds"]
+        };
+        add(&mut seconds[usize::from(amount % 4)], amount.into());
     }
 
     /// A report with everything changed since `base`, in its present state.
@@ -353,6 +376,19 @@ fn add(number: &mut Value, amount: i64) {
         (None, Some(known)) => json!(known + f64::from(i32::try_from(amount).unwrap())),
         (known, _) => json!(known.unwrap_or(0) + amount),
     };
+}
+
+/// The item of a function in the list of an hour or a minute, which is added if it is missing.
+fn of_function(known: &mut Value, function: u8, first: impl FnOnce() -> Value) -> &mut Value {
+    let prefix = json!(format!("function {function}"));
+    let functions = known["functions"].as_array_mut().unwrap();
+    let place = functions.iter().position(|known| known["prefix"] == prefix).unwrap_or_else(|| {
+        let mut function = first();
+        function["prefix"] = prefix;
+        functions.push(function);
+        functions.len() - 1
+    });
+    &mut functions[place]
 }
 
 /// Counts one more task of a computation in a group that it shares with others.

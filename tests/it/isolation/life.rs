@@ -4,8 +4,9 @@ use std::{collections::BTreeMap, time::Duration};
 
 use galvo::app::QuotaChange;
 use harness::{
-    Heard, Member, ReportBuilder, STARTED_AT, SigningKey, Socket, TestApp, claims, code, code_frame,
-    computation, error, event, log_line, profile, sample, span, task_group, threads, usage, uuid, worker,
+    Heard, Member, ReportBuilder, STARTED_AT, SigningKey, Socket, TestApp, activity, claims, code,
+    code_frame, computation, error, event, log_line, profile, sample, span, task_group, threads, usage, uuid,
+    worker,
 };
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -269,7 +270,7 @@ pub(crate) fn cluster(name: &str, scheduler: &str, code_text: &str) -> ReportBui
     told(measured(processes(worked(report, name, code_text), name), name), name)
 }
 
-const DROPPED: [&str; 15] = [
+const DROPPED: [&str; 16] = [
     "computations",
     "task_groups",
     "errors",
@@ -285,6 +286,7 @@ const DROPPED: [&str; 15] = [
     "events",
     "logs",
     "usage",
+    "function_activity",
 ];
 
 /// Adds spans, computations, task groups and errors.
@@ -355,12 +357,15 @@ fn measured(report: ReportBuilder, name: &str) -> ReportBuilder {
         ["execute", "divide", "disk-write", "seconds", 1],
         ["execute", "load", "memory-read", "bytes", 7]
     ]);
+    let mut active = activity(1, &[("load", [0.0, 15.0, 3.25, 0.0]), ("divide", [0.0, 0.0, 1.5, 0.0])]);
+    active["other_compute_seconds"] = json!([0, 0, 0, 0.5]);
     let file = format!("{name}.py");
     let frames = json!([{ "file": file, "function": "load", "line": 5, "text": "read()" },
         { "file": file, "function": "main", "line": 1 }]);
     report
         .with("/samples", samples.collect::<Vec<_>>())
         .with("/fine_metrics", json!([{ "span_id": uuid(30), "cells": cells }]))
+        .with("/function_activity", json!([active]))
         .with("/profiles", json!([profile(70, 1.0, 3, &frames, &json!([[-1, 1, 1, 3], [0, 0, 2, 2]]))]))
 }
 

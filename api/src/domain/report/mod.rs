@@ -21,6 +21,7 @@ pub mod computation;
 pub mod environment;
 pub mod error;
 pub mod event;
+pub mod function_activity;
 pub mod plausible;
 pub mod profile;
 pub mod receipt;
@@ -36,6 +37,7 @@ pub use computation::{ComputationReport, ComputationShareReport, ComputationStat
 pub use environment::EnvironmentReport;
 pub use error::{ErrorOrigin, ErrorReport};
 pub use event::{EventReport, LogReport};
+pub use function_activity::{ActiveFunctionReport, FunctionActivityReport};
 pub use profile::{ProfileFrame, ProfileNode, ProfileReport};
 pub use receipt::{Class, ClassReceipt, Receipt};
 pub use sample::SampleReport;
@@ -131,6 +133,10 @@ pub struct Report {
     #[serde(default)]
     #[schema(value_type = Vec<UsageReport>, max_items = 100)]
     pub usage: List<UsageReport, 100>,
+    /// Minutes in which the compute time of functions changed.
+    #[serde(default)]
+    #[schema(value_type = Vec<FunctionActivityReport>, max_items = 500)]
+    pub function_activity: List<FunctionActivityReport, 500>,
     /// The numbers of sent and withheld items, by data class.
     #[serde(default)]
     #[schema(value_type = BTreeMap<String, ClassReceipt>)]
@@ -249,6 +255,8 @@ pub struct Dropped {
     pub logs: Count,
     /// Hours of usage.
     pub usage: Count,
+    /// Minutes of the functions' compute time.
+    pub function_activity: Count,
 }
 
 impl Dropped {
@@ -271,6 +279,7 @@ impl Dropped {
             ("events", self.events),
             ("logs", self.logs),
             ("usage", self.usage),
+            ("function_activity", self.function_activity),
         ];
         let some = counts.into_iter().filter(|(_, count)| count.get() > 0);
         some.map(|(section, count)| (section.to_owned(), count.get())).collect()

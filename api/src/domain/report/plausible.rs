@@ -1,7 +1,7 @@
-//! Plausibility limits of reports: no times far after their arrival, and no more hourly usage than the
-//! cluster's threads can produce, nor than those that the account's quota allows. Implausible values are
-//! clamped, and the report records the places. So one absurd value neither costs the rest of the report
-//! nor distorts any sums.
+//! Plausibility limits of reports: no times far after their arrival, and no more usage in an hour, or
+//! compute time in an interval, than the cluster's threads can produce, nor than those that the account's
+//! quota allows. Implausible values are clamped, and the report records the places. So one absurd value
+//! neither costs the rest of the report nor distorts any sums.
 //!
 //! Past times are not changed: a report may have waited for days, and an imported file may be years old.
 
@@ -11,18 +11,24 @@ use chrono::TimeDelta;
 use entity::Timestamp;
 
 use super::{
-    super::validated::{Count, MAX_THREADS, Seconds, UnixTime},
+    super::{
+        function_activity::INTERVAL_SECONDS,
+        validated::{Count, MAX_THREADS, Seconds, UnixTime},
+    },
     Report, Totals, UsageReport,
+    function_activity::MinuteSeconds,
 };
 
 /// The tolerated lead of clocks, in milliseconds.
 const AHEAD_MS: i64 = 86_400_000;
 
-/// The longest time for which hours of usage may precede the start of the cluster, in milliseconds.
+/// The longest time for which hours of usage and minutes of activity may precede the start of the cluster,
+/// in milliseconds.
 const BEFORE_MS: i64 = 7 * AHEAD_MS;
 
-/// Milliseconds of an hour.
+/// Milliseconds of an hour, and of a minute.
 const HOUR_MS: i64 = 3_600_000;
+const MINUTE_MS: i64 = 60_000;
 
 /// Seconds of an hour, and of a day.
 const HOUR: f64 = 3_600.0;
@@ -73,6 +79,7 @@ impl Report {
         self.bound_times(&mut bounds);
         self.bound_totals(&mut bounds);
         self.bound_usage(most_threads, &mut bounds);
+        self.bound_function_activity(most_threads, &mut bounds);
         self.cut = bounds.cut;
     }
 
@@ -154,15 +161,9 @@ impl Report {
         // A worker has a thread at least, so the limit of threads is one of workers, too.
         let most = to_f64(most_threads);
         let (threads, workers) = (self.thread_limit().min(most), self.worker_limit().min(most));
-        let last = bounds.last.timestamp_millis();
-        let started_at = self.cluster.started_at;
-        let begun = millis(started_at);
-        let hours = self.usage.len();
-        self.usage.retain(|hour| {
-            let begins = hour.hour.get().saturating_mul(HOUR_MS);
-            // The values of another hour cannot be moved: each hour has values of its own.
-            begins.saturating_add(BEFORE_MS) >= begun && begins <= last
-        });
+        let (begun, hours) = (millis(self.cluster.started_at), self.usage.len());
+        // The values of another hour cannot be moved: each hour has values of its own.
+        self.usage.retain(|hour| bounds.is_plausible_period(hour.hour.get().saturating_mul(HOUR_MS), begun));
         if self.usage.len() < hours {
             bounds.cut.insert("usage.hour");
         }
@@ -170,6 +171,27 @@ impl Report {
             let begins = hour.hour.get().saturating_mul(HOUR_MS);
             let since_start = (to_f64(begins.saturating_add(HOUR_MS).saturating_sub(begun)) / 1e3).max(HOUR);
             hour.bound(threads, workers, since_start, &mut bounds.cut);
+        }
+    }
+
+    fn bound_function_activity(&mut self, most_threads: i64, bounds: &mut Bounds) {
+        let most = to_f64(INTERVAL_SECONDS) * self.thread_limit().min(to_f64(most_threads));
+        let (begun, minutes) = (millis(self.cluster.started_at), self.function_activity.len());
+        self.function_activity.retain(|minute| {
+            bounds.is_plausible_period(minute.minute.get().saturating_mul(MINUTE_MS), begun)
+        });
+        if self.function_activity.len() < minutes {
+            bounds.cut.insert("function_activity.minute");
+        }
+        for minute in self.function_activity.items_mut() {
+            for function in minute.functions.items_mut() {
+                for seconds in function.compute_seconds.values_mut() {
+                    bounds.seconds("function_activity.functions.compute_seconds", seconds, most);
+                }
+            }
+            for seconds in minute.other_compute_seconds.iter_mut().flat_map(MinuteSeconds::values_mut) {
+                bounds.seconds("function_activity.other_compute_seconds", seconds, most);
+            }
         }
     }
 
@@ -234,6 +256,12 @@ struct Bounds {
 }
 
 impl Bounds {
+    /// Returns true if a period with values of its own can belong to a cluster that started at `begun`. Both
+    /// times are in milliseconds.
+    fn is_plausible_period(&self, begins: i64, begun: i64) -> bool {
+        begins.saturating_add(BEFORE_MS) >= begun && begins <= self.last.timestamp_millis()
+    }
+
     fn time(&mut self, place: &'static str, time: &mut UnixTime) {
         let bounded = time.at_most(self.last);
         if bounded != *time {

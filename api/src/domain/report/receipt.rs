@@ -17,7 +17,7 @@ pub type Receipt = BTreeMap<Class, ClassReceipt>;
 pub enum Class {
     /// The cluster, its workers, clients, samples and usage.
     Basic,
-    /// Task groups, computations, spans and fine metrics.
+    /// Task groups, computations, spans, fine metrics, and usage and activity by function.
     Tasks,
     /// Failures of Dask itself.
     DaskErrors,

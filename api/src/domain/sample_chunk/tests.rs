@@ -94,12 +94,12 @@ proptest! {
     #[test]
     fn other_bytes_are_damaged_and_not_a_panic(bytes in proptest::collection::vec(any::<u8>(), 0..60), at in 0..60_usize) {
         let _ = unpack(&bytes);
-        let _ = read_columns(&mut Reader(&bytes));
+        let _ = read_columns(&mut ByteReader(&bytes));
         let content = write_columns(&samples(&BTreeMap::from([(7, BTreeMap::from([(Metric::Cpu, 1.5)]))])));
         let mut content: Vec<u8> = content.into_iter().chain(bytes).collect();
         let at = at % content.len();
         content[at] ^= 0x55;
-        let _ = read_columns(&mut Reader(&content));
+        let _ = read_columns(&mut ByteReader(&content));
     }
 }
 
