@@ -15,7 +15,8 @@ from .values import NAME_LENGTH, cut
 INTERVAL = 15  # seconds
 PER_MINUTE = 60 // INTERVAL
 PERIOD = 10  # minutes in which the same functions are named; the server stores them as one row
-# Functions named in a period. Those with the most time in the period before have half of the places.
+# Functions named in a period. Half of the places are for those with the most time in the period
+# before.
 NAMED = 20
 # Minutes that can still change. Of a task that ran for longer, only its last part counts.
 KEPT = 24 * 60
@@ -84,7 +85,8 @@ class FunctionActivity(Collector):
                 seconds[first] = seconds.get(first, 0.0) + (stop - start)
                 continue
             seconds[first] = seconds.get(first, 0.0) + ((first + 1) * INTERVAL - start)
-            seconds[last] = seconds.get(last, 0.0) + (stop - last * INTERVAL)
+            if stop > last * INTERVAL:
+                seconds[last] = seconds.get(last, 0.0) + (stop - last * INTERVAL)
             if last - first > 1:
                 changes[first + 1] = changes.get(first + 1, 0) + 1
                 changes[last] = changes.get(last, 0) - 1
