@@ -32,6 +32,7 @@ MOST = {
     "events": 2000,
     "logs": 5000,
     "usage": 100,
+    "function_activity": 500,
 }
 
 # The key of each section's rows.
@@ -48,9 +49,13 @@ KEYS = {
     "fine_metrics": lambda row: row.get("span_id"),
     "code": operator.itemgetter("hash"),
     "usage": operator.itemgetter("hour"),
+    "function_activity": operator.itemgetter("minute"),
 }
 # Of these the server keeps the newest version; all other rows are immutable.
-CHANGING = ("computations", "task_groups", "workers", "clients", "spans", "fine_metrics", "usage")
+CHANGING = (
+    "computations", "task_groups", "workers", "clients", "spans", "fine_metrics", "usage",
+    "function_activity",
+)  # fmt: skip
 METRICS_OF_BOTH = (
     "memory_process_bytes memory_managed_bytes memory_unmanaged_bytes memory_spilled_bytes"
     " memory_limit_bytes cpu_cores network_read_bytes_per_second network_write_bytes_per_second"
@@ -326,6 +331,19 @@ def check(report):
         keys(row, at, "at threads")
         time(row["at"], at + "/at")
         integer(row["threads"], at + "/threads")
+    for i, row in enumerate(report.get("function_activity", [])):
+        at = f"/function_activity/{i}"
+        keys(row, at, "minute functions", "other_compute_seconds")
+        integer(row["minute"], at + "/minute")
+        need(len(row["functions"]) <= 20, at + "/functions")
+        columns = [function["compute_seconds"] for function in row["functions"]]
+        for function in row["functions"]:
+            keys(function, at + "/functions", "prefix compute_seconds")
+            text(function["prefix"], at + "/functions", 4096)
+        for column in [*columns, row.get("other_compute_seconds", [0] * 4)]:
+            need(len(column) == 4, at)
+            for value in column:
+                seconds(value, at)
     for i, row in enumerate(report.get("samples", [])):
         at = f"/samples/{i}"
         keys(row, at, "at metrics", "worker_id")

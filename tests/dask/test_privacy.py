@@ -41,7 +41,7 @@ query ($id: ID!) { cluster(id: $id) {
 # Sections of reports by the class of their items.
 SECTIONS = {
     "BASIC": ["environments", "workers", "clients", "thread_history", "samples", "usage"],
-    "TASKS": ["computations", "task_groups", "spans", "fine_metrics"],
+    "TASKS": ["computations", "task_groups", "spans", "fine_metrics", "function_activity"],
     "CODE": ["code"],
     "PROFILES": ["profiles"],
     "EVENTS": ["events"],
@@ -264,7 +264,12 @@ def items_of(report, data_class):
 
 def identity(section, item):
     """Returns the identity of an item, which may be sent again with other values."""
-    names = {"fine_metrics": "span_id", "code": "hash", "usage": "hour"}
+    names = {
+        "fine_metrics": "span_id",
+        "code": "hash",
+        "usage": "hour",
+        "function_activity": "minute",
+    }
     if section in ("samples", "thread_history"):
         return json.dumps(item)
     return item.get(names.get(section, "id"))

@@ -23,6 +23,7 @@ const MODULES: &[(&str, &str)] = &modules![
     "events",
     "exception_texts",
     "exchange",
+    "function_activity",
     "identity",
     "idleness",
     "inheritance",

@@ -63,8 +63,8 @@ class Ledger:
         }
         self.context: Any = None  # of the collectors; None without any
         self.on_growth: Optional[Callable[[str, Tuple[Any, ...]], None]] = None
-        # Called with the prefix of an ended task, True if it succeeded, and its run time.
-        self.on_run: Optional[Callable[[Optional[str], Any], None]] = None
+        # Called with the prefix of an ended task, None if it failed, and its times.
+        self.on_run: List[Callable[[Optional[str], Any], None]] = []
         self.shares = Shares()
         self.retried: Dict[Any, int] = {}  # failed attempts by key of unfinished tasks
         self._retries_left: Dict[Any, int] = {}

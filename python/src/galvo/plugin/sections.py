@@ -34,6 +34,7 @@ SECTIONS = {
     "events": Section("events", 500, 2000, 10_000),
     "logs": Section("logs", 1000, 5000, 20_000),
     "usage": Section("basic", 48, 100, 1_000),
+    "function_activity": Section("tasks", 120, 500, 3_000),
 }
 USUAL_LIMITS = {kind: section.usual for kind, section in SECTIONS.items()}
 LARGEST_LIMITS = {kind: section.largest for kind, section in SECTIONS.items()}

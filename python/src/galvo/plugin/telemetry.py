@@ -24,6 +24,7 @@ from .collector import Collectors, Context
 from .courier import LONGEST_FAREWELL, LONGEST_PAUSE, Courier
 from .events import Events
 from .exchange import forget_others
+from .function_activity import FunctionActivity
 from .idleness import Idleness
 from .inheritance import announce, claim, destination, leave, renounce
 from .last_metrics import LastMetrics
@@ -43,7 +44,9 @@ from .workforce import Workforce
 logger = logging.getLogger("distributed.galvo")
 
 # In the order of their calls: a collector may build on what earlier ones have read.
-COLLECTORS = (LastMetrics, Workers, Samples, Snippets, Spans, Profiles, Events, Logs, Usage)
+COLLECTORS = (
+    LastMetrics, Workers, Samples, Snippets, Spans, Profiles, Events, Logs, Usage, FunctionActivity,
+)  # fmt: skip
 TICK_MILLISECONDS = 250
 # A plugin must not delay the scheduler that starts it. Collectors continue to start in the
 # background.
@@ -163,9 +166,10 @@ class CoiledTelemetry(SchedulerPlugin):
                     ledger.forgotten(key, ts)
             elif finish == "erred":
                 ledger.error(record, key, kwargs)
-            if start == "processing" and ledger.on_run is not None and kwargs.get("startstops"):
+            if start == "processing" and ledger.on_run and kwargs.get("startstops"):
                 prefix = record.prefix if finish == "memory" else None
-                ledger.on_run(prefix, kwargs["startstops"])
+                for on_run in ledger.on_run:
+                    on_run(prefix, kwargs["startstops"])
             if of_tasks := ledger.shares.of_tasks:
                 share = of_tasks.get(key)
                 if share is not None:

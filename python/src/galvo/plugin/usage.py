@@ -166,7 +166,8 @@ class Usage(Collector):
         self._measured: Dict[Any, Any] = {}
         for _ in self._growth_of_metrics():
             pass
-        context.ledger.on_growth, context.ledger.on_run = self._grow, self.ran
+        context.ledger.on_growth = self._grow
+        context.ledger.on_run.append(self.ran)
         context.on_last_metrics = self._metrics_arrived
         self._errors = 0
 

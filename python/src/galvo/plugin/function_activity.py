@@ -1,0 +1,191 @@
+"""Threads by function over time: the compute time of succeeded tasks, by 15 seconds of the clock.
+
+A task reports when it ran only when it ends, so a long one adds to minutes that are long over. A
+minute is sent again whenever that changes it. Its values never fall.
+"""
+
+from heapq import nlargest
+from math import inf
+from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Tuple
+
+from .collector import Collector, Context
+from .sections import Record
+from .values import NAME_LENGTH, cut
+
+INTERVAL = 15  # seconds
+PER_MINUTE = 60 // INTERVAL
+PERIOD = 10  # minutes in which the same functions are named; the server stores them as one row
+# Functions named in a period. Half of the places are for those with the most time in the period
+# before.
+NAMED = 20
+# Minutes that can still change. Of a task that ran for longer, only its last part counts.
+KEPT = 24 * 60
+MOST_FUNCTIONS = 5000  # distinguished in a period
+
+
+class MinuteRecord(Record):
+    """The compute seconds of functions in the intervals of a minute, in UTC."""
+
+    __slots__ = ("functions", "minute", "others")
+
+    def __init__(self, minute: int):
+        super().__init__(str(minute))
+        self.minute = minute
+        self.functions: Dict[str, List[float]] = {}
+        self.others: Optional[List[float]] = None
+
+    def describe(self) -> Dict[str, Any]:
+        body: Dict[str, Any] = {
+            "minute": self.minute,
+            "functions": [
+                {"prefix": cut(prefix, NAME_LENGTH), "compute_seconds": _rounded(seconds)}
+                for prefix, seconds in self.functions.items()
+            ],
+        }
+        if self.others is not None:
+            body["other_compute_seconds"] = _rounded(self.others)
+        return body
+
+
+class FunctionActivity(Collector):
+    """Sums the compute time of succeeded tasks by function and interval."""
+
+    apart = True  # each minute is complete in itself
+
+    def __init__(self, context: Context):
+        super().__init__(context)
+        self._minutes: Dict[int, MinuteRecord] = {}
+        # What ended since the latest read, by function: seconds by interval, and the changes of the
+        # number of threads that were occupied for whole intervals.
+        self._ended: Dict[str, Tuple[Dict[int, float], Dict[int, int]]] = {}
+        self._named: Dict[int, Dict[str, None]] = {}  # by period
+        # The time of all functions in the present period, and in the one before.
+        self._period = 0
+        self._now: Dict[str, float] = {}
+        self._before: Dict[str, float] = {}
+        context.ledger.on_run.append(self.ran)
+
+    def ran(self, prefix: Optional[str], startstops: Iterable[Mapping[str, Any]]) -> None:
+        """Records the compute times of an ended task; without a prefix if it failed."""
+        if prefix is None:
+            return
+        ended = self._ended.get(prefix)
+        if ended is None:
+            ended = self._ended[prefix] = ({}, {})
+        seconds, changes = ended
+        for startstop in startstops:
+            if startstop["action"] != "compute":
+                continue
+            start, stop = startstop["start"], startstop["stop"]
+            if not 0.0 < stop - start < inf:
+                continue
+            start = max(start, stop - KEPT * 60)
+            first, last = int(start // INTERVAL), int(stop // INTERVAL)
+            if first == last:
+                seconds[first] = seconds.get(first, 0.0) + (stop - start)
+                continue
+            seconds[first] = seconds.get(first, 0.0) + ((first + 1) * INTERVAL - start)
+            if stop > last * INTERVAL:
+                seconds[last] = seconds.get(last, 0.0) + (stop - last * INTERVAL)
+            if last - first > 1:
+                changes[first + 1] = changes.get(first + 1, 0) + 1
+                changes[last] = changes.get(last, 0) - 1
+
+    def read(self, now: float, closed_at: Optional[float] = None) -> None:
+        ended, self._ended = self._ended, {}
+        outbox = self.context.outboxes["function_activity"]
+        present = int(now // 60)
+        self._turn(present // PERIOD)
+        changed: Dict[MinuteRecord, None] = {}
+        for prefix, (seconds, changes) in ended.items():
+            for interval, more in _whole(seconds, changes, (present - KEPT) * PER_MINUTE):
+                minute, place = divmod(interval, PER_MINUTE)
+                # A worker's clock may be ahead, but not by this much.
+                if not present - KEPT < minute < present + KEPT:
+                    continue
+                record = self._minutes.get(minute)
+                if record is None:
+                    record = self._minutes[minute] = MinuteRecord(minute)
+                self._row(record, prefix)[place] += more
+                changed[record] = None
+                if prefix in self._now or len(self._now) < MOST_FUNCTIONS:
+                    self._now[prefix] = self._now.get(prefix, 0.0) + more
+        for record in changed:
+            record.body = record.describe()
+            size = sum(len(prefix) + 60 for prefix in record.functions)
+            record.characters = max(record.characters, 100 + size)
+            outbox.add(record)
+        self._settle(present)
+        outbox.enforce_bounds()
+
+    def resend(self) -> None:
+        for record in self._minutes.values():
+            self.context.outboxes["function_activity"].add(record)
+
+    def records(self) -> Iterable[Record]:
+        return self._minutes.values()
+
+    def bequeath(self) -> Dict[str, Any]:
+        return {
+            "minutes": [(r.minute, r.functions, r.others) for r in self._minutes.values()],
+            "named": {period: list(names) for period, names in self._named.items()},
+            "totals": (self._period, self._now, self._before),
+        }
+
+    def inherit(self, told: Mapping[str, Any]) -> None:
+        for minute, functions, others in told["minutes"]:
+            record = self._minutes[minute] = MinuteRecord(minute)
+            record.functions = {prefix: list(seconds) for prefix, seconds in functions.items()}
+            record.others = others and list(others)
+            record.body = record.describe()
+        self._named = {period: dict.fromkeys(names) for period, names in told["named"].items()}
+        self._period, now, before = told["totals"]
+        self._now, self._before = dict(now), dict(before)
+
+    def _turn(self, period: int) -> None:
+        if period > self._period:
+            self._before = self._now if period == self._period + 1 else {}
+            self._period, self._now = period, {}
+
+    def _row(self, record: MinuteRecord, prefix: str) -> List[float]:
+        row = record.functions.get(prefix)
+        if row is not None:
+            return row
+        if self._is_named(prefix, record.minute // PERIOD):
+            row = record.functions[prefix] = [0.0] * PER_MINUTE
+            return row
+        if record.others is None:
+            record.others = [0.0] * PER_MINUTE
+        return record.others
+
+    def _is_named(self, prefix: str, period: int) -> bool:
+        names = self._named.get(period)
+        if names is None:
+            first = nlargest(NAMED // 2, self._before, key=self._before.__getitem__)
+            names = self._named[period] = dict.fromkeys(first)
+        if prefix not in names and len(names) < NAMED:
+            names[prefix] = None
+        return prefix in names
+
+    def _settle(self, present: int) -> None:
+        for minute in [minute for minute in self._minutes if minute <= present - KEPT]:
+            self._minutes.pop(minute).settled = True
+        for period in [period for period in self._named if period < (present - KEPT) // PERIOD]:
+            del self._named[period]
+
+
+def _whole(
+    seconds: Dict[int, float], changes: Mapping[int, int], oldest: int
+) -> Iterator[Tuple[int, float]]:
+    """Yields the seconds by interval, together with those of whole intervals."""
+    threads, since = 0, 0
+    for interval in sorted(changes):
+        if threads:
+            for whole in range(max(since, oldest), interval):
+                seconds[whole] = seconds.get(whole, 0.0) + threads * INTERVAL
+        threads, since = threads + changes[interval], interval
+    yield from seconds.items()
+
+
+def _rounded(seconds: Iterable[float]) -> List[float]:
+    return [round(value, 3) for value in seconds]
