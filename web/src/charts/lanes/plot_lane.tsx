@@ -3,7 +3,7 @@ import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 import { tokenValue } from "../colour.ts";
 import styles from "./lanes.module.css";
-import { gaps, stacked, withGaps } from "./prepare.ts";
+import { gaps, stacked, withGaps, withSteps } from "./prepare.ts";
 import type { Layer, PlotLane, TimeRange } from "./types.ts";
 
 interface PlotProps {
@@ -89,7 +89,10 @@ function chart(lane: PlotLane, shown: TimeRange, width: number, settledUntil: nu
     });
   }
 
-  const gapped = withGaps(lane.times, columns, lane.stepSeconds);
+  const { times, values } = lane.hasSteps
+    ? withSteps(lane.times, columns, lane.stepSeconds)
+    : { times: lane.times, values: columns };
+  const gapped = withGaps(times, values, lane.stepSeconds);
   const options: uPlot.Options = {
     width,
     height: lane.height,
