@@ -89,10 +89,8 @@ function chart(lane: PlotLane, shown: TimeRange, width: number, settledUntil: nu
     });
   }
 
-  const { times, values } = lane.hasSteps
-    ? withSteps(lane.times, columns, lane.stepSeconds)
-    : { times: lane.times, values: columns };
-  const gapped = withGaps(times, values, lane.stepSeconds);
+  const gapped = withGaps(lane.times, columns, lane.stepSeconds);
+  const drawn = lane.hasSteps ? withSteps(gapped, lane.stepSeconds) : gapped;
   const options: uPlot.Options = {
     width,
     height: lane.height,
@@ -108,7 +106,7 @@ function chart(lane: PlotLane, shown: TimeRange, width: number, settledUntil: nu
     bands,
     hooks: { draw: [(plot) => fadeUnsettled(plot, settledUntil)] },
   };
-  return { options, data: [gapped.times, ...gapped.values] as unknown as uPlot.AlignedData };
+  return { options, data: [drawn.times, ...drawn.values] as unknown as uPlot.AlignedData };
 }
 
 /** Makes what later reports may change paler. */

@@ -16,17 +16,6 @@ export function stacked(layers: readonly Values[]): (number | null)[][] {
   });
 }
 
-/** The part of a bucket at its end in which a step leads to the next value. */
-const STEP_EDGE = 0.001;
-
-/** Returns two points for each bucket, so that a line through them has steps, and a single bucket is seen. */
-export function withSteps(times: readonly number[], values: readonly Values[], stepSeconds: number): Gapped {
-  return {
-    times: times.flatMap((at) => [at, at + stepSeconds * (1 - STEP_EDGE)]),
-    values: values.map((column) => column.flatMap((value) => [value, value])),
-  };
-}
-
 /** Reports may be late. Only a longer silence, in steps, is a gap. */
 const GAP_STEPS = 3;
 
@@ -45,6 +34,17 @@ export function withGaps(times: readonly number[], values: readonly Values[], st
     for (const column of result.values) column.splice(i, 0, null);
   }
   return result;
+}
+
+/** The part of a bucket at its end in which a step leads to the next value. */
+const STEP_EDGE = 0.001;
+
+/** Returns two points for each bucket, so that a line through them has steps, and a single bucket is seen. */
+export function withSteps({ times, values }: Gapped, stepSeconds: number): Gapped {
+  return {
+    times: times.flatMap((at) => [at, at + stepSeconds * (1 - STEP_EDGE)]),
+    values: values.map((column) => column.flatMap((value) => [value, value])),
+  };
 }
 
 /** Returns the periods without buckets inside of the range, as shares of it. */
