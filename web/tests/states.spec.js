@@ -166,9 +166,7 @@ describe("a cluster whose reporter is older than the server", () => {
       await route.fulfill({ response, json: body });
     });
     await go(`/clusters/${cluster.number}`);
-    await page
-      .getByText("Threads by function did not load completely: the activity took too long")
-      .waitFor();
+    await page.getByText("Threads by function did not load completely: the activity took too long").waitFor();
     const lanes = page.locator("figure");
     await lanes.getByText("Did not load", { exact: true }).waitFor();
     await lanes.getByText("Memory", { exact: true }).waitFor();

@@ -33,15 +33,7 @@ export function LanesTable({
       ),
     ),
   ];
-  return (
-    <Table
-      label={label}
-      columns={columns}
-      rows={times}
-      rowKey={String}
-      foot={resolution(plots)}
-    />
-  );
+  return <Table label={label} columns={columns} rows={times} rowKey={String} foot={resolution(plots)} />;
 }
 
 /** Returns the time that a row covers, and the lanes whose values are means of a longer time. */

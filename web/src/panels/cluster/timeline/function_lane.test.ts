@@ -16,7 +16,12 @@ const BASE = Date.UTC(2026, 10, 24) / 1000;
 const at = (second: number) => new Date((BASE + second) * 1000).toISOString();
 
 /** Returns the answer for compute seconds by function and bucket, as the server would give it. */
-function activity(columns: Record<string, number[]>, others: number[], start = 0, stepSeconds = 15): Activity {
+function activity(
+  columns: Record<string, number[]>,
+  others: number[],
+  start = 0,
+  stepSeconds = 15,
+): Activity {
   const sum = (values: number[]) => values.reduce((total, value) => total + value, 0);
   const functions = Object.entries(columns).map(([prefix, seconds]) => ({
     prefix,

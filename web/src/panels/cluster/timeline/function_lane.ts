@@ -57,11 +57,7 @@ interface Column {
   values: readonly (number | null)[];
 }
 
-function column(
-  startedAt: string | null | undefined,
-  stepSeconds: number,
-  values: Column["values"],
-): Column {
+function column(startedAt: string | null | undefined, stepSeconds: number, values: Column["values"]): Column {
   return { start: startedAt ? Math.round(Date.parse(startedAt) / 1000 / stepSeconds) : null, values };
 }
 
@@ -119,7 +115,14 @@ export function functionLane(
     stepSeconds,
     layers: [
       ...areas,
-      { id: "busy", label: "all functions", colour: "--text-2", values: busy, draw: "line", isUnlisted: true },
+      {
+        id: "busy",
+        label: "all functions",
+        colour: "--text-2",
+        values: busy,
+        draw: "line",
+        isUnlisted: true,
+      },
       { id: "threads", label: "threads", colour: "--text", values: present, draw: "steps" },
     ],
     max: roundMax(Math.max(largest(busy) ?? 0, largest(present) ?? 0)),
