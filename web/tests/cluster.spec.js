@@ -1,6 +1,7 @@
 // The page of a cluster in Chromium, against a running server with the clusters of tests/seed.py:
 //   GALVO_URL=http://127.0.0.1:8000 GALVO_PASSWORD=… node --test tests/cluster.spec.js
 import assert from "node:assert/strict";
+import { text } from "node:stream/consumers";
 import { after, before, describe, it } from "node:test";
 import { askServer, collectComplaints, openBrowser, settled, signIn } from "./browser.js";
 import { serve } from "./serve.js";
@@ -25,6 +26,18 @@ async function open(path = "") {
   await settled(page);
 }
 
+/** Returns the fields of the CSV file that a menu saves. No name in it has a comma. */
+async function readCsv(menu) {
+  await page.getByRole("button", { name: menu }).click();
+  const saved = page.waitForEvent("download");
+  await page.getByRole("menuitem", { name: "CSV" }).click();
+  const content = await text(await (await saved).createReadStream());
+  return content
+    .trimEnd()
+    .split("\r\n")
+    .map((line) => line.replaceAll('"', "").split(","));
+}
+
 before(async () => {
   site = await serve({ galvo });
   browser = await openBrowser();
@@ -39,6 +52,8 @@ before(async () => {
       number startedAt endedAt
       usage { threadSeconds causes { cause seconds } }
       workers(first: 100) { totalCount nodes { name end { kind lostResults processingKeys } } }
+      functionActivity(first: 7) { functions { prefix } computeSeconds }
+      taskGroups(first: 100) { totalCount nodes { durations { action seconds } } }
     } } } } }`,
   );
   [cluster] = viewer.account.clusters.nodes;
@@ -116,6 +131,37 @@ describe("the page of a cluster", () => {
     await page
       .getByText(/^\d\d:\d\d:\d\d: Threads .*, Memory .*, CPU .*, GIL /)
       .waitFor({ state: "attached" });
+  });
+
+  it("draws the threads by function, whose integral is the compute time of the task groups", async () => {
+    await open("?lanes=functions");
+    const { functionActivity, taskGroups } = cluster;
+    assert.equal(taskGroups.totalCount, taskGroups.nodes.length);
+    const durations = taskGroups.nodes.flatMap((group) => group.durations);
+    const computed = durations
+      .filter(({ action }) => action === "COMPUTE")
+      .reduce((total, { seconds }) => total + seconds, 0);
+    assert.ok(computed > 0, "no task of tests/seed.py took any time");
+
+    const [head, ...rows] = await readCsv("Take away functions");
+    const step = Number(/^start of (\d+) s \(UTC\)$/.exec(head[0])[1]);
+    const areas = head.slice(1, -2);
+    const sums = areas.map((_, i) => rows.reduce((total, row) => total + Number(row[i + 1]) * step, 0));
+    const integral = sums.reduce((total, seconds) => total + seconds, 0);
+    const within = (part, expected) => {
+      const difference = Math.abs(integral - expected);
+      assert.ok(difference <= part * expected, `the integral is ${integral} s, expected ${expected} s`);
+    };
+    within(0.02, computed);
+    within(0.001, functionActivity.computeSeconds);
+
+    const names = functionActivity.functions.map(({ prefix }) => prefix);
+    assert.deepEqual(areas.slice(0, names.length), names);
+    const lanes = page.locator("figure");
+    for (const name of [...areas, "threads"]) await lanes.getByText(name, { exact: true }).waitFor();
+    await page.getByRole("button", { name: "As table", exact: true }).click();
+    const table = page.getByRole("table", { name: /over time$/ });
+    assert.equal(await table.getByRole("row").count(), rows.length + 1);
   });
 
   it("plays the run from its start to its end", async () => {

@@ -4,7 +4,7 @@
 import assert from "node:assert/strict";
 import { after, afterEach, before, describe, it } from "node:test";
 import { violations } from "./axe.js";
-import { collectComplaints, openBrowser, signIn } from "./browser.js";
+import { askServer, collectComplaints, openBrowser, signIn } from "./browser.js";
 import { serve } from "./serve.js";
 
 const galvo = process.env.GALVO_URL ?? "http://127.0.0.1:8000";
@@ -15,6 +15,7 @@ let site;
 let browser;
 let page;
 let complaints;
+let cluster;
 
 before(async () => {
   site = await serve({ galvo });
@@ -23,6 +24,15 @@ before(async () => {
   page.setDefaultTimeout(90_000);
   complaints = await collectComplaints(page);
   await signIn(page, site.url, user, `/${account}/clusters`);
+  const { viewer } = await askServer(
+    page,
+    account,
+    `{ viewer { account { clusters(first: 1, filter: { states: [CLOSED], search: "features-daily" }) {
+      nodes { number }
+    } } } }`,
+  );
+  [cluster] = viewer.account.clusters.nodes;
+  assert.ok(cluster, "tests/seed.py made no closed cluster features-daily");
 });
 
 afterEach(async () => {
@@ -105,6 +115,61 @@ describe("an answer that is a failure", () => {
     await go("/errors");
     await recovered();
     await page.getByText(/did not load completely: the trend took too long/).waitFor();
+  });
+});
+
+describe("a cluster whose reporter is older than the server", () => {
+  const withoutActivity = (answer) => {
+    answer.functionActivity = {
+      ...answer.functionActivity,
+      startedAt: null,
+      functions: [],
+      otherThreads: [],
+      computeSeconds: 0,
+    };
+  };
+
+  it("has a reason in the place of the threads by function, also in a part of the run, and no zeros", async () => {
+    await answerWith(async (route) => {
+      const response = await route.fetch();
+      const body = await response.json();
+      if (body.data?.cluster?.functionActivity) withoutActivity(body.data.cluster);
+      await route.fulfill({ response, json: body });
+    });
+    await go(`/clusters/${cluster.number}?lanes=functions`);
+    const lanes = page.locator("figure");
+    const reason = lanes.getByText("Not reported: by an older version of Galvo, or an imported file");
+    await reason.waitFor();
+    assert.equal(await lanes.locator("canvas").count(), 0);
+    assert.equal(await page.getByRole("button", { name: "Take away functions" }).count(), 0);
+    const slider = page.getByRole("slider");
+    await slider.focus();
+    for (const key of ["ArrowRight", "Shift+ArrowRight", "Shift+ArrowRight"]) await page.keyboard.press(key);
+    await page.getByRole("button", { name: "Zoom in" }).click();
+    await page.getByRole("button", { name: "Show the whole run" }).waitFor();
+    await reason.waitFor();
+    assert.equal(await lanes.locator("canvas").count(), 0);
+  });
+
+  it("is told apart from a field that failed", async () => {
+    await answerWith(async (route) => {
+      const response = await route.fetch();
+      const body = await response.json();
+      if (body.data?.cluster?.functionActivity) {
+        const extensions = { code: "TIMEOUT" };
+        const path = ["cluster", "functionActivity"];
+        Object.assign(body, {
+          data: { cluster: null },
+          errors: [{ message: "the activity took too long", path, extensions }],
+        });
+      }
+      await route.fulfill({ response, json: body });
+    });
+    await go(`/clusters/${cluster.number}`);
+    await page.getByText("Threads by function did not load completely: the activity took too long").waitFor();
+    const lanes = page.locator("figure");
+    await lanes.getByText("Did not load", { exact: true }).waitFor();
+    await lanes.getByText("Memory", { exact: true }).waitFor();
   });
 });
 

@@ -3,6 +3,7 @@ import styles from "./button.module.css";
 import { Icon, type IconName } from "./icon.tsx";
 
 export type ButtonLook = "normal" | "primary" | "ghost" | "danger";
+export type ButtonSize = "normal" | "small";
 
 /** The classes of a button, for links and triggers that look like one. */
 export function buttonClass(look: ButtonLook = "normal", isSmall = false): string {
@@ -13,7 +14,7 @@ export function buttonClass(look: ButtonLook = "normal", isSmall = false): strin
 
 interface ButtonProps extends Omit<ComponentProps<"button">, "className"> {
   look?: ButtonLook;
-  size?: "normal" | "small";
+  size?: ButtonSize;
   icon?: IconName;
 }
 

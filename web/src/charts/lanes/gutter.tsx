@@ -21,13 +21,21 @@ export const Gutter = memo(function Gutter({ lane, at }: GutterProps) {
   }
   const main = lane.layers.find(({ id }) => id === lane.main);
   const listed = lane.layers.filter(({ isUnlisted }) => !isUnlisted);
+  const value = <span className={styles.value}>{main && headline(lane, main, at)}</span>;
   return (
     <div className={styles.gutter}>
       <div className={styles.title}>
         <span>{lane.title}</span>
-        <span className={styles.value}>{main && headline(lane, main, at)}</span>
+        {!lane.isTitleLong && value}
       </div>
-      {lane.note && <div className={styles.note}>{lane.note}</div>}
+      {lane.isTitleLong ? (
+        <div className={`${styles.note} ${styles.valued}`}>
+          <span>{lane.note}</span>
+          {value}
+        </div>
+      ) : (
+        lane.note && <div className={styles.note}>{lane.note}</div>
+      )}
       {listed.length > 1 && listed.map((layer) => <Entry key={layer.id} lane={lane} layer={layer} at={at} />)}
     </div>
   );

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { bucketAt, gaps, groupMarks, stacked, withGaps } from "./prepare.ts";
+import { bucketAt, gaps, groupMarks, stacked, tableTimes, withGaps, withSteps } from "./prepare.ts";
 import { position, roundMax, roundMaxBytes, timeAt, timeTicks } from "./scale.ts";
 import type { Mark, PlotLane } from "./types.ts";
 import { stepSeconds } from "./use_playback.ts";
@@ -87,8 +87,24 @@ describe("series", () => {
     const found = [-1, 0, 9.9, 14, 19.9, 20, 49, 50, 74, 75, 85].map((time) => bucketAt(times, 10, time));
     expect(found).toEqual([null, 0, 0, 1, 1, null, null, 2, 2, 3, null]);
   });
+  it("have a value over their whole bucket if they are drawn as steps", () => {
+    const { times, values } = withSteps({ times: [0, 10, 20], values: [[4, null, 1]] }, 10);
+    expect(times.map((time) => Number(time.toFixed(2)))).toEqual([0, 9.99, 10, 19.99, 20, 29.99]);
+    expect(values).toEqual([[4, 4, null, null, 1, 1]]);
+  });
   it("have no gap where a report was a little late", () => {
     expect(withGaps([0, 10, 35], [[1, 2, 3]], 10).times).toEqual([0, 10, 35]);
+  });
+});
+
+describe("the table", () => {
+  const lane = (stepSeconds: number, times: number[]) => ({ stepSeconds, times }) as unknown as PlotLane;
+  it("has a row for each bucket of the narrowest width, and wider ones where there is none of these", () => {
+    const lanes = [lane(15, [0, 15, 30, 45, 60]), lane(10, [0, 10, 20, 30]), lane(10, [10])];
+    expect(tableTimes(lanes, { from: 0, to: 100 })).toEqual([0, 10, 20, 30, 45, 60]);
+  });
+  it("has the bucket in which the shown time begins", () => {
+    expect(tableTimes([lane(15, [0, 15, 30, 45])], { from: 20, to: 40 })).toEqual([15, 30]);
   });
 });
 

@@ -69,7 +69,7 @@ export function Lanes(props: LanesProps) {
                 shown={shown}
                 width={width}
                 theme={theme}
-                settledUntil={props.settledUntil ?? null}
+                settledUntil={lane.settledUntil ?? props.settledUntil ?? null}
               />
               <ValueAxis lane={lane} />
             </>

@@ -1,10 +1,10 @@
 import { useMemo } from "react";
 import { clockSeconds } from "@/format/time.ts";
 import { type Column, Table } from "@/ui/table.tsx";
-import { valueAt } from "./prepare.ts";
+import { tableTimes, valueAt } from "./prepare.ts";
 import type { Lane, PlotLane, TimeRange } from "./types.ts";
 
-/** The values of the lanes as a table, one row for each time that has any. */
+/** The values of the lanes as a table, one row for each time that has any. Lanes of wider buckets repeat theirs. */
 export function LanesTable({
   label,
   lanes,
@@ -15,10 +15,7 @@ export function LanesTable({
   shown: TimeRange;
 }) {
   const plots = useMemo(() => lanes.filter((lane): lane is PlotLane => lane.kind === "plot"), [lanes]);
-  const times = useMemo(() => {
-    const all = new Set(plots.flatMap((lane) => lane.times));
-    return [...all].filter((at) => at >= shown.from && at <= shown.to).sort((a, b) => a - b);
-  }, [plots, shown]);
+  const times = useMemo(() => tableTimes(plots, shown), [plots, shown]);
   const columns: Column<number>[] = [
     { id: "time", head: "Time, UTC", width: "96px", cell: (at) => clockSeconds(at * 1000) },
     ...plots.flatMap((lane) =>
@@ -36,14 +33,15 @@ export function LanesTable({
       ),
     ),
   ];
-  const step = plots[0]?.stepSeconds;
-  return (
-    <Table
-      label={label}
-      columns={columns}
-      rows={times}
-      rowKey={String}
-      foot={step === undefined ? undefined : `One row for every ${step} s. Values are means of that time.`}
-    />
-  );
+  return <Table label={label} columns={columns} rows={times} rowKey={String} foot={resolution(plots)} />;
+}
+
+/** Returns the time that a row covers, and the lanes whose values are means of a longer time. */
+function resolution(lanes: readonly PlotLane[]): string | undefined {
+  const filled = lanes.filter(({ times }) => times.length > 0);
+  if (filled.length === 0) return undefined;
+  const least = Math.min(...filled.map(({ stepSeconds }) => stepSeconds));
+  const coarse = filled.filter(({ stepSeconds }) => stepSeconds > least);
+  const others = coarse.map(({ title, stepSeconds }) => `; of ${title}, of ${stepSeconds} s`);
+  return `One row for every ${least} s. Values are means of that time${others.join("")}.`;
 }

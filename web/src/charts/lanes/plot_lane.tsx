@@ -3,7 +3,7 @@ import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 import { tokenValue } from "../colour.ts";
 import styles from "./lanes.module.css";
-import { gaps, stacked, withGaps } from "./prepare.ts";
+import { gaps, stacked, withGaps, withSteps } from "./prepare.ts";
 import type { Layer, PlotLane, TimeRange } from "./types.ts";
 
 interface PlotProps {
@@ -90,6 +90,7 @@ function chart(lane: PlotLane, shown: TimeRange, width: number, settledUntil: nu
   }
 
   const gapped = withGaps(lane.times, columns, lane.stepSeconds);
+  const drawn = lane.hasSteps ? withSteps(gapped, lane.stepSeconds) : gapped;
   const options: uPlot.Options = {
     width,
     height: lane.height,
@@ -105,7 +106,7 @@ function chart(lane: PlotLane, shown: TimeRange, width: number, settledUntil: nu
     bands,
     hooks: { draw: [(plot) => fadeUnsettled(plot, settledUntil)] },
   };
-  return { options, data: [gapped.times, ...gapped.values] as unknown as uPlot.AlignedData };
+  return { options, data: [drawn.times, ...drawn.values] as unknown as uPlot.AlignedData };
 }
 
 /** Makes what later reports may change paler. */

@@ -36,6 +36,17 @@ export function withGaps(times: readonly number[], values: readonly Values[], st
   return result;
 }
 
+/** The part of a bucket at its end in which a step leads to the next value. */
+const STEP_EDGE = 0.001;
+
+/** Returns two points for each bucket, so that a line through them has steps, and a single bucket is seen. */
+export function withSteps({ times, values }: Gapped, stepSeconds: number): Gapped {
+  return {
+    times: times.flatMap((at) => [at, at + stepSeconds * (1 - STEP_EDGE)]),
+    values: values.map((column) => column.flatMap((value) => [value, value])),
+  };
+}
+
 /** Returns the periods without buckets inside of the range, as shares of it. */
 export function gaps(lane: PlotLane, range: TimeRange): { from: number; to: number }[] {
   const found: { from: number; to: number }[] = [];
@@ -72,6 +83,24 @@ export function bucketAt(times: readonly number[], stepSeconds: number, at: numb
 export function valueAt(lane: PlotLane, layer: Layer, at: number): number | null {
   const index = bucketAt(lane.times, lane.stepSeconds, at);
   return index === null ? null : (layer.values[index] ?? null);
+}
+
+/**
+ * Returns the times of a table's rows. A time of a lane with wide buckets makes no row of its own where a lane
+ * with narrower ones has a bucket.
+ */
+export function tableTimes(lanes: readonly PlotLane[], shown: TimeRange): number[] {
+  const finestFirst = [...lanes].sort((a, b) => a.stepSeconds - b.stepSeconds);
+  const times = new Set<number>();
+  for (const [index, lane] of finestFirst.entries()) {
+    const finer = finestFirst.slice(0, index).filter(({ stepSeconds }) => stepSeconds < lane.stepSeconds);
+    for (const at of lane.times) {
+      const isCovered = finer.some((one) => bucketAt(one.times, one.stepSeconds, at) !== null);
+      // The first bucket begins before the shown time, unless that is a multiple of the width.
+      if (!isCovered && at > shown.from - lane.stepSeconds && at <= shown.to) times.add(at);
+    }
+  }
+  return [...times].sort((a, b) => a - b);
 }
 
 /** Returns the largest value of a layer. Null without values. */

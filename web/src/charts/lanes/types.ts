@@ -44,6 +44,12 @@ export interface PlotLane extends LaneBase {
   /** The labels of the axis, without the unit where the format has one. */
   axisFormat?(value: number): string;
   limit?: { value: number; label: string };
+  /** Values are drawn as steps over their buckets: for buckets so wide that a line between them would mislead. */
+  hasSteps?: boolean;
+  /** The value does not fit beside the title, and stands beside the note. */
+  isTitleLong?: boolean;
+  /** As in `LanesProps`, for a lane that settles later than the others. */
+  settledUntil?: number | null;
   /** Shown in the place of the plot if there are no points. */
   empty?: string;
 }

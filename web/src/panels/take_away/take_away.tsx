@@ -1,7 +1,7 @@
 import { useState } from "react";
 import { useAccount } from "@/data/account.ts";
 import { type Document, documentId, documentText } from "@/data/ask.ts";
-import { Button } from "@/ui/button.tsx";
+import { Button, type ButtonSize } from "@/ui/button.tsx";
 import { Menu, MenuItem } from "@/ui/menu.tsx";
 import { csv, graphqlText, pythonText, type Sheet } from "./csv.ts";
 
@@ -11,6 +11,9 @@ interface TakeAwayProps<Result, Variables> {
   document: Document<Result, Variables>;
   variables: Variables;
   sheet: Sheet;
+  /** The words on the button, where the panel has other data as well. */
+  label?: string;
+  size?: ButtonSize;
   isTable?: boolean;
   /** Absent if the data are shown as a table already. */
   onTable?(isTable: boolean): void;
@@ -20,7 +23,7 @@ interface TakeAwayProps<Result, Variables> {
 export function TakeAway<Result, Variables>(props: TakeAwayProps<Result, Variables>) {
   const account = useAccount();
   const [done, setDone] = useState(false);
-  const { isTable = false, onTable } = props;
+  const { isTable = false, onTable, label = "Take away", size = "normal" } = props;
   const copy = async (write: typeof graphqlText) => {
     const text = await documentText(documentId(props.document));
     await navigator.clipboard.writeText(write(text, props.variables, account));
@@ -30,8 +33,8 @@ export function TakeAway<Result, Variables>(props: TakeAwayProps<Result, Variabl
   return (
     <Menu
       trigger={
-        <Button look="ghost" icon={done ? "check" : "export"}>
-          {done ? "Copied" : "Take away"}
+        <Button look="ghost" size={size} icon={done ? "check" : "export"}>
+          {done ? "Copied" : label}
           <span className="hidden"> {props.name}</span>
         </Button>
       }

@@ -5,12 +5,14 @@ import {
   ClusterCausesDocument,
   ClusterCostDocument,
   ClusterErrorGroupsDocument,
+  ClusterFunctionActivityDocument,
   ClusterFunctionsDocument,
   ClusterHeaderDocument,
   ClusterLanesDocument,
   ClusterLogCountsDocument,
   ClusterMarksDocument,
   ClusterTimeDocument,
+  ClusterWithoutActivityDocument,
   ClusterWorkersDocument,
   LiveClusterDocument,
 } from "@/data/gql/graphql.ts";
@@ -23,6 +25,8 @@ const CHANGING = new Set(
   [
     ClusterHeaderDocument,
     ClusterLanesDocument,
+    ClusterFunctionActivityDocument,
+    ClusterWithoutActivityDocument,
     ClusterMarksDocument,
     ClusterCausesDocument,
     ClusterTimeDocument,

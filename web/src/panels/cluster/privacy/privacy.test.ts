@@ -78,6 +78,7 @@ describe("the receipt of a cluster's data", () => {
       events: 0,
       logs: 0,
       usage: 0,
+      functionActivity: 0,
     };
     expect(discarded(none)).toEqual([]);
     expect(discarded({ ...none, logs: 1200, errors: 1 }).map(plain)).toEqual(["1 error", "1,200 log lines"]);

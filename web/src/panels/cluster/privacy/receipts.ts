@@ -113,6 +113,7 @@ const DROPPED_NAMES: Record<keyof Dropped, [one: string, many: string]> = {
   events: ["event", "events"],
   logs: ["log line", "log lines"],
   usage: ["hour of usage", "hours of usage"],
+  functionActivity: ["minute of threads by function", "minutes of threads by function"],
 };
 
 /** Returns the items that the reporter discarded, by kind. */

@@ -6,6 +6,7 @@ import type { ClusterLanesQuery, SampleMetric } from "@/data/gql/graphql.ts";
 import { byteExponent, byteRate, bytes, bytesIn, byteUnit } from "@/format/bytes.ts";
 import { duration } from "@/format/duration.ts";
 import { shortCount, threeDigits } from "@/format/number.ts";
+import { FUNCTIONS_LANE } from "./function_lane.ts";
 
 export type Series = NonNullable<NonNullable<ClusterLanesQuery["cluster"]>["series"]>[number];
 
@@ -283,6 +284,11 @@ export const BAR_LANES = [
 ] as const;
 
 /** The lanes that are shown unless the user chooses others. */
-export const DEFAULT_LANES = ["spans", "threads", "memory", "cpu", "gil"];
+export const DEFAULT_LANES = ["spans", FUNCTIONS_LANE.id, "threads", "memory", "cpu", "gil"];
 
-export const ALL_LANES: readonly { id: string; title: string }[] = [...BAR_LANES, ...LANE_KINDS];
+/** All lanes, in their order. */
+export const ALL_LANES: readonly { id: string; title: string }[] = [
+  ...BAR_LANES,
+  FUNCTIONS_LANE,
+  ...LANE_KINDS,
+];

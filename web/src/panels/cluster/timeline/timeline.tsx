@@ -2,10 +2,15 @@ import { useSearch } from "@tanstack/react-router";
 import { lazy, Suspense, useMemo, useState } from "react";
 import { Lanes } from "@/charts/lanes/lanes.tsx";
 import type { Lane, Mark, Reference, TimeRange } from "@/charts/lanes/types.ts";
-import { ClusterLanesDocument, ClusterMarksDocument } from "@/data/gql/graphql.ts";
+import {
+  ClusterFunctionActivityDocument,
+  ClusterLanesDocument,
+  ClusterMarksDocument,
+} from "@/data/gql/graphql.ts";
 import { useAsk } from "@/data/queries.ts";
 import { clockSeconds, period } from "@/format/time.ts";
 import { useBaseline } from "@/panels/cluster/header/baseline.ts";
+import { TakeAway } from "@/panels/take_away/take_away.tsx";
 import type { ShownCluster } from "@/routes/cluster/tabs.ts";
 import { useSetClusterSearch } from "@/routes/cluster/use_cluster_search.ts";
 import { Button } from "@/ui/button.tsx";
@@ -13,17 +18,18 @@ import { useCommands } from "@/ui/commands.ts";
 import { Menu, MenuItem } from "@/ui/menu.tsx";
 import { Loaded, Skeleton } from "@/ui/panel.tsx";
 import { groupsLane, spansLane } from "./bar_rows.ts";
+import { FUNCTIONS_LANE, functionSheet } from "./function_lane.ts";
 import { ALL_LANES, DEFAULT_LANES, LANE_KINDS, plotLanes } from "./lane_kinds.ts";
 import { marksNote, marksOf } from "./marks.ts";
 import styles from "./timeline.module.css";
+import { useFunctionActivity } from "./use_function_activity.ts";
+import { bucketWidth, iso } from "./window.ts";
 
 const LanesTable = lazy(async () => ({
   default: (await import("@/charts/lanes/lanes_table.tsx")).LanesTable,
 }));
 
 const ROUTE = "/$account/clusters/$number";
-/** The points that a lane has room for. */
-const MOST_POINTS = 600;
 
 interface TimelineProps {
   cluster: ShownCluster;
@@ -45,6 +51,7 @@ export function Timeline({ cluster, onOpenWorker }: TimelineProps) {
   const shown = isZoomed && selection ? selection : extent;
 
   const kinds = LANE_KINDS.filter(({ id }) => chosen.includes(id));
+  const hasPlots = kinds.length > 0;
   const lanes = useAsk(
     ClusterLanesDocument,
     {
@@ -55,13 +62,15 @@ export function Timeline({ cluster, onOpenWorker }: TimelineProps) {
       width: bucketWidth(shown.to - shown.from),
       metrics: [...new Set(kinds.flatMap(({ metrics }) => metrics))],
     },
-    { keepsPrevious: true, enabled: kinds.length > 0 },
+    { keepsPrevious: true, enabled: hasPlots },
   );
   const marks = useAsk(ClusterMarksDocument, { id: cluster.id });
+  const activity = useFunctionActivity(cluster, { extent, shown }, chosen.includes(FUNCTIONS_LANE.id));
 
   const baseline = useBaseline(cluster.id);
   const reference = baseline && referenceAt(extent.from + baseline.durationSeconds, baseline.number);
   const marked = marks.data?.data.cluster ?? null;
+  const byFunction = activity.lane;
   const drawn = useMemo(() => {
     const bars: Lane[] = [];
     if (marked && chosen.includes("spans") && marked.spans.totalCount > 0)
@@ -71,8 +80,8 @@ export function Timeline({ cluster, onOpenWorker }: TimelineProps) {
       LANE_KINDS.filter(({ id }) => chosen.includes(id)),
       lanes.data?.data.cluster?.series ?? [],
     );
-    return [...bars, ...plots];
-  }, [lanes.data, marked, extent, chosen]);
+    return [...bars, ...(byFunction ? [byFunction] : []), ...plots];
+  }, [lanes.data, marked, extent, chosen, byFunction]);
 
   const select = (range: TimeRange | null) =>
     setSearch({ from: range ? iso(range.from) : undefined, to: range ? iso(range.to) : undefined });
@@ -94,6 +103,28 @@ export function Timeline({ cluster, onOpenWorker }: TimelineProps) {
     },
   ]);
   const openMark = (mark: Mark) => mark.kind === "death" && onOpenWorker(mark.id);
+  const chart = () =>
+    isTable ? (
+      <Suspense fallback={<Skeleton />}>
+        <LanesTable label={`${cluster.name} over time`} lanes={drawn} shown={shown} />
+      </Suspense>
+    ) : (
+      <Lanes
+        label={`${cluster.name} #${cluster.number} over time.`}
+        extent={extent}
+        shown={shown}
+        lanes={drawn}
+        marks={marked ? marksOf(marked) : []}
+        marksNote={marked ? marksNote(marked) : ""}
+        reference={reference}
+        selection={selection}
+        onSelect={select}
+        onOpenMark={openMark}
+        isPlaying={isPlaying}
+        onPlayed={() => setPlaying(false)}
+        settledUntil={cluster.isLive ? extent.to - UNSETTLED_SECONDS : null}
+      />
+    );
   return (
     <section className={styles.box} aria-label="Over time">
       <div className={styles.head}>
@@ -118,6 +149,18 @@ export function Timeline({ cluster, onOpenWorker }: TimelineProps) {
           </Button>
         )}
         <LanesMenu chosen={chosen} onChange={setLanes} />
+        {byFunction && byFunction.times.length > 0 && (
+          <TakeAway
+            label="Take away functions"
+            name="threads-by-function"
+            size="small"
+            document={ClusterFunctionActivityDocument}
+            variables={activity.variables}
+            sheet={functionSheet(byFunction)}
+            isTable={isTable}
+            onTable={setTable}
+          />
+        )}
         <Button
           look="ghost"
           size="small"
@@ -128,43 +171,26 @@ export function Timeline({ cluster, onOpenWorker }: TimelineProps) {
           {isTable ? "As lanes" : "As table"}
         </Button>
       </div>
-      <div className={lanes.data ? undefined : styles.reserved}>
-        <Loaded name="The time line" query={lanes} skeleton={<Skeleton rows={8} columns={6} />}>
-          {() =>
-            isTable ? (
-              <Suspense fallback={<Skeleton />}>
-                <LanesTable label={`${cluster.name} over time`} lanes={drawn} shown={shown} />
-              </Suspense>
-            ) : (
-              <Lanes
-                label={`${cluster.name} #${cluster.number} over time.`}
-                extent={extent}
-                shown={shown}
-                lanes={drawn}
-                marks={marked ? marksOf(marked) : []}
-                marksNote={marked ? marksNote(marked) : ""}
-                reference={reference}
-                selection={selection}
-                onSelect={select}
-                onOpenMark={openMark}
-                isPlaying={isPlaying}
-                onPlayed={() => setPlaying(false)}
-                settledUntil={cluster.isLive ? extent.to - UNSETTLED_SECONDS : null}
-              />
-            )
-          }
-        </Loaded>
+      {byFunction && (
+        // The lane is drawn with the others; this says if its query failed.
+        <div className={styles.said}>
+          <Loaded name={FUNCTIONS_LANE.title} query={activity.query} skeleton="">
+            {() => null}
+          </Loaded>
+        </div>
+      )}
+      <div className={lanes.data || !hasPlots ? undefined : styles.reserved}>
+        {hasPlots ? (
+          <Loaded name="The time line" query={lanes} skeleton={<Skeleton rows={8} columns={6} />}>
+            {chart}
+          </Loaded>
+        ) : (
+          // Without a lane of measurements, there is no query to wait for.
+          chart()
+        )}
       </div>
     </section>
   );
-}
-
-const WIDTHS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600];
-
-/** Returns a width of buckets that changes seldom while a cluster gets older. */
-function bucketWidth(seconds: number): number {
-  const least = seconds / MOST_POINTS;
-  return WIDTHS.find((width) => width >= least) ?? Math.ceil(least / 3600) * 3600;
 }
 
 function referenceAt(at: number, number: number): Reference {
@@ -173,8 +199,6 @@ function referenceAt(at: number, number: number): Reference {
 
 /** One and a half intervals of reports. */
 const UNSETTLED_SECONDS = 15;
-
-const iso = (seconds: number) => new Date(Math.round(seconds * 1000)).toISOString();
 
 function extentOf(startedAt: string, lastAt: string): TimeRange {
   const from = Date.parse(startedAt) / 1000;

@@ -1,0 +1,47 @@
+import { useMemo } from "react";
+import type { PlotLane, TimeRange } from "@/charts/lanes/types.ts";
+import { ClusterFunctionActivityDocument, ClusterWithoutActivityDocument } from "@/data/gql/graphql.ts";
+import { useAsk } from "@/data/queries.ts";
+import type { ShownCluster } from "@/routes/cluster/tabs.ts";
+import { activityVariables, emptyLane, functionLane, reasonWithout, settledUntil } from "./function_lane.ts";
+
+interface Periods {
+  /** The cluster's whole life. */
+  extent: TimeRange;
+  shown: TimeRange;
+}
+
+/** Asks for the threads of each function over time. The lane is null while it is not chosen. */
+export function useFunctionActivity(cluster: ShownCluster, { extent, shown }: Periods, isChosen: boolean) {
+  const { id, isLive } = cluster;
+  const isWhole = shown === extent;
+  const wholeVariables = activityVariables(id, extent, isLive);
+  const variables = isWhole ? wholeVariables : activityVariables(id, shown, false);
+  const query = useAsk(ClusterFunctionActivityDocument, variables, {
+    keepsPrevious: true,
+    enabled: isChosen,
+  });
+  const answer = query.data?.data.cluster ?? null;
+  const isEmpty = answer !== null && answer.functionActivity.startedAt === null;
+
+  // A part without activity is idle only if the rest of the cluster's life has any: else none was reported.
+  const whole = useAsk(ClusterFunctionActivityDocument, wholeVariables, {
+    enabled: isChosen && isEmpty && !isWhole,
+  });
+  const wholeAnswer = isWhole ? answer : (whole.data?.data.cluster ?? null);
+  const isMissing = isEmpty && wholeAnswer?.functionActivity.startedAt === null;
+  const without = useAsk(ClusterWithoutActivityDocument, { id }, { enabled: isChosen && isMissing });
+
+  const { isPending } = query;
+  const facts = without.data?.data.cluster ?? null;
+  const isUnknown = whole.isError || without.isError;
+  const lane = useMemo((): PlotLane | null => {
+    if (!isChosen) return null;
+    if (answer === null) return emptyLane(isPending ? "Loading" : "Did not load");
+    if (isMissing && facts) return emptyLane(reasonWithout(facts, isLive));
+    if (isEmpty && (isMissing || wholeAnswer === null)) return emptyLane(isUnknown ? "No data" : "Loading");
+    const threads = answer.series?.[0]?.columns ?? null;
+    return functionLane(answer.functionActivity, threads, settledUntil(isLive, extent.to));
+  }, [isChosen, answer, isPending, isMissing, facts, isEmpty, wholeAnswer, isUnknown, isLive, extent]);
+  return { query, variables, lane };
+}
