@@ -493,7 +493,8 @@ impl Cluster {
     /// The numbers of threads that functions occupied over time: the compute time of tasks that succeeded, in
     /// intervals of 15 seconds. A task counts in the intervals in which it ran, once it has ended, so the
     /// last minutes still grow. At most 20 functions are known by name in each ten minutes. Without activity
-    /// if the reporter or the account refuses the data class `TASKS`.
+    /// if the reporter or the account refuses the data class `TASKS`. Null, with the error code
+    /// `BAD_USER_INPUT`, if the result is too large for one response.
     async fn function_activity(
         &self,
         #[graphql(
@@ -515,12 +516,12 @@ impl Cluster {
         max_points: Option<i32>,
         #[graphql(desc = "The number of functions with columns of their own, 1 to 20.", default = 10)]
         first: i32,
-    ) -> Result<Inline<FunctionActivity>, ApiError> {
+    ) -> NullOnError<Inline<FunctionActivity>> {
         let window = WindowArguments { from, to, bucket_seconds, max_points };
         let life = (self.row.started_at.0, Self::last_reported_at(&self.row));
-        function_activity::load_function_activity(&self.scope, self.row.id, window, life, first)
-            .await
-            .map(Inline)
+        let found =
+            function_activity::load_function_activity(&self.scope, self.row.id, window, life, first).await;
+        Some(found.map(Inline))
     }
 
     /// The spans of the cluster, in the order in which their tasks arrived.

@@ -13,7 +13,7 @@ import type { Sheet } from "@/panels/take_away/csv.ts";
 import { bucketWidth, iso } from "./window.ts";
 
 type Answer = NonNullable<ClusterFunctionActivityQuery["cluster"]>;
-export type Activity = Answer["functionActivity"];
+export type Activity = NonNullable<Answer["functionActivity"]>;
 export type Threads = NonNullable<Answer["series"]>[number]["columns"];
 export type WithoutActivity = NonNullable<ClusterWithoutActivityQuery["cluster"]>;
 

@@ -22,26 +22,27 @@ export function useFunctionActivity(cluster: ShownCluster, { extent, shown }: Pe
     enabled: isChosen,
   });
   const answer = query.data?.data.cluster ?? null;
-  const isEmpty = answer !== null && answer.functionActivity.startedAt === null;
+  const activity = answer?.functionActivity ?? null;
+  const isEmpty = activity?.startedAt === null;
 
   // A part without activity is idle only if the rest of the cluster's life has any: else none was reported.
   const whole = useAsk(ClusterFunctionActivityDocument, wholeVariables, {
     enabled: isChosen && isEmpty && !isWhole,
   });
-  const wholeAnswer = isWhole ? answer : (whole.data?.data.cluster ?? null);
-  const isMissing = isEmpty && wholeAnswer?.functionActivity.startedAt === null;
+  const wholeActivity = isWhole ? activity : (whole.data?.data.cluster?.functionActivity ?? null);
+  const isMissing = isEmpty && wholeActivity?.startedAt === null;
   const without = useAsk(ClusterWithoutActivityDocument, { id }, { enabled: isChosen && isMissing });
 
   const { isPending } = query;
   const facts = without.data?.data.cluster ?? null;
+  const threads = answer?.series?.[0]?.columns ?? null;
   const isUnknown = whole.isError || without.isError;
   const lane = useMemo((): PlotLane | null => {
     if (!isChosen) return null;
-    if (answer === null) return emptyLane(isPending ? "Loading" : "Did not load");
+    if (activity === null) return emptyLane(isPending ? "Loading" : "Did not load");
     if (isMissing && facts) return emptyLane(reasonWithout(facts, isLive));
-    if (isEmpty && (isMissing || wholeAnswer === null)) return emptyLane(isUnknown ? "No data" : "Loading");
-    const threads = answer.series?.[0]?.columns ?? null;
-    return functionLane(answer.functionActivity, threads, settledUntil(isLive, extent.to));
-  }, [isChosen, answer, isPending, isMissing, facts, isEmpty, wholeAnswer, isUnknown, isLive, extent]);
+    if (isEmpty && (isMissing || wholeActivity === null)) return emptyLane(isUnknown ? "No data" : "Loading");
+    return functionLane(activity, threads, settledUntil(isLive, extent.to));
+  }, [isChosen, activity, threads, isPending, isMissing, facts, isEmpty, wholeActivity, isUnknown, isLive, extent]);
   return { query, variables, lane };
 }
