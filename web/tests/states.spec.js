@@ -159,7 +159,7 @@ describe("a cluster whose reporter is older than the server", () => {
         const extensions = { code: "TIMEOUT" };
         const path = ["cluster", "functionActivity"];
         Object.assign(body, {
-          data: { cluster: null },
+          data: { ...body.data, cluster: { ...body.data.cluster, functionActivity: null } },
           errors: [{ message: "the activity took too long", path, extensions }],
         });
       }
