@@ -20,6 +20,9 @@ query ($id: ID!) { cluster(id: $id) {
     threadSeconds unobservedSeconds computeSeconds idleSeconds utilization
     causes { cause seconds } costs { amount causes { cause amount } }
   }
+  functionActivity(first: 20) {
+    startedAt stepSeconds functions { prefix threads computeSeconds } otherThreads computeSeconds
+  }
   computations(first: 10) { nodes { state totals {
     tasks tasksSucceeded tasksErred includesOtherComputations states { state count }
   } } }
@@ -28,7 +31,10 @@ query ($id: ID!) { cluster(id: $id) {
 
 
 def run(galvo, python, tmp_path, case, *more):
-    """Returns Dask's own numbers, and Galvo's of the same cluster after it has closed."""
+    """Returns Dask's own numbers, and Galvo's of the same cluster after it has closed.
+
+    The threads of functions over time have the compute time that Dask counted as their integral.
+    """
     printed = run_to_end(
         [python, WORKLOADS / "numbers_of.py", case, *more],
         tmp_path,
@@ -41,7 +47,22 @@ def run(galvo, python, tmp_path, case, *more):
         found = id_ and galvo.query(CLUSTER, id=id_)["cluster"]
         return found if found and found["state"] == "CLOSED" else None
 
-    return numbers, wait_until(closed, "the cluster closes")
+    cluster = wait_until(closed, "the cluster closes")
+    computed = numbers.get("computed", 0.0)
+    assert integral(cluster["functionActivity"]) == pytest.approx(computed, rel=0.02, abs=0.02)
+    return numbers, cluster
+
+
+def integral(activity):
+    """Returns the thread-seconds of all functions, which are the sum of what is shown."""
+    step = activity["stepSeconds"]
+    for function in activity["functions"]:
+        shown = step * sum(function["threads"])
+        assert shown == pytest.approx(function["computeSeconds"], rel=1e-5)
+    columns = [function["threads"] for function in activity["functions"]]
+    total = step * sum(map(sum, [*columns, activity["otherThreads"]]))
+    assert total == pytest.approx(activity["computeSeconds"], rel=1e-5)
+    return activity["computeSeconds"]
 
 
 def causes(usage):
@@ -72,6 +93,24 @@ def test_the_time_of_a_task_that_went_down_with_its_worker_is_not_idle(
     assert spent["UNACCOUNTED"] >= numbers["ran"]
     observed = usage["threadSeconds"] - usage["unobservedSeconds"]
     assert usage["idleSeconds"] <= observed - numbers["ran"] + 0.05
+
+
+def test_threads_by_function_while_workers_die_and_retire(galvo, every_python, tmp_path):
+    numbers, cluster = run(galvo, every_python, tmp_path, "churn")
+    activity, by_prefix = cluster["functionActivity"], numbers["computed_by_prefix"]
+    assert cluster["totals"]["computeSeconds"] == pytest.approx(numbers["computed"], abs=0.01)
+    # Ten minutes name 20 functions; a run that crosses their border names up to 20 in each.
+    functions = {function["prefix"]: function for function in activity["functions"]}
+    assert len(functions) == 20 and len(by_prefix) > 20
+    assert sum(activity["otherThreads"]) > 0
+    for prefix, function in functions.items():
+        assert function["computeSeconds"] <= by_prefix[prefix] + 0.02
+    # They ran for longer than an interval, on one thread each: none is higher than their number.
+    long = functions["long"]
+    assert long["computeSeconds"] == pytest.approx(by_prefix["long"], rel=0.01)
+    width = activity["stepSeconds"] // 15
+    assert len(long["threads"]) >= 2 / width
+    assert max(long["threads"]) <= numbers["long_tasks"] + 0.01
 
 
 def test_what_was_done_before_a_cluster_was_registered_is_neither_busy_nor_idle(

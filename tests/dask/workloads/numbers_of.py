@@ -60,6 +60,38 @@ def killed(client, cluster, numbers):
     time.sleep(0.5)
 
 
+def churn(client, cluster, numbers):
+    """Tasks of 27 functions, some longer than 15 s, while a worker dies and others retire."""
+    galvo.register(client)
+    cluster.scheduler.allowed_failures = 10
+    cluster.scale(4)
+    client.wait_for_workers(4)
+    numbers["long_tasks"] = 2
+    held = [client.submit(slow, n, 17.0, key=f"long-{n}") for n in range(2)]
+    time.sleep(1.0)
+    busy = {address for address, keys in client.processing().items() if keys}
+    (idle, doomed) = sorted(set(cluster.scheduler.workers) - busy)
+    short = [
+        client.submit(slow, n, 0.1, key=f"function{chr(97 + n % 26)}-{n}", workers=[idle, doomed])
+        for n in range(104)
+    ]
+    time.sleep(1.5)
+    with contextlib.suppress(Exception):
+        client.run(os._exit, 1, workers=[doomed], nanny=False, on_error="ignore")
+    failing = client.submit(lambda x: 1 / x, 0, key="failing-0")
+    # The nanny starts another worker, at another address: the idle one runs what is left.
+    wait([*short, failing])
+    client.retire_workers([idle], close_workers=True)
+    wait(held)
+    numbers["computed"] = computed(cluster)
+    numbers["computed_by_prefix"] = {
+        name: prefix.all_durations.get("compute", 0.0)
+        for name, prefix in cluster.scheduler.task_prefixes.items()
+    }
+    cluster.scale(0)
+    settle(cluster, 0)
+
+
 def late(client, cluster, numbers):
     """Half of the work is done before the registration."""
     wait(client.map(slow, range(8), seconds=0.5, pure=False))
