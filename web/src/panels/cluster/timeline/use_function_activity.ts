@@ -33,16 +33,22 @@ export function useFunctionActivity(cluster: ShownCluster, { extent, shown }: Pe
   const isMissing = isEmpty && wholeActivity?.startedAt === null;
   const without = useAsk(ClusterWithoutActivityDocument, { id }, { enabled: isChosen && isMissing });
 
-  const { isPending } = query;
   const facts = without.data?.data.cluster ?? null;
-  const threads = answer?.series?.[0]?.columns ?? null;
   const isUnknown = whole.isError || without.isError;
+  const reason = (): string | null => {
+    if (activity === null) return query.isPending ? "Loading" : "Did not load";
+    if (isMissing && facts) return reasonWithout(facts, isLive);
+    if (isEmpty && (isMissing || wholeActivity === null)) return isUnknown ? "No data" : "Loading";
+    return null;
+  };
+  const empty = reason();
+
+  const threads = answer?.series?.[0]?.columns ?? null;
+  const settled = settledUntil(isLive, extent.to);
   const lane = useMemo((): PlotLane | null => {
     if (!isChosen) return null;
-    if (activity === null) return emptyLane(isPending ? "Loading" : "Did not load");
-    if (isMissing && facts) return emptyLane(reasonWithout(facts, isLive));
-    if (isEmpty && (isMissing || wholeActivity === null)) return emptyLane(isUnknown ? "No data" : "Loading");
-    return functionLane(activity, threads, settledUntil(isLive, extent.to));
-  }, [isChosen, activity, threads, isPending, isMissing, facts, isEmpty, wholeActivity, isUnknown, isLive, extent]);
+    if (empty !== null || activity === null) return emptyLane(empty ?? "");
+    return functionLane(activity, threads, settled);
+  }, [isChosen, empty, activity, threads, settled]);
   return { query, variables, lane };
 }
