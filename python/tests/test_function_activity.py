@@ -172,6 +172,59 @@ def test_another_plugin_goes_on(watched):
     assert watched.rows(20) == {0: {"inc": [3, 0, 0, 0]}}
 
 
+@pytest.mark.parametrize("is_under_way", [False, True])
+def test_another_plugin_sends_what_may_not_have_arrived(watched, is_under_way):
+    watched.ran("inc", (1, 2))
+    watched.ran("load", (10, 130))
+    watched.activity.read(BEGIN + 140)
+    if is_under_way:
+        watched.ledger.build(LARGEST_LIMITS)
+    told = watched.activity.bequeath()
+    watched.scheduler.succeed()
+    watched.begin()
+    watched.activity.inherit(told)
+    outbox = watched.ledger.outboxes["function_activity"]
+    assert outbox.characters == sum(record.characters for record in outbox.records) > 300
+    assert watched.rows(150) == {
+        0: {"inc": [1, 0, 0, 0], "load": [5, 15, 15, 15]},
+        1: {"load": [15, 15, 15, 15]},
+        2: {"load": [10, 0, 0, 0]},
+    }
+
+
+def test_the_size_of_what_waits_is_that_of_its_records(watched):
+    outbox = watched.ledger.outboxes["function_activity"]
+    for number in range(30):
+        watched.ran(f"function_{number}", (1, 2))
+        watched.activity.read(BEGIN + 30)
+        assert outbox.characters == sum(record.characters for record in outbox.records) > 100
+    watched.rows(40)
+    assert outbox.characters == 0
+
+
+def test_of_very_many_long_functions_the_shorter_ones_count_as_others(watched):
+    """A read takes a bounded time however many functions end at a barrier."""
+    for number in range(300):
+        watched.ran(f"step_{number}", (5, 3_600 + 60 * (number % 25)))
+    found, rows = {}, watched.rows(5_400)
+    for row in rows.values():
+        for prefix, seconds in row.items():
+            found[prefix] = found.get(prefix, 0.0) + sum(seconds)
+    assert sum(found.values()) == sum(3_600 + 60 * (n % 25) - 5 for n in range(300))
+    # All that ran as long as any other is named.
+    longest = [f"step_{number}" for number in range(300) if number % 25 == 24]
+    assert all(found[prefix] == 3_600 + 60 * 24 - 5 for prefix in longest)
+
+
+def test_times_far_ahead_take_no_steps(watched):
+    for number in range(100):
+        start = 1e9 + number * 1e7
+        watched.ran("inc", (start, start + 86_000))
+    assert watched.rows(10) == {}
+    watched.ran("inc", (1, 2))
+    assert watched.rows(20) == {0: {"inc": [1, 0, 0, 0]}}
+
+
 def test_a_server_that_lost_its_store_gets_all_minutes(watched):
     watched.ran("inc", (1, 2))
     watched.ran("inc", (61, 62))

@@ -308,12 +308,17 @@ def test_thinning_counts_how_long_the_unsent_waits():
     scheduler = Living()
     scheduler.finish(*scheduler.submit("a-1"))
     scheduler.read()
-    told = {"ledger": scheduler.ledger.bequeath(scheduler)}
+    told = {
+        "ledger": scheduler.ledger.bequeath(scheduler),
+        "collectors": {"FunctionActivity": {"minutes": [1]}, "Usage": {}},
+    }
     for _ in range(inheritance.UNSENT_THINNINGS - 1):
         thin_out(scheduler, told)
     assert told["ledger"]["unsent"]["task_groups"]
+    assert told["collectors"]["FunctionActivity"]
     thin_out(scheduler, told)
     assert told["ledger"]["unsent"] == {}
+    assert told["collectors"] == {"Usage": {}}
 
 
 def test_a_timeout_goes_with_its_settings(often):

@@ -9,7 +9,9 @@ use entity::{
 };
 use sea_orm::{ColumnTrait, Condition, QueryFilter, QueryOrder, QuerySelect};
 
-use super::{composite_in::IsOneOf, error::StoreError, scoped::AccountStore, upsert::replace};
+use super::{
+    chunk_ranges::ChunkRanges, composite_in::IsOneOf, error::StoreError, scoped::AccountStore, upsert::replace,
+};
 use crate::domain::{
     function_activity::{Activity, ActivityBuckets, TooManyFunctions, locate, pack, unpack},
     report::FunctionActivityReport,
@@ -19,8 +21,10 @@ use crate::domain::{
 /// The largest number of chunks that one statement reads: a few megabytes, and at most a hundred.
 const MAX_CHUNKS: u64 = 1_024;
 
-/// The starts of the first and the last chunk to read of each cluster.
-type Ranges = BTreeMap<ClusterId, (i64, i64)>;
+/// The largest memory for the activity of all clusters of one call, in bytes.
+const MAX_BYTES: usize = 32 << 20;
+
+type Ranges = ChunkRanges<ClusterId>;
 
 type Chunk = (ClusterId, KeyTime, Vec<u8>);
 
@@ -40,50 +44,49 @@ impl AccountStore {
         let mut found: Vec<Found> =
             clusters.iter().map(|(_, window)| Ok(ActivityBuckets::new(*window))).collect();
         let mut places: HashMap<ClusterId, Vec<usize>> = HashMap::new();
-        let mut ranges = Ranges::new();
-        for (place, (cluster, window)) in clusters.iter().enumerate().filter(|(_, (_, w))| !w.is_empty()) {
+        let windows = || clusters.iter().enumerate().filter(|(_, (_, window))| !window.is_empty());
+        for (place, (cluster, _)) in windows() {
             places.entry(*cluster).or_default().push(place);
-            let (first, last) = window.chunks();
-            let range = ranges.entry(*cluster).or_insert((first, last));
-            *range = (range.0.min(first), range.1.max(last));
         }
+        let mut ranges = Ranges::new(windows().map(|(_, (cluster, window))| (*cluster, window.chunks())));
+        let mut bytes = 0;
         while !ranges.is_empty() {
             let chunks = self.activity_chunks(&ranges).await?;
             for (cluster, started_at, data) in &chunks {
                 let activity = unpack(data).map_err(|damaged| StoreError::damaged(&damaged))?;
                 for place in places.get(cluster).into_iter().flatten() {
-                    let found = &mut found[*place];
-                    if let Ok(buckets) = found
-                        && let Err(too_many) = buckets.add(started_at.0, &activity)
-                    {
-                        *found = Err(too_many);
+                    let Ok(buckets) = &mut found[*place] else { continue };
+                    let before = buckets.bytes();
+                    let added = buckets.add(started_at.0, &activity);
+                    bytes += buckets.bytes() - before;
+                    if added.is_err() || bytes > MAX_BYTES {
+                        bytes -= buckets.bytes();
+                        found[*place] = Err(TooManyFunctions);
                     }
                 }
             }
             let is_full = chunks.len() as u64 == MAX_CHUNKS;
             let Some((cluster, started_at, _)) = chunks.last().filter(|_| is_full) else { break };
             // The next statement reads the chunks after the last one read.
-            ranges = ranges.split_off(cluster);
-            ranges.entry(*cluster).and_modify(|range| range.0 = started_at.0 + 1);
+            ranges.remove_through(*cluster, started_at.0);
         }
         Ok(found)
     }
 
     /// Returns the first chunks of these ranges, in their order.
     async fn activity_chunks(&self, ranges: &Ranges) -> Result<Vec<Chunk>, StoreError> {
-        let first = ranges.values().map(|(first, _)| *first).min().unwrap_or(i64::MAX);
-        let last = ranges.values().map(|(_, last)| *last).max().unwrap_or(i64::MIN);
+        let (first, last) = ranges.extent();
         // The ranges alone would select the rows, but SQLite uses the index for alternatives only if the
         // single columns are filtered too.
         let select = self
             .select::<Entity>()
             .select_only()
             .columns([Column::ClusterId, Column::StartedAt, Column::Data])
-            .filter(Column::ClusterId.is_one_of(ranges.keys().copied()))
+            .filter(Column::ClusterId.is_one_of(ranges.iter().map(|(cluster, ..)| cluster).collect::<BTreeSet<_>>()))
             .filter(Column::StartedAt.between(first, last))
-            .filter(ranges.iter().fold(Condition::any(), |any, (cluster, (first, last))| {
-                let range = Column::StartedAt.between(*first, *last);
-                any.add(Condition::all().add(Column::ClusterId.eq(*cluster)).add(range))
+            .filter(ranges.iter().fold(Condition::any(), |any, (cluster, first, last)| {
+                let range = Column::StartedAt.between(first, last);
+                any.add(Condition::all().add(Column::ClusterId.eq(cluster)).add(range))
             }))
             .order_by_asc(Column::ClusterId)
             .order_by_asc(Column::StartedAt)

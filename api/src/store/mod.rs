@@ -13,6 +13,7 @@ mod audit_entry;
 pub(crate) mod backup;
 mod baseline;
 mod change_feed;
+mod chunk_ranges;
 mod client;
 mod client_span;
 mod cluster;

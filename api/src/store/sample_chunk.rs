@@ -14,7 +14,9 @@ use sea_orm::{
 };
 use uuid::Uuid;
 
-use super::{composite_in::IsOneOf, error::StoreError, scoped::AccountStore, upsert::replace};
+use super::{
+    chunk_ranges::ChunkRanges, composite_in::IsOneOf, error::StoreError, scoped::AccountStore, upsert::replace,
+};
 use crate::domain::{
     metric::Metric,
     report::SampleReport,
@@ -37,8 +39,7 @@ const MAX_LOOKUP: usize = 20_000;
 /// The largest number of chunks that one statement reads: a few megabytes.
 const MAX_CHUNKS: u64 = 4_096;
 
-/// The starts of the first and the last chunk to read of each parent.
-type Ranges = BTreeMap<SeriesParent, (i64, i64)>;
+type Ranges = ChunkRanges<SeriesParent>;
 
 /// A row of either table.
 type Chunk = (SeriesParent, KeyTime, Vec<u8>);
@@ -57,14 +58,12 @@ impl AccountStore {
         let mut series: Vec<Buckets> =
             parents.iter().map(|(_, window)| Buckets::new(*window, metrics)).collect();
         let mut places: BTreeMap<SeriesParent, Vec<usize>> = BTreeMap::new();
-        let mut ranges = Ranges::new();
-        for (place, (parent, window)) in parents.iter().enumerate().filter(|(_, (_, w))| !w.is_empty()) {
+        let windows = || parents.iter().enumerate().filter(|(_, (_, window))| !window.is_empty());
+        for (place, (parent, _)) in windows() {
             places.entry(*parent).or_default().push(place);
-            let (first, last) = window.chunks();
-            let range = ranges.entry(*parent).or_insert((first, last));
-            *range = (range.0.min(first), range.1.max(last));
         }
-        let workers = ranges.split_off(&SeriesParent::Worker(ClusterId(i64::MIN), WorkerId(Uuid::nil())));
+        let mut ranges = Ranges::new(windows().map(|(_, (parent, window))| (*parent, window.chunks())));
+        let workers = ranges.split_off(SeriesParent::Worker(ClusterId(i64::MIN), WorkerId(Uuid::nil())));
         for mut ranges in [ranges, workers] {
             while !ranges.is_empty() {
                 let chunks = self.chunks(&ranges).await?;
@@ -77,8 +76,7 @@ impl AccountStore {
                 }
                 let Some((parent, started_at, _)) = chunks.last().filter(|_| is_full(&chunks)) else { break };
                 // The next statement reads the chunks after the last one read.
-                ranges = ranges.split_off(parent);
-                ranges.entry(*parent).and_modify(|range| range.0 = started_at.0 + 1);
+                ranges.remove_through(*parent, started_at.0);
             }
         }
         Ok(series)
@@ -89,14 +87,13 @@ impl AccountStore {
     async fn chunks(&self, ranges: &Ranges) -> Result<Vec<Chunk>, StoreError> {
         let mut clusters = BTreeSet::new();
         let mut workers = BTreeSet::new();
-        let (mut first, mut last) = (i64::MAX, i64::MIN);
-        for (parent, range) in ranges {
+        for (parent, ..) in ranges.iter() {
             match parent {
-                SeriesParent::Cluster(cluster) => clusters.insert(*cluster),
-                SeriesParent::Worker(cluster, worker) => clusters.insert(*cluster) | workers.insert(*worker),
+                SeriesParent::Cluster(cluster) => clusters.insert(cluster),
+                SeriesParent::Worker(cluster, worker) => clusters.insert(cluster) | workers.insert(worker),
             };
-            (first, last) = (first.min(range.0), last.max(range.1));
         }
+        let (first, last) = ranges.extent();
         // The ranges alone would select the rows, but SQLite uses the index for alternatives only if the
         // single columns are filtered too.
         if workers.is_empty() {
@@ -107,10 +104,10 @@ impl AccountStore {
                 .columns([ClusterId, StartedAt, Data])
                 .filter(ClusterId.is_one_of(clusters))
                 .filter(StartedAt.between(first, last))
-                .filter(ranges.iter().fold(Condition::any(), |any, (parent, (first, last))| match parent {
+                .filter(ranges.iter().fold(Condition::any(), |any, (parent, first, last)| match parent {
                     SeriesParent::Cluster(cluster) => {
-                        let range = StartedAt.between(*first, *last);
-                        any.add(Condition::all().add(ClusterId.eq(*cluster)).add(range))
+                        let range = StartedAt.between(first, last);
+                        any.add(Condition::all().add(ClusterId.eq(cluster)).add(range))
                     }
                     SeriesParent::Worker(..) => any,
                 }))
@@ -131,10 +128,10 @@ impl AccountStore {
                 .filter(ClusterId.is_one_of(clusters))
                 .filter(WorkerId.is_one_of(workers))
                 .filter(StartedAt.between(first, last))
-                .filter(ranges.iter().fold(Condition::any(), |any, (parent, (first, last))| match parent {
+                .filter(ranges.iter().fold(Condition::any(), |any, (parent, first, last)| match parent {
                     SeriesParent::Worker(cluster, worker) => {
-                        let worker = Condition::all().add(ClusterId.eq(*cluster)).add(WorkerId.eq(*worker));
-                        any.add(worker.add(StartedAt.between(*first, *last)))
+                        let worker = Condition::all().add(ClusterId.eq(cluster)).add(WorkerId.eq(worker));
+                        any.add(worker.add(StartedAt.between(first, last)))
                     }
                     SeriesParent::Cluster(_) => any,
                 }))

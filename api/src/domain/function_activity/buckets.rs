@@ -35,6 +35,12 @@ impl ActivityBuckets {
         Self { window, functions: BTreeMap::new(), bytes: 0 }
     }
 
+    /// Returns the memory that the functions take, in bytes.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// Adds the activity of the chunk that begins at `start`, in milliseconds. Intervals count whole, even
     /// if only a part of them lies in the window.
     ///

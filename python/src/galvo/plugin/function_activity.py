@@ -6,7 +6,7 @@ minute is sent again whenever that changes it. Its values never fall.
 
 from heapq import nlargest
 from math import inf
-from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Tuple
+from typing import Any, Dict, Iterable, List, Mapping, Optional, Tuple
 
 from .collector import Collector, Context
 from .sections import Record
@@ -21,6 +21,13 @@ NAMED = 20
 # Minutes that can still change. Of a task that ran for longer, only its last part counts.
 KEPT = 24 * 60
 MOST_FUNCTIONS = 5000  # distinguished in a period
+# Functions whose whole intervals a read distinguishes, since each may take thousands of steps.
+# Those of all other functions count as others.
+MOST_LONG = 20
+
+# Of the tasks of a function that ended: seconds by interval, and the changes of the number of
+# threads that were occupied for whole intervals.
+Ended = Tuple[Dict[int, float], Dict[int, int]]
 
 
 class MinuteRecord(Record):
@@ -55,9 +62,7 @@ class FunctionActivity(Collector):
     def __init__(self, context: Context):
         super().__init__(context)
         self._minutes: Dict[int, MinuteRecord] = {}
-        # What ended since the latest read, by function: seconds by interval, and the changes of the
-        # number of threads that were occupied for whole intervals.
-        self._ended: Dict[str, Tuple[Dict[int, float], Dict[int, int]]] = {}
+        self._ended: Dict[str, Ended] = {}  # since the latest read, by function
         self._named: Dict[int, Dict[str, None]] = {}  # by period
         # The time of all functions in the present period, and in the one before.
         self._period = 0
@@ -93,30 +98,51 @@ class FunctionActivity(Collector):
 
     def read(self, now: float, closed_at: Optional[float] = None) -> None:
         ended, self._ended = self._ended, {}
-        outbox = self.context.outboxes["function_activity"]
         present = int(now // 60)
         self._turn(present // PERIOD)
+        # A worker's clock may be ahead, but not by this much.
+        period = range((present - KEPT + 1) * PER_MINUTE, (present + KEPT) * PER_MINUTE)
         changed: Dict[MinuteRecord, None] = {}
-        for prefix, (seconds, changes) in ended.items():
-            for interval, more in _whole(seconds, changes, (present - KEPT) * PER_MINUTE):
-                minute, place = divmod(interval, PER_MINUTE)
-                # A worker's clock may be ahead, but not by this much.
-                if not present - KEPT < minute < present + KEPT:
-                    continue
+        for prefix, (seconds, changes) in _bounded(ended):
+            _fill(seconds, changes, period)
+            self._add(prefix, seconds, period, changed)
+        for record in changed:
+            self._put(record)
+        self._settle(present)
+        self.context.outboxes["function_activity"].enforce_bounds()
+
+    def _add(
+        self,
+        prefix: Optional[str],
+        seconds: Mapping[int, float],
+        period: range,
+        changed: Dict[MinuteRecord, None],
+    ) -> None:
+        """Adds the seconds by interval to the minutes in the period. None stands for others."""
+        record: Optional[MinuteRecord] = None
+        row: List[float] = []
+        total = 0.0
+        for interval, more in seconds.items():
+            if interval not in period:
+                continue
+            minute, place = divmod(interval, PER_MINUTE)
+            if record is None or record.minute != minute:
                 record = self._minutes.get(minute)
                 if record is None:
                     record = self._minutes[minute] = MinuteRecord(minute)
-                self._row(record, prefix)[place] += more
+                row = self._row(record, prefix)
                 changed[record] = None
-                if prefix in self._now or len(self._now) < MOST_FUNCTIONS:
-                    self._now[prefix] = self._now.get(prefix, 0.0) + more
-        for record in changed:
-            record.body = record.describe()
-            size = sum(len(prefix) + 60 for prefix in record.functions)
-            record.characters = max(record.characters, 100 + size)
-            outbox.add(record)
-        self._settle(present)
-        outbox.enforce_bounds()
+            row[place] += more
+            total += more
+        if prefix is not None and (prefix in self._now or len(self._now) < MOST_FUNCTIONS):
+            self._now[prefix] = self._now.get(prefix, 0.0) + total
+
+    def _put(self, record: MinuteRecord) -> None:
+        record.body = record.describe()
+        size = 100 + sum(len(prefix) + 60 for prefix in record.functions)
+        outbox = self.context.outboxes["function_activity"]
+        outbox.resize(record, size)
+        outbox.add(record)
 
     def resend(self) -> None:
         for record in self._minutes.values():
@@ -137,7 +163,8 @@ class FunctionActivity(Collector):
             record = self._minutes[minute] = MinuteRecord(minute)
             record.functions = {prefix: list(seconds) for prefix, seconds in functions.items()}
             record.others = others and list(others)
-            record.body = record.describe()
+            # Which minutes the server has is unknown. It keeps the larger value of each interval.
+            self._put(record)
         self._named = {period: dict.fromkeys(names) for period, names in told["named"].items()}
         self._period, now, before = told["totals"]
         self._now, self._before = dict(now), dict(before)
@@ -147,13 +174,14 @@ class FunctionActivity(Collector):
             self._before = self._now if period == self._period + 1 else {}
             self._period, self._now = period, {}
 
-    def _row(self, record: MinuteRecord, prefix: str) -> List[float]:
-        row = record.functions.get(prefix)
-        if row is not None:
-            return row
-        if self._is_named(prefix, record.minute // PERIOD):
-            row = record.functions[prefix] = [0.0] * PER_MINUTE
-            return row
+    def _row(self, record: MinuteRecord, prefix: Optional[str]) -> List[float]:
+        if prefix is not None:
+            row = record.functions.get(prefix)
+            if row is not None:
+                return row
+            if self._is_named(prefix, record.minute // PERIOD):
+                row = record.functions[prefix] = [0.0] * PER_MINUTE
+                return row
         if record.others is None:
             record.others = [0.0] * PER_MINUTE
         return record.others
@@ -174,17 +202,38 @@ class FunctionActivity(Collector):
             del self._named[period]
 
 
-def _whole(
-    seconds: Dict[int, float], changes: Mapping[int, int], oldest: int
-) -> Iterator[Tuple[int, float]]:
-    """Yields the seconds by interval, together with those of whole intervals."""
+def _bounded(ended: Mapping[str, Ended]) -> List[Tuple[Optional[str], Ended]]:
+    """Returns what ended by function. The whole intervals of all but a few belong to None."""
+    long = {prefix: _threads_by_intervals(changes) for prefix, (_, changes) in ended.items()}
+    long = {prefix: whole for prefix, whole in long.items() if whole}
+    if len(long) <= MOST_LONG:
+        return list(ended.items())
+    kept = frozenset(nlargest(MOST_LONG, long, key=long.__getitem__))
+    others: Dict[int, int] = {}
+    bounded: List[Tuple[Optional[str], Ended]] = []
+    for prefix, (seconds, changes) in ended.items():
+        if prefix not in kept:
+            for interval, change in changes.items():
+                others[interval] = others.get(interval, 0) + change
+            changes = {}
+        bounded.append((prefix, (seconds, changes)))
+    bounded.append((None, ({}, others)))
+    return bounded
+
+
+def _threads_by_intervals(changes: Mapping[int, int]) -> int:
+    """Returns the number of whole intervals, each times the threads that were occupied."""
+    return -sum(interval * change for interval, change in changes.items())
+
+
+def _fill(seconds: Dict[int, float], changes: Mapping[int, int], period: range) -> None:
+    """Adds the seconds of whole intervals in the period to the seconds by interval."""
     threads, since = 0, 0
     for interval in sorted(changes):
         if threads:
-            for whole in range(max(since, oldest), interval):
+            for whole in range(max(since, period.start), min(interval, period.stop)):
                 seconds[whole] = seconds.get(whole, 0.0) + threads * INTERVAL
         threads, since = threads + changes[interval], interval
-    yield from seconds.items()
 
 
 def _rounded(seconds: Iterable[float]) -> List[float]:

@@ -79,6 +79,8 @@ def thin_out(scheduler: Any, told: Dict[str, Any]) -> None:
     told["thinnings"] = told.get("thinnings", 0) + 1
     if told["thinnings"] >= UNSENT_THINNINGS:
         told["ledger"]["unsent"] = {}
+        # Its minutes of a day are large, too.
+        told.get("collectors", {}).pop("FunctionActivity", None)
 
 
 def note_owner(scheduler: Any, server: str, token: str) -> None:

@@ -190,6 +190,12 @@ class Outbox:
         self.records[record] = None
         self.characters += record.characters
 
+    def resize(self, record: Record, characters: int) -> None:
+        """Sets the size of a record, which may already be in this outbox."""
+        if record in self.records:
+            self.characters += characters - record.characters
+        record.characters = characters
+
     def take(self, limit: int, characters: float = inf) -> List[Tuple[Record, Any]]:
         """Takes the oldest records up to a number and a size. An oversized record goes alone."""
         taken: List[Tuple[Record, Any]] = []

@@ -345,8 +345,9 @@ class Workers(Collector):
         body = record.describe(end)
         if body != record.body:
             record.body = body
-            record.characters = 500 + sum(map(len, record.processing_keys))
-            self.context.outboxes["workers"].add(record)
+            outbox = self.context.outboxes["workers"]
+            outbox.resize(record, 500 + sum(map(len, record.processing_keys)))
+            outbox.add(record)
 
     def _hear(self, record: WorkerRecord, message: Mapping[str, Any]) -> None:
         """Handles a message of the scheduler or the worker about the worker."""

@@ -17,7 +17,7 @@ export function stacked(layers: readonly Values[]): (number | null)[][] {
 }
 
 /** Reports may be late. Only a longer silence, in steps, is a gap. */
-const GAP_STEPS = 3;
+export const GAP_STEPS = 3;
 
 export interface Gapped {
   times: number[];

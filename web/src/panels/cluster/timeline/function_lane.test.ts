@@ -8,6 +8,7 @@ import {
   functionLane,
   functionSheet,
   reasonWithout,
+  settledUntil,
   type Threads,
   type WithoutActivity,
 } from "./function_lane.ts";
@@ -81,12 +82,21 @@ describe("the threads by function", () => {
   });
 
   it("are 0 where the cluster was observed, and unknown where it was not", () => {
-    const lane = functionLane(activity({ load: [30, 0, 0, 15] }, [0, 0, 0, 0], 15), threads([4, 4, null, 4]));
-    expect(lane.times).toEqual([0, 15, 45, 60].map((second) => BASE + second));
+    const given = activity({ load: [30, 0, 0, 0, 0, 15] }, [0, 0, 0, 0, 0, 0], 15);
+    const lane = functionLane(given, threads([4, 4, null, null, null, 4]));
+    expect(lane.times).toEqual([0, 15, 75, 90].map((second) => BASE + second));
     expect(values(lane, "of-load")).toEqual([0, 2, 0, 1]);
     expect(values(lane, "threads")).toEqual([4, 4, 4, null]);
     expect(values(lane, "others")).toBeUndefined();
     expect(lane.max).toBe(4);
+  });
+
+  it("are 0 between reports that come less often than buckets, so that no area is drawn there", () => {
+    const given = activity({ load: [75, 0, 75, 0] }, []);
+    const lane = functionLane(given, threads([5, null, null, 5, null]));
+    expect(lane.times).toEqual([0, 15, 30, 45].map((second) => BASE + second));
+    expect(values(lane, "of-load")).toEqual([5, 0, 5, 0]);
+    expect(values(lane, "threads")).toEqual([5, 5, 5, 5]);
   });
 
   it("are unknown after the last activity, until that is settled", () => {
@@ -101,8 +111,8 @@ describe("the threads by function", () => {
   });
 
   it("are 0 in a part of the run without activity, as far as the cluster was observed", () => {
-    const lane = functionLane(NOTHING, threads([4, null, 4]));
-    expect(lane.times).toEqual([BASE, BASE + 30]);
+    const lane = functionLane(NOTHING, threads([4, null, null, null, 4]));
+    expect(lane.times).toEqual([BASE, BASE + 60]);
     expect(values(lane, "busy")).toEqual([0, 0]);
     expect(functionLane(NOTHING, null).times).toEqual([]);
   });
@@ -137,6 +147,14 @@ describe("the threads by function", () => {
         [at(15), 0, 0.2, 0.2, null],
       ],
     });
+  });
+});
+
+describe("the time that is not settled", () => {
+  it("is the last two minutes of a live cluster, and at least the bucket in which time is left", () => {
+    expect(settledUntil(false, BASE + 600, 15)).toBeNull();
+    expect(settledUntil(true, BASE + 600, 15)).toBe(BASE + 480);
+    expect(settledUntil(true, BASE + 4_000, 1_800)).toBe(BASE + 3_600);
   });
 });
 

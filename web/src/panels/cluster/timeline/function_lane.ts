@@ -1,5 +1,5 @@
 import { functionTokens, OTHERS } from "@/charts/colour.ts";
-import { largest } from "@/charts/lanes/prepare.ts";
+import { GAP_STEPS, largest } from "@/charts/lanes/prepare.ts";
 import { roundMax } from "@/charts/lanes/scale.ts";
 import type { Layer, PlotLane, TimeRange } from "@/charts/lanes/types.ts";
 import type {
@@ -45,9 +45,13 @@ export function activityVariables(
   };
 }
 
-/** Returns the time before which the activity does not change any more. Null for a cluster that has ended. */
-export function settledUntil(isLive: boolean, lastAt: number): number | null {
-  return isLive ? lastAt - UNSETTLED_SECONDS : null;
+/**
+ * Returns the time before which the activity does not change any more. Null for a cluster that has ended. A bucket
+ * in which time is left is not settled: its mean is that of the whole bucket.
+ */
+export function settledUntil(isLive: boolean, lastAt: number, stepSeconds: number): number | null {
+  if (!isLive) return null;
+  return Math.min(lastAt - UNSETTLED_SECONDS, Math.floor(lastAt / stepSeconds) * stepSeconds);
 }
 
 /** Values of consecutive buckets. */
@@ -63,6 +67,18 @@ function column(startedAt: string | null | undefined, stepSeconds: number, value
 
 function valueIn({ start, values }: Column, bucket: number): number | null {
   return start === null ? null : (values[bucket - start] ?? null);
+}
+
+/** Returns the values with those before them in short gaps, since reports may come less often than buckets. */
+function withoutShortGaps(values: Column["values"]): Column["values"] {
+  const filled = [...values];
+  let last = -1;
+  values.forEach((value, i) => {
+    if (value === null) return;
+    if (last >= 0 && i - last <= GAP_STEPS) filled.fill(values[last] ?? null, last + 1, i);
+    last = i;
+  });
+  return filled;
 }
 
 /** Returns the buckets from the start of the first column to the end of the last one. */
@@ -94,7 +110,7 @@ export function functionLane(
   const there = column(
     threads?.startedAt,
     stepSeconds,
-    threads?.stepSeconds === stepSeconds ? threads.values : [],
+    threads?.stepSeconds === stepSeconds ? withoutShortGaps(threads.values) : [],
   );
   const lastActive =
     all.start === null ? Number.NEGATIVE_INFINITY : all.start + sums.findLastIndex((sum) => sum > 0);

@@ -44,7 +44,7 @@ export function useFunctionActivity(cluster: ShownCluster, { extent, shown }: Pe
   const empty = reason();
 
   const threads = answer?.series?.[0]?.columns ?? null;
-  const settled = settledUntil(isLive, extent.to);
+  const settled = activity && settledUntil(isLive, extent.to, activity.stepSeconds);
   const lane = useMemo((): PlotLane | null => {
     if (!isChosen) return null;
     if (empty !== null || activity === null) return emptyLane(empty ?? "");
