@@ -103,7 +103,8 @@ class FunctionActivity(Collector):
         # A worker's clock may be ahead, but not by this much.
         period = range((present - KEPT + 1) * PER_MINUTE, (present + KEPT) * PER_MINUTE)
         changed: Dict[MinuteRecord, None] = {}
-        for prefix, (seconds, changes) in _bounded(ended):
+        # Those with the most time first, since they are to be named.
+        for prefix, (seconds, changes) in sorted(_bounded(ended), key=_compute_seconds, reverse=True):
             _fill(seconds, changes, period)
             self._add(prefix, seconds, period, changed)
         for record in changed:
@@ -219,6 +220,11 @@ def _bounded(ended: Mapping[str, Ended]) -> List[Tuple[Optional[str], Ended]]:
         bounded.append((prefix, (seconds, changes)))
     bounded.append((None, ({}, others)))
     return bounded
+
+
+def _compute_seconds(item: Tuple[Optional[str], Ended]) -> float:
+    _, (seconds, changes) = item
+    return sum(seconds.values()) + INTERVAL * _threads_by_intervals(changes)
 
 
 def _threads_by_intervals(changes: Mapping[int, int]) -> int:
