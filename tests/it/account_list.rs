@@ -5,7 +5,10 @@ use harness::{Member, ReportBuilder, TestApp, computation, error, event, log_lin
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, EntityTrait, IntoActiveModel, PaginatorTrait};
 use serde_json::{Value, json};
 
-use crate::plan::{fill_clusters, plan_of, statements_of};
+use crate::{
+    plan::{fill_clusters, plan_of},
+    statements::statements_of,
+};
 
 /// The start time of all schedulers: 2026-11-20T11:00:00Z.
 const STARTED_AT: u32 = 1_795_172_400;

@@ -41,7 +41,7 @@ const LONG: [(&str, usize); 27] = [
     ("tests/it/jwt.rs", 550),
     ("tests/it/key.rs", 600),
     ("tests/it/paging.rs", 610),
-    ("tests/it/plan.rs", 540),
+    ("tests/it/plan.rs", 520),
     ("tests/it/usage.rs", 660),
 ];
 

@@ -454,7 +454,7 @@ async fn a_page_of_clusters_in_a_state_reads_those_of_one_status() {
     let query = "query($states: [ClusterState!]) { viewer { account { clusters(filter: { states: $states }) { nodes { schedulerId } } } } }";
     for state in STATES {
         let work = ada.query(query, json!({ "states": [state] }));
-        let (_, statements) = crate::plan::statements_of(work).await;
+        let (_, statements) = crate::statements::statements_of(work).await;
         let statement = statements.iter().find(|sql| sql.contains(r#"FROM "clusters""#)).unwrap();
         let plan = crate::plan::plan_of(&app, statement).await;
         // PostgreSQL chooses between the indexes by its statistics.

@@ -94,6 +94,7 @@ mod shares;
 mod sign_in_link;
 mod socket;
 mod span;
+mod statements;
 mod tls;
 mod token_request;
 mod traces;

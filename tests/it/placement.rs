@@ -332,7 +332,7 @@ async fn a_statement_about_an_account_names_it_for_each_table() {
         let query = format!("query($clusters: ClusterFilter) {{ viewer {{ account {{ {list} }} }} }}");
         for filter in &filters {
             let work = ada.ask(&query, json!({ "clusters": filter }));
-            let (answer, statements) = crate::plan::statements_of(work).await;
+            let (answer, statements) = crate::statements::statements_of(work).await;
             assert_eq!(answer["errors"], json!(null), "{list} {filter}");
             let (field, _) = list.split_once('(').unwrap();
             let passes = *filter == json!({ "hasErrors": true }) && !list.contains("[]") && field != "flags";

@@ -1,6 +1,6 @@
 //! Query plans of pages: an index range at any depth.
 
-use std::{cell::RefCell, collections::BTreeSet, sync::Once, time::Duration};
+use std::{collections::BTreeSet, time::Duration};
 
 use entity::ids::ClusterId;
 use harness::{
@@ -13,54 +13,10 @@ use sea_orm::{
     EntityTrait, IntoActiveModel, QueryFilter, Statement, TransactionTrait,
 };
 use serde_json::{Value, json};
-use tracing::field::{Field, Visit};
-use tracing_subscriber::{
-    Layer,
-    layer::{Context, SubscriberExt},
-};
+
+use crate::statements::statements_of;
 
 const CLUSTERS: i64 = 6_000;
-
-thread_local! {
-    /// Statements of the server on this thread, while they are recorded.
-    static STATEMENTS: RefCell<Option<Vec<String>>> = const { RefCell::new(None) };
-}
-
-/// Extracts the statements from the server's log at the level `trace`.
-struct Statements;
-
-impl<S: tracing::Subscriber> Layer<S> for Statements {
-    fn on_event(&self, event: &tracing::Event<'_>, _: Context<'_, S>) {
-        struct Sql(Option<String>);
-        impl Visit for Sql {
-            fn record_debug(&mut self, _: &Field, _: &dyn std::fmt::Debug) {}
-            fn record_str(&mut self, field: &Field, value: &str) {
-                if field.name() == "sql" {
-                    self.0 = Some(value.to_owned());
-                }
-            }
-        }
-        let mut sql = Sql(None);
-        event.record(&mut sql);
-        STATEMENTS.with_borrow_mut(|statements| {
-            if let Some(statements) = statements {
-                statements.extend(sql.0);
-            }
-        });
-    }
-}
-
-/// Runs `work`, and returns the statements that the server on this thread sends.
-pub(crate) async fn statements_of(work: impl Future<Output = Value>) -> (Value, Vec<String>) {
-    // Set globally: a subscriber of one thread is ignored if another thread logs first.
-    static LOG: Once = Once::new();
-    LOG.call_once(|| {
-        tracing::subscriber::set_global_default(tracing_subscriber::registry().with(Statements)).unwrap();
-    });
-    STATEMENTS.set(Some(Vec::new()));
-    let value = work.await;
-    (value, STATEMENTS.take().unwrap())
-}
 
 /// Inserts many copies of one reported cluster directly.
 async fn fill(app: &TestApp, member: &Member) {
@@ -86,8 +42,8 @@ async fn fill(app: &TestApp, member: &Member) {
     connection.execute_unprepared("ANALYZE").await.unwrap();
 }
 
-/// Vacuums until PostgreSQL knows that every row is visible, without which an index-only scan costs as much as
-/// any other. A statement of a job keeps the rows of transactions that are open anywhere on the server unknown.
+/// Vacuums until PostgreSQL knows that every row is visible, without which an index-only scan costs as
+/// much as any other. It may not know that during a statement of a job that began while another test wrote.
 async fn mark_all_visible(connection: &DatabaseConnection) {
     for _ in 0..100 {
         connection.execute_unprepared("VACUUM").await.unwrap();

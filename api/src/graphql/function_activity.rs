@@ -13,6 +13,7 @@ use super::{
     scalar::ShortFloat,
     scope::AccountScope,
     series::{MAX_CLUSTER_PERIOD, WindowArguments},
+    span::validate_count,
 };
 use crate::{
     domain::{
@@ -34,10 +35,7 @@ pub(super) async fn load_function_activity(
     life: (DateTime<Utc>, DateTime<Utc>),
     first: i32,
 ) -> Result<FunctionActivity, ApiError> {
-    if !(1..=MAX_FUNCTIONS).contains(&first) {
-        return Err(ApiError::invalid("first", format!("must be from 1 to {MAX_FUNCTIONS}")));
-    }
-    let count = usize::try_from(first).unwrap_or_default();
+    let count = validate_count("first", first, MAX_FUNCTIONS)?;
     let window = window.check(MAX_CLUSTER_PERIOD, life, INTERVAL_SECONDS)?;
     if !scope.charge_points(window.cost(count + 1)) {
         return Err(ApiError::LimitExceeded(

@@ -10,7 +10,8 @@ use entity::{
 use sea_orm::{ColumnTrait, Condition, QueryFilter, QueryOrder, QuerySelect};
 
 use super::{
-    chunk_ranges::ChunkRanges, composite_in::IsOneOf, error::StoreError, scoped::AccountStore, upsert::replace,
+    chunk_ranges::ChunkRanges, composite_in::IsOneOf, error::StoreError, scoped::AccountStore,
+    upsert::replace,
 };
 use crate::domain::{
     function_activity::{Activity, ActivityBuckets, TooManyFunctions, locate, pack, unpack},
@@ -82,7 +83,10 @@ impl AccountStore {
             .select::<Entity>()
             .select_only()
             .columns([Column::ClusterId, Column::StartedAt, Column::Data])
-            .filter(Column::ClusterId.is_one_of(ranges.iter().map(|(cluster, ..)| cluster).collect::<BTreeSet<_>>()))
+            .filter(
+                Column::ClusterId
+                    .is_one_of(ranges.iter().map(|(cluster, ..)| cluster).collect::<BTreeSet<_>>()),
+            )
             .filter(Column::StartedAt.between(first, last))
             .filter(ranges.iter().fold(Condition::any(), |any, (cluster, first, last)| {
                 let range = Column::StartedAt.between(first, last);

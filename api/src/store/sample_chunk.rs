@@ -15,7 +15,8 @@ use sea_orm::{
 use uuid::Uuid;
 
 use super::{
-    chunk_ranges::ChunkRanges, composite_in::IsOneOf, error::StoreError, scoped::AccountStore, upsert::replace,
+    chunk_ranges::ChunkRanges, composite_in::IsOneOf, error::StoreError, scoped::AccountStore,
+    upsert::replace,
 };
 use crate::domain::{
     metric::Metric,
