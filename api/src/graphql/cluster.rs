@@ -492,9 +492,10 @@ impl Cluster {
 
     /// The numbers of threads that functions occupied over time: the compute time of tasks that succeeded, in
     /// intervals of 15 seconds. A task counts in the intervals in which it ran, once it has ended, so the
-    /// last minutes still grow. At most 20 functions are known by name in each ten minutes. Without activity
-    /// if the reporter or the account refuses the data class `TASKS`. Null, with the error code
-    /// `BAD_USER_INPUT`, if the result is too large for one response.
+    /// last minutes still grow. Of a task that ran for more than 24 hours, the last 24 hours count. An
+    /// interval has at most 15 seconds for each thread of the cluster. At most 20 functions are known by name
+    /// in each ten minutes. Without activity if the reporter or the account refuses the data class `TASKS`.
+    /// Null, with the error code `BAD_USER_INPUT`, if the result is too large for one response.
     async fn function_activity(
         &self,
         #[graphql(

@@ -91,7 +91,8 @@ pub(super) struct FunctionActivityColumn {
     /// The function or operation: the prefix of its task groups.
     prefix: String,
     /// The mean number of threads that the function occupied in each bucket: its compute time, divided by
-    /// the width of the bucket. Rounded to seven significant digits.
+    /// the width of the whole bucket, also if only a part of it lies in the period. Rounded to seven
+    /// significant digits.
     threads: Vec<ShortFloat>,
     /// The compute time of the function in the period, in thread-seconds.
     compute_seconds: f64,
