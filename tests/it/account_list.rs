@@ -5,10 +5,7 @@ use harness::{Member, ReportBuilder, TestApp, computation, error, event, log_lin
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, EntityTrait, IntoActiveModel, PaginatorTrait};
 use serde_json::{Value, json};
 
-use crate::{
-    plan::{fill_clusters, plan_of},
-    statements::statements_of,
-};
+use crate::{plan, statements::statements_of};
 
 /// The start time of all schedulers: 2026-11-20T11:00:00Z.
 const STARTED_AT: u32 = 1_795_172_400;
@@ -640,7 +637,7 @@ async fn errors_of_a_group_are_counted_by_hours_days_and_weeks() {
 async fn pages_of_an_account_are_ranges_of_an_index() {
     let app = TestApp::start_on_one_machine().await;
     let ada = app.account("ada").await;
-    fill_clusters(&app, &ada).await;
+    plan::fill_clusters(&app, &ada).await;
     let postgres = app.database.url().starts_with("postgres");
     let filter = "clusters: { states: [STARTING, RUNNING] }";
     let within = "{ from: \"2026-11-20T11:00:00Z\", to: \"2026-11-30T11:00:00Z\" }";
@@ -682,7 +679,7 @@ async fn pages_of_an_account_are_ranges_of_an_index() {
             let (_, statements) = statements_of(ada.query(&query, json!({ "after": after }))).await;
             let from = format!("FROM \"{table}\"");
             let statement = statements.iter().find(|sql| sql.contains(&from)).unwrap();
-            let plan = plan_of(&app, statement).await;
+            let plan = plan::plan_of(&app, statement).await;
             let index = format!("{table}_account_idx").replace("log_lines_account_idx", "log_lines");
             if postgres {
                 // Partitions have indexes with their own names.
@@ -725,11 +722,11 @@ async fn pages_of_an_account_are_ranges_of_an_index() {
 async fn a_trend_is_a_range_of_an_index() {
     let app = TestApp::start_on_one_machine().await;
     let ada = app.account("ada").await;
-    fill_clusters(&app, &ada).await;
+    plan::fill_clusters(&app, &ada).await;
     let query = "{ viewer { account { errorGroups { nodes { trend { occurrences } } } } } }";
     let (_, statements) = statements_of(ada.query(query, json!({}))).await;
     let statement = statements.iter().find(|sql| sql.contains("FROM \"error_occurrences\"")).unwrap();
-    let plan = plan_of(&app, statement).await;
+    let plan = plan::plan_of(&app, statement).await;
     // By the groups or by the time. The database estimates better which has fewer rows.
     let found = ["error_occurrences_group_idx", "error_occurrences_account_idx"];
     assert!(found.iter().any(|index| plan.contains(index)), "{statement}\n{plan}");
@@ -763,7 +760,7 @@ async fn a_query_asks_for_a_bounded_number_of_pages() {
 async fn events_of_several_clusters_are_ranges_of_their_key() {
     let app = TestApp::start_on_one_machine().await;
     let ada = app.account("ada").await;
-    fill_clusters(&app, &ada).await;
+    plan::fill_clusters(&app, &ada).await;
     let query =
         "query($after: String) { viewer { account { events(topics: [\"mine\"], first: 50, after: $after,
         at: { from: \"2026-11-20T11:00:00Z\" }) { nodes { topic } pageInfo { endCursor } } } } }";
@@ -771,7 +768,7 @@ async fn events_of_several_clusters_are_ranges_of_their_key() {
     let after = first["viewer"]["account"]["events"]["pageInfo"]["endCursor"].clone();
     let (_, statements) = statements_of(ada.query(query, json!({ "after": after }))).await;
     let statement = statements.iter().find(|sql| sql.contains("\"events\"")).unwrap();
-    let plan = plan_of(&app, statement).await;
+    let plan = plan::plan_of(&app, statement).await;
     if app.database.url().starts_with("sqlite") {
         // Rows are found by the key of one cluster, and matching ones are then looked up.
         for part in [
