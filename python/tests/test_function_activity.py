@@ -143,8 +143,25 @@ def test_twenty_functions_are_named_in_ten_minutes(watched):
     watched.ran("f22", (602, 603))
     (row,) = watched.rows(650).values()
     assert row["f22"] == [1, 0, 0, 0]
-    assert sum(name.startswith("g") for name in row if name) == 10
-    assert row[None] == [20, 0, 0, 0]
+    assert sum(name.startswith("g") for name in row if name) == 12
+    assert row[None] == [18, 0, 0, 0]
+
+
+def test_a_function_that_comes_late_is_named_if_it_occupies_a_part_of_the_threads(watched):
+    watched.scheduler.total_nthreads = 4  # for ten minutes, 0.5 % of which are 12 s
+    for number in range(30):
+        watched.ran(f"f{number}", (0, 1))
+    (row,) = watched.rows(30).values()
+    assert (len(row), row[None]) == (15, [16, 0, 0, 0])
+    watched.ran("late", (1, 15))
+    watched.ran("f29", (2, 13))
+    (row,) = watched.rows(40).values()
+    # That of `f29` is larger with the second that counts as others already.
+    assert (row["late"], row["f29"]) == ([14, 0, 0, 0], [11, 0, 0, 0])
+    assert row[None] == [16, 0, 0, 0]
+    watched.ran("f28", (40, 50))
+    (row,) = watched.rows(60).values()
+    assert "f28" not in row and row[None] == [16, 0, 5, 5]
 
 
 def test_values_never_fall(watched):

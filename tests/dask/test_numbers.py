@@ -99,13 +99,12 @@ def test_threads_by_function_while_workers_die_and_retire(galvo, every_python, t
     numbers, cluster = run(galvo, every_python, tmp_path, "churn")
     activity, by_prefix = cluster["functionActivity"], numbers["computed_by_prefix"]
     assert cluster["totals"]["computeSeconds"] == pytest.approx(numbers["computed"], abs=0.01)
-    # Ten minutes name 20 functions; a run that crosses their border names up to 20 in each.
     functions = {function["prefix"]: function for function in activity["functions"]}
-    assert len(functions) == 20 and len(by_prefix) > 20
+    assert 10 < len(functions) <= 20 < len(by_prefix)
     assert sum(activity["otherThreads"]) > 0
     for prefix, function in functions.items():
         assert function["computeSeconds"] <= by_prefix[prefix] + 0.02
-    # They ran for longer than an interval, on one thread each: none is higher than their number.
+    # It is named although it comes after all others. Its tasks ran for longer than an interval.
     long = functions["long"]
     assert long["computeSeconds"] == pytest.approx(by_prefix["long"], rel=0.01)
     width = activity["stepSeconds"] // 15

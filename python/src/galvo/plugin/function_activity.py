@@ -15,9 +15,11 @@ from .values import NAME_LENGTH, cut
 INTERVAL = 15  # seconds
 PER_MINUTE = 60 // INTERVAL
 PERIOD = 10  # minutes in which the same functions are named; the server stores them as one row
-# Functions named in a period. Half of the places are for those with the most time in the period
-# before.
-NAMED = 20
+# Functions named in a period: first those with the most time in the period before, then those that
+# come first. The last places are for functions that occupy a part of all threads, since a function
+# that comes late may be the one that matters.
+NAMED, FROM_BEFORE, FIRST_COME = 20, 8, 14
+LARGE = 0.005  # of the thread time of a period
 # Minutes that can still change. Of a task that ran for longer, only its last part counts.
 KEPT = 24 * 60
 MOST_FUNCTIONS = 5000  # distinguished in a period
@@ -68,6 +70,7 @@ class FunctionActivity(Collector):
         self._period = 0
         self._now: Dict[str, float] = {}
         self._before: Dict[str, float] = {}
+        self._threads = 0  # at most, in the present period
         context.ledger.on_run.append(self.ran)
 
     def ran(self, prefix: Optional[str], startstops: Iterable[Mapping[str, Any]]) -> None:
@@ -100,11 +103,14 @@ class FunctionActivity(Collector):
         ended, self._ended = self._ended, {}
         present = int(now // 60)
         self._turn(present // PERIOD)
+        self._threads = max(self._threads, getattr(self.context.scheduler, "total_nthreads", 0))
         # A worker's clock may be ahead, but not by this much.
         period = range((present - KEPT + 1) * PER_MINUTE, (present + KEPT) * PER_MINUTE)
         changed: Dict[MinuteRecord, None] = {}
         # Those with the most time first, since they are to be named.
-        for prefix, (seconds, changes) in sorted(_bounded(ended), key=_compute_seconds, reverse=True):
+        for prefix, (seconds, changes) in sorted(
+            _bounded(ended), key=_compute_seconds, reverse=True
+        ):
             _fill(seconds, changes, period)
             self._add(prefix, seconds, period, changed)
         for record in changed:
@@ -120,9 +126,11 @@ class FunctionActivity(Collector):
         changed: Dict[MinuteRecord, None],
     ) -> None:
         """Adds the seconds by interval to the minutes in the period. None stands for others."""
+        if prefix is not None and (prefix in self._now or len(self._now) < MOST_FUNCTIONS):
+            total = sum(more for interval, more in seconds.items() if interval in period)
+            self._now[prefix] = self._now.get(prefix, 0.0) + total
         record: Optional[MinuteRecord] = None
         row: List[float] = []
-        total = 0.0
         for interval, more in seconds.items():
             if interval not in period:
                 continue
@@ -134,9 +142,6 @@ class FunctionActivity(Collector):
                 row = self._row(record, prefix)
                 changed[record] = None
             row[place] += more
-            total += more
-        if prefix is not None and (prefix in self._now or len(self._now) < MOST_FUNCTIONS):
-            self._now[prefix] = self._now.get(prefix, 0.0) + total
 
     def _put(self, record: MinuteRecord) -> None:
         record.body = record.describe()
@@ -173,7 +178,7 @@ class FunctionActivity(Collector):
     def _turn(self, period: int) -> None:
         if period > self._period:
             self._before = self._now if period == self._period + 1 else {}
-            self._period, self._now = period, {}
+            self._period, self._now, self._threads = period, {}, 0
 
     def _row(self, record: MinuteRecord, prefix: Optional[str]) -> List[float]:
         if prefix is not None:
@@ -190,11 +195,15 @@ class FunctionActivity(Collector):
     def _is_named(self, prefix: str, period: int) -> bool:
         names = self._named.get(period)
         if names is None:
-            first = nlargest(NAMED // 2, self._before, key=self._before.__getitem__)
+            first = nlargest(FROM_BEFORE, self._before, key=self._before.__getitem__)
             names = self._named[period] = dict.fromkeys(first)
-        if prefix not in names and len(names) < NAMED:
-            names[prefix] = None
-        return prefix in names
+        if prefix in names:
+            return True
+        is_large = self._now.get(prefix, 0.0) >= LARGE * self._threads * PERIOD * 60
+        if len(names) >= (NAMED if is_large else FIRST_COME):
+            return False
+        names[prefix] = None
+        return True
 
     def _settle(self, present: int) -> None:
         for minute in [minute for minute in self._minutes if minute <= present - KEPT]:
