@@ -163,8 +163,8 @@ fn twenty_functions_take_some_two_kilobytes_in_ten_minutes() {
             let of = |number: u32| {
                 [0, 1, 2, 3].map(|place| (minute * 7_919 + number * 104_729 + place * 31) % 6_000)
             };
-            let named = names.iter().zip(0..).map(|(name, number)| (name.as_str(), of(number)));
-            (minute as usize, named.collect())
+            let columns = names.iter().zip(0..).map(|(name, number)| (name.as_str(), of(number)));
+            (minute as usize, columns.collect())
         })
         .collect();
     let mut activity = Activity::default();
