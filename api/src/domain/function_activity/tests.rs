@@ -158,19 +158,11 @@ fn versions_that_are_not_known_are_not_guessed_at() {
 #[test]
 fn twenty_functions_take_some_two_kilobytes_in_ten_minutes() {
     let names: Vec<String> = (0..20).map(|number| format!("function-with-a-name-{number}")).collect();
-    let functions: Vec<(usize, Vec<(&str, [u32; 4])>)> = (0..10_u32)
-        .map(|minute| {
-            let of = |number: u32| {
-                [0, 1, 2, 3].map(|place| (minute * 7_919 + number * 104_729 + place * 31) % 6_000)
-            };
-            let columns = names.iter().zip(0..).map(|(name, number)| (name.as_str(), of(number)));
-            (minute as usize, columns.collect())
-        })
-        .collect();
     let mut activity = Activity::default();
-    for (place, functions) in &functions {
-        for (function, values) in functions {
-            activity.raise(function, 4 * place, values);
+    for (minute, place) in (0..10_u32).zip(0..) {
+        for (name, number) in names.iter().zip(0_u32..) {
+            let values = [0, 1, 2, 3].map(|n| (minute * 7_919 + number * 104_729 + n * 31) % 6_000);
+            activity.raise(name, 4 * place, &values);
         }
     }
     let bytes = pack(&activity).len();
@@ -198,7 +190,9 @@ fn the_integral_of_all_columns_is_the_compute_time() {
     // 22 buckets of 30 s: those from 600 s on, and those from 1,200 s on with 6 s of `inc`.
     let of = |places: &[(usize, f64)]| {
         let mut values = vec![0.0; 22];
-        places.iter().for_each(|(place, value)| values[*place] = *value);
+        for (place, value) in places {
+            values[*place] = *value;
+        }
         values
     };
     assert_eq!(columns.functions[0].threads, of(&[(21, 2.1)]));
