@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import json
 import logging
 import random
 import sys
@@ -19,6 +18,7 @@ from distributed.versions import get_versions
 from galvo.client.errors import GalvoError, RequestRefused
 from galvo.client.exchange import EXCHANGED, exchange
 from galvo.client.html import block, element, link
+from galvo.client.payload import Payload
 from galvo.client.remembered import remember
 from galvo.plugin import (
     CoiledTelemetry,
@@ -150,7 +150,7 @@ def register(
         read it. This is for a server that the scheduler can reach and this process cannot. By
         default ``galvo.ship_token``, which is false.
     dry_run:
-        If True, print the first report as JSON, and neither register nor send anything.
+        If True, print the first report by class of data, and neither register nor send anything.
 
     Returns
     -------
@@ -173,9 +173,9 @@ def register(
     if settings["disabled"]:
         logger.info("Galvo is disabled and reports nothing")
         return _nothing() if client.asynchronous else None
-    settings["client"] = carriable({"executable": sys.executable, "versions": get_versions()})
     if dry_run:
-        return _show(client, settings)
+        return _show_later(client, settings) if client.asynchronous else _show(client, settings)
+    settings["client"] = _describe_client()
     problem = what_is_missing(settings)
     if problem is not None:
         raise ValueError("galvo.register: " + problem)
@@ -323,21 +323,26 @@ def _warn(message: str) -> None:
     warnings.warn(f"galvo.register: {message}", stacklevel=4)
 
 
-def _show(client: Client, settings: dict[str, Any]) -> Awaitable[None] | None:
+def preview(client: Client, settings: Mapping[str, Any]) -> Payload:
+    """Returns the first report with these settings. Nothing is registered or sent."""
+    return Payload(client.run_on_scheduler(_preview(settings)), settings)
+
+
+def _preview(settings: Mapping[str, Any]) -> Preview:
     # Dask records in its events every function that a client runs on the scheduler.
-    answer = client.run_on_scheduler(Preview({**settings, "token": None}))
-    if inspect.isawaitable(answer):
-        return _show_later(answer)
-    _print(answer)
-    return None
+    return Preview({**settings, "client": _describe_client(), "token": None})
 
 
-async def _show_later(answer: Awaitable[str]) -> None:
-    _print(await answer)
+def _show(client: Client, settings: Mapping[str, Any]) -> None:
+    print(preview(client, settings))
 
 
-def _print(report: str) -> None:
-    print(json.dumps(json.loads(report), indent=2, ensure_ascii=False))
+async def _show_later(client: Client, settings: Mapping[str, Any]) -> None:
+    print(Payload(await client.run_on_scheduler(_preview(settings)), settings))
+
+
+def _describe_client() -> Any:
+    return carriable({"executable": sys.executable, "versions": get_versions()})
 
 
 def _register_plugin(client: Client, plugin: CoiledTelemetry) -> object:

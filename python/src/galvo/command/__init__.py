@@ -21,6 +21,7 @@ from galvo.command import (
     import_,
     login,
     logs,
+    payload,
     preload,
     rate,
     report,
@@ -45,6 +46,7 @@ COMMANDS = {
     "rate": rate,
     "import": import_,
     "preload": preload,
+    "payload": payload,
     "spool": spool,
 }
 # Options allowed before or after the command, with their value's name and description.
