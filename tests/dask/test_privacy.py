@@ -163,7 +163,8 @@ class Cases:
         """Runs a dry run, which shows the first report."""
         study = self.all.study
         plugins = study.call("dask_plugins")
-        self.rehearsal = json.loads(study.call("dry_run"))
+        self.shown, report = study.call("dry_run")
+        self.rehearsal = json.loads(report)
         self.after_rehearsal = {
             "requests": list(self.all.proxy.requests),
             "plugins": study.call("dask_plugins") == plugins,
@@ -316,5 +317,6 @@ def test_dry_run(cases):
     assert report["scheduler_id"] == cases.all.study.scheduler_id
     assert report["cluster"]["workers"] == 1 and len(report["workers"]) == 1
     assert report["computations"] == report["task_groups"] == report["errors"] == []
-    assert cases.all.galvo.token not in json.dumps(report)
+    assert cases.all.galvo.token not in json.dumps(report) + cases.shown
+    assert f"The report of {report['scheduler_id']} to " in cases.shown
     assert cases.after_rehearsal == {"requests": [], "plugins": True, "clusters": []}

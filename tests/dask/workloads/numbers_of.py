@@ -114,6 +114,7 @@ def computations(client, cluster, numbers):
     wait(second)
     failing = client.submit(lambda x: 1 / x, 0, pure=False)
     wait(failing)
+    numbers["computed"] = computed(cluster)
     numbers["tasks"] = [200, 40, 1]
     numbers["erred"] = [0, 0, 1]
     time.sleep(1.0)

@@ -44,12 +44,16 @@ class StudyCommands(client.Commands):
         return self.client.sync(self.client.scheduler.dask_plugins)
 
     def dry_run(self):
+        """Returns what a dry run prints, and the exact report that the command prints."""
         import galvo
+        from galvo.command import main
 
-        printed = io.StringIO()
-        with contextlib.redirect_stdout(printed):
+        shown, report = io.StringIO(), io.StringIO()
+        with contextlib.redirect_stdout(shown):
             galvo.register(dry_run=True)
-        return printed.getvalue()
+        with contextlib.redirect_stdout(report):
+            assert main(["payload", self.client.scheduler.address, "--json"]) == 0
+        return shown.getvalue(), report.getvalue()
 
 
 if __name__ == "__main__":
