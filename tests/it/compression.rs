@@ -153,6 +153,7 @@ async fn secrets_are_not_compressed_beside_text_of_the_request() {
         ("the password", with_cookie(Method::GET, "/password")),
         ("a request for a token", with_cookie(Method::GET, &format!("/activate-token?id={asked}"))),
         ("sign-in", Browser::new(&app).request(Method::GET, &format!("/sign-in?return_to=/{long}"))),
+        ("an invitation", with_cookie(Method::GET, "/sign-in/invitation")),
         ("sign-in by link", Browser::new(&app).request(Method::GET, "/sign-in/link")),
     ] {
         let answer = send(request, all).await;

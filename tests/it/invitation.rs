@@ -2,7 +2,8 @@
 
 use entity::membership::Role;
 use galvo::domain::access::{Grant, NewInvitation};
-use harness::{Member, SigningKey, TestApp, claims, shared_jwt_config};
+use harness::{Browser, Member, SigningKey, TestApp, claims, shared_jwt_config};
+use reqwest::StatusCode;
 use sea_orm::EntityTrait;
 use serde_json::{Value, json};
 
@@ -228,5 +229,64 @@ async fn a_guest_who_is_invited_again_comes_back() {
     let by_operator = app.accounts().invite(&"team".parse().unwrap(), wish).await.unwrap().reveal();
     let bob = user(&app, "bob").await;
     assert_eq!(accept(&bob, &by_operator).await["membership"]["role"], "OWNER");
+    app.stop().await;
+}
+
+const PAGE: &str = "/sign-in/invitation";
+
+#[tokio::test]
+async fn an_invitation_is_accepted_on_a_page() {
+    let app = TestApp::start().await;
+    let owner = app.account("team").await;
+    let ada = app.account("ada").await;
+    let secret = invite(&owner, json!({ "role": "MEMBER", "name": "ada" })).await;
+    // Without a session the page leads to the sign-in page and back, and its form does as well.
+    let stranger = Browser::new(&app);
+    let back = "/sign-in?return_to=%2Fsign-in%2Finvitation";
+    let page = stranger.open(PAGE).await;
+    assert_eq!(page.status, StatusCode::OK);
+    assert!(page.html.contains(&format!("<a href=\"{back}\">Sign in</a>")), "{}", page.html);
+    let sent = stranger.submit(PAGE, &[("secret", &secret)]).await;
+    assert_eq!((sent.status, sent.location.as_deref()), (StatusCode::SEE_OTHER, Some(back)));
+
+    let browser = app.browser(&ada).await;
+    let page = browser.open(PAGE).await;
+    assert!(page.html.contains("You are signed in as ada."), "{}", page.html);
+    let policy = page.headers["content-security-policy"].to_str().unwrap();
+    assert!(policy.contains("script-src 'sha256-") && !policy.contains("unsafe"), "{policy}");
+    // Neither a form of another page nor one of another site is accepted.
+    assert_eq!(browser.submit(PAGE, &[("secret", &secret)]).await.status, StatusCode::FORBIDDEN);
+    let csrf = browser.csrf().await;
+    let fields = [("csrf", csrf.as_str()), ("secret", secret.as_str())];
+    let foreign = browser.submit_from("https://evil.example", PAGE, &fields).await;
+    assert_eq!(foreign.status, StatusCode::FORBIDDEN);
+    let error = async |browser: &Browser, secret: &str| {
+        let csrf = browser.csrf().await;
+        let page = browser.submit(PAGE, &[("csrf", &csrf), ("secret", secret)]).await;
+        assert_eq!(page.status, StatusCode::UNPROCESSABLE_ENTITY);
+        page.html.split_once("Error: ").unwrap().1.split_once(".<").unwrap().0.to_owned()
+    };
+    let invalid = "there is no such invitation, or it is for another user or no longer open";
+    for wrong in ["", "wrong", &secret.replace('-', "_"), "<script>"] {
+        assert_eq!(error(&browser, wrong).await, invalid);
+    }
+    // It is for ada alone.
+    let bob = app.account("bob").await;
+    assert_eq!(error(&app.browser(&bob).await, &secret).await, invalid);
+
+    let page = browser.submit(PAGE, &fields).await;
+    assert_eq!(page.status, StatusCode::OK, "{}", page.html);
+    assert!(page.html.contains("You are a member of the account <strong>team</strong> now."));
+    let members =
+        owner.query("{ viewer { account { members { nodes { user { name } role } } } } }", json!({}));
+    let members = members.await["viewer"]["account"]["members"]["nodes"].take();
+    assert!(members.as_array().unwrap().contains(&json!({ "user": { "name": "ada" }, "role": "MEMBER" })));
+    let audit = "{ viewer { account { auditLog(first: 1) { nodes { action credential userName } } } } }";
+    let entry = owner.query(audit, json!({})).await["viewer"]["account"]["auditLog"]["nodes"][0].take();
+    assert_eq!(entry, json!({ "action": "ACCEPT_INVITATION", "credential": "SESSION", "userName": "ada" }));
+    // Once only.
+    assert_eq!(error(&browser, &secret).await, invalid);
+    let again = invite(&owner, json!({ "role": "ADMIN" })).await;
+    assert_eq!(error(&browser, &again).await, "you are a member of the account already");
     app.stop().await;
 }

@@ -165,7 +165,7 @@ const ROUTES: [(&str, Guard); 76] = [
 ];
 
 /// Paths without an API description, such as pages.
-const UNDESCRIBED: [(&str, Guard); 14] = [
+const UNDESCRIBED: [(&str, Guard); 15] = [
     ("/", Guard::NoAccountData),
     ("/activate-token", Guard::NoAccountData),
     ("/api/v1/openapi.json", Guard::NoAccountData),
@@ -176,6 +176,7 @@ const UNDESCRIBED: [(&str, Guard); 14] = [
     ("/reports/{id}", Guard::Case),
     ("/reports/{id}/content", Guard::Case),
     ("/sign-in", Guard::NoAccountData),
+    ("/sign-in/invitation", Guard::NoAccountData),
     ("/sign-in/link", Guard::NoAccountData),
     ("/sign-in/oidc", Guard::NoAccountData),
     ("/sign-out", Guard::NoAccountData),

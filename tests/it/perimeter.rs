@@ -184,6 +184,7 @@ async fn pages_cookies_and_metrics_are_there_under_known_names_alone() {
         "/ada/clusters",
         "/sign-in",
         "/sign-in/link",
+        "/sign-in/invitation",
         "/password",
         "/clusters/1",
         "/reports/x",
@@ -220,7 +221,9 @@ async fn pages_cookies_and_metrics_are_there_under_known_names_alone() {
     let (_, text) = ask("evil.example", "GET", "/api/v1/session").await;
     let told: serde_json::Value = serde_json::from_str(&text).unwrap();
     assert_eq!(told["code"], "UNKNOWN_HOST");
-    for path in ["/sign-in", "/sign-in/link", "/sign-out", "/password", "/activate-token"] {
+    for path in
+        ["/sign-in", "/sign-in/link", "/sign-in/invitation", "/sign-out", "/password", "/activate-token"]
+    {
         let request = browser.request(Method::POST, path).header("Host", "evil.example");
         let request = request.header("Content-Type", "application/x-www-form-urlencoded").body("");
         assert_eq!(request.send().await.unwrap().status(), 421, "{path}");

@@ -100,8 +100,8 @@ enum Outcome {
     Refused,
 }
 
-#[tokio::test]
 #[expect(clippy::too_many_lines, reason = "a table of cases")]
+#[tokio::test]
 async fn one_absurd_report_of_each_kind_changes_no_other_number() {
     use Outcome::{Cut, Refused};
 

@@ -221,6 +221,7 @@ async fn nothing_leads_out_of_the_path() {
             "/sign-in?return_to=%2Ftools%2Fgalvo%2F..%2Fother".to_owned(),
             "/sign-in?return_to=%2Fother".to_owned(),
             "/sign-in/link".to_owned(),
+            "/sign-in/invitation".to_owned(),
             "/sign-in/oidc".to_owned(),
             "/sign-in/oidc/callback?code=x&state=y".to_owned(),
         ];
@@ -244,6 +245,8 @@ async fn nothing_leads_out_of_the_path() {
                 ("/password", &[("csrf", "wrong")]),
                 ("/password", &[shown, ("old", "password of ada"), ("new", "password of ada")]),
                 ("/activate-token", &[shown, ("id", "x"), ("decision", "approve")]),
+                ("/sign-in/invitation", &[shown, ("secret", "wrong")]),
+                ("/sign-in/invitation", &[]),
                 ("/sign-out", &[shown]),
                 ("/password", &[]),
             ] {

@@ -22,6 +22,7 @@ pub(crate) mod fuzzing;
 mod graphql;
 mod health;
 mod host;
+mod invitation;
 mod known_credentials;
 mod landing;
 mod lone_surrogates;

@@ -65,8 +65,14 @@ impl Kind {
     fn of(path: &str) -> Self {
         match path {
             "/healthz" | "/readyz" | "/metrics" => Self::Probe,
-            "/sign-in" | "/sign-in/link" | "/sign-in/oidc" | "/sign-out" | "/password"
-            | "/activate-token" | CALLBACK => Self::SignIn,
+            "/sign-in"
+            | "/sign-in/link"
+            | "/sign-in/invitation"
+            | "/sign-in/oidc"
+            | "/sign-out"
+            | "/password"
+            | "/activate-token"
+            | CALLBACK => Self::SignIn,
             _ => Self::Other,
         }
     }

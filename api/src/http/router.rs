@@ -26,7 +26,7 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::{
     activate_token, api_token, client_span, cluster_page, coiled, csrf, dashboard, export, graphql, health,
-    host, landing, metrics, oidc,
+    host, invitation, landing, metrics, oidc,
     origin::{self, ProxySettings, request_id},
     page, preload,
     problem::Problem,
@@ -99,6 +99,7 @@ pub fn router(state: AppState) -> Router {
         .route("/", get(landing::get))
         .route("/sign-in", get(sign_in::get).post(sign_in::post))
         .route("/sign-in/link", get(sign_in_link::get).post(sign_in_link::post))
+        .route("/sign-in/invitation", get(invitation::get).post(invitation::post))
         .route("/sign-in/oidc", get(oidc::get))
         .route(CALLBACK, get(oidc::callback))
         .route("/sign-out", axum::routing::post(sign_in::sign_out))

@@ -161,6 +161,11 @@ pub(super) fn to_sign_in(state: &AppState, back: &str) -> Response {
     see_other(state, &with_return_to("/sign-in", state, back))
 }
 
+/// Returns the address of the login page, from which browsers return to a path of this server.
+pub(super) fn sign_in_address(state: &AppState, back: &str) -> String {
+    state.base.address(&with_return_to("/sign-in", state, back))
+}
+
 /// Returns a path with the parameter `return_to`, from which browsers return to another path.
 fn with_return_to(path: &str, state: &AppState, back: &str) -> String {
     let back = state.base.address(back);
