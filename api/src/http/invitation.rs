@@ -21,6 +21,7 @@ use super::{
 use crate::{
     auth::Session,
     domain::{access::AccessError, audit::Actor, token::ApiToken},
+    store::UserStore,
 };
 
 /// The path of the page.
@@ -73,7 +74,7 @@ pub(super) async fn post(
         origin: Some(origin),
         at: now,
     };
-    let own = state.store.for_session(&session);
+    let own = UserStore::of_session(&state.store, &session);
     let accepted = match ApiToken::parse(sent.text("secret").trim()) {
         Some(secret) => own.accept_invitation(&secret, &user.name, &actor, now).await?,
         None => Err(AccessError::NoInvitation),

@@ -40,7 +40,7 @@ use super::{
     userinfo,
 };
 use crate::{
-    auth::{Session, Viewer},
+    auth::Viewer,
     blocking_work::cores,
     bus::{Bus, InProcess},
     domain::{audit::Actor, quota::Limits},
@@ -229,12 +229,6 @@ impl Store {
         let accounts = viewer.accounts().map(<[_]>::to_vec);
         let own = viewer.credential().covers_all_accounts();
         own.then(|| UserStore::new(self.system.pools.clone(), viewer.user_id(), accounts))
-    }
-
-    /// Returns the view of a session's user on their own accounts, of which there may be none.
-    #[must_use]
-    pub fn for_session(&self, session: &Session) -> UserStore {
-        UserStore::new(self.system.pools.clone(), session.user().id, None)
     }
 
     /// Returns the handle for work that belongs to no viewer: signing in, and commands of operators.

@@ -15,22 +15,25 @@ use serde_json::json;
 
 use super::{
     audit_entry,
-    connect::IMMEDIATE_TRANSACTION,
+    connect::{IMMEDIATE_TRANSACTION, Store},
     current_membership::{CurrentMembership, UserRef, select_current, standing},
     error::StoreError,
     scoped::Pools,
     upsert::replace,
 };
-use crate::domain::{
-    audit::{Actor, Entry, Target},
-    slug::Slug,
+use crate::{
+    auth::Session,
+    domain::{
+        audit::{Actor, Entry, Target},
+        slug::Slug,
+    },
 };
 
 /// The largest number of a user's accounts that are listed.
 const MAX_ACCOUNTS: u64 = 1_000;
 
 /// The database as one user sees it, in the accounts that the credentials give access to. It is created
-/// only for a viewer with the user's own credentials, and its connection is private.
+/// only for a session or a viewer with the user's own credentials, and its connection is private.
 #[derive(Clone)]
 pub struct UserStore {
     pools: Pools,
@@ -41,6 +44,12 @@ pub struct UserStore {
 impl UserStore {
     pub(super) fn new(pools: Pools, user: UserId, accounts: Option<Vec<Slug>>) -> Self {
         Self { pools, user, accounts }
+    }
+
+    /// Returns the view of a session's user. The user may have no account.
+    #[must_use]
+    pub fn of_session(store: &Store, session: &Session) -> Self {
+        Self::new(store.system().pools, session.user().id, None)
     }
 
     pub(super) fn user(&self) -> UserId {
