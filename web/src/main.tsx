@@ -4,6 +4,7 @@ import { RouterProvider } from "@tanstack/react-router";
 import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
 import { createQueryClient } from "./data/queries.ts";
+import { recoverQueries } from "./data/recovery.ts";
 import { session } from "./data/session.ts";
 import { preloadPages } from "./routes/preload.ts";
 import { createAppRouter } from "./routes/router.tsx";
@@ -16,6 +17,7 @@ if (!root) throw new Error("index.html has no element with the id root");
 session().catch(() => undefined);
 
 const client = createQueryClient();
+recoverQueries(client);
 const router = createAppRouter(client);
 preloadPages(router);
 

@@ -19,6 +19,11 @@ const SETTINGS = {
   // The same window at 200 %.
   "a zoom of 200 %": { colorScheme: "light", viewport: { width: 720, height: 450 }, deviceScaleFactor: 2 },
 };
+const TIMEOUT = {
+  status: 504,
+  headers: { "Content-Type": "application/graphql-response+json", "X-Request-Id": "7f3a" },
+  body: JSON.stringify({ errors: [{ message: "the query took longer", extensions: { code: "TIMEOUT" } }] }),
+};
 
 let site;
 let browser;
@@ -60,22 +65,66 @@ for (const [name, settings] of Object.entries(SETTINGS)) {
       await page.context().close();
     });
 
-    it("breaks no rule of axe on the pages before the sign-in", async () => {
+    it("breaks no rule of axe and none of the policy on the pages before the sign-in", async () => {
       const page = await (await browser.newContext(settings)).newPage();
+      const complaints = await collectComplaints(page);
       const found = [];
       for (const path of SIGNED_OUT) {
         await page.goto(galvo + path, { waitUntil: "domcontentloaded" });
         found.push(...(await violations(page)).map((violation) => `${path}: ${violation}`));
       }
       assert.deepEqual(found, []);
+      assert.deepEqual(complaints, []);
       await page.context().close();
     });
   });
 }
 
+describe("pages whose queries fail", () => {
+  for (const name of ["the light theme", "the dark theme"]) {
+    it(`break no rule of axe in ${name}`, async () => {
+      const { page, complaints } = await signedIn(SETTINGS[name]);
+      const paths = await pathsOfPages(page, account);
+      await page.route("**/graphql", (route) => route.fulfill(TIMEOUT));
+      const found = [];
+      for (const path of paths) {
+        await page.goto(site.url + path, { waitUntil: "domcontentloaded" });
+        await page.getByRole("main").waitFor();
+        await page.waitForTimeout(300);
+        await page.waitForFunction(() => !document.querySelector("[aria-busy=true]"));
+        found.push(...(await violations(page)).map((violation) => `${path}: ${violation}`));
+      }
+      assert.deepEqual(found, []);
+      assert.deepEqual(
+        complaints.filter((complaint) => !complaint.includes("status of 504")),
+        [],
+      );
+      await page.context().close();
+    });
+  }
+});
+
+describe("a narrow window", () => {
+  it("is not wider than the screen on any page", async () => {
+    const { page, complaints } = await signedIn({ viewport: { width: 390, height: 844 } });
+    const found = [];
+    for (const path of await pathsOfPages(page, account)) {
+      await open(page, path);
+      const { scrollWidth, clientWidth } = await page.evaluate(() => ({
+        scrollWidth: document.documentElement.scrollWidth,
+        clientWidth: document.documentElement.clientWidth,
+      }));
+      if (scrollWidth > clientWidth) found.push(`${path}: ${scrollWidth} px in ${clientWidth} px`);
+    }
+    assert.deepEqual(found, []);
+    assert.deepEqual(complaints, []);
+    await page.context().close();
+  });
+});
+
 describe("the keyboard", () => {
   it("reaches every control of every page in the order of the document, and is trapped by none", async () => {
-    const { page } = await signedIn(SETTINGS["the light theme"]);
+    const { page, complaints } = await signedIn(SETTINGS["the light theme"]);
     for (const path of await pathsOfPages(page, account)) {
       await open(page, path);
       // Live data change the page meanwhile, so the elements are marked first.
@@ -114,6 +163,7 @@ describe("the keyboard", () => {
       );
       assert.deepEqual(missed, [], path);
     }
+    assert.deepEqual(complaints, []);
     await page.context().close();
   });
 });

@@ -20,6 +20,14 @@ export async function collectComplaints(page) {
     const isRefusal = /status of 40[01]/.test(message.text());
     if (message.type() === "error" && !isRefusal) complaints.push(`console: ${message.text()}`);
   });
+  // GraphiQL sends the text that its user writes. A server without this build's documents gets their texts.
+  page.on("request", (request) => {
+    if (!process.env.EMBEDDED || request.method() !== "POST") return;
+    const isOfPage = !new URL(page.url()).pathname.startsWith("/graphql");
+    if (!isOfPage || new URL(request.url()).pathname !== "/graphql") return;
+    const { documentId, query } = request.postDataJSON();
+    if (!documentId || query !== undefined) complaints.push(`text: ${query ?? "no document"}`);
+  });
   await page.addInitScript(() => {
     document.addEventListener("securitypolicyviolation", (event) =>
       console.error(`CSP ${event.violatedDirective}: ${event.blockedURI} ${event.sample}`),
@@ -29,9 +37,14 @@ export async function collectComplaints(page) {
 }
 
 /** Signs in on the server's page and waits for the page that `path` leads to. */
-export async function signIn(page, url, { user, password }, path = "/") {
+export async function signIn(page, url, who, path = "/") {
   await page.goto(url + path, { waitUntil: "domcontentloaded", timeout: 90_000 });
   await page.waitForURL(/sign-in/, { waitUntil: "commit", timeout: 90_000 });
+  await fillSignIn(page, who);
+}
+
+/** Signs in on the open sign-in page, and waits for the page that it leads to. */
+export async function fillSignIn(page, { user, password }) {
   await page.fill("input[name=username]", user);
   await page.fill("input[name=password]", password);
   await page.click("form button");
@@ -51,22 +64,13 @@ export async function settled(page) {
   );
 }
 
-/** Asks the server itself, with the session of the page and without code of the dashboard. Returns the data. */
-export function askServer(page, account, query, variables = {}) {
-  return page.evaluate(
-    async ([text, given, slug]) => {
-      const session = await (await fetch("/api/v1/session")).json();
-      const response = await fetch("/graphql", {
-        method: "POST",
-        headers: {
-          "Content-Type": "application/json",
-          "Galvo-CSRF": session.csrf_token,
-          "Galvo-Account": slug,
-        },
-        body: JSON.stringify({ query: text, variables: given }),
-      });
-      return (await response.json()).data;
-    },
-    [query, variables, account],
-  );
+/** Asks the server itself, with the session of the page, outside of the page. Returns the data. */
+export async function askServer(page, account, query, variables = {}) {
+  const address = (path) => new URL(path, page.url()).href;
+  const session = await (await page.request.get(address("/api/v1/session"))).json();
+  const response = await page.request.post(address("/graphql"), {
+    headers: { "Galvo-CSRF": session.csrf_token, "Galvo-Account": account },
+    data: { query, variables },
+  });
+  return (await response.json()).data;
 }

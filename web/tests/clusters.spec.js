@@ -163,6 +163,17 @@ describe("the list of clusters", () => {
     await page.waitForURL(new RegExp(`/clusters/${first}`), { waitUntil: "commit" });
   });
 
+  it("takes keys after a row was ticked with the mouse", async () => {
+    await open("?state=CLOSED");
+    await page.locator("[role=table] [aria-rowindex] input[type=checkbox]").first().check();
+    await page.waitForSelector("[role=toolbar][aria-label='1 selected']");
+    await page.keyboard.press("j");
+    await page.keyboard.press("x");
+    await page.waitForSelector("[role=toolbar][aria-label='2 selected']");
+    await page.keyboard.press("Escape");
+    await page.waitForSelector("[role=toolbar]", { state: "detached" });
+  });
+
   it("adds a tag to the selected clusters, keeps the others, and removes it", async () => {
     await open("?state=CLOSED");
     const [first] = await numbers();

@@ -41,7 +41,7 @@ export async function pathsOfPages(page, account) {
     "/compare",
     "/errors",
     `/errors/${encodeURIComponent(errorGroups.nodes[0].id)}`,
-    "/errors?q=no-such-error",
+    "/errors?type=NoSuchError",
     "/no-such-page",
   ].map((path) => `/${account}${path}`);
 }

@@ -48,9 +48,17 @@ export class Server {
     this.#process = null;
   }
 
-  /** Runs a command of the program on the server's store. */
+  /** Runs a command of the program on the server's store, and returns its output. */
   async command(...words) {
-    await promisify(execFile)(program, words, { env: this.#settings });
+    const { stdout } = await promisify(execFile)(program, words, { env: this.#settings });
+    return stdout.trim();
+  }
+
+  /** Gives the user a password, which ends the user's sessions. */
+  async setPassword(user, password) {
+    const running = promisify(execFile)(program, ["user", "password", user], { env: this.#settings });
+    running.child.stdin.end(`${password}\n`);
+    await running;
   }
 
   get #settings() {

@@ -104,6 +104,13 @@ describe("a request", () => {
     await expect(askOnce()).rejects.toMatchObject({ kind, code, requestId: "7f3a" });
   });
 
+  it("takes the answer of a proxy whose server is away as none", async () => {
+    const { unreachableSince } = await import("./reachability.ts");
+    answers = [new Response("Bad Gateway", { status: 502 })];
+    await expect(askOnce()).rejects.toMatchObject({ kind: "unavailable" });
+    expect(unreachableSince()).not.toBeNull();
+  });
+
   it("says that the server cannot be reached, until it answers", async () => {
     const { unreachableSince } = await import("./reachability.ts");
     answers = [];

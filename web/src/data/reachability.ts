@@ -8,6 +8,11 @@ function change(next: number | null): void {
   for (const listener of listeners) listener();
 }
 
+/** Returns true if the status is that of a server without its store, or of a proxy without its server. */
+export function isAway(status: number): boolean {
+  return status === 502 || status === 503;
+}
+
 export function reachable(): void {
   change(null);
 }

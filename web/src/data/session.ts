@@ -54,3 +54,25 @@ export function goToSignIn(): void {
   leaving = true;
   location.assign(signInAddress(location.pathname + location.search + location.hash));
 }
+
+/**
+ * Ends the session with a form, as the server's own pages do. The server answers with the sign-in page, and a
+ * browser that cannot reach it says so.
+ */
+export async function signOut(): Promise<void> {
+  const known = await session().catch(() => null);
+  // The token has changed if the browser signed in again in another tab.
+  const latest = await session(true).catch(() => known);
+  // What notices the end of the session meanwhile does not lead to another address.
+  leaving = true;
+  const form = document.createElement("form");
+  form.method = "post";
+  form.action = serverPath("sign-out");
+  const field = document.createElement("input");
+  field.type = "hidden";
+  field.name = "csrf";
+  field.value = latest?.csrfToken ?? "";
+  form.append(field);
+  document.body.append(form);
+  form.submit();
+}

@@ -4,6 +4,8 @@ import { Button } from "./button.tsx";
 interface Props {
   /** The part of the page that is lost: `This panel`. */
   name: string;
+  /** The data of the part. It is shown again when they are others. */
+  subject?: unknown;
   children: ReactNode;
 }
 
@@ -13,6 +15,10 @@ export class ErrorBoundary extends Component<Props, { error: Error | null }> {
 
   static getDerivedStateFromError(error: Error) {
     return { error };
+  }
+
+  override componentDidUpdate(before: Props) {
+    if (this.state.error && before.subject !== this.props.subject) this.setState({ error: null });
   }
 
   override render() {

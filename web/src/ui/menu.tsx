@@ -39,3 +39,29 @@ export function MenuItem({ icon, isChosen, onSelect, children }: MenuItemProps) 
     </Base.Item>
   );
 }
+
+interface MenuLinkProps {
+  icon?: IconName;
+  /** An address outside of the dashboard's own pages. */
+  to: string;
+  children: ReactNode;
+}
+
+export function MenuLink({ icon, to, children }: MenuLinkProps) {
+  return (
+    <Base.LinkItem className={styles.item} href={to}>
+      {icon && <Icon name={icon} />}
+      <span className="grow">{children}</span>
+    </Base.LinkItem>
+  );
+}
+
+/** Items of a menu below a name. */
+export function MenuGroup({ label, children }: { label: string; children: ReactNode }) {
+  return (
+    <Base.Group>
+      <Base.GroupLabel className={styles.label}>{label}</Base.GroupLabel>
+      {children}
+    </Base.Group>
+  );
+}

@@ -2,6 +2,7 @@ import { type ReactNode, useEffect, useId, useState } from "react";
 import { Failure, type FieldError } from "@/data/failure.ts";
 import type { Asked } from "@/data/queries.ts";
 import { Button } from "./button.tsx";
+import { ErrorBoundary } from "./error_boundary.tsx";
 import styles from "./panel.module.css";
 import { VerdictMark } from "./verdict.tsx";
 
@@ -67,9 +68,16 @@ export function Loaded<Result>({ name, query, skeleton, children }: LoadedProps<
       {data.errors.length > 0 && (
         <Partial text={partialText(name, data.errors)} onRetry={() => void refetch()} />
       )}
-      {children(data.data, data.errors)}
+      <ErrorBoundary name={name} subject={data}>
+        <Content>{() => children(data.data, data.errors)}</Content>
+      </ErrorBoundary>
     </div>
   );
+}
+
+/** Calls the function below the boundary, so that its own errors are caught there, too. */
+function Content({ children }: { children(): ReactNode }) {
+  return children();
 }
 
 function partialText(name: string, errors: readonly FieldError[]): string {

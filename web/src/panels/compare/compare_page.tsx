@@ -66,6 +66,7 @@ function Compared({ a, b, search, onSearch }: ComparedProps) {
   const comparison = useAsk(CompareDocument, variables);
   return (
     <>
+      {comparison.isLoadingError && <h1 className="h1">Compare</h1>}
       <Loaded name="The clusters" query={clusters} skeleton={<Skeleton rows={1} columns={4} />}>
         {({ base, head }) => (
           <div className={styles.pair}>

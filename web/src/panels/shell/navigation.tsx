@@ -1,16 +1,12 @@
-import { Link, useLocation, useNavigate } from "@tanstack/react-router";
+import { Link } from "@tanstack/react-router";
 import { useContext } from "react";
 import { useAccount } from "@/data/account.ts";
-import { serverPath } from "@/data/base.ts";
-import type { ShellQuery } from "@/data/gql/graphql.ts";
-import { Icon, type IconName, Mark } from "@/ui/icon.tsx";
-import { Menu, MenuItem } from "@/ui/menu.tsx";
-import { setTheme, type Theme, useTheme } from "@/ui/theme.ts";
+import { Icon, Mark } from "@/ui/icon.tsx";
+import { Menu, MenuGroup } from "@/ui/menu.tsx";
+import { AccountItems, UserItems, useAccountName, type Viewer } from "./menu_items.tsx";
 import { PAGES } from "./pages.ts";
 import styles from "./shell.module.css";
 import { ShellActions } from "./shell_actions.ts";
-
-type Viewer = ShellQuery["viewer"];
 
 export function Navigation({ viewer }: { viewer: Viewer | null }) {
   const account = useAccount();
@@ -44,13 +40,7 @@ export function Navigation({ viewer }: { viewer: Viewer | null }) {
 }
 
 function AccountSwitch({ viewer }: { viewer: Viewer | null }) {
-  const account = useAccount();
-  const navigate = useNavigate();
-  const { pathname } = useLocation();
-  // The other account opens on the same page. What the page shows of this account has no place there.
-  const page = PAGES.findLast(({ to }) => pathname.startsWith(to.replace("$account", account))) ?? PAGES[0];
-  const name =
-    viewer?.memberships.find(({ slug }) => slug === account)?.name ?? viewer?.account.name ?? account;
+  const name = useAccountName(viewer);
   return (
     <Menu
       trigger={
@@ -68,30 +58,12 @@ function AccountSwitch({ viewer }: { viewer: Viewer | null }) {
         </button>
       }
     >
-      {(viewer?.memberships ?? []).map((membership) => (
-        <MenuItem
-          key={membership.slug}
-          isChosen={membership.slug === account}
-          onSelect={() =>
-            void navigate({ to: page?.to ?? "/$account", params: { account: membership.slug }, search: {} })
-          }
-        >
-          {membership.name} <span className="faint small">{membership.role.toLowerCase()}</span>
-        </MenuItem>
-      ))}
+      <AccountItems viewer={viewer} />
     </Menu>
   );
 }
 
-const THEMES: { theme: Theme; label: string; icon: IconName }[] = [
-  { theme: "light", label: "Light", icon: "light" },
-  { theme: "dark", label: "Dark", icon: "dark" },
-  { theme: "system", label: "As the system", icon: "system" },
-];
-
 function UserMenu({ viewer }: { viewer: Viewer | null }) {
-  const theme = useTheme();
-  const { openKeys } = useContext(ShellActions);
   const name = viewer?.user.name ?? "";
   return (
     <div className={styles.me}>
@@ -104,29 +76,14 @@ function UserMenu({ viewer }: { viewer: Viewer | null }) {
           </button>
         }
       >
-        {THEMES.map((choice) => (
-          <MenuItem
-            key={choice.theme}
-            icon={choice.icon}
-            isChosen={choice.theme === theme}
-            onSelect={() => setTheme(choice.theme)}
-          >
-            {choice.label}
-          </MenuItem>
-        ))}
-        <MenuItem icon="keyboard" onSelect={openKeys}>
-          Keys
-        </MenuItem>
-        <MenuItem icon="user" onSelect={() => location.assign(serverPath("sign-in"))}>
-          Sign out, password
-        </MenuItem>
+        <UserItems />
       </Menu>
     </div>
   );
 }
 
-/** The navigation of narrow screens. */
-export function MobileNavigation() {
+/** The navigation of narrow screens. Its last entry has both menus of the wide ones. */
+export function MobileNavigation({ viewer }: { viewer: Viewer | null }) {
   const account = useAccount();
   return (
     <nav className={styles.mobile} aria-label="Main">
@@ -141,6 +98,22 @@ export function MobileNavigation() {
           {label}
         </Link>
       ))}
+      <Menu
+        side="top"
+        trigger={
+          <button type="button">
+            <Icon name="more" />
+            More
+          </button>
+        }
+      >
+        <MenuGroup label="Account">
+          <AccountItems viewer={viewer} />
+        </MenuGroup>
+        <MenuGroup label={viewer?.user.name ?? "You"}>
+          <UserItems />
+        </MenuGroup>
+      </Menu>
     </nav>
   );
 }

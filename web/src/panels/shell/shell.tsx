@@ -38,7 +38,7 @@ export function Shell({ children }: { children: ReactNode }) {
           <OfflineBar />
           <ErrorBoundary name="This page">{children}</ErrorBoundary>
         </div>
-        <MobileNavigation />
+        <MobileNavigation viewer={viewer} />
       </div>
       <Suspense>
         {open === "palette" && <Palette onClose={close} viewer={viewer} />}

@@ -28,6 +28,7 @@ export function Cluster() {
   if (query.data && !cluster) return <NotFound />;
   return (
     <Page title={title} crumbs={[{ label: "Clusters", to: "/$account/clusters" }]}>
+      {query.isLoadingError && <h1 className="h1">Cluster #{number}</h1>}
       <Loaded name="The cluster" query={query}>
         {(data) =>
           data.cluster && (
