@@ -94,7 +94,8 @@ function useTabKeys(number: string): void {
         void navigate({
           to: "/$account/clusters/$number/$tab",
           params: { account, number, tab: name },
-          search: (search) => search,
+          // As by the tab's link: an opened row belongs to the tab that is left.
+          search: (search) => ({ ...search, open: undefined, q: undefined }),
           resetScroll: false,
         }),
     })),

@@ -7,7 +7,7 @@ import {
   ClusterLanesDocument,
   ClusterMarksDocument,
 } from "@/data/gql/graphql.ts";
-import { useAsk } from "@/data/queries.ts";
+import { type Asked, useAsk } from "@/data/queries.ts";
 import { clockSeconds, period } from "@/format/time.ts";
 import { useBaseline } from "@/panels/cluster/header/baseline.ts";
 import { TakeAway } from "@/panels/take_away/take_away.tsx";
@@ -20,8 +20,9 @@ import { Loaded, Skeleton } from "@/ui/panel.tsx";
 import { groupsLane, spansLane } from "./bar_rows.ts";
 import { FUNCTIONS_LANE, functionSheet } from "./function_lane.ts";
 import { ALL_LANES, DEFAULT_LANES, LANE_KINDS, plotLanes } from "./lane_kinds.ts";
-import { marksNote, marksOf } from "./marks.ts";
+import { deathMarks, marksNote, marksOf } from "./marks.ts";
 import styles from "./timeline.module.css";
+import { useEndedWorkers } from "./use_ended_workers.ts";
 import { useFunctionActivity } from "./use_function_activity.ts";
 import { bucketWidth, iso } from "./window.ts";
 
@@ -65,11 +66,16 @@ export function Timeline({ cluster, onOpenWorker }: TimelineProps) {
     { keepsPrevious: true, enabled: hasPlots },
   );
   const marks = useAsk(ClusterMarksDocument, { id: cluster.id });
+  const { query: endedQuery, ended } = useEndedWorkers(cluster.id);
   const activity = useFunctionActivity(cluster, { extent, shown }, chosen.includes(FUNCTIONS_LANE.id));
 
   const baseline = useBaseline(cluster.id);
   const reference = baseline && referenceAt(extent.from + baseline.durationSeconds, baseline.number);
   const marked = marks.data?.data.cluster ?? null;
+  const shownMarks = useMemo(
+    () => [...deathMarks(ended), ...(marked ? marksOf(marked) : [])],
+    [marked, ended],
+  );
   const byFunction = activity.lane;
   const drawn = useMemo(() => {
     const bars: Lane[] = [];
@@ -114,8 +120,8 @@ export function Timeline({ cluster, onOpenWorker }: TimelineProps) {
         extent={extent}
         shown={shown}
         lanes={drawn}
-        marks={marked ? marksOf(marked) : []}
-        marksNote={marked ? marksNote(marked) : ""}
+        marks={shownMarks}
+        marksNote={marksNote(marked, ended)}
         reference={reference}
         selection={selection}
         onSelect={select}
@@ -171,14 +177,12 @@ export function Timeline({ cluster, onOpenWorker }: TimelineProps) {
           {isTable ? "As lanes" : "As table"}
         </Button>
       </div>
-      {byFunction && (
-        // The lane is drawn with the others; this says if its query failed.
-        <div className={styles.said}>
-          <Loaded name={FUNCTIONS_LANE.title} query={activity.query} skeleton="">
-            {() => null}
-          </Loaded>
-        </div>
-      )}
+      {/* These are drawn with the other lanes; here it is said if a query failed. */}
+      <div className={styles.said}>
+        {byFunction && <Said name={FUNCTIONS_LANE.title} query={activity.query} />}
+        <Said name="Errors, flags, events, spans and task groups" query={marks} />
+        <Said name="Deaths of workers" query={endedQuery} />
+      </div>
       <div className={lanes.data || !hasPlots ? undefined : styles.reserved}>
         {hasPlots ? (
           <Loaded name="The time line" query={lanes} skeleton={<Skeleton rows={8} columns={6} />}>
@@ -190,6 +194,15 @@ export function Timeline({ cluster, onOpenWorker }: TimelineProps) {
         )}
       </div>
     </section>
+  );
+}
+
+/** The failure of a query whose data are drawn elsewhere. */
+function Said<Result>({ name, query }: { name: string; query: Asked<Result> }) {
+  return (
+    <Loaded name={name} query={query} skeleton="">
+      {() => null}
+    </Loaded>
   );
 }
 
