@@ -87,6 +87,7 @@ export function Lanes(props: LanesProps) {
         onMove={take}
         selection={selection}
         onSelect={onSelect}
+        onZoom={props.onZoom}
         clock={(time) => clockSeconds(time * 1000)}
       />
       <Spoken lanes={lanes} at={at} />

@@ -102,6 +102,8 @@ export interface LanesProps {
   reference?: Reference | null;
   selection: TimeRange | null;
   onSelect(selection: TimeRange | null): void;
+  /** Called with the part to show instead, or with null for all of it. Absent if the chart cannot be zoomed. */
+  onZoom?(range: TimeRange | null): void;
   onOpenMark?(mark: Mark): void;
   /** The time before which nothing changes any more. Later values are paler. */
   settledUntil?: number | null;

@@ -34,20 +34,26 @@ const ROUTE = "/$account/clusters/$number";
 
 interface TimelineProps {
   cluster: ShownCluster;
-  onOpenWorker(worker: string): void;
+  onOpenMark(mark: Mark): void;
 }
 
+/** The search part of the whole run. */
+const NO_PART = { from: undefined, to: undefined, zoom: undefined };
+
 /** The cluster over time: what failed, what ran and what it used, on one axis. */
-export function Timeline({ cluster, onOpenWorker }: TimelineProps) {
+export function Timeline({ cluster, onOpenMark }: TimelineProps) {
   const search = useSearch({ from: ROUTE });
   const setSearch = useSetClusterSearch();
-  const [isZoomed, setZoomed] = useState(false);
-  const [isTable, setTable] = useState(false);
   const [isPlaying, setPlaying] = useState(false);
   const chosen = useMemo(() => search.lanes?.split(",") ?? DEFAULT_LANES, [search.lanes]);
   const { startedAt, lastAt } = cluster;
   const extent = useMemo(() => extentOf(startedAt, lastAt), [startedAt, lastAt]);
   const { from, to } = search;
+  // Both are in the address, so that a reload and a link show the same.
+  const isZoomed = search.zoom === "yes";
+  const isTable = search.timeline === "table";
+  const setZoomed = (next: boolean) => setSearch({ zoom: next ? "yes" : undefined });
+  const setTable = (next: boolean) => setSearch({ timeline: next ? "table" : undefined });
   const selection = useMemo(() => selectionOf(from, to), [from, to]);
   const shown = isZoomed && selection ? selection : extent;
 
@@ -90,7 +96,9 @@ export function Timeline({ cluster, onOpenWorker }: TimelineProps) {
   }, [lanes.data, marked, extent, chosen, byFunction]);
 
   const select = (range: TimeRange | null) =>
-    setSearch({ from: range ? iso(range.from) : undefined, to: range ? iso(range.to) : undefined });
+    setSearch(range ? { from: iso(range.from), to: iso(range.to) } : NO_PART);
+  const zoom = (range: TimeRange | null) =>
+    setSearch(range ? { from: iso(range.from), to: iso(range.to), zoom: "yes" } : NO_PART);
   const setLanes = (ids: string[]) => setSearch({ lanes: ids.join(",") || undefined });
   useCommands([
     {
@@ -108,7 +116,6 @@ export function Timeline({ cluster, onOpenWorker }: TimelineProps) {
       run: () => setPlaying(!isPlaying),
     },
   ]);
-  const openMark = (mark: Mark) => mark.kind === "death" && onOpenWorker(mark.id);
   const chart = () =>
     isTable ? (
       <Suspense fallback={<Skeleton />}>
@@ -125,7 +132,8 @@ export function Timeline({ cluster, onOpenWorker }: TimelineProps) {
         reference={reference}
         selection={selection}
         onSelect={select}
-        onOpenMark={openMark}
+        onZoom={zoom}
+        onOpenMark={onOpenMark}
         isPlaying={isPlaying}
         onPlayed={() => setPlaying(false)}
         settledUntil={cluster.isLive ? extent.to - UNSETTLED_SECONDS : null}
