@@ -40,6 +40,8 @@ export interface PlotLane extends LaneBase {
   /** The layer whose value stands beside the title. */
   main: string;
   max: number;
+  /** The unit of the values as they are, for a table that leaves the page. Absent for numbers of things. */
+  unit?: string;
   format(value: number): string;
   /** The labels of the axis, without the unit where the format has one. */
   axisFormat?(value: number): string;

@@ -20,6 +20,7 @@ import { Loaded, Skeleton } from "@/ui/panel.tsx";
 import { groupsLane, spansLane } from "./bar_rows.ts";
 import { FUNCTIONS_LANE, functionSheet } from "./function_lane.ts";
 import { ALL_LANES, DEFAULT_LANES, LANE_KINDS, plotLanes } from "./lane_kinds.ts";
+import { lanesSheet } from "./lanes_sheet.ts";
 import { deathMarks, marksNote, marksOf } from "./marks.ts";
 import styles from "./timeline.module.css";
 import { useEndedWorkers } from "./use_ended_workers.ts";
@@ -59,18 +60,15 @@ export function Timeline({ cluster, onOpenMark }: TimelineProps) {
 
   const kinds = LANE_KINDS.filter(({ id }) => chosen.includes(id));
   const hasPlots = kinds.length > 0;
-  const lanes = useAsk(
-    ClusterLanesDocument,
-    {
-      id: cluster.id,
-      from: iso(shown.from),
-      // The end of a cluster that lives moves; without an end, the answer reaches to the last report.
-      to: cluster.isLive && shown === extent ? null : iso(shown.to),
-      width: bucketWidth(shown.to - shown.from),
-      metrics: [...new Set(kinds.flatMap(({ metrics }) => metrics))],
-    },
-    { keepsPrevious: true, enabled: hasPlots },
-  );
+  const variables = {
+    id: cluster.id,
+    from: iso(shown.from),
+    // The end of a cluster that lives moves; without an end, the answer reaches to the last report.
+    to: cluster.isLive && shown === extent ? null : iso(shown.to),
+    width: bucketWidth(shown.to - shown.from),
+    metrics: [...new Set(kinds.flatMap(({ metrics }) => metrics))],
+  };
+  const lanes = useAsk(ClusterLanesDocument, variables, { keepsPrevious: true, enabled: hasPlots });
   const marks = useAsk(ClusterMarksDocument, { id: cluster.id });
   const { query: endedQuery, ended } = useEndedWorkers(cluster.id);
   const activity = useFunctionActivity(cluster, { extent, shown }, chosen.includes(FUNCTIONS_LANE.id));
@@ -94,6 +92,8 @@ export function Timeline({ cluster, onOpenMark }: TimelineProps) {
     );
     return [...bars, ...(byFunction ? [byFunction] : []), ...plots];
   }, [lanes.data, marked, extent, chosen, byFunction]);
+
+  const sheet = useMemo(() => lanesSheet(drawn, shown), [drawn, shown]);
 
   const select = (range: TimeRange | null) =>
     setSearch(range ? { from: iso(range.from), to: iso(range.to) } : NO_PART);
@@ -171,6 +171,18 @@ export function Timeline({ cluster, onOpenMark }: TimelineProps) {
             document={ClusterFunctionActivityDocument}
             variables={activity.variables}
             sheet={functionSheet(byFunction)}
+            isTable={isTable}
+            onTable={setTable}
+          />
+        )}
+        {hasPlots && lanes.data && (
+          <TakeAway
+            label="Take away lanes"
+            name="lanes"
+            size="small"
+            document={ClusterLanesDocument}
+            variables={variables}
+            sheet={sheet}
             isTable={isTable}
             onTable={setTable}
           />

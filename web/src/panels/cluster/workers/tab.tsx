@@ -11,11 +11,13 @@ import { count, counted, share } from "@/format/number.ts";
 import { clockSeconds } from "@/format/time.ts";
 import { deathsOf, type EndedWorkers } from "@/panels/cluster/timeline/ended_workers.ts";
 import { useEndedWorkers } from "@/panels/cluster/timeline/use_ended_workers.ts";
+import { TakeAway } from "@/panels/take_away/take_away.tsx";
 import type { ClusterTabProps, ShownCluster } from "@/routes/cluster/tabs.ts";
 import { useSetClusterSearch } from "@/routes/cluster/use_cluster_search.ts";
 import { Empty, Loaded, Section, Skeleton } from "@/ui/panel.tsx";
 import { type Column, Table } from "@/ui/table.tsx";
 import { diedFirst, END_NAMES, standing, type Worker } from "./ends.ts";
+import { workersSheet } from "./sheet.ts";
 import styles from "./workers.module.css";
 
 const PostMortem = lazy(async () => ({ default: (await import("./post_mortem.tsx")).PostMortem }));
@@ -26,9 +28,10 @@ const ROUTE = "/$account/clusters/$number";
 export default function WorkersTab({ cluster }: ClusterTabProps) {
   const { open } = useSearch({ from: ROUTE });
   const setSearch = useSetClusterSearch();
+  const variables = { id: cluster.id, first: 100 };
   const query = useAskPages<ClusterWorkersQuery, ClusterWorkersQueryVariables>(
     ClusterWorkersDocument,
-    { id: cluster.id, first: 100 },
+    variables,
     (data) => {
       const info = data.cluster?.workers.pageInfo;
       return info?.hasNextPage ? info.endCursor : null;
@@ -48,7 +51,18 @@ export default function WorkersTab({ cluster }: ClusterTabProps) {
         const total = data.cluster?.workers.totalCount ?? 0;
         if (total === 0) return <Empty title="No worker has joined yet" />;
         return (
-          <Section title={title(total, ended)} sub={sub(workers.length, total, ended)}>
+          <Section
+            title={title(total, ended)}
+            sub={sub(workers.length, total, ended)}
+            actions={
+              <TakeAway
+                name="workers"
+                document={ClusterWorkersDocument}
+                variables={variables}
+                sheet={workersSheet(workers)}
+              />
+            }
+          >
             {/* The deaths are counted among all workers that ended, of which the list may not have loaded some. */}
             <Loaded name="The ends of workers" query={endedQuery} skeleton="">
               {() => null}
