@@ -184,6 +184,25 @@ describe("the list of clusters", () => {
     await page.click("[role=toolbar] button[aria-label='Clear the selection']");
   });
 
+  it("keeps the chosen columns in the address, so that a link shows the same", async () => {
+    await open("?cols=name,errors&state=CLOSED");
+    const heads = () =>
+      page.getByRole("table", { name: "Clusters" }).getByRole("columnheader").allTextContents();
+    const before = await heads();
+    await page.getByRole("button", { name: /^Columns 2 of/ }).click();
+    await page.getByRole("checkbox", { name: "Tasks", exact: true }).click();
+    await page.waitForURL((address) => address.searchParams.get("cols") === "name,errors,tasks");
+    await page.keyboard.press("Escape");
+    const chosen = await heads();
+    assert.equal(chosen.length, before.length + 1);
+    // Another browser has saved nothing.
+    await page.evaluate(() => localStorage.removeItem("galvo.clusters.columns"));
+    await page.reload({ waitUntil: "domcontentloaded" });
+    await page.waitForSelector("[role=table] [aria-rowindex]");
+    assert.deepEqual(await heads(), chosen);
+    assert.equal(new URL(page.url()).searchParams.get("state"), "CLOSED");
+  });
+
   it("has no accessibility violation", async () => {
     await open();
     await noViolation();
