@@ -319,7 +319,7 @@ describe("the page of a cluster", () => {
     await page.getByRole("region", { name: `Worker ${dead[1].name}` }).waitFor();
     await page.getByText(/ of \d+ are loaded/).waitFor();
     await page.getByRole("heading", { name: `2 workers of ${cluster.workers.totalCount} died` }).waitFor();
-    await page.unroute("**/graphql");
+    await page.unrouteAll({ behavior: "wait" });
   });
 
   it("says that its marks did not load", async () => {
@@ -332,9 +332,32 @@ describe("the page of a cluster", () => {
     await open();
     const alert = page.getByRole("alert").filter({ hasText: "spans and task groups did not load" });
     await alert.waitFor();
-    await page.unroute("**/graphql");
+    await page.unrouteAll({ behavior: "wait" });
     await alert.getByRole("button", { name: "Retry" }).click();
     await alert.waitFor({ state: "detached" });
+  });
+
+  it("says that the comparison did not load, and not that nothing stands out", async () => {
+    await page.route("**/graphql", async (route) => {
+      const response = await route.fetch();
+      const answer = await response.json();
+      if (!answer.data?.cluster?.answers?.whatChanged) return route.fulfill({ response });
+      await route.fulfill({ response, json: { errors: [{ message: "The disk is full." }] } });
+    });
+    await open("/time");
+    const alert = page
+      .getByRole("alert")
+      .filter({ hasText: "The comparison with earlier runs did not load" });
+    await alert.waitFor();
+    assert.equal(await page.getByText("Nothing does", { exact: true }).count(), 0);
+    await page.unrouteAll({ behavior: "wait" });
+    await alert.getByRole("button", { name: "Retry" }).click();
+    await alert.waitFor({ state: "detached" });
+  });
+
+  it("says that the worker of an address is none of the cluster", async () => {
+    await open("/workers?open=no-such-worker");
+    await page.getByText("The worker of this address is none of this cluster").waitFor();
   });
 
   it("hands out queries that the server answers with what the page shows", async () => {

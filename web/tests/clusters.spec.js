@@ -73,6 +73,25 @@ describe("the list of clusters", () => {
     );
   });
 
+  it("says that the numbers by state did not load, and still filters by state", async () => {
+    await page.route("**/graphql", async (route) => {
+      const response = await route.fetch();
+      const answer = await response.json();
+      if (!answer.data?.viewer?.account?.starting) return route.fulfill({ response });
+      await route.fulfill({ response, json: { errors: [{ message: "The disk is full." }] } });
+    });
+    await open();
+    const alert = page
+      .getByRole("alert")
+      .filter({ hasText: "The numbers of clusters by state did not load" });
+    await alert.waitFor();
+    await page.getByRole("radio", { name: "Closed" }).click();
+    await page.waitForURL((address) => address.search === "?state=CLOSED");
+    await page.unrouteAll({ behavior: "wait" });
+    await alert.getByRole("button", { name: "Retry" }).click();
+    await alert.waitFor({ state: "detached" });
+  });
+
   it("sums the errors of all clusters that pass, which is the sum of the rows", async () => {
     await open("?state=CLOSED&cols=name,errors,tasks");
     const { viewer } = await graphql(
