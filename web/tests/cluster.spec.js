@@ -51,7 +51,8 @@ before(async () => {
     ) { nodes {
       number startedAt endedAt
       usage { threadSeconds causes { cause seconds } }
-      workers(first: 100) { totalCount nodes { name end { kind lostResults processingKeys } } }
+      workers(first: 100) { totalCount nodes { id name end { kind lostResults processingKeys } } }
+      errors(first: 100) { nodes { id type } }
       functionActivity(first: 7) { functions { prefix } computeSeconds }
       taskGroups(first: 100) { totalCount nodes { durations { action seconds } } }
     } } } } }`,
@@ -161,7 +162,116 @@ describe("the page of a cluster", () => {
     for (const name of [...areas, "threads"]) await lanes.getByText(name, { exact: true }).waitFor();
     await page.getByRole("button", { name: "As table", exact: true }).click();
     const table = page.getByRole("table", { name: /over time$/ });
+    await table.waitFor();
     assert.equal(await table.getByRole("row").count(), rows.length + 1);
+  });
+
+  it("zooms by the wheel with Ctrl around the pointer, deeper each time, and out to the whole run", async () => {
+    await open();
+    const box = await page.getByRole("slider").boundingBox();
+    const start = Date.parse(cluster.startedAt);
+    const end = Date.parse(cluster.endedAt);
+    const at = start + 0.25 * (end - start);
+    await page.evaluate(() => {
+      window.leftToBrowser = 0;
+      addEventListener("wheel", ({ defaultPrevented }) => {
+        if (!defaultPrevented) window.leftToBrowser += 1;
+      });
+    });
+    await page.mouse.move(box.x + box.width * 0.25, box.y + 200);
+    const turn = async (pixels) => {
+      const before = page.url();
+      await page.keyboard.down("Control");
+      await page.mouse.wheel(0, pixels);
+      await page.keyboard.up("Control");
+      await page.waitForURL((address) => String(address) !== before, { waitUntil: "commit" });
+      await settled(page);
+      const search = new URL(page.url()).searchParams;
+      return { from: Date.parse(search.get("from")), to: Date.parse(search.get("to")), search };
+    };
+    const pixel = (end - start) / box.width;
+    let last = { from: start, to: end };
+    for (let i = 0; i < 3; i++) {
+      const next = await turn(-100);
+      assert.equal(next.search.get("zoom"), "yes");
+      const part = (next.to - next.from) / (last.to - last.from);
+      assert.ok(Math.abs(part - 1 / 1.5) < 0.01, `it shows ${part} of what was shown`);
+      assert.ok(
+        Math.abs(next.from + 0.25 * (next.to - next.from) - at) <= 2 * pixel,
+        next.search.get("from"),
+      );
+      last = next;
+    }
+    for (let i = 0; i < 6 && last.search.has("zoom"); i++) last = await turn(100);
+    assert.equal(new URL(page.url()).search, "");
+    assert.equal(await page.evaluate(() => window.leftToBrowser), 0, "the browser zoomed as well");
+  });
+
+  it("has its zoom and its table in the address", async () => {
+    const [from, to] = [0.2, 0.6].map((share) => {
+      const [start, end] = [cluster.startedAt, cluster.endedAt].map(Date.parse);
+      return new Date(start + share * (end - start)).toISOString();
+    });
+    await open(`?from=${from}&to=${to}`);
+    await page.getByRole("button", { name: "Zoom in" }).click();
+    await page.waitForURL(/zoom=yes/, { waitUntil: "commit" });
+    await page.getByRole("button", { name: "As table", exact: true }).click();
+    const table = page.getByRole("table", { name: /over time$/ });
+    await table.waitFor();
+    const rows = await table.getAttribute("aria-rowcount");
+    await page.reload({ waitUntil: "domcontentloaded" });
+    await table.waitFor();
+    await settled(page);
+    assert.equal(await table.getAttribute("aria-rowcount"), rows);
+    await page.getByRole("button", { name: "Show the whole run" }).click();
+    await page.getByRole("button", { name: "Zoom in" }).waitFor();
+    await settled(page);
+    assert.ok(Number(await table.getAttribute("aria-rowcount")) > Number(rows));
+    await page.getByRole("button", { name: "As lanes" }).click();
+    await page.getByRole("slider").waitFor();
+  });
+
+  it("opens the traceback of an error's mark, and the log of an event's, from a menu if they lie together", async () => {
+    await open();
+    const marks = page.locator("figure").getByRole("button");
+    const mark = (name) => marks.filter({ has: page.locator("svg") }).and(page.getByRole("button", { name }));
+    const several = mark(/^\d+ marks: /).first();
+    await several.focus();
+    await page.keyboard.press("Enter");
+    const items = page.getByRole("menuitem");
+    await items.first().waitFor();
+    const named = /^(\d+) marks: /.exec(await several.getAttribute("aria-label"))[1];
+    assert.equal(await items.count(), Number(named));
+    await page.keyboard.press("Enter");
+    await page.waitForURL(/\/(workers|errors)\?.*open=/, { waitUntil: "commit" });
+
+    await open();
+    await mark(/ValueError/)
+      .first()
+      .click();
+    const item = items.filter({ hasText: "ValueError" });
+    await item
+      .first()
+      .or(page.getByRole("table", { name: "Failed tasks" }))
+      .first()
+      .waitFor();
+    if ((await item.count()) > 0) await item.first().click();
+    await page.waitForURL(/\/errors\?.*open=/, { waitUntil: "commit" });
+    const id = new URL(page.url()).searchParams.get("open");
+    assert.ok(cluster.errors.nodes.some((error) => error.id === id && error.type === "ValueError"));
+    await page.getByText("raise ValueError").first().waitFor();
+
+    await open();
+    await mark(/Event release/)
+      .first()
+      .click();
+    const event = items.filter({ hasText: "Event release" });
+    await event
+      .or(page.getByRole("radiogroup", { name: "Level" }))
+      .first()
+      .waitFor();
+    if ((await event.count()) > 0) await event.click();
+    await page.waitForURL(/\/logs\?.*from=.*to=/, { waitUntil: "commit" });
   });
 
   it("plays the run from its start to its end", async () => {
@@ -193,6 +303,99 @@ describe("the page of a cluster", () => {
     const post = page.getByRole("region", { name: `Worker ${dead[0].name}` });
     await post.getByText(dead[0].end.processingKeys[0]).waitFor();
     await post.getByText("Its last log lines").waitFor();
+  });
+
+  it("finds a worker of the address that the list has not loaded", async () => {
+    const dead = cluster.workers.nodes.filter(({ end }) => ["LOST", "MEMORY"].includes(end?.kind));
+    await page.route("**/graphql", async (route) => {
+      const response = await route.fetch();
+      const answer = await response.json();
+      const { workers } = answer.data?.cluster ?? {};
+      // The list asks for the hosts, and the marks do not.
+      if (workers?.nodes[0]?.host) workers.nodes = workers.nodes.filter(({ end }) => end?.kind !== "LOST");
+      await route.fulfill({ response, json: answer });
+    });
+    await open(`/workers?open=${encodeURIComponent(dead[1].id)}`);
+    await page.getByRole("region", { name: `Worker ${dead[1].name}` }).waitFor();
+    await page.getByText(/ of \d+ are loaded/).waitFor();
+    await page.getByRole("heading", { name: `2 workers of ${cluster.workers.totalCount} died` }).waitFor();
+    await page.unrouteAll({ behavior: "wait" });
+  });
+
+  it("says that its marks did not load", async () => {
+    await page.route("**/graphql", async (route) => {
+      const response = await route.fetch();
+      const answer = await response.json();
+      if (!answer.data?.cluster?.spans || !answer.data.cluster.taskGroups) return route.fulfill({ response });
+      await route.fulfill({ response, json: { errors: [{ message: "The disk is full." }] } });
+    });
+    await open();
+    const alert = page.getByRole("alert").filter({ hasText: "spans and task groups did not load" });
+    await alert.waitFor();
+    await page.unrouteAll({ behavior: "wait" });
+    await alert.getByRole("button", { name: "Retry" }).click();
+    await alert.waitFor({ state: "detached" });
+  });
+
+  it("says that the comparison did not load, and not that nothing stands out", async () => {
+    await page.route("**/graphql", async (route) => {
+      const response = await route.fetch();
+      const answer = await response.json();
+      if (!answer.data?.cluster?.answers?.whatChanged) return route.fulfill({ response });
+      await route.fulfill({ response, json: { errors: [{ message: "The disk is full." }] } });
+    });
+    await open("/time");
+    const alert = page
+      .getByRole("alert")
+      .filter({ hasText: "The comparison with earlier runs did not load" });
+    await alert.waitFor();
+    assert.equal(await page.getByText("Nothing does", { exact: true }).count(), 0);
+    await page.unrouteAll({ behavior: "wait" });
+    await alert.getByRole("button", { name: "Retry" }).click();
+    await alert.waitFor({ state: "detached" });
+  });
+
+  it("says that the worker of an address is none of the cluster", async () => {
+    await open("/workers?open=no-such-worker");
+    await page.getByText("The worker of this address is none of this cluster").waitFor();
+  });
+
+  it("hands out queries that the server answers with what the page shows", async () => {
+    await page.context().grantPermissions(["clipboard-read", "clipboard-write"], { origin: site.url });
+    const copied = async (name, label = "") => {
+      await page.getByRole("button", { name: `Take away ${label}${name}`, exact: true }).click();
+      await page.getByRole("menuitem", { name: "Copy as GraphQL" }).click();
+      await page.getByRole("button", { name: `Copied ${name}`, exact: true }).waitFor();
+      const content = await page.evaluate(() => navigator.clipboard.readText());
+      const [query, variables] = content.split("# Variables:");
+      assert.ok(query.startsWith(`# Account: ${account}\n`));
+      return graphql(query, JSON.parse(variables));
+    };
+    await open("/time");
+    const causes = await copied("thread-time");
+    assert.equal(causes.cluster.usage.threadSeconds, cluster.usage.threadSeconds);
+    const lanes = await copied("lanes", "lanes ");
+    const measured = lanes.cluster.series.filter(({ points }) => points.length > 0);
+    assert.ok(measured.some(({ metric }) => metric === "MEMORY_PROCESS"));
+    await open("/workers");
+    const { workers } = (await copied("workers")).cluster;
+    assert.deepEqual(
+      workers.nodes.map(({ name }) => name),
+      cluster.workers.nodes.map(({ name }) => name),
+    );
+    await open("/functions");
+    assert.ok((await copied("functions")).cluster.functions.length > 0);
+  });
+
+  it("takes away the lanes and the thread time with the numbers of the server", async () => {
+    await open();
+    const [head, ...rows] = await readCsv("Take away lanes");
+    assert.equal(head[0], "time (UTC)");
+    assert.ok(head.some((name) => name.startsWith("Memory")));
+    assert.ok(rows.length > 10);
+    const [, ...causes] = await readCsv("Take away thread-time");
+    const sum = causes.reduce((total, [, seconds]) => total + Number(seconds), 0);
+    assert.ok(Math.abs(sum - cluster.usage.threadSeconds) < 1e-3);
   });
 
   it("leads to the comparison with the last good run", async () => {

@@ -73,6 +73,25 @@ describe("the list of clusters", () => {
     );
   });
 
+  it("says that the numbers by state did not load, and still filters by state", async () => {
+    await page.route("**/graphql", async (route) => {
+      const response = await route.fetch();
+      const answer = await response.json();
+      if (!answer.data?.viewer?.account?.starting) return route.fulfill({ response });
+      await route.fulfill({ response, json: { errors: [{ message: "The disk is full." }] } });
+    });
+    await open();
+    const alert = page
+      .getByRole("alert")
+      .filter({ hasText: "The numbers of clusters by state did not load" });
+    await alert.waitFor();
+    await page.getByRole("radio", { name: "Closed" }).click();
+    await page.waitForURL((address) => address.search === "?state=CLOSED");
+    await page.unrouteAll({ behavior: "wait" });
+    await alert.getByRole("button", { name: "Retry" }).click();
+    await alert.waitFor({ state: "detached" });
+  });
+
   it("sums the errors of all clusters that pass, which is the sum of the rows", async () => {
     await open("?state=CLOSED&cols=name,errors,tasks");
     const { viewer } = await graphql(
@@ -193,6 +212,25 @@ describe("the list of clusters", () => {
       added.toSorted((a, b) => (a.key < b.key ? -1 : 1)),
     );
     await page.click("[role=toolbar] button[aria-label='Clear the selection']");
+  });
+
+  it("keeps the chosen columns in the address, so that a link shows the same", async () => {
+    await open("?cols=name,errors&state=CLOSED");
+    const heads = () =>
+      page.getByRole("table", { name: "Clusters" }).getByRole("columnheader").allTextContents();
+    const before = await heads();
+    await page.getByRole("button", { name: /^Columns 2 of/ }).click();
+    await page.getByRole("checkbox", { name: "Tasks", exact: true }).click();
+    await page.waitForURL((address) => address.searchParams.get("cols") === "name,errors,tasks");
+    await page.keyboard.press("Escape");
+    const chosen = await heads();
+    assert.equal(chosen.length, before.length + 1);
+    // Another browser has saved nothing.
+    await page.evaluate(() => localStorage.removeItem("galvo.clusters.columns"));
+    await page.reload({ waitUntil: "domcontentloaded" });
+    await page.waitForSelector("[role=table] [aria-rowindex]");
+    assert.deepEqual(await heads(), chosen);
+    assert.equal(new URL(page.url()).searchParams.get("state"), "CLOSED");
   });
 
   it("has no accessibility violation", async () => {

@@ -50,15 +50,39 @@ describe("overview", () => {
     );
     assert.equal(shown.Clusters, told.statistics.clusters.toLocaleString("en"));
     assert.equal(shown.Errors, told.statistics.usage.errors.toLocaleString("en"));
-    const cells = await page.$$eval("[role=grid] button[role=gridcell]", (buttons) =>
-      buttons.map((button) =>
-        Number(button.getAttribute("aria-label").split(", ").at(-1).replaceAll(",", "")),
-      ),
+    const grid = await page.$eval("[role=grid]", (element) => {
+      const number = (text) => Number(text.replaceAll(",", ""));
+      const rows = [...element.querySelectorAll("[role=row]")];
+      const [sums, ...others] = rows.map((row) => [...row.querySelectorAll("[role=gridcell]")]);
+      return {
+        // Each sum of a column reads "Tue 24 Nov: 3", and the last cell has the total.
+        columns: sums.slice(0, -1).map((cell) => number(cell.textContent.split(": ").at(-1))),
+        total: number(sums.at(-1).lastElementChild.textContent),
+        rows: others
+          .filter((cells) => cells.length > 0)
+          .map((cells) => ({
+            cells: cells
+              .slice(0, -1)
+              .map((cell) => number(cell.getAttribute("aria-label").split(", ").at(-1))),
+            sum: number(cells.at(-1).textContent),
+          })),
+      };
+    });
+    const sumOf = (values) => values.reduce((sum, value) => sum + value, 0);
+    const errors = Number(told.statistics.usage.errors);
+    assert.ok(errors > 0, "the seed has clusters with errors");
+    assert.ok(grid.rows.length > 0 && grid.columns.length > 1);
+    for (const { cells, sum } of grid.rows) {
+      assert.equal(cells.length, grid.columns.length);
+      assert.equal(sum, sumOf(cells));
+    }
+    assert.deepEqual(
+      grid.columns,
+      grid.columns.map((_, index) => sumOf(grid.rows.map(({ cells }) => cells[index]))),
     );
-    assert.equal(
-      cells.reduce((sum, value) => sum + value, 0),
-      Number(told.statistics.usage.errors),
-    );
+    assert.equal(grid.total, sumOf(grid.columns));
+    assert.equal(grid.total, sumOf(grid.rows.map(({ sum }) => sum)));
+    assert.equal(grid.total, errors);
   });
 
   it("restores the chosen cell from the address", async () => {

@@ -9,7 +9,7 @@ import {
   textParam,
   timeParam,
 } from "./search.ts";
-import { compareSearch } from "./search_types.ts";
+import { clusterSearch, compareSearch } from "./search_types.ts";
 
 describe("the search part of an address", () => {
   it("keeps text that looks like a number, a truth value or JSON", () => {
@@ -59,5 +59,14 @@ describe("the search part of an address", () => {
       a: "4107",
       by: "function",
     });
+  });
+  it("keeps the zoom of the time line only with the part that it shows", () => {
+    const part = { from: "2026-11-24T02:00:00.000Z", to: "2026-11-24T02:05:00.000Z" };
+    expect(clusterSearch({ ...part, zoom: "yes", timeline: "table" })).toEqual({
+      ...part,
+      zoom: "yes",
+      timeline: "table",
+    });
+    expect(clusterSearch({ zoom: "yes", timeline: "chart" })).toEqual({});
   });
 });

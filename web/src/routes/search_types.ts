@@ -104,7 +104,12 @@ export interface ClusterSearch {
   q?: string;
   /** The lanes that are shown, separated by commas. */
   lanes?: string;
+  /** The profile is a table. */
   table?: "yes";
+  /** The time line is a table. */
+  timeline?: "table";
+  /** The time line shows only the brushed period. */
+  zoom?: "yes";
 }
 
 export function clusterSearch(raw: Raw): ClusterSearch {
@@ -124,6 +129,8 @@ export function clusterSearch(raw: Raw): ClusterSearch {
     q: textParam(raw.q),
     lanes: textParam(raw.lanes),
     table: choiceParam(raw.table, ["yes"]),
+    timeline: choiceParam(raw.timeline, ["table"]),
+    zoom: isRange ? choiceParam(raw.zoom, ["yes"]) : undefined,
   });
 }
 

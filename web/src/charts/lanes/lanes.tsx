@@ -46,7 +46,7 @@ export function Lanes(props: LanesProps) {
     <figure className={styles.chart} aria-label={props.label}>
       <Behind {...{ ticks, shown, width, marks, reference }} />
       <TimeLabels ticks={ticks} shown={shown} hasSeconds={hasSeconds} />
-      {marks.length > 0 && (
+      {(marks.length > 0 || marksNote) && (
         <div className={styles.row}>
           <div className={styles.gutter}>
             <div className={styles.title}>Marks</div>
@@ -87,6 +87,7 @@ export function Lanes(props: LanesProps) {
         onMove={take}
         selection={selection}
         onSelect={onSelect}
+        onZoom={props.onZoom}
         clock={(time) => clockSeconds(time * 1000)}
       />
       <Spoken lanes={lanes} at={at} />

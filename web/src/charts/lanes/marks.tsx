@@ -1,4 +1,5 @@
 import { memo, type ReactNode, useState } from "react";
+import { Menu, MenuItem } from "@/ui/menu.tsx";
 import styles from "./lanes.module.css";
 import { groupMarks, type MarkGroup } from "./prepare.ts";
 import type { Mark, MarkKind, TimeRange } from "./types.ts";
@@ -37,40 +38,70 @@ interface MarksProps {
   onOpen?: ((mark: Mark) => void) | undefined;
 }
 
-/** The marks, in the order of time. Each is a button with a card. */
+/** The marks, in the order of time, each with a card. Several at one place open a menu. */
 export const Marks = memo(function Marks({ marks, shown, width, onOpen }: MarksProps) {
-  const [open, setOpen] = useState<MarkGroup | null>(null);
+  const [pointed, setPointed] = useState<MarkGroup | null>(null);
   return (
     <div className={styles.marks}>
-      {groupMarks(marks, shown, width, MARK_PIXELS).map((group) => {
-        const [first] = group.marks;
-        if (!first) return null;
-        const names = group.marks.map(({ title }) => title).join("; ");
-        const count = group.marks.length;
-        return (
-          <button
-            type="button"
-            key={first.id}
-            className={styles.mark}
-            style={{ left: `${group.share * 100}%` }}
-            aria-label={count > 1 ? `${count} marks: ${names}` : names}
-            onMouseEnter={() => setOpen(group)}
-            onMouseLeave={() => setOpen(null)}
-            onFocus={() => setOpen(group)}
-            onBlur={() => setOpen(null)}
-            onClick={() => onOpen?.(first)}
-          >
-            <svg width="16" height="16" viewBox="0 0 16 16" fill="none" aria-hidden="true">
-              {SHAPES[first.kind]}
-            </svg>
-            {count > 1 && <small aria-hidden="true">{count}</small>}
-          </button>
-        );
-      })}
-      {open && <Card group={open} />}
+      {groupMarks(marks, shown, width, MARK_PIXELS).map((group) => (
+        <GroupButton key={group.marks[0]?.id} group={group} onPoint={setPointed} onOpen={onOpen} />
+      ))}
+      {pointed && <Card group={pointed} />}
     </div>
   );
 });
+
+interface GroupButtonProps {
+  group: MarkGroup;
+  onPoint(group: MarkGroup | null): void;
+  onOpen: ((mark: Mark) => void) | undefined;
+}
+
+function GroupButton({ group, onPoint, onOpen }: GroupButtonProps) {
+  const { marks, share } = group;
+  const [first] = marks;
+  if (!first) return null;
+  const names = marks.map(({ title }) => title).join("; ");
+  const isSingle = marks.length === 1;
+  const button = (
+    <button
+      type="button"
+      className={styles.mark}
+      style={{ left: `${share * 100}%` }}
+      aria-label={isSingle ? names : `${marks.length} marks: ${names}`}
+      onMouseEnter={() => onPoint(group)}
+      onMouseLeave={() => onPoint(null)}
+      onFocus={() => onPoint(group)}
+      onBlur={() => onPoint(null)}
+      onClick={() => (isSingle ? onOpen?.(first) : onPoint(null))}
+    >
+      <Shape kind={first.kind} />
+      {!isSingle && <small aria-hidden="true">{marks.length}</small>}
+    </button>
+  );
+  if (isSingle || !onOpen) return button;
+  return (
+    <Menu trigger={button}>
+      {marks.map((mark) => (
+        <MenuItem key={mark.id} onSelect={() => onOpen(mark)}>
+          <span className={styles.choice}>
+            <Shape kind={mark.kind} />
+            {mark.title}
+            <span className="faint small">{mark.detail}</span>
+          </span>
+        </MenuItem>
+      ))}
+    </Menu>
+  );
+}
+
+function Shape({ kind }: { kind: MarkKind }) {
+  return (
+    <svg width="16" height="16" viewBox="0 0 16 16" fill="none" aria-hidden="true">
+      {SHAPES[kind]}
+    </svg>
+  );
+}
 
 const SHOWN_IN_CARD = 3;
 

@@ -1,7 +1,8 @@
-import { type KeyboardEvent, type PointerEvent, useRef, useState, type WheelEvent } from "react";
+import { type KeyboardEvent, type PointerEvent, useRef, useState } from "react";
 import styles from "./lanes.module.css";
 import { position, timeAt } from "./scale.ts";
 import type { TimeRange } from "./types.ts";
+import { useWheelZoom } from "./use_wheel_zoom.ts";
 
 interface OverlayProps {
   label: string;
@@ -11,6 +12,7 @@ interface OverlayProps {
   onMove(at: number | null): void;
   selection: TimeRange | null;
   onSelect(selection: TimeRange | null): void;
+  onZoom: ((range: TimeRange | null) => void) | undefined;
   clock(at: number): string;
 }
 
@@ -19,11 +21,17 @@ const KEY_STEPS = 100;
 
 const clamp = (value: number) => Math.min(1, Math.max(0, value));
 
-/** The crosshair and the brush over all lanes. Arrow keys move the crosshair, with Shift they brush. */
-export function Overlay({ label, shown, extent, at, onMove, selection, onSelect, clock }: OverlayProps) {
+/**
+ * The crosshair and the brush over all lanes. Arrow keys move the crosshair, with Shift they brush. The wheel zooms
+ * with Ctrl.
+ */
+export function Overlay(props: OverlayProps) {
+  const { label, shown, extent, at, onMove, selection, onSelect, onZoom, clock } = props;
+  const box = useRef<HTMLDivElement>(null);
+  useWheelZoom(box, { shown, extent, onZoom });
   const start = useRef<{ x: number; share: number } | null>(null);
   const [brush, setBrush] = useState<TimeRange | null>(null);
-  const shareOf = (event: PointerEvent | WheelEvent) => {
+  const shareOf = (event: PointerEvent) => {
     const box = event.currentTarget.getBoundingClientRect();
     return clamp((event.clientX - box.left) / box.width);
   };
@@ -48,10 +56,6 @@ export function Overlay({ label, shown, extent, at, onMove, selection, onSelect,
     start.current = null;
     setBrush(null);
   };
-  const onWheel = (event: WheelEvent) => {
-    if (!event.ctrlKey) return;
-    onSelect(zoomed(shown, extent, timeAt(shareOf(event), shown), event.deltaY > 0 ? 1.5 : 1 / 1.5));
-  };
   const onKeyDown = (event: KeyboardEvent) => {
     if (event.key === "Escape") return onSelect(null);
     const step = event.key === "ArrowRight" ? 1 : event.key === "ArrowLeft" ? -1 : 0;
@@ -66,6 +70,7 @@ export function Overlay({ label, shown, extent, at, onMove, selection, onSelect,
   const band = brush ?? (selection && !covers(selection, shown) ? selection : null);
   return (
     <div
+      ref={box}
       role="slider"
       tabIndex={0}
       aria-label={label}
@@ -79,7 +84,6 @@ export function Overlay({ label, shown, extent, at, onMove, selection, onSelect,
       onPointerUp={onPointerUp}
       onPointerLeave={() => !start.current && onMove(null)}
       onDoubleClick={() => onSelect(null)}
-      onWheel={onWheel}
       onKeyDown={onKeyDown}
       onBlur={() => onMove(null)}
     >
@@ -111,16 +115,4 @@ export function extended(selection: TimeRange | null, from: number, to: number):
   const isEnd = Math.abs(from - selection.to) <= Math.abs(from - selection.from);
   const other = isEnd ? selection.from : selection.to;
   return { from: Math.min(other, to), to: Math.max(other, to) };
-}
-
-/** Returns the range after a zoom around a time. Null if it is everything. */
-export function zoomed(
-  shown: TimeRange,
-  extent: TimeRange,
-  around: number,
-  factor: number,
-): TimeRange | null {
-  const from = Math.max(extent.from, around - (around - shown.from) * factor);
-  const to = Math.min(extent.to, around + (shown.to - around) * factor);
-  return from <= extent.from && to >= extent.to ? null : { from, to };
 }

@@ -40,6 +40,8 @@ export interface PlotLane extends LaneBase {
   /** The layer whose value stands beside the title. */
   main: string;
   max: number;
+  /** The unit of the values as they are, for a table that leaves the page. Absent for numbers of things. */
+  unit?: string;
   format(value: number): string;
   /** The labels of the axis, without the unit where the format has one. */
   axisFormat?(value: number): string;
@@ -102,6 +104,8 @@ export interface LanesProps {
   reference?: Reference | null;
   selection: TimeRange | null;
   onSelect(selection: TimeRange | null): void;
+  /** Called with the part to show instead, or with null for all of it. Absent if the chart cannot be zoomed. */
+  onZoom?(range: TimeRange | null): void;
   onOpenMark?(mark: Mark): void;
   /** The time before which nothing changes any more. Later values are paler. */
   settledUntil?: number | null;

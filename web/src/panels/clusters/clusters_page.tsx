@@ -11,7 +11,7 @@ import { Empty, Loaded, Skeleton } from "@/ui/panel.tsx";
 import { BulkBar } from "./bulk_bar.tsx";
 import styles from "./clusters.module.css";
 import { ClustersTable } from "./clusters_table.tsx";
-import { type ColumnName, saveColumns, savedColumns, shownColumns } from "./column_choice.ts";
+import { type ColumnName, columnsText, saveColumns, savedColumns, shownColumns } from "./column_choice.ts";
 import { FilterBar } from "./filter_bar.tsx";
 import { LiveRows } from "./live_rows.tsx";
 import { NoClusters } from "./no_clusters.tsx";
@@ -27,12 +27,12 @@ export function ClustersPage({ search }: { search: ClustersSearch }) {
   const navigate = useNavigate();
   const { filter, isUserUnknown } = useFilter(search);
   const [columns, setColumns] = useColumns(search);
-  const onSearch = (next: ClustersSearch) =>
-    void navigate({ to: "/$account/clusters", search: next, params: { account } });
+  const onSearch = (next: ClustersSearch, replace = false) =>
+    void navigate({ to: "/$account/clusters", search: next, params: { account }, replace });
   const onColumns = (next: ColumnName[]) => {
     setColumns(next);
-    const { cols, ...rest } = search;
-    if (cols !== undefined) onSearch(rest);
+    // In the address as well: a link shows the same columns in another browser.
+    onSearch(withColumns(search, columnsText(next)), true);
   };
   return (
     <>
@@ -58,6 +58,10 @@ export function ClustersPage({ search }: { search: ClustersSearch }) {
 
 function withState({ state: _, ...rest }: ClustersSearch, state: string | undefined): ClustersSearch {
   return state === undefined ? rest : { ...rest, state };
+}
+
+function withColumns({ cols: _, ...rest }: ClustersSearch, cols: string | undefined): ClustersSearch {
+  return cols === undefined ? rest : { ...rest, cols };
 }
 
 function useColumns(search: ClustersSearch): [ColumnName[], (columns: ColumnName[]) => void] {

@@ -44,6 +44,12 @@ export function parseColumns(text: string | null | undefined): ColumnName[] | nu
   return columns.length > 0 ? [...new Set(columns)] : null;
 }
 
+/** Writes columns as `parseColumns` reads them. Undefined for the default, which needs no place in the address. */
+export function columnsText(columns: readonly ColumnName[]): string | undefined {
+  const text = columns.join();
+  return text === DEFAULT_COLUMNS.join() ? undefined : text;
+}
+
 /** Returns the columns of the address, else the saved ones, else the default for the width. */
 export function shownColumns(
   inAddress: string | undefined,
@@ -61,8 +67,9 @@ export function savedColumns(): string | null {
 
 /** Saves the columns of this browser. The default is not saved, so that it can change with the width. */
 export function saveColumns(columns: readonly ColumnName[]): void {
-  if (columns.join() === DEFAULT_COLUMNS.join()) localStorage.removeItem(KEY);
-  else localStorage.setItem(KEY, columns.join());
+  const text = columnsText(columns);
+  if (text === undefined) localStorage.removeItem(KEY);
+  else localStorage.setItem(KEY, text);
 }
 
 /** Returns the columns with one of them shown or hidden, in the order of the list. The last one stays. */

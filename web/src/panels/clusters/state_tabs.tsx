@@ -1,5 +1,6 @@
 import { type ClusterFilter, type ClusterState, ClusterStatesDocument } from "@/data/gql/graphql.ts";
 import { useAsk } from "@/data/queries.ts";
+import { Loaded } from "@/ui/panel.tsx";
 import { Segmented, type SegmentedOption } from "@/ui/segmented.tsx";
 import { STATE_NAMES } from "@/ui/state.tsx";
 
@@ -49,11 +50,19 @@ export function StateTabs({ filter, onChange }: StateTabsProps) {
     options.push({ value, label: states.map((state) => STATE_NAMES[state]).join(" or ") });
   }
   return (
-    <Segmented
-      label="State"
-      options={options}
-      value={value}
-      onChange={(next) => onChange(next === "ALL" ? undefined : next)}
-    />
+    <>
+      <Segmented
+        label="State"
+        options={options}
+        value={value}
+        onChange={(next) => onChange(next === "ALL" ? undefined : next)}
+      />
+      {/* The tabs work without their numbers; here it is said if these did not load. */}
+      {!query.isPending && (
+        <Loaded name="The numbers of clusters by state" query={query}>
+          {() => null}
+        </Loaded>
+      )}
+    </>
   );
 }

@@ -12,6 +12,7 @@ import tabStyles from "@/ui/tabs.module.css";
 import { NotFound } from "../not_found.tsx";
 import { ShownClusterContext } from "./shown_cluster.ts";
 import { TABS } from "./tabs.ts";
+import { useOpenMark } from "./use_open_mark.ts";
 
 const Timeline = lazy(async () => ({
   default: (await import("@/panels/cluster/timeline/timeline.tsx")).Timeline,
@@ -23,7 +24,7 @@ export function Cluster() {
   const query = useAsk(ClusterHeaderDocument, { id: number });
   const cluster = query.data?.data.cluster ?? null;
   const title = cluster ? `${cluster.name ?? cluster.schedulerId} #${cluster.number}` : `#${number}`;
-  const openWorker = useOpenWorker(number);
+  const openMark = useOpenMark(number);
   useTabKeys(number);
   if (query.data && !cluster) return <NotFound />;
   return (
@@ -35,7 +36,7 @@ export function Cluster() {
             <ShownClusterContext value={shownCluster(data.cluster)}>
               <Header cluster={data.cluster} />
               <Suspense fallback={<div className={tabStyles.reserved} aria-busy="true" />}>
-                <Timeline cluster={shownCluster(data.cluster)} onOpenWorker={openWorker} />
+                <Timeline cluster={shownCluster(data.cluster)} onOpenMark={openMark} />
               </Suspense>
               <Tabs number={number} />
               <Outlet />
@@ -69,19 +70,6 @@ function Tabs({ number }: { number: string }) {
   );
 }
 
-/** Returns the function that opens a worker's post-mortem. */
-function useOpenWorker(number: string): (worker: string) => void {
-  const account = useAccount();
-  const navigate = useNavigate();
-  return (worker) =>
-    void navigate({
-      to: "/$account/clusters/$number/$tab",
-      params: { account, number, tab: "workers" },
-      search: (search) => ({ ...search, open: worker }),
-      resetScroll: false,
-    });
-}
-
 function useTabKeys(number: string): void {
   const account = useAccount();
   const navigate = useNavigate();
@@ -95,7 +83,8 @@ function useTabKeys(number: string): void {
         void navigate({
           to: "/$account/clusters/$number/$tab",
           params: { account, number, tab: name },
-          search: (search) => search,
+          // As by the tab's link: an opened row belongs to the tab that is left.
+          search: (search) => ({ ...search, open: undefined, q: undefined }),
           resetScroll: false,
         }),
     })),

@@ -4,7 +4,7 @@ import { useAsk } from "@/data/queries.ts";
 import { type Answer, evidenceText, splitHeadline, worstFirst } from "@/panels/cluster/header/answers.ts";
 import type { ShownCluster } from "@/routes/cluster/tabs.ts";
 import { Button } from "@/ui/button.tsx";
-import { Empty, Section } from "@/ui/panel.tsx";
+import { Empty, Loaded, Section } from "@/ui/panel.tsx";
 import { VerdictMark } from "@/ui/verdict.tsx";
 import styles from "./findings.module.css";
 
@@ -17,7 +17,13 @@ export function Findings({ cluster }: { cluster: ShownCluster }) {
   const compared = useAsk(ClusterComparisonAnswersDocument, { id: cluster.id }, { enabled: !cluster.isLive });
   const [showsAll, setShowsAll] = useState(false);
   const own = header.data?.data.cluster?.answers;
-  if (!own) return null;
+  if (!own) {
+    return (
+      <Loaded name="The answers" query={header}>
+        {() => null}
+      </Loaded>
+    );
+  }
   const { whatChanged, slower, scaling } = compared.data?.data.cluster?.answers ?? {};
   const further = [own.spill, own.cpu, own.gil, own.eventLoop, own.network, slower, scaling].filter(
     (answer) => answer !== undefined,
@@ -25,12 +31,21 @@ export function Findings({ cluster }: { cluster: ShownCluster }) {
   const findings = worstFirst(further.filter(({ verdict }) => verdict === "BAD" || verdict === "NOTICE"));
   const first = [own.finished, own.exceptions, own.topTime, own.cost, own.whyRunning, whatChanged];
   const all = worstFirst([...first.filter((answer) => answer !== undefined), ...further]);
+  // Without the comparison, nothing may stand out only because nobody looked.
+  const isKnown = cluster.isLive || compared.data !== undefined;
   const shown = showsAll ? all : findings.slice(0, MOST);
   return (
     <Section title={showsAll ? `All ${all.length} answers` : "What stands out"}>
-      {shown.length === 0 ? (
+      {/* These answers are listed with the others; here it is said if their query failed. */}
+      {!cluster.isLive && (
+        <Loaded name="The comparison with earlier runs" query={compared} skeleton="">
+          {() => null}
+        </Loaded>
+      )}
+      {shown.length === 0 && isKnown && (
         <Empty title="Nothing does">No answer beyond the five above needs attention.</Empty>
-      ) : (
+      )}
+      {shown.length > 0 && (
         <ul className={styles.list}>
           {shown.map((answer) => (
             <Finding key={answer.headline} answer={answer} />

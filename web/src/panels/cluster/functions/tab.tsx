@@ -5,6 +5,8 @@ import { bytes } from "@/format/bytes.ts";
 import { type ThreadUnit, threadTime, threadUnit } from "@/format/duration.ts";
 import { costText } from "@/format/money.ts";
 import { count } from "@/format/number.ts";
+import type { Sheet } from "@/panels/take_away/csv.ts";
+import { TakeAway } from "@/panels/take_away/take_away.tsx";
 import type { ClusterTabProps } from "@/routes/cluster/tabs.ts";
 import { Empty, Loaded, Section } from "@/ui/panel.tsx";
 import { type Column, Table } from "@/ui/table.tsx";
@@ -17,9 +19,23 @@ type Row = NonNullable<ClusterFunctionsQuery["cluster"]>["functions"][number];
 
 /** The functions of the cluster, the longest compute time first. */
 export default function FunctionsTab({ cluster }: ClusterTabProps) {
-  const query = useAsk(ClusterFunctionsDocument, { id: cluster.id });
+  const variables = { id: cluster.id };
+  const query = useAsk(ClusterFunctionsDocument, variables);
+  const loaded = query.data?.data.cluster?.functions ?? [];
   return (
-    <Section title="Functions">
+    <Section
+      title="Functions"
+      actions={
+        loaded.length > 0 && (
+          <TakeAway
+            name="functions"
+            document={ClusterFunctionsDocument}
+            variables={variables}
+            sheet={sheet(loaded)}
+          />
+        )
+      }
+    >
       <Loaded name="The functions" query={query}>
         {(data) => {
           const rows = data.cluster?.functions ?? [];
@@ -39,6 +55,36 @@ export default function FunctionsTab({ cluster }: ClusterTabProps) {
       </Loaded>
     </Section>
   );
+}
+
+function sheet(rows: readonly Row[]): Sheet {
+  // Workers may have prices in several currencies, and none.
+  const currencies = [...new Set(rows.flatMap(({ costs }) => costs.map(({ currency }) => currency)))];
+  return {
+    head: [
+      "function",
+      "compute time, s",
+      "fetching inputs, s",
+      "tasks",
+      "failed",
+      "results, B",
+      ...currencies.map((currency) => `cost, ${currency}`),
+    ],
+    rows: rows.map((row) => [
+      row.prefix,
+      row.computeSeconds,
+      row.transferSeconds,
+      row.tasks,
+      row.tasksErred,
+      row.bytes,
+      ...currencies.map((currency) => amountIn(row.costs, currency)),
+    ]),
+  };
+}
+
+function amountIn(costs: Row["costs"], wanted: string): number | null {
+  const own = costs.filter(({ currency }) => currency === wanted);
+  return own.length === 0 ? null : own.reduce((sum, { amount }) => sum + amount, 0);
 }
 
 function columns(unit: ThreadUnit, largest: number): Column<Row>[] {

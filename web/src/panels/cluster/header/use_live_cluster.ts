@@ -4,6 +4,7 @@ import { documentId } from "@/data/ask.ts";
 import {
   ClusterCausesDocument,
   ClusterCostDocument,
+  ClusterEndedWorkersDocument,
   ClusterErrorGroupsDocument,
   ClusterFunctionActivityDocument,
   ClusterFunctionsDocument,
@@ -15,6 +16,8 @@ import {
   ClusterWithoutActivityDocument,
   ClusterWorkersDocument,
   LiveClusterDocument,
+  WorkerLastLogsDocument,
+  WorkerPostMortemDocument,
 } from "@/data/gql/graphql.ts";
 import { useLive } from "@/live/use_live.ts";
 import { isLive } from "@/ui/state.tsx";
@@ -28,6 +31,9 @@ const CHANGING = new Set(
     ClusterFunctionActivityDocument,
     ClusterWithoutActivityDocument,
     ClusterMarksDocument,
+    ClusterEndedWorkersDocument,
+    WorkerPostMortemDocument,
+    WorkerLastLogsDocument,
     ClusterCausesDocument,
     ClusterTimeDocument,
     ClusterFunctionsDocument,

@@ -1,4 +1,5 @@
 import { useSearch } from "@tanstack/react-router";
+import { useState } from "react";
 import { StackedBar } from "@/charts/bars/stacked_bar.tsx";
 import {
   ACTIVITIES,
@@ -12,12 +13,14 @@ import { ClusterTimeDocument } from "@/data/gql/graphql.ts";
 import { useAsk } from "@/data/queries.ts";
 import { byteExponent, bytes, bytesIn, byteUnit } from "@/format/bytes.ts";
 import { threadTime, threadUnit } from "@/format/duration.ts";
-import { count, share, shortCount } from "@/format/number.ts";
+import { count, share, shortCount, threeDigits } from "@/format/number.ts";
+import { SheetTable } from "@/panels/take_away/sheet_table.tsx";
+import { TakeAway } from "@/panels/take_away/take_away.tsx";
 import { useSetClusterSearch } from "@/routes/cluster/use_cluster_search.ts";
 import { Icon } from "@/ui/icon.tsx";
 import { Empty, Loaded, Section, Withheld } from "@/ui/panel.tsx";
 import { Segmented } from "@/ui/segmented.tsx";
-import { type FineTable, type FunctionTime, spread, withOthers } from "./spread.ts";
+import { type FineTable, type FunctionTime, fineSheet, spread, withOthers } from "./spread.ts";
 import styles from "./time.module.css";
 
 const ROUTE = "/$account/clusters/$number";
@@ -34,23 +37,35 @@ export function ByFunction({ id }: { id: string }) {
   const search = useSearch({ from: ROUTE });
   const set = useSetClusterSearch();
   const measure: Measure = MEASURES.find(({ value }) => value === search.by)?.value ?? "seconds";
-  const query = useAsk(
-    ClusterTimeDocument,
-    { clusters: [id], from: search.from ?? null, to: search.to ?? null, unit: measure },
-    { keepsPrevious: true },
-  );
+  const [isTable, setTable] = useState(false);
+  const variables = { clusters: [id], from: search.from ?? null, to: search.to ?? null, unit: measure };
+  const query = useAsk(ClusterTimeDocument, variables, { keepsPrevious: true });
+  const answer = query.data?.data.viewer.account.fineMetrics;
+  const sheet = answer && fineSheet(answer);
   return (
     <Section
       level={3}
       title="By function"
       sub={search.from ? "spans whose tasks arrived in the chosen part" : "tasks only"}
       actions={
-        <Segmented
-          label="Measure"
-          options={MEASURES}
-          value={measure}
-          onChange={(by) => set({ by: by === "seconds" ? undefined : by })}
-        />
+        <>
+          <Segmented
+            label="Measure"
+            options={MEASURES}
+            value={measure}
+            onChange={(by) => set({ by: by === "seconds" ? undefined : by })}
+          />
+          {sheet && sheet.rows.length > 0 && (
+            <TakeAway
+              name="time-by-function"
+              document={ClusterTimeDocument}
+              variables={variables}
+              sheet={sheet}
+              isTable={isTable}
+              onTable={setTable}
+            />
+          )}
+        </>
       }
     >
       <Loaded name="The time of functions" query={query}>
@@ -62,6 +77,8 @@ export function ByFunction({ id }: { id: string }) {
               <Withheld title="Dask did not report fine metrics">They need Dask 2023.7 or newer.</Withheld>
             );
           }
+          if (isTable && sheet && sheet.rows.length > 0)
+            return <SheetTable label="Time by function" sheet={sheet} format={threeDigits} />;
           return (
             <Rows
               table={table}

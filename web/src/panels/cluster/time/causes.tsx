@@ -1,10 +1,14 @@
+import { useState } from "react";
 import { Legend, type Part, StackedBar } from "@/charts/bars/stacked_bar.tsx";
 import { ACTIVITIES, ACTIVITY_NAMES, ACTIVITY_TOKENS, type Activity, isHatched } from "@/charts/colour.ts";
 import { ClusterCausesDocument, type ClusterCausesQuery } from "@/data/gql/graphql.ts";
 import { useAsk } from "@/data/queries.ts";
 import { threadTime, threadTimeInWords, threadUnit } from "@/format/duration.ts";
 import { money } from "@/format/money.ts";
-import { share } from "@/format/number.ts";
+import { share, threeDigits } from "@/format/number.ts";
+import type { Sheet } from "@/panels/take_away/csv.ts";
+import { SheetTable } from "@/panels/take_away/sheet_table.tsx";
+import { TakeAway } from "@/panels/take_away/take_away.tsx";
 import { Empty, Loaded, Section } from "@/ui/panel.tsx";
 import { Segmented } from "@/ui/segmented.tsx";
 
@@ -19,31 +23,45 @@ interface CausesProps {
 /** The cluster's thread time, or its cost, by what the threads did. The parts add up to the headline. */
 export function Causes({ id, unit, onUnit }: CausesProps) {
   const query = useAsk(ClusterCausesDocument, { id });
+  const [isTable, setTable] = useState(false);
   const isMoney = unit === "money";
   return (
     <Loaded name="The thread time" query={query}>
       {({ cluster }) => {
         if (!cluster) return null;
         const { usage } = cluster;
+        const sheet = causesSheet(usage);
         const shown = isMoney ? costs(usage) : times(usage);
         return (
           <Section
             title={shown.title}
             sub={usage.isComplete ? "whole run" : "whole run, incomplete: impossible reports were cut"}
             actions={
-              <Segmented
-                label="Unit"
-                options={[
-                  { value: "time", label: "Time" },
-                  { value: "money", label: "Money", disabled: usage.costs.length !== 1 },
-                ]}
-                value={isMoney ? "money" : "time"}
-                onChange={onUnit}
-              />
+              <>
+                <Segmented
+                  label="Unit"
+                  options={[
+                    { value: "time", label: "Time" },
+                    { value: "money", label: "Money", disabled: usage.costs.length !== 1 },
+                  ]}
+                  value={isMoney ? "money" : "time"}
+                  onChange={onUnit}
+                />
+                <TakeAway
+                  name="thread-time"
+                  document={ClusterCausesDocument}
+                  variables={{ id }}
+                  sheet={sheet}
+                  isTable={isTable}
+                  onTable={setTable}
+                />
+              </>
             }
           >
             {shown.parts.length === 0 ? (
               <Empty title="No worker has offered any thread yet" />
+            ) : isTable ? (
+              <SheetTable label="Thread time" sheet={sheet} format={threeDigits} />
             ) : (
               <>
                 <StackedBar label={shown.title} parts={shown.parts} size="large" format={shown.format} />
@@ -55,6 +73,20 @@ export function Causes({ id, unit, onUnit }: CausesProps) {
       }}
     </Loaded>
   );
+}
+
+/** Returns the causes in seconds and, if all workers have a price in one currency, in money. */
+function causesSheet({ causes, costs }: Usage): Sheet {
+  const cost = costs.length === 1 ? costs[0] : undefined;
+  const amounts = new Map(cost?.causes.map(({ cause, amount }) => [cause, amount]));
+  return {
+    head: ["cause", "thread time, s", ...(cost ? [`cost, ${cost.currency}`] : [])],
+    rows: causes.map(({ cause, seconds }) => [
+      ACTIVITY_NAMES[cause],
+      seconds,
+      ...(cost ? [amounts.get(cause) ?? null] : []),
+    ]),
+  };
 }
 
 interface Shown {

@@ -1,5 +1,6 @@
 import { ACTIVITIES, type Activity, activityOf } from "@/charts/colour.ts";
 import type { ClusterTimeQuery } from "@/data/gql/graphql.ts";
+import type { Sheet } from "@/panels/take_away/csv.ts";
 
 export type FineTable = NonNullable<ClusterTimeQuery["viewer"]["account"]["fineMetrics"]>;
 
@@ -71,4 +72,12 @@ export function withOthers(functions: readonly FunctionTime[]): FunctionTime[] {
     ...functions.slice(0, MOST),
     { function: `${others.length} others`, total, byActivity, measured: [] },
   ];
+}
+
+/** Returns the rows under Dask's own names, as a table that leaves the page. */
+export function fineSheet({ rows, unit }: FineTable): Sheet {
+  return {
+    head: ["part", "function", "activity", unit],
+    rows: rows.map(({ key, value }) => [key.part, key.function, key.activity, value]),
+  };
 }

@@ -86,6 +86,7 @@ function plot(options: Plotted, { times, stepSeconds }: Columns, layers: Layer[]
     stepSeconds,
     layers,
     max,
+    ...(UNITS[unit] ? { unit: UNITS[unit] } : {}),
     format: isBytes ? inUnitOf(max, unit === "rate" ? "/s" : "") : FORMATS[unit],
     ...(isBytes ? { axisFormat: (value: number) => bytesIn(value, byteExponent(max)) } : {}),
   };
@@ -105,6 +106,8 @@ const FORMATS: Record<Plotted["unit"], (value: number) => string> = {
   seconds: duration,
   share: (value) => `${threeDigits(value * 100)}\u00a0%`,
 };
+
+const UNITS: Partial<Record<Plotted["unit"], string>> = { bytes: "B", rate: "B/s", seconds: "s" };
 
 function layer(
   id: string,

@@ -1,27 +1,17 @@
 import type { Mark } from "@/charts/lanes/types.ts";
-import type { ClusterMarksQuery, WorkerEndKind } from "@/data/gql/graphql.ts";
+import type { ClusterMarksQuery } from "@/data/gql/graphql.ts";
 import { bytes } from "@/format/bytes.ts";
-import { counted, share } from "@/format/number.ts";
+import { count, counted, share } from "@/format/number.ts";
 import { clockSeconds } from "@/format/time.ts";
+import { DEATHS, deathsOf, type EndedWorkers } from "./ended_workers.ts";
 
 export type Marked = NonNullable<ClusterMarksQuery["cluster"]>;
 
 const seconds = (at: string) => Date.parse(at) / 1000;
 
-/** The ends of workers that nobody asked for. */
-const DEATHS: Partial<Record<WorkerEndKind, string>> = {
-  MEMORY: "was killed: out of memory",
-  LOST: "disappeared",
-};
-
-/** Returns true if the worker did not end in an orderly way. */
-export function isDeath(kind: WorkerEndKind): boolean {
-  return DEATHS[kind] !== undefined;
-}
-
-/** Returns the failures, the flags and the users' events as marks. */
-export function marksOf(cluster: Marked): Mark[] {
-  const deaths = cluster.workers.nodes.flatMap(({ id, name, end }): Mark[] => {
+/** Returns the deaths of workers as marks. */
+export function deathMarks({ workers }: EndedWorkers): Mark[] {
+  return workers.flatMap(({ id, name, end }): Mark[] => {
     const what = end && DEATHS[end.kind];
     if (!end || !what) return [];
     const memory = end.lastMemory === null ? [] : [memoryText(end.lastMemory, end.lastMemoryShare)];
@@ -36,6 +26,10 @@ export function marksOf(cluster: Marked): Mark[] {
       },
     ];
   });
+}
+
+/** Returns the errors, the flags and the users' events as marks. */
+export function marksOf(cluster: Marked): Mark[] {
   const errors = cluster.errors.nodes.map(
     ({ id, at, type, key }): Mark => ({
       id,
@@ -63,7 +57,7 @@ export function marksOf(cluster: Marked): Mark[] {
       detail: clockSeconds(at),
     }),
   );
-  return [...deaths, ...errors, ...flags, ...events];
+  return [...errors, ...flags, ...events];
 }
 
 const DASK_TOPICS = new Set([
@@ -87,15 +81,21 @@ function memoryText(memory: number, part: number | null): string {
 }
 
 /** Returns the marks in words, with the caps where the lists are longer. */
-export function marksNote(cluster: Marked): string {
-  const deaths = cluster.workers.nodes.filter(({ end }) => end && isDeath(end.kind)).length;
+export function marksNote(cluster: Marked | null, ended: EndedWorkers): string {
   const parts = [
-    deaths > 0 ? counted(deaths, "death") : null,
-    capped(cluster.errors.totalCount, cluster.errors.nodes.length, "error"),
-    capped(cluster.flags.totalCount, cluster.flags.nodes.length, "flag"),
-    eventsNote(cluster),
+    deathsNote(ended),
+    cluster && capped(cluster.errors.totalCount, cluster.errors.nodes.length, "error"),
+    cluster && capped(cluster.flags.totalCount, cluster.flags.nodes.length, "flag"),
+    cluster && eventsNote(cluster),
   ];
   return parts.filter((part) => part !== null).join(", ");
+}
+
+function deathsNote(ended: EndedWorkers): string | null {
+  const { died, isLeast } = deathsOf(ended);
+  if (died === 0 && !isLeast) return null;
+  const among = `${count(ended.workers.length)} of ${count(ended.totalCount)} workers that ended`;
+  return counted(died, "death") + (isLeast ? ` among ${among}` : "");
 }
 
 function eventsNote(cluster: Marked): string | null {

@@ -1,6 +1,8 @@
 import { describe, expect, it } from "vitest";
+import type { Lane } from "@/charts/lanes/types.ts";
 import { rowsWithoutOverlap } from "./bar_rows.ts";
 import { columns, LANE_KINDS, type Series, step } from "./lane_kinds.ts";
+import { lanesSheet } from "./lanes_sheet.ts";
 
 const at = (second: number) => new Date(Date.UTC(2026, 10, 24) + second * 1000).toISOString();
 const base = Date.UTC(2026, 10, 24) / 1000;
@@ -56,5 +58,24 @@ describe("bars", () => {
       ["b", "c"],
     ]);
     expect(left).toBe(1);
+  });
+});
+
+describe("the table of the lanes that leaves the page", () => {
+  it("has a column for each layer with its unit, and leaves out bars and lanes without values", () => {
+    const read = columns([series("MEMORY_PROCESS", [[0, 1024]])]);
+    const memory = LANE_KINDS.find(({ id }) => id === "memory")?.build(read);
+    const cpu = LANE_KINDS.find(({ id }) => id === "cpu")?.build(columns([]));
+    const bars: Lane = { kind: "bars", id: "spans", title: "Spans", rows: [] };
+    if (!memory || !cpu) throw new Error("lanes are missing");
+    const { head, rows } = lanesSheet([bars, memory, cpu], { from: base, to: base + 10 });
+    expect(head).toEqual([
+      "time (UTC)",
+      "Memory, managed, B",
+      "Memory, unmanaged, B",
+      "Memory, on disk, beside it, B",
+      "Memory, process, B",
+    ]);
+    expect(rows).toEqual([[at(0), null, null, null, 1024]]);
   });
 });

@@ -7,7 +7,7 @@ import {
   ClusterLanesDocument,
   ClusterMarksDocument,
 } from "@/data/gql/graphql.ts";
-import { useAsk } from "@/data/queries.ts";
+import { type Asked, useAsk } from "@/data/queries.ts";
 import { clockSeconds, period } from "@/format/time.ts";
 import { useBaseline } from "@/panels/cluster/header/baseline.ts";
 import { TakeAway } from "@/panels/take_away/take_away.tsx";
@@ -20,8 +20,10 @@ import { Loaded, Skeleton } from "@/ui/panel.tsx";
 import { groupsLane, spansLane } from "./bar_rows.ts";
 import { FUNCTIONS_LANE, functionSheet } from "./function_lane.ts";
 import { ALL_LANES, DEFAULT_LANES, LANE_KINDS, plotLanes } from "./lane_kinds.ts";
-import { marksNote, marksOf } from "./marks.ts";
+import { lanesSheet } from "./lanes_sheet.ts";
+import { deathMarks, marksNote, marksOf } from "./marks.ts";
 import styles from "./timeline.module.css";
+import { useEndedWorkers } from "./use_ended_workers.ts";
 import { useFunctionActivity } from "./use_function_activity.ts";
 import { bucketWidth, iso } from "./window.ts";
 
@@ -33,43 +35,51 @@ const ROUTE = "/$account/clusters/$number";
 
 interface TimelineProps {
   cluster: ShownCluster;
-  onOpenWorker(worker: string): void;
+  onOpenMark(mark: Mark): void;
 }
 
+/** The search part of the whole run. */
+const NO_PART = { from: undefined, to: undefined, zoom: undefined };
+
 /** The cluster over time: what failed, what ran and what it used, on one axis. */
-export function Timeline({ cluster, onOpenWorker }: TimelineProps) {
+export function Timeline({ cluster, onOpenMark }: TimelineProps) {
   const search = useSearch({ from: ROUTE });
   const setSearch = useSetClusterSearch();
-  const [isZoomed, setZoomed] = useState(false);
-  const [isTable, setTable] = useState(false);
   const [isPlaying, setPlaying] = useState(false);
   const chosen = useMemo(() => search.lanes?.split(",") ?? DEFAULT_LANES, [search.lanes]);
   const { startedAt, lastAt } = cluster;
   const extent = useMemo(() => extentOf(startedAt, lastAt), [startedAt, lastAt]);
   const { from, to } = search;
+  // Both are in the address, so that a reload and a link show the same.
+  const isZoomed = search.zoom === "yes";
+  const isTable = search.timeline === "table";
+  const setZoomed = (next: boolean) => setSearch({ zoom: next ? "yes" : undefined });
+  const setTable = (next: boolean) => setSearch({ timeline: next ? "table" : undefined });
   const selection = useMemo(() => selectionOf(from, to), [from, to]);
   const shown = isZoomed && selection ? selection : extent;
 
   const kinds = LANE_KINDS.filter(({ id }) => chosen.includes(id));
   const hasPlots = kinds.length > 0;
-  const lanes = useAsk(
-    ClusterLanesDocument,
-    {
-      id: cluster.id,
-      from: iso(shown.from),
-      // The end of a cluster that lives moves; without an end, the answer reaches to the last report.
-      to: cluster.isLive && shown === extent ? null : iso(shown.to),
-      width: bucketWidth(shown.to - shown.from),
-      metrics: [...new Set(kinds.flatMap(({ metrics }) => metrics))],
-    },
-    { keepsPrevious: true, enabled: hasPlots },
-  );
+  const variables = {
+    id: cluster.id,
+    from: iso(shown.from),
+    // The end of a cluster that lives moves; without an end, the answer reaches to the last report.
+    to: cluster.isLive && shown === extent ? null : iso(shown.to),
+    width: bucketWidth(shown.to - shown.from),
+    metrics: [...new Set(kinds.flatMap(({ metrics }) => metrics))],
+  };
+  const lanes = useAsk(ClusterLanesDocument, variables, { keepsPrevious: true, enabled: hasPlots });
   const marks = useAsk(ClusterMarksDocument, { id: cluster.id });
+  const { query: endedQuery, ended } = useEndedWorkers(cluster.id);
   const activity = useFunctionActivity(cluster, { extent, shown }, chosen.includes(FUNCTIONS_LANE.id));
 
   const baseline = useBaseline(cluster.id);
   const reference = baseline && referenceAt(extent.from + baseline.durationSeconds, baseline.number);
   const marked = marks.data?.data.cluster ?? null;
+  const shownMarks = useMemo(
+    () => [...deathMarks(ended), ...(marked ? marksOf(marked) : [])],
+    [marked, ended],
+  );
   const byFunction = activity.lane;
   const drawn = useMemo(() => {
     const bars: Lane[] = [];
@@ -83,8 +93,12 @@ export function Timeline({ cluster, onOpenWorker }: TimelineProps) {
     return [...bars, ...(byFunction ? [byFunction] : []), ...plots];
   }, [lanes.data, marked, extent, chosen, byFunction]);
 
+  const sheet = useMemo(() => lanesSheet(drawn, shown), [drawn, shown]);
+
   const select = (range: TimeRange | null) =>
-    setSearch({ from: range ? iso(range.from) : undefined, to: range ? iso(range.to) : undefined });
+    setSearch(range ? { from: iso(range.from), to: iso(range.to) } : NO_PART);
+  const zoom = (range: TimeRange | null) =>
+    setSearch(range ? { from: iso(range.from), to: iso(range.to), zoom: "yes" } : NO_PART);
   const setLanes = (ids: string[]) => setSearch({ lanes: ids.join(",") || undefined });
   useCommands([
     {
@@ -102,7 +116,6 @@ export function Timeline({ cluster, onOpenWorker }: TimelineProps) {
       run: () => setPlaying(!isPlaying),
     },
   ]);
-  const openMark = (mark: Mark) => mark.kind === "death" && onOpenWorker(mark.id);
   const chart = () =>
     isTable ? (
       <Suspense fallback={<Skeleton />}>
@@ -114,12 +127,13 @@ export function Timeline({ cluster, onOpenWorker }: TimelineProps) {
         extent={extent}
         shown={shown}
         lanes={drawn}
-        marks={marked ? marksOf(marked) : []}
-        marksNote={marked ? marksNote(marked) : ""}
+        marks={shownMarks}
+        marksNote={marksNote(marked, ended)}
         reference={reference}
         selection={selection}
         onSelect={select}
-        onOpenMark={openMark}
+        onZoom={zoom}
+        onOpenMark={onOpenMark}
         isPlaying={isPlaying}
         onPlayed={() => setPlaying(false)}
         settledUntil={cluster.isLive ? extent.to - UNSETTLED_SECONDS : null}
@@ -161,6 +175,18 @@ export function Timeline({ cluster, onOpenWorker }: TimelineProps) {
             onTable={setTable}
           />
         )}
+        {hasPlots && lanes.data && (
+          <TakeAway
+            label="Take away lanes"
+            name="lanes"
+            size="small"
+            document={ClusterLanesDocument}
+            variables={variables}
+            sheet={sheet}
+            isTable={isTable}
+            onTable={setTable}
+          />
+        )}
         <Button
           look="ghost"
           size="small"
@@ -171,14 +197,12 @@ export function Timeline({ cluster, onOpenWorker }: TimelineProps) {
           {isTable ? "As lanes" : "As table"}
         </Button>
       </div>
-      {byFunction && (
-        // The lane is drawn with the others; this says if its query failed.
-        <div className={styles.said}>
-          <Loaded name={FUNCTIONS_LANE.title} query={activity.query} skeleton="">
-            {() => null}
-          </Loaded>
-        </div>
-      )}
+      {/* These are drawn with the other lanes; here it is said if a query failed. */}
+      <div className={styles.said}>
+        {byFunction && <Said name={FUNCTIONS_LANE.title} query={activity.query} />}
+        <Said name="Errors, flags, events, spans and task groups" query={marks} />
+        <Said name="Deaths of workers" query={endedQuery} />
+      </div>
       <div className={lanes.data || !hasPlots ? undefined : styles.reserved}>
         {hasPlots ? (
           <Loaded name="The time line" query={lanes} skeleton={<Skeleton rows={8} columns={6} />}>
@@ -190,6 +214,15 @@ export function Timeline({ cluster, onOpenWorker }: TimelineProps) {
         )}
       </div>
     </section>
+  );
+}
+
+/** The failure of a query whose data are drawn elsewhere. */
+function Said<Result>({ name, query }: { name: string; query: Asked<Result> }) {
+  return (
+    <Loaded name={name} query={query} skeleton="">
+      {() => null}
+    </Loaded>
   );
 }
 

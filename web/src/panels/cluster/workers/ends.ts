@@ -1,7 +1,7 @@
-import type { ClusterWorkersQuery, WorkerEndKind } from "@/data/gql/graphql.ts";
-import { isDeath } from "@/panels/cluster/timeline/marks.ts";
+import type { WorkerEndKind, WorkerFieldsFragment } from "@/data/gql/graphql.ts";
+import { isDeath } from "@/panels/cluster/timeline/ended_workers.ts";
 
-export type Worker = NonNullable<ClusterWorkersQuery["cluster"]>["workers"]["nodes"][number];
+export type Worker = WorkerFieldsFragment;
 
 /** The end of a worker in words. */
 export const END_NAMES: Record<WorkerEndKind, string> = {

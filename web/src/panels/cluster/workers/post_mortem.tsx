@@ -4,7 +4,12 @@ import { largest } from "@/charts/lanes/prepare.ts";
 import { roundMax, roundMaxBytes } from "@/charts/lanes/scale.ts";
 import type { PlotLane } from "@/charts/lanes/types.ts";
 import { useAccount } from "@/data/account.ts";
-import { WorkerPostMortemDocument, type WorkerPostMortemQuery } from "@/data/gql/graphql.ts";
+import {
+  WorkerLastLogsDocument,
+  type WorkerLastLogsQuery,
+  WorkerPostMortemDocument,
+  type WorkerPostMortemQuery,
+} from "@/data/gql/graphql.ts";
 import { useAsk } from "@/data/queries.ts";
 import { bytes } from "@/format/bytes.ts";
 import { duration } from "@/format/duration.ts";
@@ -13,54 +18,50 @@ import { clockSeconds } from "@/format/time.ts";
 import { columns } from "@/panels/cluster/timeline/lane_kinds.ts";
 import type { ShownCluster } from "@/routes/cluster/tabs.ts";
 import { IconButton } from "@/ui/button.tsx";
-import { Empty, Loaded } from "@/ui/panel.tsx";
+import { Empty, Loaded, Skeleton } from "@/ui/panel.tsx";
 import { END_NAMES, type Worker } from "./ends.ts";
 import styles from "./workers.module.css";
 
 interface PostMortemProps {
-  worker: Worker;
+  /** The worker's identifier. The worker need not be among those that the list has loaded. */
+  id: string;
   cluster: ShownCluster;
   onClose(): void;
 }
 
-const LOGS_BEFORE_MS = 120_000;
-const LOGS_AFTER_MS = 10_000;
-
 /** The last moments of a worker: its memory, its tasks and its log. */
-export function PostMortem({ worker, cluster, onClose }: PostMortemProps) {
-  const end = worker.end ? Date.parse(worker.end.at) : null;
-  const query = useAsk(WorkerPostMortemDocument, {
-    worker: worker.id,
-    daskId: worker.daskId,
-    cluster: cluster.id,
-    logsAt: end
-      ? {
-          from: new Date(end - LOGS_BEFORE_MS).toISOString(),
-          to: new Date(end + LOGS_AFTER_MS).toISOString(),
-        }
-      : null,
-  });
+export function PostMortem({ id, cluster, onClose }: PostMortemProps) {
+  const query = useAsk(WorkerPostMortemDocument, { worker: id });
   return (
-    <section className={styles.post} aria-label={`Worker ${worker.name}`}>
-      <div className={styles.postHead}>
-        <h3 className="h3">
-          Worker {worker.name} {worker.end ? END_NAMES[worker.end.kind] : "is alive"}
-        </h3>
-        <span className="grow" />
-        <IconButton icon="close" label="Close" onClick={onClose} />
-      </div>
-      <Facts worker={worker} />
-      <Loaded name="The worker's data" query={query}>
-        {({ node, cluster: logged }) => (
-          <>
-            <WorkerLanes worker={worker} node={node} cluster={cluster} />
-            <Keys node={node} />
-            <Log logs={logged?.logs} worker={worker} cluster={cluster} />
-          </>
-        )}
-      </Loaded>
-    </section>
+    <Loaded name="The worker" query={query} skeleton={<Skeleton rows={6} columns={4} />}>
+      {({ node }) => {
+        const worker = workerOf(node, cluster);
+        if (!worker) return <Empty title="The worker of this address is none of this cluster" />;
+        return (
+          <section className={styles.post} aria-label={`Worker ${worker.name}`}>
+            <div className={styles.postHead}>
+              <h3 className="h3">
+                Worker {worker.name} {worker.end ? END_NAMES[worker.end.kind] : "is alive"}
+              </h3>
+              <span className="grow" />
+              <IconButton icon="close" label="Close" onClick={onClose} />
+            </div>
+            <Facts worker={worker} />
+            <WorkerLanes worker={worker} cluster={cluster} />
+            <Keys worker={worker} />
+            <Log worker={worker} cluster={cluster} />
+          </section>
+        );
+      }}
+    </Loaded>
   );
+}
+
+type Node = NonNullable<WorkerPostMortemQuery["node"]>;
+type DetailedWorker = Extract<Node, { series: unknown }>;
+
+function workerOf(node: Node | null, cluster: ShownCluster): DetailedWorker | null {
+  return node && "series" in node && node.cluster.id === cluster.id ? node : null;
 }
 
 function Facts({ worker }: { worker: Worker }) {
@@ -92,14 +93,8 @@ function Facts({ worker }: { worker: Worker }) {
   );
 }
 
-type Node = WorkerPostMortemQuery["node"];
-
-function workerOf(node: Node) {
-  return node && "series" in node ? node : null;
-}
-
-function WorkerLanes({ worker, node, cluster }: { worker: Worker; node: Node; cluster: ShownCluster }) {
-  const series = workerOf(node)?.series ?? [];
+function WorkerLanes({ worker, cluster }: { worker: DetailedWorker; cluster: ShownCluster }) {
+  const series = worker.series ?? [];
   if (series.every(({ points }) => points.length === 0)) {
     return (
       <Empty title="The worker reported no measurements">It may have ended before its first report.</Empty>
@@ -154,8 +149,7 @@ function workerLanes(series: Parameters<typeof columns>[0], limit: number | null
   ];
 }
 
-function Keys({ node }: { node: Node }) {
-  const end = workerOf(node)?.end;
+function Keys({ worker: { end } }: { worker: DetailedWorker }) {
   if (!end || end.processing === 0) return null;
   const cut = end.processing - end.processingKeys.length;
   return (
@@ -173,15 +167,38 @@ function Keys({ node }: { node: Node }) {
   );
 }
 
-type Logs = NonNullable<WorkerPostMortemQuery["cluster"]>["logs"];
+const LOGS_BEFORE_MS = 120_000;
+const LOGS_AFTER_MS = 10_000;
 
 interface LogProps {
-  logs: Logs | undefined;
   worker: Worker;
   cluster: ShownCluster;
 }
 
-function Log({ logs, worker, cluster }: LogProps) {
+function Log({ worker, cluster }: LogProps) {
+  const end = worker.end ? Date.parse(worker.end.at) : null;
+  const query = useAsk(WorkerLastLogsDocument, {
+    daskId: worker.daskId,
+    cluster: cluster.id,
+    logsAt: end
+      ? {
+          from: new Date(end - LOGS_BEFORE_MS).toISOString(),
+          to: new Date(end + LOGS_AFTER_MS).toISOString(),
+        }
+      : null,
+  });
+  return (
+    <Loaded name="The worker's last log lines" query={query}>
+      {({ cluster: logged }) => <Lines logs={logged?.logs} worker={worker} cluster={cluster} />}
+    </Loaded>
+  );
+}
+
+interface LinesProps extends LogProps {
+  logs: NonNullable<WorkerLastLogsQuery["cluster"]>["logs"] | undefined;
+}
+
+function Lines({ logs, worker, cluster }: LinesProps) {
   const account = useAccount();
   if (!logs || logs.nodes.length === 0) {
     return <p className="faint small">No log line of this worker and its nanny at that time.</p>;

@@ -9,11 +9,15 @@ import { type Asked, useAskPages } from "@/data/queries.ts";
 import { bytes } from "@/format/bytes.ts";
 import { count, counted, share } from "@/format/number.ts";
 import { clockSeconds } from "@/format/time.ts";
+import { deathsOf, type EndedWorkers } from "@/panels/cluster/timeline/ended_workers.ts";
+import { useEndedWorkers } from "@/panels/cluster/timeline/use_ended_workers.ts";
+import { TakeAway } from "@/panels/take_away/take_away.tsx";
 import type { ClusterTabProps, ShownCluster } from "@/routes/cluster/tabs.ts";
 import { useSetClusterSearch } from "@/routes/cluster/use_cluster_search.ts";
 import { Empty, Loaded, Section, Skeleton } from "@/ui/panel.tsx";
 import { type Column, Table } from "@/ui/table.tsx";
 import { diedFirst, END_NAMES, standing, type Worker } from "./ends.ts";
+import { workersSheet } from "./sheet.ts";
 import styles from "./workers.module.css";
 
 const PostMortem = lazy(async () => ({ default: (await import("./post_mortem.tsx")).PostMortem }));
@@ -24,14 +28,16 @@ const ROUTE = "/$account/clusters/$number";
 export default function WorkersTab({ cluster }: ClusterTabProps) {
   const { open } = useSearch({ from: ROUTE });
   const setSearch = useSetClusterSearch();
+  const variables = { id: cluster.id, first: 100 };
   const query = useAskPages<ClusterWorkersQuery, ClusterWorkersQueryVariables>(
     ClusterWorkersDocument,
-    { id: cluster.id, first: 100 },
+    variables,
     (data) => {
       const info = data.cluster?.workers.pageInfo;
       return info?.hasNextPage ? info.endCursor : null;
     },
   );
+  const { query: endedQuery, ended } = useEndedWorkers(cluster.id);
   const { hasNextPage, isFetchingNextPage, fetchNextPage } = query;
   const onNearEnd = useCallback(() => {
     if (hasNextPage && !isFetchingNextPage) void fetchNextPage();
@@ -44,24 +50,27 @@ export default function WorkersTab({ cluster }: ClusterTabProps) {
         const workers = query.data?.pages.flatMap((page) => page.data.cluster?.workers.nodes ?? []) ?? [];
         const total = data.cluster?.workers.totalCount ?? 0;
         if (total === 0) return <Empty title="No worker has joined yet" />;
-        const chosen = workers.find(({ id }) => id === open);
-        const died = workers.filter((worker) => standing(worker) === "died").length;
         return (
           <Section
-            title={died > 0 ? `${counted(died, "worker")} of ${count(total)} died` : counted(total, "worker")}
-            sub={
-              workers.length < total ? `${count(workers.length)} of ${count(total)} are loaded` : undefined
+            title={title(total, ended)}
+            sub={sub(workers.length, total, ended)}
+            actions={
+              <TakeAway
+                name="workers"
+                document={ClusterWorkersDocument}
+                variables={variables}
+                sheet={workersSheet(workers)}
+              />
             }
           >
+            {/* The deaths are counted among all workers that ended, of which the list may not have loaded some. */}
+            <Loaded name="The ends of workers" query={endedQuery} skeleton="">
+              {() => null}
+            </Loaded>
             <Cells workers={workers} chosen={open} onChoose={setOpen} />
-            {chosen && (
+            {open && (
               <Suspense fallback={<Skeleton rows={6} columns={4} />}>
-                <PostMortem
-                  key={chosen.id}
-                  worker={chosen}
-                  cluster={cluster}
-                  onClose={() => setOpen(undefined)}
-                />
+                <PostMortem key={open} id={open} cluster={cluster} onClose={() => setOpen(undefined)} />
               </Suspense>
             )}
             <Table
@@ -79,6 +88,22 @@ export default function WorkersTab({ cluster }: ClusterTabProps) {
       }}
     </Loaded>
   );
+}
+
+/** Returns the number of workers, and of those that died as far as their ends are known. */
+function title(total: number, ended: EndedWorkers): string {
+  const { died, isLeast } = deathsOf(ended);
+  if (died === 0) return counted(total, "worker");
+  return `${isLeast ? "At least " : ""}${counted(died, "worker")} of ${count(total)} died`;
+}
+
+function sub(loaded: number, total: number, ended: EndedWorkers): string | undefined {
+  const parts = [
+    loaded < total && `${count(loaded)} of ${count(total)} are loaded`,
+    deathsOf(ended).isLeast &&
+      `deaths are counted among ${count(ended.workers.length)} of ${count(ended.totalCount)} that ended`,
+  ];
+  return parts.filter(Boolean).join(" · ") || undefined;
 }
 
 interface CellsProps {
