@@ -5,11 +5,12 @@ import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { setTimeout } from "node:timers/promises";
 import { violations } from "./axe.js";
-import { askServer, collectComplaints, openBrowser } from "./browser.js";
+import { askServer, collectComplaints, fillSignIn, openBrowser } from "./browser.js";
 import { serve } from "./serve.js";
 import { DaskCluster, Server } from "./server.js";
 
 const account = "default";
+const password = "correct horse battery";
 
 let server;
 let site;
@@ -169,9 +170,22 @@ describe("a page whose server goes away", () => {
 
   it("leads to the sign-in page and back when the session is ended", async () => {
     const path = new URL(page.url()).pathname;
-    await server.command("session", "end", "--user", "admin");
+    // The user has signed in with a link so far. A new password ends the sessions.
+    await server.setPassword("admin", password);
     await page.waitForURL(/\/sign-in\?return_to=/, { waitUntil: "commit" });
     assert.equal(new URL(page.url()).searchParams.get("return_to").split("?")[0], path);
+    await fillSignIn(page, { user: "admin", password });
+    assert.equal(new URL(page.url()).pathname, path);
+    await page.getByRole("heading", { name: "first", level: 1 }).waitFor();
+    await page.getByText(/^Live/).waitFor();
+  });
+});
+
+describe("the open page of a cluster whose token is revoked", () => {
+  it("says that the cluster does not report any more", async () => {
+    await server.command("token", "revoke", token.split("-")[0]);
+    await page.getByText(/^last heard \d\d:\d\d:\d\d UTC$/).waitFor();
+    await page.getByText("Lost", { exact: true }).first().waitFor();
   });
 });
 
