@@ -179,7 +179,7 @@ describe("a cluster whose reporter is older than the server", () => {
     assert.equal(await lanes.locator("canvas").count(), 0);
   });
 
-  it("is told apart from a field that failed", async () => {
+  it("differs from a field that failed", async () => {
     await answerWith(async (route) => {
       const response = await route.fetch();
       const body = await response.json();

@@ -75,6 +75,15 @@ export function Loaded<Result>({ name, query, skeleton, children }: LoadedProps<
   );
 }
 
+/** The state of a query whose data are drawn elsewhere: that it failed, or did not answer completely. */
+export function QueryState<Result>({ name, query }: Pick<LoadedProps<Result>, "name" | "query">) {
+  return (
+    <Loaded name={name} query={query} skeleton="">
+      {() => null}
+    </Loaded>
+  );
+}
+
 /** Calls the function below the boundary, so that its own errors are caught there, too. */
 function Content({ children }: { children(): ReactNode }) {
   return children();

@@ -1,6 +1,6 @@
 import { type ClusterFilter, type ClusterState, ClusterStatesDocument } from "@/data/gql/graphql.ts";
 import { useAsk } from "@/data/queries.ts";
-import { Loaded } from "@/ui/panel.tsx";
+import { QueryState } from "@/ui/panel.tsx";
 import { Segmented, type SegmentedOption } from "@/ui/segmented.tsx";
 import { STATE_NAMES } from "@/ui/state.tsx";
 
@@ -58,11 +58,7 @@ export function StateTabs({ filter, onChange }: StateTabsProps) {
         onChange={(next) => onChange(next === "ALL" ? undefined : next)}
       />
       {/* The tabs work without their numbers; here it is said if these did not load. */}
-      {!query.isPending && (
-        <Loaded name="The numbers of clusters by state" query={query}>
-          {() => null}
-        </Loaded>
-      )}
+      {!query.isPending && <QueryState name="The numbers of clusters by state" query={query} />}
     </>
   );
 }

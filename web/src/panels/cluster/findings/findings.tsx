@@ -4,7 +4,7 @@ import { useAsk } from "@/data/queries.ts";
 import { type Answer, evidenceText, splitHeadline, worstFirst } from "@/panels/cluster/header/answers.ts";
 import type { ShownCluster } from "@/routes/cluster/tabs.ts";
 import { Button } from "@/ui/button.tsx";
-import { Empty, Loaded, Section } from "@/ui/panel.tsx";
+import { Empty, Loaded, QueryState, Section } from "@/ui/panel.tsx";
 import { VerdictMark } from "@/ui/verdict.tsx";
 import styles from "./findings.module.css";
 
@@ -37,11 +37,7 @@ export function Findings({ cluster }: { cluster: ShownCluster }) {
   return (
     <Section title={showsAll ? `All ${all.length} answers` : "What stands out"}>
       {/* These answers are listed with the others; here it is said if their query failed. */}
-      {!cluster.isLive && (
-        <Loaded name="The comparison with earlier runs" query={compared} skeleton="">
-          {() => null}
-        </Loaded>
-      )}
+      {!cluster.isLive && <QueryState name="The comparison with earlier runs" query={compared} />}
       {shown.length === 0 && isKnown && (
         <Empty title="Nothing does">No answer beyond the five above needs attention.</Empty>
       )}

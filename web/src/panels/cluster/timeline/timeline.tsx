@@ -7,7 +7,7 @@ import {
   ClusterLanesDocument,
   ClusterMarksDocument,
 } from "@/data/gql/graphql.ts";
-import { type Asked, useAsk } from "@/data/queries.ts";
+import { useAsk } from "@/data/queries.ts";
 import { clockSeconds, period } from "@/format/time.ts";
 import { useBaseline } from "@/panels/cluster/header/baseline.ts";
 import { TakeAway } from "@/panels/take_away/take_away.tsx";
@@ -16,7 +16,7 @@ import { useSetClusterSearch } from "@/routes/cluster/use_cluster_search.ts";
 import { Button } from "@/ui/button.tsx";
 import { useCommands } from "@/ui/commands.ts";
 import { Menu, MenuItem } from "@/ui/menu.tsx";
-import { Loaded, Skeleton } from "@/ui/panel.tsx";
+import { Loaded, QueryState, Skeleton } from "@/ui/panel.tsx";
 import { groupsLane, spansLane } from "./bar_rows.ts";
 import { FUNCTIONS_LANE, functionSheet } from "./function_lane.ts";
 import { ALL_LANES, DEFAULT_LANES, LANE_KINDS, plotLanes } from "./lane_kinds.ts";
@@ -199,9 +199,9 @@ export function Timeline({ cluster, onOpenMark }: TimelineProps) {
       </div>
       {/* These are drawn with the other lanes; here it is said if a query failed. */}
       <div className={styles.said}>
-        {byFunction && <Said name={FUNCTIONS_LANE.title} query={activity.query} />}
-        <Said name="Errors, flags, events, spans and task groups" query={marks} />
-        <Said name="Deaths of workers" query={endedQuery} />
+        {byFunction && <QueryState name={FUNCTIONS_LANE.title} query={activity.query} />}
+        <QueryState name="Errors, flags, events, spans and task groups" query={marks} />
+        <QueryState name="Deaths of workers" query={endedQuery} />
       </div>
       <div className={lanes.data || !hasPlots ? undefined : styles.reserved}>
         {hasPlots ? (
@@ -214,15 +214,6 @@ export function Timeline({ cluster, onOpenMark }: TimelineProps) {
         )}
       </div>
     </section>
-  );
-}
-
-/** The failure of a query whose data are drawn elsewhere. */
-function Said<Result>({ name, query }: { name: string; query: Asked<Result> }) {
-  return (
-    <Loaded name={name} query={query} skeleton="">
-      {() => null}
-    </Loaded>
   );
 }
 

@@ -14,7 +14,7 @@ import { useEndedWorkers } from "@/panels/cluster/timeline/use_ended_workers.ts"
 import { TakeAway } from "@/panels/take_away/take_away.tsx";
 import type { ClusterTabProps, ShownCluster } from "@/routes/cluster/tabs.ts";
 import { useSetClusterSearch } from "@/routes/cluster/use_cluster_search.ts";
-import { Empty, Loaded, Section, Skeleton } from "@/ui/panel.tsx";
+import { Empty, Loaded, QueryState, Section, Skeleton } from "@/ui/panel.tsx";
 import { type Column, Table } from "@/ui/table.tsx";
 import { diedFirst, END_NAMES, standing, type Worker } from "./ends.ts";
 import { workersSheet } from "./sheet.ts";
@@ -64,9 +64,7 @@ export default function WorkersTab({ cluster }: ClusterTabProps) {
             }
           >
             {/* The deaths are counted among all workers that ended, of which the list may not have loaded some. */}
-            <Loaded name="The ends of workers" query={endedQuery} skeleton="">
-              {() => null}
-            </Loaded>
+            <QueryState name="The ends of workers" query={endedQuery} />
             <Cells workers={workers} chosen={open} onChoose={setOpen} />
             {open && (
               <Suspense fallback={<Skeleton rows={6} columns={4} />}>
