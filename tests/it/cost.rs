@@ -61,6 +61,37 @@ async fn each_day_costs_what_it_cost_then() {
 }
 
 #[tokio::test]
+async fn a_running_cluster_has_a_price_per_hour() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    let report = |sequence| {
+        ReportBuilder::new("Scheduler-1", sequence)
+            .with("/cluster/workers", 2)
+            .with("/cluster/threads", 8)
+            .with("/cluster/memory_limit_bytes", 3_i64 << 29)
+    };
+    let number = ada.reported(&report(1).build()).await;
+    let price = async || {
+        let query = "query($id: ID!) { cluster(id: $id) { costPerHour { amount currency basis } } }";
+        ada.query(query, json!({ "id": number.to_string() })).await["cluster"]["costPerHour"].take()
+    };
+    assert_eq!(price().await, json!({ "amount": 0.4, "currency": "USD", "basis": "ESTIMATED" }));
+    let rate = |from, per_gib| json!({ "validFrom": from, "currency": "EUR", "perThreadHour": 0.1, "perGibHour": per_gib, "perWorkerHour": 0.5 });
+    for (from, per_gib) in [("2026-11-20", 0.01), ("2026-11-21", 2.0)] {
+        ada.query(SET, json!({ "input": rate(from, per_gib) })).await;
+    }
+    // 8 x 0.1, 2 x 0.5 and 1.5 GiB x 0.01, by the rate of today.
+    assert_eq!(price().await, json!({ "amount": 1.815, "currency": "EUR", "basis": "RATE_CARD" }));
+    ada.reported(&report(2).with("/cluster/memory_limit_bytes", Value::Null).build()).await;
+    assert_eq!(price().await, Value::Null, "a worker without a memory limit");
+    ada.query(SET, json!({ "input": rate("2026-11-20", 0.0) })).await;
+    assert_eq!(price().await["amount"], 1.8);
+    ada.reported(&report(3).with("/final", true).with("/cluster/closed_at", 1_795_176_000.25).build()).await;
+    assert_eq!(price().await, Value::Null, "it closed");
+    app.stop().await;
+}
+
+#[tokio::test]
 async fn a_wrong_rate_is_refused_with_every_field_named() {
     let app = TestApp::start().await;
     let ada = app.account("ada").await;

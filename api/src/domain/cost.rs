@@ -17,6 +17,9 @@ const NANO: f64 = 1e9;
 /// Microseconds of an hour.
 const HOUR_US: i128 = 3_600_000_000;
 
+/// Bytes of a GiB.
+const GIB: i128 = 1 << 30;
+
 /// The largest accepted rate, far beyond that of any machine.
 pub const MAX_RATE: f64 = 1e6;
 
@@ -131,6 +134,28 @@ pub fn amount(nanos: i128) -> f64 {
     nanos as f64 / NANO
 }
 
+/// The size of a cluster at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Size {
+    /// The number of threads.
+    pub threads: i64,
+    /// The number of workers.
+    pub workers: i64,
+    /// The sum of the workers' memory limits, in bytes. `None` if it is unknown.
+    pub memory_bytes: Option<i64>,
+}
+
+/// The price of an hour at a constant size.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HourlyPrice {
+    /// The ISO 4217 code of the currency.
+    pub currency: String,
+    /// The source of the rate.
+    pub basis: Basis,
+    /// The price, in billionths of the currency's unit.
+    pub nanos: i128,
+}
+
 /// A range of days with the same hourly prices, in billionths of a currency's unit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PricedDays {
@@ -192,16 +217,35 @@ impl RateCard {
         self.0.iter().rev().find(|rate| rate.valid_from <= day)
     }
 
+    /// Returns the rate of a day with its basis: the default rate if the account has none for the day.
+    fn on_or<'a>(&'a self, day: i64, estimate: &'a Rate) -> (&'a Rate, Basis) {
+        self.on(day).map_or((estimate, Basis::Estimated), |rate| (rate, Basis::RateCard))
+    }
+
+    /// Returns the price of an hour on a day at a constant size. `None` if the rate has a price for memory,
+    /// and the memory is unknown.
+    #[must_use]
+    pub fn price_of_hour(&self, day: i64, size: &Size) -> Option<HourlyPrice> {
+        let estimate = Rate::estimate();
+        let (rate, basis) = self.on_or(day, &estimate);
+        let memory = match size.memory_bytes {
+            Some(bytes) => (i128::from(bytes) * to_nanos(rate.per_gib_hour) + GIB / 2).div_euclid(GIB),
+            None if rate.per_gib_hour == 0.0 => 0,
+            None => return None,
+        };
+        let each = |count: i64, price: f64| i128::from(count) * to_nanos(price);
+        let nanos =
+            each(size.threads, rate.per_thread_hour) + each(size.workers, rate.per_worker_hour) + memory;
+        Some(HourlyPrice { currency: rate.currency.clone(), basis, nanos })
+    }
+
     /// Returns the cost of usage by day, as one amount for each currency and basis.
     #[must_use]
     pub fn cost<'a>(&self, days: impl IntoIterator<Item = (i64, &'a Usage)>) -> Vec<Cost> {
         let estimate = Rate::estimate();
         let mut costs: BTreeMap<(Basis, &str), Cost> = BTreeMap::new();
         for (day, usage) in days {
-            let (rate, basis) = match self.on(day) {
-                Some(rate) => (rate, Basis::RateCard),
-                None => (&estimate, Basis::Estimated),
-            };
+            let (rate, basis) = self.on_or(day, &estimate);
             let nanos = rate.nanos(usage);
             let cost = costs.entry((basis, &rate.currency)).or_insert_with(|| Cost {
                 currency: rate.currency.clone(),
@@ -245,10 +289,14 @@ fn shares(nanos: i128, usage: &Usage) -> Vec<(Cause, i128)> {
 }
 
 /// Returns the price of a duration, rounded to the nearest billionth.
-#[expect(clippy::cast_possible_truncation, reason = "rates are bounded where they are set")]
 fn per_hours(time_us: i64, rate: f64) -> i128 {
-    let rate = (rate * NANO).round() as i128;
-    (i128::from(time_us) * rate + HOUR_US / 2).div_euclid(HOUR_US)
+    (i128::from(time_us) * to_nanos(rate) + HOUR_US / 2).div_euclid(HOUR_US)
+}
+
+/// Converts a rate to billionths.
+#[expect(clippy::cast_possible_truncation, reason = "rates are bounded where they are set")]
+fn to_nanos(rate: f64) -> i128 {
+    (rate * NANO).round() as i128
 }
 
 #[cfg(test)]
@@ -279,6 +327,19 @@ mod tests {
         // 0.2 + 0.04 + 0.5 twice, and 0.6 + 0.04 + 0.5; the first day is estimated at 2 x 0.05.
         let expected = [(Basis::RateCard, "EUR", 2_620_000_000), (Basis::Estimated, "USD", 100_000_000)];
         assert_eq!(amounts, expected);
+    }
+
+    #[test]
+    fn an_hour_costs_by_the_present_size() {
+        let card = RateCard::new(vec![rate(10, "EUR", 0.1)]);
+        let size = Size { threads: 8, workers: 2, memory_bytes: Some(3 << 29) };
+        let price = |day, size| card.price_of_hour(day, &size).map(|price| (price.basis, price.nanos));
+        // 8 x 0.1, 2 x 0.5 and 1.5 GiB x 0.01; the default rate has a price for threads alone.
+        assert_eq!(price(10, size), Some((Basis::RateCard, 1_815_000_000)));
+        assert_eq!(price(9, size), Some((Basis::Estimated, 400_000_000)));
+        let unlimited = Size { memory_bytes: None, ..size };
+        assert_eq!(price(10, unlimited), None, "the memory has a price, and is unknown");
+        assert_eq!(price(9, unlimited), Some((Basis::Estimated, 400_000_000)));
     }
 
     #[test]

@@ -12,6 +12,7 @@ use super::{
     answer::Answers,
     argument::{check_max_len, check_text_list},
     client::Client,
+    cluster_cost::ClusterCost,
     cluster_list::TimeRange,
     cluster_note::ClusterNotes,
     cluster_tag::{self, Tag},
@@ -30,7 +31,6 @@ use super::{
     id::GlobalId,
     idleness::ClusterIdleness,
     json::write_enums_by_name,
-    loaders::ClusterUsageKey,
     log_line::{LogArguments, LogLine, LogSource, logs},
     profile::{Profile, ProfileArguments},
     projection::{Inline, InlineList, inline_fields, inline_members},
@@ -40,7 +40,6 @@ use super::{
     span::{self, Span},
     task_group::TaskGroup,
     thread_change::ThreadChange,
-    usage::{self, Usage, UsageHour},
     user::User,
     worker::Worker,
 };
@@ -256,21 +255,10 @@ impl Cluster {
         Answers::new(&self.scope, &self.row)
     }
 
-    /// The resources that the cluster used over its whole life, and their cost.
-    async fn usage(&self) -> Result<Usage, ApiError> {
-        let days = self.scope.loader.load_one(ClusterUsageKey(self.row.id)).await?.unwrap_or_default();
-        Ok(Usage::from_days(&self.scope, days))
-    }
-
-    /// The resources that the cluster used in each hour, and their cost, the first hour first. At most
-    /// 10,000 hours over all clusters of the query. Null, with the error code `BAD_USER_INPUT`, if there
-    /// are more.
-    async fn usage_hours(
-        &self,
-        #[graphql(desc = "Only hours that begin at this time or later.")] from: Option<DateTime<Utc>>,
-        #[graphql(desc = "Only hours that begin before this time.")] to: Option<DateTime<Utc>>,
-    ) -> NullOnError<InlineList<UsageHour>> {
-        Some(usage::load_usage_hours(&self.scope, self.row.id, from, to).await.map(InlineList))
+    #[graphql(flatten)]
+    #[expect(clippy::unused_async, reason = "the code that the macro generates awaits it")]
+    async fn cost(&self) -> ClusterCost<'_> {
+        ClusterCost::new(&self.scope, &self.row)
     }
 
     /// The flags of the cluster, the active ones first, then the most recently ended. At most 100 are

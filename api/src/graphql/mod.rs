@@ -21,6 +21,7 @@ mod batch;
 mod breakdown;
 mod client;
 mod cluster;
+mod cluster_cost;
 mod cluster_list;
 mod cluster_note;
 mod cluster_owner;
