@@ -574,7 +574,7 @@ async fn how_much_time_is_lost_to_spilling() {
         ]),
     );
     ada.reported(&with(3, Some(0.0), 2_000_000).with("/fine_metrics", monitor).build()).await;
-    let headline = "2.0 MB were written to disk beside the tasks, and what that cost them cannot be told.";
+    let headline = "1.9 MiB were written to disk beside the tasks, and what that cost them cannot be told.";
     let evidence = vec![
         number_of("Written to disk", 2_000_000.0, "bytes"),
         number_of("Spilling of memory monitors beside the tasks", 4.0, "seconds"),

@@ -47,16 +47,20 @@ pub(super) async fn what_changed(
     let changes = scope.loader.load_one(EnvironmentDifferenceKey(earlier.id, row.id)).await?;
     let changes = changes.ok_or(ApiError::NotFound("cluster"))?;
     let (base, head) = (&changes.base, &changes.head);
+    let size = |name, from, to| answer::SizeChange { name, from, to, in_bytes: false };
     let answer = answer::answer_changes(&answer::ChangeFacts {
         against: &against,
         software: &changes.software,
         software_known: changes.is_known,
         code_changed: changes.code_changed,
         sizes: &[
-            ("workers at most", Some(base.peak_workers), Some(head.peak_workers)),
-            ("threads at most", Some(base.peak_threads), Some(head.peak_threads)),
-            ("threads of a worker", base.worker_threads, head.worker_threads),
-            ("memory limit of a worker in bytes", base.worker_memory_limit, head.worker_memory_limit),
+            size("workers at most", Some(base.peak_workers), Some(head.peak_workers)),
+            size("threads at most", Some(base.peak_threads), Some(head.peak_threads)),
+            size("threads of a worker", base.worker_threads, head.worker_threads),
+            answer::SizeChange {
+                in_bytes: true,
+                ..size("memory limit of a worker", base.worker_memory_limit, head.worker_memory_limit)
+            },
         ],
     });
     Ok(qualify_with_baseline(scope, Question::WhatChanged, answer, (row, &earlier)))

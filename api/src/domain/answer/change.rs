@@ -3,7 +3,7 @@
 use super::{
     Answer, Confidence, Evidence, Verdict,
     baseline::Baseline,
-    count_text, format_duration,
+    bytes, count_text, format_duration,
     lost_time::{join_clauses, rate_share, uses_cpu},
     percent, share_of,
 };
@@ -45,8 +45,39 @@ pub struct ChangeFacts<'a> {
     pub software_known: bool,
     /// True if the code that called Dask differs. `None` unless it is known for both runs.
     pub code_changed: Option<bool>,
-    /// The sizes of the clusters: the label, the earlier and the present value.
-    pub sizes: &'a [(&'static str, Option<i64>, Option<i64>)],
+    /// The sizes of the clusters.
+    pub sizes: &'a [SizeChange],
+}
+
+/// A size of a cluster in the earlier run and in this one. `None` is unknown.
+#[derive(Clone, Copy, Debug)]
+pub struct SizeChange {
+    /// The name of the size.
+    pub name: &'static str,
+    /// The size in the earlier run.
+    pub from: Option<i64>,
+    /// The size in this run.
+    pub to: Option<i64>,
+    /// True if the sizes are bytes.
+    pub in_bytes: bool,
+}
+
+impl SizeChange {
+    /// Describes the change. `None` if there is none, or if it is unknown.
+    fn describe(&self) -> Option<String> {
+        let (from, to) = (self.from?, self.to?);
+        if from == to {
+            return None;
+        }
+        let (name, rounded) = (self.name, |count| bytes(super::to_f64(count)));
+        Some(if !self.in_bytes {
+            format!("{name} {from} → {to}")
+        } else if rounded(from) == rounded(to) {
+            format!("{name} {from} → {to} bytes")
+        } else {
+            format!("{name} {} → {}", rounded(from), rounded(to))
+        })
+    }
 }
 
 /// Answers what changed since the earlier run.
@@ -56,11 +87,7 @@ pub fn answer_changes(facts: &ChangeFacts<'_>) -> Answer {
     if facts.code_changed == Some(true) {
         changes.push("the code that called Dask".to_owned());
     }
-    let sizes = facts.sizes.iter().filter_map(|(what, from, to)| match (from, to) {
-        (Some(from), Some(to)) if from != to => Some(format!("{what} {from} → {to}")),
-        _ => None,
-    });
-    changes.extend(sizes);
+    changes.extend(facts.sizes.iter().filter_map(SizeChange::describe));
     let count = i64::try_from(changes.len()).unwrap_or(i64::MAX);
     let since = facts.against.name();
     let mut said = vec![if changes.is_empty() {

@@ -17,7 +17,10 @@ use entity::ids::{ClusterId, ComputationId, ErrorGroupId, WorkerId};
 
 pub use self::{
     baseline::{Baseline, BaselineReason, EarlierRun, Workload, last_good_run},
-    change::{ChangeFacts, Scaling, Slower, answer_changes, answer_scaling, answer_slower, without_baseline},
+    change::{
+        ChangeFacts, Scaling, SizeChange, Slower, answer_changes, answer_scaling, answer_slower,
+        without_baseline,
+    },
     completeness::{KnownPart, Qualified, qualify_works},
     lost_time::{
         EventLoop, FunctionTime, Gil, MetricTimes, Network, NonCpu, Spill, TopTime, answer_cpu,
@@ -222,16 +225,16 @@ pub(in crate::domain) fn format_duration(seconds: f64) -> String {
     }
 }
 
-/// Formats a number of bytes with a unit.
+/// Formats a number of bytes with a unit, as Dask does.
 fn bytes(count: f64) -> String {
-    let units = ["kB", "MB", "GB", "TB", "PB"];
-    if count < 1_000.0 {
+    let units = ["KiB", "MiB", "GiB", "TiB", "PiB"];
+    if count < 1_024.0 {
         return format!("{count:.0} bytes");
     }
-    let mut value = count / 1_000.0;
+    let mut value = count / 1_024.0;
     let mut unit = 0;
-    while value >= 1_000.0 && unit + 1 < units.len() {
-        value /= 1_000.0;
+    while value >= 1_024.0 && unit + 1 < units.len() {
+        value /= 1_024.0;
         unit += 1;
     }
     format!("{value:.1} {}", units[unit])
@@ -268,7 +271,7 @@ mod tests {
         );
         assert_eq!(
             [0.0, 999.0, 1_500.0, 667e6, 2e18].map(bytes),
-            ["0 bytes", "999 bytes", "1.5 kB", "667.0 MB", "2000.0 PB"]
+            ["0 bytes", "999 bytes", "1.5 KiB", "636.1 MiB", "1776.4 PiB"]
         );
         assert_eq!(
             (count_text(1, "task", "tasks"), count_text(0, "task", "tasks")),
