@@ -10,7 +10,6 @@ use axum::{
     http::{HeaderMap, StatusCode},
     response::{IntoResponse, Response},
 };
-use entity::audit_entry::Credential;
 
 use super::{
     origin::RequestOrigin,
@@ -67,13 +66,7 @@ pub(super) async fn post(
     };
     let now = state.clock.timestamp();
     let user = session.user();
-    let actor = Actor {
-        user: Some((user.id, user.name.clone())),
-        credential: Credential::Session,
-        token: None,
-        origin: Some(origin),
-        at: now,
-    };
+    let actor = Actor::in_browser(user, origin, now);
     let own = UserStore::of_session(&state.store, &session);
     let accepted = match ApiToken::parse(sent.text("secret").trim()) {
         Some(secret) => own.accept_invitation(&secret, &user.name, &actor, now).await?,
