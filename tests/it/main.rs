@@ -51,6 +51,7 @@ mod idle_backtest;
 mod idle_policy;
 mod idleness;
 mod in_place;
+mod ingest_day;
 mod invitation;
 mod isolation;
 mod job;

@@ -14,7 +14,7 @@ const QUOTA: &str = "{ viewer { account { quota { storedBytes { used limit } dai
 const DAY: i64 = 86_400_000;
 
 /// A report with this number of log lines of 1,000 bytes.
-fn logs(scheduler: &str, sequence: i64, lines: u128) -> Value {
+pub(super) fn logs(scheduler: &str, sequence: i64, lines: u128) -> Value {
     let line = |number: u128| {
         json!({ "id": harness::uuid(1_000 * u128::from(sequence.unsigned_abs()) + number), "at": 1_795_172_400.0, "source": "scheduler",
             "level": "INFO", "logger": "x", "message": "m".repeat(1_000), "repeated": 1 })
@@ -23,12 +23,12 @@ fn logs(scheduler: &str, sequence: i64, lines: u128) -> Value {
 }
 
 /// The size of a report's values as sent, in bytes.
-fn size(report: &Value) -> i64 {
+pub(super) fn size(report: &Value) -> i64 {
     let sizes = report.as_object().unwrap().values().map(|value| value.to_string().len());
     i64::try_from(sizes.sum::<usize>()).unwrap()
 }
 
-async fn quota(member: &Member) -> Value {
+pub(super) async fn quota(member: &Member) -> Value {
     member.query(QUOTA, json!({})).await["viewer"]["account"]["quota"].take()
 }
 
@@ -40,7 +40,7 @@ async fn sent(member: &Member, report: &Value) -> (StatusCode, Option<String>, O
     (status, left, after.map(|seconds| seconds.parse().unwrap()), response.json().await.unwrap())
 }
 
-async fn with(limits: Limits) -> TestApp {
+pub(super) async fn with(limits: Limits) -> TestApp {
     TestApp::start_with(|serve| serve.quotas = limits).await
 }
 
@@ -172,6 +172,39 @@ async fn a_token_leaves_as_much_of_a_day_to_others_as_it_uses() {
     for sequence in 3..=4 {
         leaked.reported(&logs("Scheduler-2", sequence, 1)).await;
     }
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn a_token_fills_in_a_day_half_of_the_storage_that_is_left() {
+    let app = with(Limits { stored_bytes: 40_000, ..Limits::default() }).await;
+    let ada = app.account("ada").await;
+    let leaked = ada.with_token(ada.token(&[Scope::Ingest], None).await);
+    let first = logs("Scheduler-1", 1, 3);
+    ada.reported(&first).await;
+    let mut stored = size(&first);
+    for (day, sequence) in [(20, 1), (21, 3)] {
+        app.set_clock(&format!("2026-11-{day}T12:00:00Z"));
+        // On the second day, what the token stored on the first one is no longer free.
+        let share = (40_000 - stored + 1) / 2;
+        let begun = logs("Scheduler-2", sequence, if day == 20 { 19 } else { 10 });
+        assert!(size(&begun) >= share, "{share}");
+        leaked.reported(&begun).await;
+        stored += size(&begun);
+        let message = format!(
+            "the token has used its share of the account's storage quota today, {}.{:02} kB: the rest is left to the \
+             account's other tokens until 00:00 UTC",
+            share / 1_000,
+            share % 1_000 / 10
+        );
+        let (status, _, after, body) = sent(&leaked, &logs("Scheduler-2", sequence + 1, 1)).await;
+        assert_eq!((status, &body["message"]), (StatusCode::INSUFFICIENT_STORAGE, &json!(message)));
+        assert_eq!(after, Some(12 * 3_600 + 1));
+        let small = logs("Scheduler-1", sequence + 1, 0);
+        ada.reported(&small).await;
+        stored += size(&small);
+    }
+    assert_eq!(quota(&ada).await["storedBytes"]["used"], stored);
     app.stop().await;
 }
 

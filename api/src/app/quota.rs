@@ -4,7 +4,7 @@
 //! The transaction that stores a report counts it (`store/quota.rs`). The cache adds the reports this
 //! server stores and is refreshed every minute, so reports to other servers count up to a minute later.
 //!
-//! A credential may use as much of a daily quota as it leaves to the account's other credentials, if
+//! In a day, a credential may use as much of a quota as it leaves to the account's other credentials, if
 //! others report. Each server counts this in memory, and begins anew when it restarts.
 
 use std::{
@@ -21,7 +21,7 @@ use crate::{
     auth::Viewer,
     clock::Clock,
     domain::{
-        quota::{CredentialUsage, Quota, QuotaStatus, QuotaUse},
+        quota::{CredentialUsage, LimitedParty, Quota, QuotaStatus, QuotaUse},
         retention::DAY,
     },
     shares::Member,
@@ -205,9 +205,9 @@ impl Quotas {
     #[must_use]
     pub fn retry_after(&self, exceeded: &QuotaUse) -> u64 {
         let now = self.clock.timestamp().timestamp_millis();
-        let seconds = match exceeded.quota {
-            Quota::StoredBytes => RETRY_SECONDS,
-            Quota::DailyBytes | Quota::DailyClusters => (DAY - now.rem_euclid(DAY)) / 1_000 + 1,
+        let seconds = match (exceeded.quota, exceeded.applies_to) {
+            (Quota::StoredBytes, LimitedParty::Account) => RETRY_SECONDS,
+            _ => (DAY - now.rem_euclid(DAY)) / 1_000 + 1,
         };
         seconds.unsigned_abs()
     }

@@ -78,7 +78,7 @@ impl Quota {
     }
 }
 
-/// The part of the daily quotas that one credential used today.
+/// The part of the quotas that one credential used today.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CredentialUsage {
     /// The bytes of reports received today.
@@ -93,7 +93,7 @@ pub struct CredentialUsage {
 pub enum LimitedParty {
     /// The whole account.
     Account,
-    /// The credential of the request. It may use as much of a daily quota as it leaves to others.
+    /// The credential of the request. In a day, it may use as much of a quota as it leaves to others.
     Credential,
 }
 
@@ -149,8 +149,9 @@ impl QuotaUse {
                 Quota::DailyClusters => format!("{limit} new clusters"),
                 Quota::StoredBytes | Quota::DailyBytes => Size(limit).to_string(),
             };
+            let whole = if self.quota == Quota::StoredBytes { "storage quota today" } else { "daily quota" };
             return format!(
-                "the token has used its share of the account's daily quota, {used}: the rest is left to the \
+                "the token has used its share of the account's {whole}, {used}: the rest is left to the \
                  account's other tokens until 00:00 UTC"
             );
         }
@@ -196,14 +197,13 @@ impl QuotaStatus {
         QuotaUse { quota, used, limit, applies_to: LimitedParty::Account }
     }
 
-    /// Returns the credential's usage of its share of a daily quota: half of what others have left. So it
-    /// uses at most as much as remains. `None` if there is no share.
+    /// Returns the credential's usage of its share of a quota today: half of what others and earlier days
+    /// have left. So it uses at most as much as remains. `None` if there is no share.
     #[must_use]
     pub fn share_of(&self, quota: Quota) -> Option<QuotaUse> {
         let of_credential = self.by_credential?;
         let used = match quota {
-            Quota::StoredBytes => return None,
-            Quota::DailyBytes => of_credential.daily_bytes,
+            Quota::StoredBytes | Quota::DailyBytes => of_credential.daily_bytes,
             Quota::DailyClusters => of_credential.daily_clusters,
         };
         let account = self.usage_of(quota);
@@ -220,7 +220,8 @@ impl QuotaStatus {
     #[must_use]
     pub fn exceeded(&self) -> Option<QuotaUse> {
         let account = [Quota::StoredBytes, Quota::DailyBytes].map(|quota| Some(self.usage_of(quota)));
-        let limits = account.into_iter().chain([self.share_of(Quota::DailyBytes)]);
+        let shares = [Quota::StoredBytes, Quota::DailyBytes].map(|quota| self.share_of(quota));
+        let limits = account.into_iter().chain(shares);
         limits.flatten().find(QuotaUse::is_exceeded)
     }
 
@@ -373,7 +374,6 @@ mod tests {
             assert_eq!((share.limit, status.remaining(Quota::DailyBytes)), (limit, remaining), "{used}");
             assert_eq!(status.exceeded().is_some(), remaining == 0, "{used}");
             assert_eq!(status.exceeded_by_new_cluster(), None, "the only one can be used");
-            assert_eq!(status.share_of(Quota::StoredBytes), None);
             let alone = QuotaStatus { by_credential: None, ..status };
             assert_eq!(alone.remaining(Quota::DailyBytes), (1_000 - used).max(0));
         }

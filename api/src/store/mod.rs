@@ -49,6 +49,7 @@ mod function_usage;
 mod gate;
 mod idle_backtest;
 mod idle_policy;
+mod ingest_day;
 mod invitation;
 mod job_lock;
 mod key;

@@ -11,7 +11,7 @@ use entity::{
     performance_report_piece as piece,
 };
 use sea_orm::{
-    ActiveEnum, ColumnTrait, Condition, PaginatorTrait, QueryFilter, Select,
+    ActiveEnum, ColumnTrait, Condition, PaginatorTrait, QueryFilter, QuerySelect, Select,
     sea_query::{ExprTrait, OnConflict},
 };
 use serde_json::json;
@@ -242,8 +242,11 @@ impl AccountStore {
 
     /// Deletes all reports of a user.
     pub(crate) async fn delete_performance_reports_of(&self, user: UserId) -> Result<(), StoreError> {
+        let sizes = self.select::<Entity>().select_only().columns([Column::CreatedAt, Column::SizeBytes]);
+        let sizes: Vec<(Timestamp, i64)> =
+            sizes.filter(Column::UserId.eq(user)).into_tuple().all(&self.write_executor()).await?;
         self.delete::<Entity>().filter(Column::UserId.eq(user)).exec(&self.write_executor()).await?;
-        Ok(())
+        self.subtract_ingest_of_performance_reports(&sizes).await
     }
 
     /// Deletes a report. Returns false if there was none.
@@ -257,6 +260,7 @@ impl AccountStore {
                 let select = store.select::<Entity>().filter(Column::Id.eq(id));
                 let Some(row) = select.one(&store.write_executor()).await? else { return Ok(false) };
                 store.delete::<Entity>().filter(Column::Id.eq(id)).exec(&store.write_executor()).await?;
+                store.subtract_ingest_of_performance_reports(&[(row.created_at, row.size_bytes)]).await?;
                 let detail = json!({ "name": row.name });
                 let target = Target::PerformanceReport(id);
                 store

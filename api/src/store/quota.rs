@@ -1,46 +1,29 @@
-//! The quotas of accounts, and the amount of data that they stored per day.
+//! The quotas of accounts, and their usage.
 
 use entity::{
     Timestamp,
     audit_entry::Action,
     data_policy::{self, DataClass},
-    ids::{AccountId, ClusterId},
+    ids::AccountId,
     ingest_day,
     quota::{Entity, Model},
 };
 use sea_orm::{
     ActiveModelTrait, ColumnTrait, ConnectionTrait, EntityTrait, FromQueryResult, IntoActiveModel,
     QueryFilter, QuerySelect, TransactionTrait,
-    sea_query::{Alias, Expr, ExprTrait, Func, OnConflict, Query},
+    sea_query::{Expr, ExprTrait, Func, Query},
 };
 use serde_json::Value;
 
 use super::{
-    audit_entry, connect::IMMEDIATE_TRANSACTION, error::StoreError, scoped::AccountStore,
-    system::SystemStore, upsert::replace,
+    audit_entry, connect::IMMEDIATE_TRANSACTION, error::StoreError, ingest_day::SECTIONS,
+    scoped::AccountStore, system::SystemStore, upsert::replace,
 };
 use crate::domain::{
     audit::{Actor, Entry, Target},
     quota::{Limits, QuotaStatus, QuotaUsage},
     retention::{AccountRetention, DAY},
-    section_bytes::SectionBytes,
 };
-
-/// The number of rows that an account's sums of a day are spread over, so that reports of different
-/// clusters rarely contend for the same row.
-const PARTS: i64 = 4;
-
-/// The columns of data with the same retention, each with its data classes. The longest retention of
-/// these classes applies.
-const SECTIONS: [(ingest_day::Column, &[DataClass]); 7] = [
-    (ingest_day::Column::BasicBytes, &[DataClass::Basic]),
-    (ingest_day::Column::TaskBytes, &[DataClass::Tasks]),
-    (ingest_day::Column::ErrorBytes, &[DataClass::UserErrors, DataClass::DaskErrors]),
-    (ingest_day::Column::CodeBytes, &[DataClass::Code]),
-    (ingest_day::Column::ProfileBytes, &[DataClass::Profiles]),
-    (ingest_day::Column::EventBytes, &[DataClass::Events]),
-    (ingest_day::Column::LogBytes, &[DataClass::Logs]),
-];
 
 #[derive(FromQueryResult)]
 struct Sums {
@@ -57,39 +40,6 @@ impl AccountStore {
     #[tracing::instrument(name = "store.quota.standing", skip_all)]
     pub async fn quota_status(&self, now: Timestamp) -> Result<QuotaStatus, StoreError> {
         load_status(&self.read_executor(), self.account_id(), self.limits(), now).await
-    }
-
-    /// Adds to the day's sums of a cluster, or of the account if `cluster` is `None`. It must run in the
-    /// transaction that stores the data.
-    pub(crate) async fn record_ingest(
-        &self,
-        cluster: Option<ClusterId>,
-        now: Timestamp,
-        bytes: SectionBytes,
-        clusters: i64,
-    ) -> Result<(), StoreError> {
-        let row = ingest_day::Model {
-            account_id: self.account_id(),
-            day: now.timestamp_millis().div_euclid(DAY),
-            part: cluster.map_or(0, |cluster| cluster.0.rem_euclid(PARTS)),
-            basic_bytes: bytes.basic,
-            task_bytes: bytes.tasks,
-            error_bytes: bytes.errors,
-            code_bytes: bytes.code,
-            profile_bytes: bytes.profiles,
-            event_bytes: bytes.events,
-            log_bytes: bytes.logs,
-            clusters,
-        };
-        let sum = |column: ingest_day::Column| {
-            let there = Expr::col((ingest_day::Entity, column));
-            (column, there.add(Expr::col((Alias::new("excluded"), column))))
-        };
-        let columns = SECTIONS.iter().map(|(column, _)| *column).chain([ingest_day::Column::Clusters]);
-        let keys = [ingest_day::Column::AccountId, ingest_day::Column::Day, ingest_day::Column::Part];
-        let add = OnConflict::columns(keys).values(columns.map(sum)).to_owned();
-        self.insert::<ingest_day::Entity>(vec![row], &add).await?;
-        Ok(())
     }
 }
 

@@ -220,6 +220,10 @@ impl AccountStore {
                 }
             }
         }
+        self.write(move |store| {
+            Box::pin(async move { store.subtract_ingest_of_class(class, cluster).await })
+        })
+        .await?;
         Ok(removed)
     }
 
