@@ -19,6 +19,11 @@ describe("the keyboard map", () => {
   it("prefers the innermost part of the page", () => {
     expect(matchKeys(all, "c").command?.id).toBe("copy");
   });
+  it("takes a fallback only if nothing else has its keys, whatever was registered last", () => {
+    const back = { ...command("back", "Escape"), isFallback: true };
+    expect(matchKeys([command("clear", "Escape"), back], "Escape").command?.id).toBe("clear");
+    expect(matchKeys([...all, back], "Escape").command?.id).toBe("back");
+  });
   it("takes letters by name where the layout has them, and by place where it has not", () => {
     expect(keyName({ key: "q", code: "KeyA" })).toBe("q");
     expect(keyName({ key: "с", code: "KeyC" })).toBe("c");

@@ -10,6 +10,8 @@ export interface Command {
   group: "Go to" | "Page" | "Table" | "Chart" | "General";
   /** Hidden from the palette, because it needs the place of the focus. */
   isKeyOnly?: boolean;
+  /** Taken only if no other command has the same keys. */
+  isFallback?: boolean;
   run(): void;
 }
 
@@ -74,11 +76,16 @@ export function matchKeys(
   pressed: string,
 ): { command: Command | undefined; isPrefix: boolean } {
   // The command registered last belongs to the innermost part of the page.
-  const command = all.findLast(({ keys }) => keys === pressed);
+  const command =
+    all.findLast(({ keys, isFallback }) => keys === pressed && !isFallback) ??
+    all.findLast(({ keys }) => keys === pressed);
   return { command, isPrefix: all.some(({ keys }) => keys?.startsWith(`${pressed} `)) };
 }
 
 const SEQUENCE_MS = 1200;
+
+/** What is open above the page takes the keys itself. */
+const COVERS = "[role=dialog], [role=menu]";
 
 function isTyping(target: EventTarget | null): boolean {
   if (!(target instanceof HTMLElement)) return false;
@@ -101,7 +108,7 @@ export function useKeyboardMap(onPalette: () => void): void {
         return;
       }
       if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
-      if (isTyping(event.target) || !areKeysOn() || document.querySelector("[role=dialog]")) return;
+      if (isTyping(event.target) || !areKeysOn() || document.querySelector(COVERS)) return;
       pressed = pressed ? `${pressed} ${keyName(event)}` : keyName(event);
       let { command, isPrefix } = matchKeys(commands, pressed);
       if (!command && !isPrefix) {

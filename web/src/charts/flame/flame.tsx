@@ -60,7 +60,10 @@ export function Flame({ label, tree, colour, isHit, root, onRoot, tip, describe 
     return flameNodeAt(layout, (event.clientX - box.left) / box.width, row);
   };
   const onKeyDown = (event: KeyboardEvent) => {
-    if (event.key === "Escape") return onRoot(-1);
+    if (event.key === "Escape" && root >= 0) {
+      event.preventDefault();
+      return onRoot(-1);
+    }
     if (event.key === "Enter" && node >= 0) return onRoot(node);
     const next = neighbour(tree, layout, node, event.key);
     if (next === null) return;

@@ -57,7 +57,10 @@ export function Overlay(props: OverlayProps) {
     setBrush(null);
   };
   const onKeyDown = (event: KeyboardEvent) => {
-    if (event.key === "Escape") return onSelect(null);
+    if (event.key === "Escape" && selection) {
+      event.preventDefault();
+      return onSelect(null);
+    }
     const step = event.key === "ArrowRight" ? 1 : event.key === "ArrowLeft" ? -1 : 0;
     if (step === 0) return;
     event.preventDefault();

@@ -53,11 +53,12 @@ export function trendOf(days: Days): { trendFrom: string | null; bucket: TrendBu
   return { trendFrom: `${days.from}T00:00:00Z`, bucket: "DAY" };
 }
 
-const NEW_FOR = 86_400_000;
+/** The time for which a group is new, in milliseconds. */
+export const NEW_FOR_MS = 86_400_000;
 
 /** Returns true for open groups whose first error is at most a day old. */
 export function isNew(group: { status: ErrorGroupStatus; firstSeenAt: string }, now: number): boolean {
-  return group.status === "OPEN" && now - Date.parse(group.firstSeenAt) < NEW_FOR;
+  return group.status === "OPEN" && now - Date.parse(group.firstSeenAt) < NEW_FOR_MS;
 }
 
 /** Returns the new groups before the others, in the order of the server otherwise. */

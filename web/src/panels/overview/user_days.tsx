@@ -14,6 +14,7 @@ import { SheetTable } from "@/panels/take_away/sheet_table.tsx";
 import { TakeAway } from "@/panels/take_away/take_away.tsx";
 import type { OverviewSearch } from "@/routes/search_types.ts";
 import { Button } from "@/ui/button.tsx";
+import { useCommands } from "@/ui/commands.ts";
 import { useMedia } from "@/ui/media.ts";
 import { Empty, Loaded, Section, Skeleton } from "@/ui/panel.tsx";
 import { Segmented } from "@/ui/segmented.tsx";
@@ -254,6 +255,10 @@ function Chosen({ rows, users, search, onSearch }: ChosenProps) {
   const [row] = user && search.from ? rowsOf(rows, user.id, search.from) : [];
   const { user: _, from: __, ...rest } = search;
   const usage = row?.usage;
+  const clear = () => onSearch(rest);
+  useCommands([
+    { id: "clear-cell", label: "Clear the chosen day", keys: "Escape", group: "Chart", run: clear },
+  ]);
   return (
     <p className={styles.chosen} role="status">
       <span>
@@ -269,7 +274,7 @@ function Chosen({ rows, users, search, onSearch }: ChosenProps) {
           Clusters of {user.name}
         </Link>
       )}
-      <Button size="small" onClick={() => onSearch(rest)}>
+      <Button size="small" onClick={clear}>
         Clear
       </Button>
     </p>

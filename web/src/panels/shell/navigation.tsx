@@ -3,13 +3,15 @@ import { useContext } from "react";
 import { useAccount } from "@/data/account.ts";
 import { Icon, Mark } from "@/ui/icon.tsx";
 import { Menu, MenuGroup } from "@/ui/menu.tsx";
+import { type Count, type Counts, useCounts } from "./counts.ts";
 import { AccountItems, UserItems, useAccountName, type Viewer } from "./menu_items.tsx";
-import { PAGES } from "./pages.ts";
+import { type NavigationPage, PAGES } from "./pages.ts";
 import styles from "./shell.module.css";
 import { ShellActions } from "./shell_actions.ts";
 
 export function Navigation({ viewer }: { viewer: Viewer | null }) {
   const account = useAccount();
+  const counts = useCounts();
   return (
     <nav className="side" aria-label="Main">
       <div className="brand">
@@ -25,10 +27,12 @@ export function Navigation({ viewer }: { viewer: Viewer | null }) {
             params={{ account }}
             className={styles.item}
             activeOptions={{ exact: to === "/$account", includeSearch: false }}
-            title={label}
+            title={[label, ...(counts[to] ?? []).map(({ text }) => text)].join(", ")}
+            data-tone={urgentTone(counts, to)}
           >
             <Icon name={icon} />
-            <span className={styles.word}>{label}</span>
+            <span className={`${styles.word} grow`}>{label}</span>
+            <CountTexts counts={counts[to]} />
           </Link>
         ))}
       </div>
@@ -37,6 +41,19 @@ export function Navigation({ viewer }: { viewer: Viewer | null }) {
       </div>
     </nav>
   );
+}
+
+/** Returns the tone of the dot that stands for the numbers where there is no room for them. */
+function urgentTone(counts: Counts, to: NavigationPage["to"]): Count["tone"] | undefined {
+  return counts[to]?.find(({ tone }) => tone !== "plain")?.tone;
+}
+
+function CountTexts({ counts }: { counts: readonly Count[] | undefined }) {
+  return counts?.map(({ text, tone }) => (
+    <span key={text} className={`${styles.count} num`} data-tone={tone}>
+      {text}
+    </span>
+  ));
 }
 
 function AccountSwitch({ viewer }: { viewer: Viewer | null }) {
@@ -85,6 +102,7 @@ function UserMenu({ viewer }: { viewer: Viewer | null }) {
 /** The navigation of narrow screens. Its last entry has both menus of the wide ones. */
 export function MobileNavigation({ viewer }: { viewer: Viewer | null }) {
   const account = useAccount();
+  const counts = useCounts();
   return (
     <nav className={styles.mobile} aria-label="Main">
       {PAGES.map(({ to, label, icon }) => (
@@ -93,9 +111,11 @@ export function MobileNavigation({ viewer }: { viewer: Viewer | null }) {
           to={to}
           params={{ account }}
           activeOptions={{ exact: to === "/$account", includeSearch: false }}
+          data-tone={urgentTone(counts, to)}
         >
           <Icon name={icon} />
           {label}
+          <CountTexts counts={counts[to]} />
         </Link>
       ))}
       <Menu

@@ -14,7 +14,7 @@ import { TakeAway } from "@/panels/take_away/take_away.tsx";
 import type { ShownCluster } from "@/routes/cluster/tabs.ts";
 import { useSetClusterSearch } from "@/routes/cluster/use_cluster_search.ts";
 import { Button } from "@/ui/button.tsx";
-import { useCommands } from "@/ui/commands.ts";
+import { type Command, useCommands } from "@/ui/commands.ts";
 import { Menu, MenuItem } from "@/ui/menu.tsx";
 import { Loaded, QueryState, Skeleton } from "@/ui/panel.tsx";
 import { groupsLane, spansLane } from "./bar_rows.ts";
@@ -115,6 +115,7 @@ export function Timeline({ cluster, onOpenMark }: TimelineProps) {
       group: "Chart",
       run: () => setPlaying(!isPlaying),
     },
+    ...(selection ? [clearPart(() => select(null))] : []),
   ]);
   const chart = () =>
     isTable ? (
@@ -215,6 +216,10 @@ export function Timeline({ cluster, onOpenMark }: TimelineProps) {
       </div>
     </section>
   );
+}
+
+function clearPart(run: () => void): Command {
+  return { id: "clear-part", label: "Clear the chosen part", keys: "Escape", group: "Chart", run };
 }
 
 function referenceAt(at: number, number: number): Reference {
