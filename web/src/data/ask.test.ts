@@ -56,10 +56,10 @@ describe("a request", () => {
 
   it("keeps the data of the fields that did not fail", async () => {
     const errors = [{ message: "too slow", path: ["a", 0], extensions: { code: "TIMEOUT" } }];
-    answers = [json(200, { data: { a: null }, errors })];
+    answers = [json(200, { data: { a: null }, errors }, { "x-request-id": "7f3a" })];
     expect(await askOnce()).toEqual({
       data: { a: null },
-      errors: [{ message: "too slow", path: ["a", 0], code: "TIMEOUT" }],
+      errors: [{ message: "too slow", path: ["a", 0], code: "TIMEOUT", requestId: "7f3a" }],
     });
   });
 

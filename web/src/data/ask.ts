@@ -78,7 +78,7 @@ export async function ask<Result, Variables>(
         retryAfterSeconds: response.status === 429 ? retryAfter(response, attempt) : null,
       });
     }
-    return { data: body.data as Result, errors: fieldErrors(body) };
+    return { data: body.data as Result, errors: fieldErrors(body, requestId) };
   }
 }
 
@@ -144,11 +144,12 @@ function problemCode(body: unknown): string | null {
   return typeof code === "string" ? code : null;
 }
 
-function fieldErrors(body: Body): FieldError[] {
+function fieldErrors(body: Body, requestId: string | null): FieldError[] {
   return (body.errors ?? []).map(({ message, path, extensions }) => ({
     message,
     path: path ?? [],
     code: extensions?.code ?? null,
+    requestId,
   }));
 }
 

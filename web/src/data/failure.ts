@@ -14,6 +14,8 @@ export interface FieldError {
   message: string;
   path: ReadonlyArray<string | number>;
   code: string | null;
+  /** The identifier of the request in the server's log. */
+  requestId: string | null;
 }
 
 /** A request that has no answer to show. */

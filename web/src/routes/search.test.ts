@@ -3,13 +3,15 @@ import { describe, expect, it } from "vitest";
 import {
   choiceParam,
   choicesParam,
+  intervalLimits,
+  intervalParam,
   listParam,
   parseSearch,
   stringifySearch,
   textParam,
   timeParam,
 } from "./search.ts";
-import { clusterSearch, compareSearch } from "./search_types.ts";
+import { clusterSearch, compareSearch, errorsSearch } from "./search_types.ts";
 
 describe("the search part of an address", () => {
   it("keeps text that looks like a number, a truth value or JSON", () => {
@@ -59,6 +61,23 @@ describe("the search part of an address", () => {
       a: "4107",
       by: "function",
     });
+  });
+  it("reads periods with their last day, and refuses those that end before they begin", () => {
+    const day = 86_400_000;
+    const first = Date.parse("2026-11-18");
+    expect(intervalLimits("2026-11-18/2026-11-24")).toEqual({ from: first, to: first + 7 * day });
+    expect(intervalLimits("2026-11-18/2026-11-18")).toEqual({ from: first, to: first + day });
+    expect(intervalLimits("../2026-11-17")).toEqual({ from: null, to: first });
+    expect(intervalLimits("2026-11-18T00:00:00Z/2026-11-18T00:00:01Z")).toEqual({
+      from: first,
+      to: first + 1000,
+    });
+    for (const wrong of ["2026-11-18/2026-11-16", "2026-11-18", "7d", "a/b", "2026-11-18/2026-11-19/"]) {
+      expect(intervalParam(wrong), wrong).toBeUndefined();
+    }
+    expect(errorsSearch({ range: "../2026-11-17" })).toEqual({ range: "../2026-11-17" });
+    expect(errorsSearch({ range: "28d" })).toEqual({ range: "28d" });
+    expect(errorsSearch({ range: "28" })).toEqual({});
   });
   it("keeps the zoom of the time line only with the part that it shows", () => {
     const part = { from: "2026-11-24T02:00:00.000Z", to: "2026-11-24T02:05:00.000Z" };

@@ -69,3 +69,24 @@ export function timeParam(value: unknown): number | undefined {
   const at = ISO_8601.test(text) ? Date.parse(text) : Number.NaN;
   return Number.isNaN(at) ? undefined : at;
 }
+
+/** A period as ISO 8601 writes it: `2026-10-31/2026-11-27`, `../2026-11-27`. */
+export type Interval = `${string}/${string}`;
+
+const DAY_MS = 86_400_000;
+
+/** Returns the limits of a period, in milliseconds. The last day is a part of it. Null if the text is none. */
+export function intervalLimits(text: string): { from: number | null; to: number } | null {
+  const [start = "", end = "", ...rest] = text.split("/");
+  const from = start === ".." ? null : timeParam(start);
+  const until = timeParam(end);
+  if (from === undefined || until === undefined || rest.length > 0) return null;
+  const to = end.includes("T") ? until : until + DAY_MS;
+  return from === null || from < to ? { from, to } : null;
+}
+
+/** Returns the parameter if it is a period. */
+export function intervalParam(value: unknown): Interval | undefined {
+  const text = textParam(value);
+  return text !== undefined && intervalLimits(text) ? (text as Interval) : undefined;
+}

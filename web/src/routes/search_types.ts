@@ -1,5 +1,13 @@
 import type { ClusterState, FlagKind } from "@/data/gql/graphql.ts";
-import { choiceParam, choicesParam, listParam, textParam, timeParam } from "./search.ts";
+import {
+  choiceParam,
+  choicesParam,
+  type Interval,
+  intervalParam,
+  listParam,
+  textParam,
+  timeParam,
+} from "./search.ts";
 
 /** The search parts of the pages. Unknown values are dropped. */
 
@@ -11,10 +19,17 @@ function present<T extends object>(search: T): { [Name in keyof T]?: Exclude<T[N
 type Raw = Record<string, unknown>;
 
 export const RANGES = ["24h", "7d", "28d", "90d", "all"] as const;
+/** A period that ends now. */
 export type Range = (typeof RANGES)[number];
 
+function rangeParam(value: unknown): Range | Interval | undefined {
+  return choiceParam(value, RANGES) ?? intervalParam(value);
+}
+
 export interface OverviewSearch {
-  range?: Range;
+  /** The thread time is that of all days since the account was created. */
+  usage?: "all";
+  range?: Range | Interval;
   by?: string;
   user?: string;
   from?: string;
@@ -23,7 +38,8 @@ export interface OverviewSearch {
 
 export function overviewSearch(raw: Raw): OverviewSearch {
   return present({
-    range: choiceParam(raw.range, RANGES),
+    usage: choiceParam(raw.usage, ["all"]),
+    range: rangeParam(raw.range),
     by: textParam(raw.by),
     user: textParam(raw.user),
     from: textParam(raw.from),
@@ -36,7 +52,7 @@ export const STATES: readonly ClusterState[] = ["STARTING", "RUNNING", "IDLE", "
 export interface ClustersSearch {
   /** States, separated by commas. */
   state?: string;
-  started?: Range;
+  started?: Range | Interval;
   q?: string;
   user?: string;
   tag?: string[];
@@ -55,7 +71,7 @@ export interface ClustersSearch {
 export function clustersSearch(raw: Raw): ClustersSearch {
   return present({
     state: choicesParam(raw.state, STATES)?.join(","),
-    started: choiceParam(raw.started, RANGES),
+    started: rangeParam(raw.started),
     q: textParam(raw.q),
     user: textParam(raw.user),
     tag: listParam(raw.tag),
@@ -74,7 +90,7 @@ export interface ErrorsSearch {
   status?: string;
   origin?: string;
   type?: string[];
-  range?: Range;
+  range?: Range | Interval;
   q?: string;
 }
 
@@ -83,7 +99,7 @@ export function errorsSearch(raw: Raw): ErrorsSearch {
     status: textParam(raw.status),
     origin: textParam(raw.origin),
     type: listParam(raw.type),
-    range: choiceParam(raw.range, RANGES),
+    range: rangeParam(raw.range),
     q: textParam(raw.q),
   });
 }

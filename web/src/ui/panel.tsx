@@ -90,9 +90,10 @@ function Content({ children }: { children(): ReactNode }) {
 }
 
 function partialText(name: string, errors: readonly FieldError[]): string {
-  const first = errors[0]?.message ?? "";
+  const [first] = errors;
+  const message = first?.message.replace(/\.$/, "") ?? "";
   const more = errors.length > 1 ? ` (and ${errors.length - 1} more)` : "";
-  return `${name} did not load completely: ${first}${more}`;
+  return `${name} did not load completely: ${message}${more}.${requestText(first?.requestId ?? null)}`;
 }
 
 function Partial({ text, onRetry }: { text: string; onRetry(): void }) {
@@ -145,9 +146,15 @@ export function Skeleton({ rows = 4, columns = 4 }: { rows?: number; columns?: n
   );
 }
 
-function reason(error: Error): string {
+/** Returns the identifier with which the request is found in the server's log. */
+function requestText(id: string | null): string {
+  return id === null ? "" : ` Request ${id}.`;
+}
+
+/** Returns what kept the data away, and what to do, in words. */
+export function reason(error: Error): string {
   if (!(error instanceof Failure)) return error.message;
-  const request = error.requestId ? ` Request ${error.requestId}.` : "";
+  const request = requestText(error.requestId);
   switch (error.kind) {
     case "offline":
       return "The server cannot be reached.";

@@ -1,10 +1,9 @@
 import { useNavigate } from "@tanstack/react-router";
 import { lazy, Suspense, useState } from "react";
 import { useAccount } from "@/data/account.ts";
-import { ShellDocument } from "@/data/gql/graphql.ts";
-import { useAsk } from "@/data/queries.ts";
 import { Button, IconButton } from "@/ui/button.tsx";
 import { useCommands } from "@/ui/commands.ts";
+import { NOT_ADMIN, useIsAdmin } from "./change/use_is_admin.ts";
 import styles from "./clusters.module.css";
 import { canStop } from "./rows.ts";
 import { MAX_SELECTED, type Selected } from "./selection.ts";
@@ -12,15 +11,12 @@ import { MAX_SELECTED, type Selected } from "./selection.ts";
 const StopDialog = lazy(() => import("./change/stop_dialog.tsx"));
 const TagDialog = lazy(() => import("./change/tag_dialog.tsx"));
 
-const NOT_ADMIN = "Owners and admins of the account can change clusters";
-
 /** What can be done with the selected clusters. */
 export function BulkBar({ selected, onChanged }: { selected: Selected; onChanged(): void }) {
   const account = useAccount();
   const navigate = useNavigate();
   const [open, setOpen] = useState<"stop" | "tag" | null>(null);
-  const shell = useAsk(ShellDocument, {}, { staleSeconds: 300 });
-  const isAdmin = shell.data?.data.viewer.scopes.includes("ADMIN") ?? false;
+  const isAdmin = useIsAdmin();
   const rows = [...selected.rows.values()];
   const stoppable = rows.filter(canStop);
   const compare = () => {

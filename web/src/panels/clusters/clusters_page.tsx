@@ -39,7 +39,13 @@ export function ClustersPage({ search }: { search: ClustersSearch }) {
       <div className={styles.title}>
         <h1 className="h1">Clusters</h1>
         <span className="grow" />
-        <Tools filter={filter} sort={search.sort} columns={columns} onColumns={onColumns} />
+        <Tools
+          filter={filter}
+          sort={search.sort}
+          started={search.started}
+          columns={columns}
+          onColumns={onColumns}
+        />
       </div>
       <div className={styles.states}>
         {filter && <StateTabs filter={filter} onChange={(state) => onSearch(withState(search, state))} />}

@@ -167,7 +167,7 @@ export function clusterColumns(
 
 const threadSeconds = (row: Row) => row.totals.threadSeconds;
 
-export function State({ row }: { row: Row }) {
+export function State({ row }: { row: Pick<Row, "state" | "idleSeconds"> }) {
   return (
     <StateLabel state={row.state} detail={row.state === "IDLE" ? duration(row.idleSeconds) : undefined} />
   );

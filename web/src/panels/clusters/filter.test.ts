@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { clusterFilter, rangeStart, shownFilters, shownStates } from "./filter.ts";
+import { clusterFilter, fixedStart, rangeStart, shownFilters, shownStates } from "./filter.ts";
 import { parseCost, parseDuration, parsePackage, parseTag } from "./filter_text.ts";
 import { orderText, parseOrder } from "./order.ts";
 
@@ -41,6 +41,21 @@ describe("the filter of an address", () => {
       idleForSeconds: 1800,
       minDurationSeconds: 5400,
     });
+  });
+  it("has the same period later once it is fixed", () => {
+    const fixed = fixedStart("24h", NOW);
+    expect(fixed).toBe("2026-11-25T16:40:00Z/2026-11-26T16:47:31Z");
+    expect(clusterFilter({ started: fixed }, USERS, NOW + 86_400_000)).toEqual({
+      startedIn: { from: "2026-11-25T16:40:00.000Z", to: "2026-11-26T16:47:31.000Z" },
+    });
+    expect(fixedStart(fixed, NOW + 86_400_000)).toBe(fixed);
+    expect(fixedStart(undefined, NOW)).toBeUndefined();
+    expect(shownFilters({ started: fixed })[0]?.value).toBe(
+      "Wed 25 Nov, 16:40:00 – Thu 26 Nov, 16:47:31 UTC",
+    );
+    expect(shownFilters({ started: "2026-11-18/2026-11-18" })[0]?.value).toBe(
+      "Wed 18 Nov, 00:00:00 – 23:59:59 UTC",
+    );
   });
   it("leaves out what cannot be read, and users that nobody knows", () => {
     expect(clusterFilter({ cost: "much", idle: "soon", user: "nobody" }, USERS, NOW)).toEqual({});

@@ -1,4 +1,6 @@
 import type { ClusterFilter, ClusterState, FlagKind } from "@/data/gql/graphql.ts";
+import { day, period } from "@/format/time.ts";
+import { type Interval, intervalLimits } from "@/routes/search.ts";
 import type { ClustersSearch, Range } from "@/routes/search_types.ts";
 import { STATE_NAMES } from "@/ui/state.tsx";
 import { parseCost, parseDuration, parsePackage, parseTag } from "./filter_text.ts";
@@ -31,6 +33,33 @@ export function rangeStart(range: Range | undefined, now: number): string | null
   return new Date(Math.floor(start / ROUNDED_MS) * ROUNDED_MS).toISOString();
 }
 
+/** Returns the period in which the clusters started. Null for any time. */
+function startedIn(range: Range | Interval | undefined, now: number): ClusterFilter["startedIn"] | null {
+  const limits = range === undefined ? null : intervalLimits(range);
+  if (!limits) {
+    const from = rangeStart(range as Range | undefined, now);
+    return from === null ? null : { from };
+  }
+  const { from, to } = limits;
+  return { from: from === null ? null : new Date(from).toISOString(), to: new Date(to).toISOString() };
+}
+
+/** Returns the period as one that stays the same later. Undefined for any time. */
+export function fixedStart(range: ClustersSearch["started"], now: number): Interval | undefined {
+  if (range?.includes("/")) return range as Interval;
+  const from = rangeStart(range as Range | undefined, now);
+  const second = (time: string) => `${time.slice(0, 19)}Z`;
+  return from === null ? undefined : `${second(from)}/${second(new Date(now).toISOString())}`;
+}
+
+function startText(range: Range | Interval): string {
+  const limits = intervalLimits(range);
+  if (!limits) return RANGE_NAMES[range as Range];
+  // The last second of a day belongs to it.
+  const last = range.endsWith("Z") ? limits.to : limits.to - 1000;
+  return `${limits.from === null ? `until ${day(last)}` : period(limits.from, last)} UTC`;
+}
+
 /** The states of the search part. Empty for all. */
 export function statesOf(search: ClustersSearch): ClusterState[] {
   return (search.state?.split(",") ?? []) as ClusterState[];
@@ -45,8 +74,8 @@ export function clusterFilter(
   const filter: ClusterFilter = {};
   const states = statesOf(search);
   if (states.length > 0) filter.states = states;
-  const from = rangeStart(search.started, now);
-  if (from) filter.startedIn = { from };
+  const started = startedIn(search.started, now);
+  if (started) filter.startedIn = started;
   if (search.q) filter.search = search.q.slice(0, 200);
   const user = users.find(({ name }) => name === search.user);
   if (user) filter.users = [user.id];
@@ -79,7 +108,7 @@ export function shownFilters(search: ClustersSearch): ShownFilter[] {
   const add = (id: keyof ClustersSearch, name: string, value: string | undefined) => {
     if (value !== undefined) shown.push({ id, name, value, without: omit(search, id) });
   };
-  add("started", "Started", search.started && RANGE_NAMES[search.started]);
+  add("started", "Started", search.started && startText(search.started));
   add("q", "Name contains", search.q);
   add("user", "User", search.user);
   for (const tag of search.tag ?? []) {

@@ -3,7 +3,9 @@ import { useAccount } from "@/data/account.ts";
 import { documentId, documentText } from "@/data/ask.ts";
 import { serverPath } from "@/data/base.ts";
 import { type ClusterFilter, ClustersDocument } from "@/data/gql/graphql.ts";
+import { CopyLink } from "@/panels/take_away/copy_link.tsx";
 import { graphqlText } from "@/panels/take_away/csv.ts";
+import type { ClustersSearch } from "@/routes/search_types.ts";
 import { Button, buttonClass } from "@/ui/button.tsx";
 import { Checkbox } from "@/ui/field.tsx";
 import { Icon } from "@/ui/icon.tsx";
@@ -11,21 +13,24 @@ import { Menu, MenuItem } from "@/ui/menu.tsx";
 import { Popover } from "@/ui/popover.tsx";
 import { ALL_COLUMNS, COLUMN_NAMES, type ColumnName, DEFAULT_COLUMNS, withColumn } from "./column_choice.ts";
 import { exportAddress, pythonText } from "./copy_text.ts";
+import { fixedStart } from "./filter.ts";
 import { ORDERS, parseOrder } from "./order.ts";
 
 interface ToolsProps {
   filter: ClusterFilter | null;
   sort: string | undefined;
+  started: ClustersSearch["started"];
   columns: readonly ColumnName[];
   onColumns(columns: ColumnName[]): void;
 }
 
 /** Takes the list elsewhere, and chooses its columns. */
-export function Tools({ filter, sort, columns, onColumns }: ToolsProps) {
+export function Tools({ filter, sort, started, columns, onColumns }: ToolsProps) {
   return (
     <>
       {filter && <CopyQuery filter={filter} sort={sort} />}
       {filter && <Export filter={filter} sort={sort} />}
+      <CopyLink fixed={{ started: fixedStart(started, Date.now()) }} />
       <Columns columns={columns} onColumns={onColumns} />
     </>
   );

@@ -12,10 +12,11 @@ import { duration, threadTime, threadTimeInWords, threadUnit } from "@/format/du
 import { counted, signed } from "@/format/number.ts";
 import { dayAndClock } from "@/format/time.ts";
 import { splitHeadline } from "@/panels/cluster/header/answers.ts";
+import { CopyLink } from "@/panels/take_away/copy_link.tsx";
 import { SheetTable } from "@/panels/take_away/sheet_table.tsx";
 import { TakeAway } from "@/panels/take_away/take_away.tsx";
 import type { CompareSearch } from "@/routes/search_types.ts";
-import { Button, IconButton } from "@/ui/button.tsx";
+import { IconButton } from "@/ui/button.tsx";
 import { ErrorBoundary } from "@/ui/error_boundary.tsx";
 import { Empty, Loaded, Section, Skeleton, Withheld } from "@/ui/panel.tsx";
 import { Segmented } from "@/ui/segmented.tsx";
@@ -77,9 +78,7 @@ function Compared({ a, b, search, onSearch }: ComparedProps) {
               onClick={() => onSearch({ ...search, a: b, b: a })}
             />
             <ClusterCard letter="B" number={b} cluster={head} />
-            <Button icon="copy" onClick={() => void navigator.clipboard.writeText(location.href)}>
-              Copy link
-            </Button>
+            <CopyLink />
           </div>
         )}
       </Loaded>

@@ -4,6 +4,9 @@ import { ErrorGroupBeginningDocument } from "@/data/gql/graphql.ts";
 import { useAsk } from "@/data/queries.ts";
 import { dayAndClock } from "@/format/time.ts";
 import { quantity } from "@/panels/cluster/header/answers.ts";
+import { baselineOf } from "@/panels/cluster/header/baseline.ts";
+import { buttonClass } from "@/ui/button.tsx";
+import { Icon } from "@/ui/icon.tsx";
 import { Empty, Loaded, Section, Skeleton } from "@/ui/panel.tsx";
 import { VerdictMark } from "@/ui/verdict.tsx";
 import styles from "./errors.module.css";
@@ -18,7 +21,9 @@ export function Beginning({ id }: { id: string }) {
         const first = node && "occurrences" in node ? node.occurrences.nodes[0] : undefined;
         if (!first) return null;
         const { cluster } = first;
-        const { verdict, headline, evidence } = cluster.answers.whatChanged;
+        const { whatChanged } = cluster.answers;
+        const { verdict, headline, evidence } = whatChanged;
+        const before = baselineOf(whatChanged);
         return (
           <Section
             title="What changed when it began"
@@ -33,6 +38,19 @@ export function Beginning({ id }: { id: string }) {
                 </Link>
                 , {dayAndClock(first.at)}, the oldest error that is stored
               </>
+            }
+            actions={
+              before && (
+                <Link
+                  to="/$account/compare"
+                  params={{ account }}
+                  search={{ a: String(before.number), b: String(cluster.number) }}
+                  className={buttonClass()}
+                >
+                  <Icon name="compare" />
+                  Compare
+                </Link>
+              )
             }
           >
             {verdict === "UNKNOWN" ? (

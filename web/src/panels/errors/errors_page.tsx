@@ -3,7 +3,8 @@ import { useAccount } from "@/data/account.ts";
 import { ErrorGroupCountsDocument, ErrorGroupsDocument, type ErrorGroupsQuery } from "@/data/gql/graphql.ts";
 import { type Asked, useAsk, useAskPages } from "@/data/queries.ts";
 import { count, counted } from "@/format/number.ts";
-import type { Days } from "@/panels/range/range.ts";
+import { type Days, fixedRange } from "@/panels/range/range.ts";
+import { CopyLink } from "@/panels/take_away/copy_link.tsx";
 import type { ErrorsSearch } from "@/routes/search_types.ts";
 import { Button } from "@/ui/button.tsx";
 import { FilterChip } from "@/ui/chip.tsx";
@@ -101,6 +102,7 @@ export function ErrorsPage({ days, search, group }: ErrorsPageProps) {
           </span>
         )}
         <span className="grow" />
+        {chosen === null && <CopyLink fixed={{ range: fixedRange(days) }} />}
         <Segmented
           label="Origin"
           value={ORIGINS.find((origin) => origin === search.origin) ?? "ALL"}

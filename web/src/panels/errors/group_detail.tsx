@@ -1,9 +1,11 @@
 import { useState } from "react";
+import { useAccount } from "@/data/account.ts";
 import { ErrorGroupDetailDocument } from "@/data/gql/graphql.ts";
 import { useAsk } from "@/data/queries.ts";
 import { count } from "@/format/number.ts";
 import { ago, dayAndClock } from "@/format/time.ts";
-import type { Days } from "@/panels/range/range.ts";
+import { type Days, fixedRange } from "@/panels/range/range.ts";
+import { CopyLink } from "@/panels/take_away/copy_link.tsx";
 import { SheetTable } from "@/panels/take_away/sheet_table.tsx";
 import { TakeAway } from "@/panels/take_away/take_away.tsx";
 import { Empty, Loaded, Section, Skeleton } from "@/ui/panel.tsx";
@@ -15,6 +17,7 @@ import { groupTitle, StatusChip } from "./group_list.tsx";
 import { OccurrencesPanel } from "./occurrences.tsx";
 import { StatusButtons } from "./status_buttons.tsx";
 import { Trend, trendText } from "./trend.tsx";
+import { type Affected, affected, useOccurrences } from "./use_occurrences.ts";
 
 interface GroupDetailProps {
   id: string;
@@ -24,8 +27,10 @@ interface GroupDetailProps {
 
 /** One group of similar errors: since when, what changed then, the traceback and the places. */
 export function GroupDetail({ id, days, now }: GroupDetailProps) {
+  const account = useAccount();
   const variables = { id, ...trendOf(days) };
   const query = useAsk(ErrorGroupDetailDocument, variables, { refetchSeconds: 60 });
+  const occurrences = useOccurrences(id);
   const [isTable, setTable] = useState(false);
   return (
     <Loaded name="The error" query={query} skeleton={<Skeleton rows={8} columns={4} />}>
@@ -37,6 +42,7 @@ export function GroupDetail({ id, days, now }: GroupDetailProps) {
             </Empty>
           );
         }
+        const prefix = occurrences.rows[0]?.taskGroup?.prefix;
         const isWeekly = variables.bucket === "WEEK";
         const sheet = {
           head: [isWeekly ? "week from" : "day", "errors"],
@@ -49,15 +55,32 @@ export function GroupDetail({ id, days, now }: GroupDetailProps) {
             <div className={styles.detailHead}>
               <div className="grow">
                 <h2 className={styles.detailTitle}>
-                  {node.type ?? "Class unknown"} <StatusChip group={node} now={now} />
+                  <span>
+                    {node.type ?? "Class unknown"}
+                    {prefix && (
+                      <>
+                        {" in "}
+                        <code>{prefix}</code>
+                      </>
+                    )}
+                  </span>
+                  <StatusChip group={node} now={now} />
                 </h2>
                 <p className={styles.message}>{groupTitle(node.title)}</p>
               </div>
+              <CopyLink
+                path={`${account}/errors/${encodeURIComponent(id)}`}
+                fixed={{ range: fixedRange(days) }}
+              />
               <StatusButtons id={id} status={node.status} />
             </div>
             <dl className={styles.facts}>
               <Fact name="Happened" value={count(node.occurrenceCount)} note={ORIGIN_NAMES[node.origin]} />
-              <Fact name="Clusters" value={count(node.clusterCount)} />
+              <Fact
+                name="Clusters"
+                value={count(node.clusterCount)}
+                note={usersText(affected(occurrences.rows, node.clusterCount))}
+              />
               <Fact name="First seen" value={dayAndClock(node.firstSeenAt, "UTC", now)} />
               <Fact
                 name="Last seen"
@@ -96,10 +119,20 @@ export function GroupDetail({ id, days, now }: GroupDetailProps) {
               )}
             </Section>
             <Beginning id={id} />
-            <OccurrencesPanel id={id} />
+            <OccurrencesPanel occurrences={occurrences} />
           </>
         );
       }}
     </Loaded>
   );
+}
+
+const SHOWN_USERS = 3;
+
+/** Returns the users in words: `of ada, okan`. Null while none is known. */
+function usersText({ names, isComplete }: Affected): string | null {
+  if (names.length === 0) return null;
+  const rest = names.length - SHOWN_USERS;
+  const more = rest > 0 ? ` and ${count(rest)} more` : "";
+  return `of ${names.slice(0, SHOWN_USERS).join(", ")}${more}${isComplete ? "" : ", others not loaded"}`;
 }

@@ -1,7 +1,5 @@
 import { Link } from "@tanstack/react-router";
 import { useAccount } from "@/data/account.ts";
-import { ErrorOccurrencesDocument, type ErrorOccurrencesQuery } from "@/data/gql/graphql.ts";
-import { type Asked, useAskPages } from "@/data/queries.ts";
 import { count, counted } from "@/format/number.ts";
 import { dayAndClock } from "@/format/time.ts";
 import { Button } from "@/ui/button.tsx";
@@ -10,29 +8,15 @@ import { StateLabel } from "@/ui/state.tsx";
 import { type Column, Table } from "@/ui/table.tsx";
 import { place } from "./place.ts";
 import { Traceback } from "./traceback.tsx";
-
-type Node = NonNullable<ErrorOccurrencesQuery["node"]>;
-type Occurrences = Extract<Node, { occurrences: unknown }>["occurrences"];
-type Occurrence = Occurrences["nodes"][number];
-
-function occurrencesOf(data: ErrorOccurrencesQuery): Occurrences | null {
-  return data.node && "occurrences" in data.node ? data.node.occurrences : null;
-}
+import { type Occurrence, type Occurrences, pageOf } from "./use_occurrences.ts";
 
 /** The traceback of the newest error of the group, and the errors with their places. */
-export function OccurrencesPanel({ id }: { id: string }) {
+export function OccurrencesPanel({ occurrences: { query, first, rows } }: { occurrences: Occurrences }) {
   const account = useAccount();
-  const query = useAskPages(ErrorOccurrencesDocument, { id }, (data) => {
-    const info = occurrencesOf(data)?.pageInfo;
-    return info?.hasNextPage ? info.endCursor : null;
-  });
-  const pages = query.data?.pages ?? [];
-  const rows = pages.flatMap(({ data }) => occurrencesOf(data)?.nodes ?? []);
-  const first = { ...query, data: pages[0] } as unknown as Asked<ErrorOccurrencesQuery>;
   return (
     <Loaded name="The errors of the group" query={first} skeleton={<Skeleton rows={8} columns={4} />}>
       {(data) => {
-        const total = occurrencesOf(data)?.totalCount ?? rows.length;
+        const total = pageOf(data)?.totalCount ?? rows.length;
         const [newest] = rows;
         if (!newest) return null;
         return (

@@ -7,10 +7,10 @@ import { FirstReportDocument, type FirstRunQuery, ShellDocument } from "@/data/g
 import { useAsk } from "@/data/queries.ts";
 import { useLive } from "@/live/use_live.ts";
 import { Page } from "@/panels/shell/page.tsx";
+import { CopyButton } from "@/ui/copy_button.tsx";
 import { Segmented } from "@/ui/segmented.tsx";
 import { Accepted } from "./accepted.tsx";
 import { commands, serverAddress, WAY_NAMES, WAY_NOTES, WAYS, type Way } from "./commands.ts";
-import { Copied } from "./copied.tsx";
 import styles from "./first_run.module.css";
 import { TokenStep } from "./token_step.tsx";
 import { Waiting } from "./waiting.tsx";
@@ -54,7 +54,7 @@ export default function FirstRun({ account: known }: { account: FirstRunQuery["v
               <pre tabIndex={0} className="mono">
                 {text}
               </pre>
-              <Copied text={text} />
+              <CopyButton text={text} />
             </div>
             <p className={styles.note}>{WAY_NOTES[way]}</p>
           </Step>

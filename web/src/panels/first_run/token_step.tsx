@@ -3,8 +3,8 @@ import { useAccount } from "@/data/account.ts";
 import { ask } from "@/data/ask.ts";
 import { CreateFirstTokenDocument, type TokenScope } from "@/data/gql/graphql.ts";
 import { Button } from "@/ui/button.tsx";
+import { CopyButton } from "@/ui/copy_button.tsx";
 import { Icon } from "@/ui/icon.tsx";
-import { Copied } from "./copied.tsx";
 import styles from "./first_run.module.css";
 
 interface TokenStepProps {
@@ -40,7 +40,7 @@ export function TokenStep({ scopes, server, token, onToken }: TokenStepProps) {
         <p className={styles.note}>It can report and nothing else.</p>
         <div className={styles.token}>
           <code className={styles.secret}>{token}</code>
-          <Copied text={token} />
+          <CopyButton text={token} />
           <span className={styles.once}>
             <Icon name="check" /> Shown only this once
           </span>

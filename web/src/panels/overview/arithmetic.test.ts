@@ -13,6 +13,7 @@ function cluster(
     schedulerId: "Scheduler-1",
     name: null,
     state,
+    desiredState: "RUNNING",
     idleSeconds,
     user: { id: user, name: user },
     now: threads === null ? null : { at: "2026-11-24T00:00:00Z", workers: 1, threads },

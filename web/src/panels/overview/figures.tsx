@@ -9,6 +9,7 @@ import { count, counted } from "@/format/number.ts";
 import { dayAndClock } from "@/format/time.ts";
 import type { Days } from "@/panels/range/range.ts";
 import { Button } from "@/ui/button.tsx";
+import { reason } from "@/ui/panel.tsx";
 import { type VerdictKind, VerdictMark } from "@/ui/verdict.tsx";
 import { costChange, IDLE_HOUR_SECONDS, liveFigures } from "./arithmetic.ts";
 import styles from "./overview.module.css";
@@ -47,7 +48,7 @@ function Absent<Result>({ name, query }: { name: string; query: Asked<Result> })
   }
   return (
     <Figure verdict="UNKNOWN" name={name} value="–">
-      {query.error.message}{" "}
+      {reason(query.error)}{" "}
       <Button size="small" onClick={() => void query.refetch()}>
         Retry
       </Button>
@@ -185,8 +186,8 @@ function Spent({ days, costs, before }: { days: Days; costs: Costs; before: Cost
       unit={spent?.isEstimated ? "est." : undefined}
     >
       {days.count === null && "Since the account was created."}
-      {before?.length === 0 && `Nothing was spent in the ${days.count} days before.`}
-      {change && `${change} than in the ${days.count} days before.`}
+      {before?.length === 0 && `Nothing was spent in the ${days.words} before.`}
+      {change && `${change} than in the ${days.words} before.`}
     </Figure>
   );
 }

@@ -1,62 +1,90 @@
 import { Link, useNavigate } from "@tanstack/react-router";
+import { lazy, Suspense, useState } from "react";
 import { useAccount } from "@/data/account.ts";
 import type { OverviewNowQuery } from "@/data/gql/graphql.ts";
 import type { Asked } from "@/data/queries.ts";
 import { duration } from "@/format/duration.ts";
 import { count, counted } from "@/format/number.ts";
+import { NOT_ADMIN, useIsAdmin } from "@/panels/clusters/change/use_is_admin.ts";
+import { canStop } from "@/panels/clusters/rows.ts";
+import { Button } from "@/ui/button.tsx";
 import { Empty, Loaded, Section, Skeleton } from "@/ui/panel.tsx";
 import { StateLabel } from "@/ui/state.tsx";
 import { type Column, Table } from "@/ui/table.tsx";
 import { idleFirst, type LiveCluster, threadSum } from "./arithmetic.ts";
 import styles from "./overview.module.css";
 
+const StopDialog = lazy(() => import("@/panels/clusters/change/stop_dialog.tsx"));
+
 /** The live clusters, the idle ones first, and the reason why each of them runs. */
 export function LivePanel({ query }: { query: Asked<OverviewNowQuery> }) {
   const account = useAccount();
   const navigate = useNavigate();
+  const isAdmin = useIsAdmin();
+  const [stopped, setStopped] = useState<readonly LiveCluster[] | null>(null);
   return (
-    <Loaded name="The live clusters" query={query} skeleton={<Skeleton rows={5} columns={4} />}>
-      {({ viewer }) => {
-        const { nodes, totalCount } = viewer.account.live;
-        const idle = nodes.filter(({ state }) => state === "IDLE").length;
-        const shown =
-          nodes.length < totalCount ? `, ${count(nodes.length)} of ${count(totalCount)} shown` : "";
-        return (
-          <Section
-            title={
-              totalCount === 0
-                ? "Nothing is live"
-                : `Live now: ${count(totalCount)}, ${count(idle)} of them idle${shown}`
-            }
-            actions={
-              <Link className="link" to="/$account/clusters" params={{ account }}>
-                All clusters
-              </Link>
-            }
-          >
-            {nodes.length === 0 ? (
-              <Empty title="No cluster reports now" />
-            ) : (
-              <Table
-                label="Live clusters"
-                columns={columns(nodes, totalCount, account)}
-                rows={idleFirst(nodes)}
-                rowKey={({ id }) => id}
-                totalCount={totalCount}
-                hasSums
-                compact={(row) => <Compact row={row} />}
-                onOpen={({ number }) =>
-                  void navigate({
-                    to: "/$account/clusters/$number",
-                    params: { account, number: String(number) },
-                  })
-                }
-              />
-            )}
-          </Section>
-        );
-      }}
-    </Loaded>
+    <>
+      <Loaded name="The live clusters" query={query} skeleton={<Skeleton rows={5} columns={4} />}>
+        {({ viewer }) => {
+          const { nodes, totalCount } = viewer.account.live;
+          const idle = nodes.filter(({ state }) => state === "IDLE");
+          const stoppable = idle.filter(canStop);
+          const shown =
+            nodes.length < totalCount ? `, ${count(nodes.length)} of ${count(totalCount)} shown` : "";
+          return (
+            <Section
+              title={
+                totalCount === 0
+                  ? "Nothing is live"
+                  : `Live now: ${count(totalCount)}, ${count(idle.length)} of them idle${shown}`
+              }
+              actions={
+                <>
+                  <Link className="link" to="/$account/clusters" params={{ account }}>
+                    All clusters
+                  </Link>
+                  {idle.length > 0 && (
+                    <Button
+                      size="small"
+                      disabled={!isAdmin || stoppable.length === 0}
+                      title={isAdmin ? undefined : NOT_ADMIN}
+                      onClick={() => setStopped(stoppable)}
+                    >
+                      Stop {stoppable.length} idle…
+                    </Button>
+                  )}
+                </>
+              }
+            >
+              {nodes.length === 0 ? (
+                <Empty title="No cluster reports now" />
+              ) : (
+                <Table
+                  label="Live clusters"
+                  columns={columns(nodes, totalCount, { account, isAdmin, onStop: setStopped })}
+                  rows={idleFirst(nodes)}
+                  rowKey={({ id }) => id}
+                  totalCount={totalCount}
+                  hasSums
+                  compact={(row) => <Compact row={row} />}
+                  onOpen={({ number }) =>
+                    void navigate({
+                      to: "/$account/clusters/$number",
+                      params: { account, number: String(number) },
+                    })
+                  }
+                />
+              )}
+            </Section>
+          );
+        }}
+      </Loaded>
+      <Suspense>
+        {stopped && (
+          <StopDialog rows={stopped} onClose={() => setStopped(null)} onDone={() => void query.refetch()} />
+        )}
+      </Suspense>
+    </>
   );
 }
 
@@ -75,9 +103,26 @@ function Why({ row }: { row: LiveCluster }) {
   );
 }
 
-function columns(rows: readonly LiveCluster[], total: number, account: string): Column<LiveCluster>[] {
+interface RowActions {
+  account: string;
+  isAdmin: boolean;
+  onStop(rows: readonly LiveCluster[]): void;
+}
+
+function columns(
+  rows: readonly LiveCluster[],
+  total: number,
+  { account, isAdmin, onStop }: RowActions,
+): Column<LiveCluster>[] {
   const threads = threadSum(rows.filter(({ now }) => now !== null));
   const unknown = rows.filter(({ now }) => now === null).length;
+  const stop: Column<LiveCluster> = {
+    id: "stop",
+    head: <span className="hidden">Stop</span>,
+    width: "76px",
+    align: "end",
+    cell: (row) => <Stop row={row} isAdmin={isAdmin} onStop={onStop} />,
+  };
   return [
     {
       id: "state",
@@ -108,7 +153,27 @@ function columns(rows: readonly LiveCluster[], total: number, account: string): 
       cell: ({ now }) => (now ? count(now.threads) : "–"),
       sum: threads === null ? "–" : `${count(threads)}${unknown > 0 ? ` + ${unknown} unknown` : ""}`,
     },
+    ...(rows.some(({ state }) => state === "IDLE") ? [stop] : []),
   ];
+}
+
+/** Stops an idle cluster. One that has work is stopped on its own page or in the list. */
+function Stop({ row, isAdmin, onStop }: Omit<RowActions, "account"> & { row: LiveCluster }) {
+  if (row.state !== "IDLE") return null;
+  if (!canStop(row)) return <span className="faint small">Stopping</span>;
+  return (
+    <Button
+      size="small"
+      look="danger"
+      icon="stop"
+      aria-label={`Stop ${row.name ?? row.schedulerId}…`}
+      disabled={!isAdmin}
+      title={isAdmin ? undefined : NOT_ADMIN}
+      onClick={() => onStop([row])}
+    >
+      Stop
+    </Button>
+  );
 }
 
 function Compact({ row }: { row: LiveCluster }) {

@@ -1,7 +1,8 @@
 import { OverviewNowDocument, OverviewToBeWonDocument, OverviewUsageDocument } from "@/data/gql/graphql.ts";
 import { useAsk } from "@/data/queries.ts";
 import { day } from "@/format/time.ts";
-import { type Days, isoDay, plusDays } from "@/panels/range/range.ts";
+import { type Days, fixedRange, isoDay, plusDays } from "@/panels/range/range.ts";
+import { CopyLink } from "@/panels/take_away/copy_link.tsx";
 import type { OverviewSearch } from "@/routes/search_types.ts";
 import { IDLE_HOUR_SECONDS } from "./arithmetic.ts";
 import { Figures } from "./figures.tsx";
@@ -53,9 +54,11 @@ export function OverviewPage({ days, search, onSearch }: OverviewPageProps) {
             {day(from)} – {day(plusDays(days.to, -1))}, UTC
           </span>
         )}
+        <span className="grow" />
+        <CopyLink fixed={{ range: fixedRange(days) }} />
       </div>
       <Figures {...{ days, now, usage, before, won }} />
-      <UsagePanel {...{ days, usage, before }} />
+      <UsagePanel {...{ days, usage, before, search, onSearch }} />
       {from !== null && <UserDaysPanel from={from} to={days.to} {...{ search, onSearch }} />}
       <div className={styles.columns}>
         <LivePanel query={now} />

@@ -3,14 +3,17 @@ import { useState } from "react";
 import { Legend, StackedBar } from "@/charts/bars/stacked_bar.tsx";
 import { ACTIVITIES, ACTIVITY_NAMES, ACTIVITY_TOKENS, isHatched } from "@/charts/colour.ts";
 import { OverviewUsageDocument, type OverviewUsageQuery } from "@/data/gql/graphql.ts";
-import type { Asked } from "@/data/queries.ts";
+import { type Asked, useAsk } from "@/data/queries.ts";
 import { bytes } from "@/format/bytes.ts";
 import { threadTime, threadTimeInWords, threadUnit } from "@/format/duration.ts";
 import { count, share, shortCount } from "@/format/number.ts";
-import type { Days } from "@/panels/range/range.ts";
+import { day } from "@/format/time.ts";
+import { type Days, isoDay } from "@/panels/range/range.ts";
 import { SheetTable } from "@/panels/take_away/sheet_table.tsx";
 import { TakeAway } from "@/panels/take_away/take_away.tsx";
+import type { OverviewSearch } from "@/routes/search_types.ts";
 import { Empty, Loaded, Section } from "@/ui/panel.tsx";
+import { Segmented } from "@/ui/segmented.tsx";
 import { relativeChange } from "./arithmetic.ts";
 import styles from "./overview.module.css";
 
@@ -20,17 +23,47 @@ interface UsageProps {
   days: Days;
   usage: Asked<OverviewUsageQuery>;
   before: Asked<OverviewUsageQuery>;
+  search: OverviewSearch;
+  onSearch(search: OverviewSearch): void;
 }
 
-/** The thread time by cause, and the totals of the days. */
-export function UsagePanel({ days, usage, before }: UsageProps) {
+/** The thread time by cause, and the totals of the days, or of all since the account was created. */
+export function UsagePanel({ days, usage, before, search, onSearch }: UsageProps) {
+  const createdAt = usage.data?.data.viewer.account.createdAt;
+  const isOlder = createdAt !== undefined && days.from !== null && isoDay(Date.parse(createdAt)) < days.from;
+  const isAll = isOlder && search.usage === "all";
+  const all = useAsk(OverviewUsageDocument, { from: null, to: days.to }, { enabled: isAll });
+  const choose = (value: "days" | "all") => {
+    const { usage: _, ...rest } = search;
+    onSearch(value === "all" ? { ...rest, usage: value } : rest);
+  };
+  const since = isOlder ? `Since ${day(createdAt)}` : null;
   return (
-    <Loaded name="The usage" query={usage}>
+    <Loaded name="The usage" query={isAll ? all : usage}>
       {({ viewer }) => (
         <Shown
-          days={days}
+          days={
+            isAll && since
+              ? { ...days, from: null, before: null, words: `the days since ${day(createdAt)}` }
+              : days
+          }
           statistics={viewer.account.statistics}
-          before={days.before === null ? null : (before.data?.data.viewer.account.statistics ?? null)}
+          before={
+            isAll || days.before === null ? null : (before.data?.data.viewer.account.statistics ?? null)
+          }
+          choice={
+            since && (
+              <Segmented
+                label="Period of the thread time"
+                value={isAll ? "all" : "days"}
+                onChange={choose}
+                options={[
+                  { value: "days", label: days.words },
+                  { value: "all", label: since },
+                ]}
+              />
+            )
+          }
         />
       )}
     </Loaded>
@@ -41,9 +74,10 @@ interface ShownProps {
   days: Days;
   statistics: Statistics;
   before: Statistics | null;
+  choice: ReactNode;
 }
 
-function Shown({ days, statistics, before }: ShownProps) {
+function Shown({ days, statistics, before, choice }: ShownProps) {
   const [isTable, setTable] = useState(false);
   const { usage } = statistics;
   const unit = threadUnit(usage.threadSeconds);
@@ -76,14 +110,17 @@ function Shown({ days, statistics, before }: ShownProps) {
       title={title}
       sub={usage.isComplete ? days.words : `${days.words}, incomplete: impossible reports were cut`}
       actions={
-        <TakeAway
-          name="thread-time"
-          document={OverviewUsageDocument}
-          variables={{ from: days.from, to: days.to }}
-          sheet={sheet}
-          isTable={isTable}
-          onTable={setTable}
-        />
+        <span className={styles.tools}>
+          {choice}
+          <TakeAway
+            name="thread-time"
+            document={OverviewUsageDocument}
+            variables={{ from: days.from, to: days.to }}
+            sheet={sheet}
+            isTable={isTable}
+            onTable={setTable}
+          />
+        </span>
       }
     >
       {usage.threadSeconds <= 0 && <Empty title="There is nothing to split" />}

@@ -1,10 +1,11 @@
+import type { Interval } from "@/routes/search.ts";
 import { Button } from "@/ui/button.tsx";
 import { Icon } from "@/ui/icon.tsx";
 import { Menu, MenuItem } from "@/ui/menu.tsx";
-import { DAY_RANGES, type DayRange, RANGE_NAMES } from "./range.ts";
+import { DAY_RANGES, type DayRange, RANGE_NAMES, rangeName } from "./range.ts";
 
 interface RangeMenuProps {
-  range: DayRange;
+  range: DayRange | Interval;
   onChange(range: DayRange): void;
 }
 
@@ -14,7 +15,7 @@ export function RangeMenu({ range, onChange }: RangeMenuProps) {
     <Menu
       trigger={
         <Button>
-          {RANGE_NAMES[range]} <Icon name="down" size={12} />
+          {rangeName(range)} <Icon name="down" size={12} />
         </Button>
       }
     >

@@ -10,7 +10,7 @@ export interface Baseline {
 }
 
 /** Returns the run that an answer names in its evidence. */
-export function baselineOf(answer: Answer | undefined): Baseline | null {
+export function baselineOf(answer: Pick<Answer, "evidence"> | undefined): Baseline | null {
   for (const { node } of answer?.evidence ?? []) {
     if (node?.__typename === "Cluster") {
       return { id: node.id, number: node.number, durationSeconds: node.durationSeconds };

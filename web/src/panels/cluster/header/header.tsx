@@ -4,7 +4,8 @@ import { bytes } from "@/format/bytes.ts";
 import { duration } from "@/format/duration.ts";
 import { counted } from "@/format/number.ts";
 import { clockSeconds, period } from "@/format/time.ts";
-import { Button, buttonClass } from "@/ui/button.tsx";
+import { CopyLink } from "@/panels/take_away/copy_link.tsx";
+import { buttonClass } from "@/ui/button.tsx";
 import { Chip } from "@/ui/chip.tsx";
 import { Icon } from "@/ui/icon.tsx";
 import { StateLabel } from "@/ui/state.tsx";
@@ -30,9 +31,7 @@ export function Header({ cluster }: { cluster: HeaderCluster }) {
         />
         {tasksErred > 0 && <Chip tone="bad">{counted(tasksErred, "task")} failed</Chip>}
         <span className="grow" />
-        <Button icon="copy" onClick={() => void navigator.clipboard.writeText(location.href)}>
-          Copy link
-        </Button>
+        <CopyLink />
         <CompareLink cluster={cluster} />
       </div>
       <Facts cluster={cluster} />

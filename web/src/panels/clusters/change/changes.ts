@@ -1,8 +1,14 @@
 import { useState } from "react";
 import { clusterName, type Row } from "../rows.ts";
 
+/** What the dialogs show of a cluster. */
+export type ChangedRow = Pick<
+  Row,
+  "id" | "number" | "name" | "schedulerId" | "state" | "idleSeconds" | "user"
+>;
+
 export interface Outcome {
-  row: Row;
+  row: ChangedRow;
   /** The reason of a refusal. Null for a change that was made. */
   refusal: string | null;
 }
@@ -11,7 +17,10 @@ export interface Outcome {
 export function useChanges() {
   const [isRunning, setRunning] = useState(false);
   const [outcomes, setOutcomes] = useState<readonly Outcome[]>([]);
-  const run = async (rows: readonly Row[], change: (row: Row) => Promise<string | null>) => {
+  const run = async <Changed extends ChangedRow>(
+    rows: readonly Changed[],
+    change: (row: Changed) => Promise<string | null>,
+  ) => {
     setRunning(true);
     const done: Outcome[] = [];
     for (const row of rows) {

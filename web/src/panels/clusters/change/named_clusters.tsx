@@ -1,18 +1,22 @@
 import type { ReactNode } from "react";
 import { Table } from "@/ui/table.tsx";
 import { State } from "../columns.tsx";
-import { clusterName, type Row, shortNumber } from "../rows.ts";
+import { clusterName, shortNumber } from "../rows.ts";
 import styles from "./change.module.css";
-import type { Outcome } from "./changes.ts";
+import type { ChangedRow, Outcome } from "./changes.ts";
 
-interface NamedClustersProps {
-  rows: readonly Row[];
+interface NamedClustersProps<Changed> {
+  rows: readonly Changed[];
   outcomes: readonly Outcome[];
-  fact: { head: string; cell(row: Row): ReactNode };
+  fact: { head: string; cell(row: Changed): ReactNode };
 }
 
 /** The clusters that a dialog changes, with their users and what became of them. */
-export function NamedClusters({ rows, outcomes, fact }: NamedClustersProps) {
+export function NamedClusters<Changed extends ChangedRow>({
+  rows,
+  outcomes,
+  fact,
+}: NamedClustersProps<Changed>) {
   return (
     <div className={styles.list}>
       <Table

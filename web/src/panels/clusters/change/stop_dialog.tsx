@@ -8,11 +8,14 @@ import { Dialog } from "@/ui/dialog.tsx";
 import { Field } from "@/ui/field.tsx";
 import type { Row } from "../rows.ts";
 import styles from "./change.module.css";
-import { refusalTexts, useChanges } from "./changes.ts";
+import { type ChangedRow, refusalTexts, useChanges } from "./changes.ts";
 import { NamedClusters } from "./named_clusters.tsx";
 
+/** A cluster that can be stopped. */
+export type StoppedRow = ChangedRow & { now: Pick<NonNullable<Row["now"]>, "workers"> | null };
+
 interface StopDialogProps {
-  rows: readonly Row[];
+  rows: readonly StoppedRow[];
   onClose(): void;
   onDone(): void;
 }
