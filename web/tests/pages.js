@@ -1,7 +1,8 @@
 // The pages of the dashboard, for an account with the clusters of seed.py.
 import { askServer } from "./browser.js";
 
-const TABS = [
+/** The tabs of a cluster, in their order. */
+export const TABS = [
   "time",
   "functions",
   "workers",

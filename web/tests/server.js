@@ -17,6 +17,17 @@ function environment(settings) {
   return { ...Object.fromEntries(inherited), ...settings };
 }
 
+async function command(env, ...words) {
+  const { stdout } = await promisify(execFile)(program, words, { env });
+  return stdout.trim();
+}
+
+/** Runs a command of the program on the store of the server that tests/demo.sh started. */
+export function commandOfDemo(...words) {
+  const { GALVO_DATABASE_URL } = process.env;
+  return command(environment({ GALVO_DATABASE_URL, GALVO_LOG: "warn" }), ...words);
+}
+
 /** A server that keeps its store and its port when it is started again. */
 export class Server {
   #directory;
@@ -49,9 +60,8 @@ export class Server {
   }
 
   /** Runs a command of the program on the server's store, and returns its output. */
-  async command(...words) {
-    const { stdout } = await promisify(execFile)(program, words, { env: this.#settings });
-    return stdout.trim();
+  command(...words) {
+    return command(this.#settings, ...words);
   }
 
   /** Gives the user a password, which ends the user's sessions. */

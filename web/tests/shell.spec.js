@@ -3,8 +3,10 @@
 //   GALVO_URL=http://127.0.0.1:8000 GALVO_PASSWORD=… node --test tests/shell.spec.js
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import { collectComplaints, openBrowser, settled, signIn } from "./browser.js";
+import { askServer, collectComplaints, openBrowser, settled, signIn } from "./browser.js";
+import { TABS } from "./pages.js";
 import { serve } from "./serve.js";
+import { commandOfDemo } from "./server.js";
 
 const galvo = process.env.GALVO_URL ?? "http://127.0.0.1:8000";
 const account = process.env.GALVO_ACCOUNT ?? "tidewater";
@@ -92,3 +94,200 @@ for (const [name, { viewport, menu }] of Object.entries(WINDOWS)) {
     it("broke no rule of the policy and raised no error", () => assert.deepEqual(complaints, []));
   });
 }
+
+describe("the frame of the pages", () => {
+  const second = `second-${Date.now().toString(36)}`;
+  let page;
+  let complaints;
+  let cluster;
+
+  const go = async (path) => {
+    await page.goto(`${site.url}/${account}${path}`, { waitUntil: "domcontentloaded" });
+    await settled(page);
+  };
+  const pathIs = (path) =>
+    page.waitForURL((address) => address.pathname + address.search === path, { waitUntil: "commit" });
+  const navigation = () => page.getByRole("navigation", { name: "Main" });
+
+  before(async () => {
+    await commandOfDemo("account", "create", second);
+    await commandOfDemo("user", "create", user.user, "--account", second, "--role", "viewer");
+    const viewport = { width: 1440, height: 900 };
+    page = await (await browser.newContext({ viewport, colorScheme: "light" })).newPage();
+    page.setDefaultTimeout(60_000);
+    complaints = await collectComplaints(page);
+    await signIn(page, site.url, user, `/${account}/errors?status=resolved`);
+    const { viewer } = await askServer(
+      page,
+      account,
+      `{ viewer { account { clusters(first: 1, filter: { states: [CLOSED], search: "features-daily" }) {
+        nodes { number }
+      } } } }`,
+    );
+    cluster = viewer.account.clusters.nodes[0].number;
+  });
+
+  after(async () => {
+    await page?.context().close();
+    await commandOfDemo("account", "delete", second, "--yes");
+  });
+
+  it("has the numbers of live and idle clusters, and of errors that began within a day", async () => {
+    const counts = page.waitForResponse(async (response) => {
+      if (new URL(response.url()).pathname !== "/graphql" || !response.ok()) return false;
+      const { viewer } = (await response.json()).data ?? {};
+      return viewer?.account?.live !== undefined && viewer.account.open !== undefined;
+    });
+    await go("/errors");
+    // Idle clusters come and go, so their number is that of the page's own answer.
+    const idle = (await (await counts).json()).data.viewer.account.idle.totalCount;
+    const { viewer } = await askServer(
+      page,
+      account,
+      `{ viewer { account {
+        clusters(filter: { states: [STARTING, RUNNING, IDLE, CLOSING] }) { totalCount }
+        errorGroups(status: [OPEN], first: 100) { nodes { firstSeenAt } }
+      } } }`,
+    );
+    const yesterday = Date.now() - 86_400_000;
+    const fresh = viewer.account.errorGroups.nodes.filter(
+      (group) => Date.parse(group.firstSeenAt) > yesterday,
+    );
+    const live = viewer.account.clusters.totalCount;
+    assert.ok(fresh.length > 0 && live > 0);
+    await navigation()
+      .getByRole("link", { name: `Errors ${fresh.length} new`, exact: true })
+      .waitFor();
+    const idleText = idle > 0 ? ` ${idle} idle` : "";
+    await navigation()
+      .getByRole("link", { name: `Clusters ${live} live${idleText}`, exact: true })
+      .waitFor();
+  });
+
+  it("is as high as a page that is higher than the window", async () => {
+    await go(`/clusters/${cluster}`);
+    const heights = await page.evaluate(() => {
+      const frame = document.querySelector(".frame");
+      const { backgroundImage } = getComputedStyle(frame);
+      return { backgroundImage, frame: frame.offsetHeight, page: document.documentElement.scrollHeight };
+    });
+    assert.ok(heights.page > 900);
+    assert.equal(heights.frame, heights.page);
+    assert.match(heights.backgroundImage, /gradient/);
+  });
+
+  it("switches to another account on the same page, without the filter of the first one", async () => {
+    await go("/errors?status=resolved");
+    await page.getByRole("button", { name: /switch the account$/ }).click();
+    await page.getByRole("menuitem", { name: `${second} viewer` }).click();
+    await pathIs(`/${second}/errors`);
+    await page
+      .getByRole("navigation", { name: "Breadcrumbs" })
+      .getByRole("link", { name: second, exact: true })
+      .waitFor();
+    await page.getByRole("heading", { name: "Connect your first cluster" }).waitFor();
+    // The account has no cluster and no error, so nobody must act.
+    assert.deepEqual(await navigation().getByRole("link").allTextContents(), [
+      "Overview",
+      "Clusters",
+      "Errors",
+    ]);
+    await page.getByRole("button", { name: /switch the account$/ }).click();
+    await page.getByRole("menuitem", { name: `${account} owner` }).click();
+    await pathIs(`/${account}/errors`);
+    await page.locator("[data-group]").first().waitFor();
+  });
+
+  it("keeps the theme, and follows the system again if it is told to", async () => {
+    const isDark = () =>
+      page.evaluate(() => {
+        const parts = getComputedStyle(document.documentElement).backgroundColor.match(/\d+/g);
+        return parts.slice(0, 3).every((part) => Number(part) < 80);
+      });
+    const choose = async (theme) => {
+      await page.getByRole("button", { name: /, settings$/ }).click();
+      await page.getByRole("menuitem", { name: theme, exact: true }).click();
+      await page.getByRole("menu").waitFor({ state: "detached" });
+    };
+    assert.equal(await isDark(), false);
+    await choose("Dark");
+    assert.equal(await isDark(), true);
+    await go("/errors");
+    assert.equal(await isDark(), true);
+    await page.emulateMedia({ colorScheme: "dark" });
+    await choose("Light");
+    assert.equal(await isDark(), false);
+    await choose("As the system");
+    assert.equal(await isDark(), true);
+    await page.emulateMedia({ colorScheme: "light" });
+    assert.equal(await isDark(), false);
+  });
+
+  it("opens the pages with g and a letter, and the tabs of a cluster with digits", async () => {
+    for (const [letter, path] of [
+      ["o", ""],
+      ["c", "/clusters"],
+      ["e", "/errors"],
+    ]) {
+      await page.keyboard.press("g");
+      await page.keyboard.press(letter);
+      await pathIs(`/${account}${path}`);
+    }
+    await go(`/clusters/${cluster}`);
+    for (const digit of [9, 8, 7, 6, 5, 4, 3, 2, 1]) {
+      const tab = TABS[digit - 1];
+      await page.keyboard.press(String(digit));
+      await pathIs(`/${account}/clusters/${cluster}/${tab}`);
+      const open = page
+        .getByRole("navigation", { name: "Parts of the cluster" })
+        .locator("[aria-current=page]");
+      assert.equal((await open.textContent()).toLowerCase(), tab);
+    }
+  });
+
+  it("clears the chosen part with Escape, and then leads back to the list as it was left", async () => {
+    await go("/clusters?q=features&state=CLOSED");
+    await page.locator(`[role=table] a[href*="${cluster}"]`).click();
+    await page.getByRole("slider").waitFor();
+    await page.getByRole("slider").focus();
+    for (const key of ["ArrowRight", "Shift+ArrowRight", "Shift+ArrowRight"]) await page.keyboard.press(key);
+    await page.getByRole("heading", { name: "Part of the run" }).waitFor();
+    await page.getByRole("slider").blur();
+    await page.keyboard.press("Escape");
+    await page.getByRole("heading", { name: "Whole run" }).waitFor();
+    // What is open above the page takes the key.
+    await page.getByRole("button", { name: /^Lanes \d+ of/ }).click();
+    await page.getByRole("menu").waitFor();
+    await page.keyboard.press("Escape");
+    await page.getByRole("menu").waitFor({ state: "detached" });
+    assert.match(new URL(page.url()).pathname, new RegExp(`/clusters/${cluster}$`));
+    await page.keyboard.press("Escape");
+    await pathIs(`/${account}/clusters?q=features&state=CLOSED`);
+  });
+
+  it("takes no single key once they are turned off, also after a reload", async () => {
+    const dialog = page.getByRole("dialog", { name: "Keys" });
+    await page.keyboard.press("?");
+    await dialog.getByRole("button", { name: "Turn single keys off" }).click();
+    await page.keyboard.press("Escape");
+    await dialog.waitFor({ state: "detached" });
+    await go("/errors");
+    for (const key of ["g", "c", "?", "/"]) await page.keyboard.press(key);
+    assert.equal(await page.getByRole("dialog").count(), 0);
+    // A key with Control is none of them. Its dialog shows that the keys before it were taken by nobody.
+    await page.keyboard.press("Control+k");
+    await page.getByRole("dialog", { name: "Search or jump to" }).waitFor();
+    assert.equal(new URL(page.url()).pathname, `/${account}/errors`);
+    await page.keyboard.press("Escape");
+    await page.getByRole("button", { name: /, settings$/ }).click();
+    await page.getByRole("menuitem", { name: "Keys", exact: true }).click();
+    await dialog.getByRole("button", { name: "Turn single keys on" }).click();
+    await page.keyboard.press("Escape");
+    await dialog.waitFor({ state: "detached" });
+    await page.keyboard.press("g");
+    await page.keyboard.press("c");
+    await pathIs(`/${account}/clusters`);
+  });
+
+  it("broke no rule of the policy and raised no error", () => assert.deepEqual(complaints, []));
+});

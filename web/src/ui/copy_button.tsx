@@ -7,10 +7,18 @@ interface CopyButtonProps {
   label?: string;
   look?: ButtonLook;
   size?: ButtonSize;
+  /** The label is for screen readers only. */
+  isIcon?: boolean;
 }
 
 /** A button that copies a text, and says so. */
-export function CopyButton({ text, label = "Copy", look = "normal", size = "small" }: CopyButtonProps) {
+export function CopyButton({
+  text,
+  label = "Copy",
+  look = "normal",
+  size = "small",
+  isIcon,
+}: CopyButtonProps) {
   const [state, setState] = useState<"ready" | "done" | "refused">("ready");
   const copy = async () => {
     try {
@@ -25,7 +33,9 @@ export function CopyButton({ text, label = "Copy", look = "normal", size = "smal
   const words = { ready: label, done: "Copied", refused: "Copying was refused" };
   return (
     <Button look={look} size={size} icon={state === "done" ? "check" : "copy"} onClick={() => void copy()}>
-      <span aria-live="polite">{words[state]}</span>
+      <span aria-live="polite" className={isIcon && state === "ready" ? "hidden" : undefined}>
+        {words[state]}
+      </span>
     </Button>
   );
 }

@@ -11,6 +11,7 @@ import {
   type ClustersQuery,
   type ClustersQueryVariables,
   ClusterUsersDocument,
+  NavigationCountsDocument,
 } from "@/data/gql/graphql.ts";
 import { askKey, useAsk, useAskPages } from "@/data/queries.ts";
 import type { ClustersSearch } from "@/routes/search_types.ts";
@@ -19,7 +20,8 @@ import { ORDERS, parseOrder } from "./order.ts";
 import { patchPages, rowsOf } from "./rows.ts";
 
 const PAGE = 100;
-const STATES_ID = documentId(ClusterStatesDocument);
+/** The numbers by state, here and in the navigation. */
+const COUNTS = [documentId(ClusterStatesDocument), documentId(NavigationCountsDocument)];
 const DAY_MS = 86_400_000;
 /** The days whose users are offered as a filter. */
 export const USER_DAYS = 90;
@@ -99,7 +101,7 @@ export function useClusters(filter: ClusterFilter, sort: string | undefined, wit
   };
   const refreshSums = () => {
     void client.invalidateQueries({ queryKey: askKey(account, ClusterSumsDocument, { filter }) });
-    void client.invalidateQueries({ predicate: ({ queryKey }) => queryKey[1] === STATES_ID });
+    void client.invalidateQueries({ predicate: ({ queryKey }) => COUNTS.includes(String(queryKey[1])) });
   };
   return { query, rows, sums, onNearEnd, patch, refresh, refreshSums, pageCount: pages?.length ?? 0 };
 }

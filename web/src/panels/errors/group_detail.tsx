@@ -75,7 +75,11 @@ export function GroupDetail({ id, days, now }: GroupDetailProps) {
               <StatusButtons id={id} status={node.status} />
             </div>
             <dl className={styles.facts}>
-              <Fact name="Happened" value={count(node.occurrenceCount)} note={ORIGIN_NAMES[node.origin]} />
+              <Fact
+                name="Happened"
+                value={count(node.occurrenceCount)}
+                note={`${node.occurrenceCount === 1 ? "time" : "times"}, ${ORIGIN_NAMES[node.origin]}`}
+              />
               <Fact
                 name="Clusters"
                 value={count(node.clusterCount)}

@@ -50,6 +50,7 @@ export function StatusButtons({ id, status }: { id: string; status: ErrorGroupSt
           <Button
             key={next}
             look={next === "RESOLVED" ? "primary" : "normal"}
+            {...(next === "RESOLVED" ? { icon: "check" as const } : {})}
             disabled={isBusy || !mayChange}
             title={viewer && !mayChange ? withheld : undefined}
             onClick={() => void change(next)}

@@ -8,6 +8,7 @@ import { count, counted } from "@/format/number.ts";
 import { NOT_ADMIN, useIsAdmin } from "@/panels/clusters/change/use_is_admin.ts";
 import { canStop } from "@/panels/clusters/rows.ts";
 import { Button } from "@/ui/button.tsx";
+import { useMedia } from "@/ui/media.ts";
 import { Empty, Loaded, Section, Skeleton } from "@/ui/panel.tsx";
 import { StateLabel } from "@/ui/state.tsx";
 import { type Column, Table } from "@/ui/table.tsx";
@@ -21,6 +22,7 @@ export function LivePanel({ query }: { query: Asked<OverviewNowQuery> }) {
   const account = useAccount();
   const navigate = useNavigate();
   const isAdmin = useIsAdmin();
+  const isNarrow = useMedia("(max-width: 640px)");
   const [stopped, setStopped] = useState<readonly LiveCluster[] | null>(null);
   return (
     <>
@@ -29,6 +31,16 @@ export function LivePanel({ query }: { query: Asked<OverviewNowQuery> }) {
           const { nodes, totalCount } = viewer.account.live;
           const idle = nodes.filter(({ state }) => state === "IDLE");
           const stoppable = idle.filter(canStop);
+          const stopAll = idle.length > 0 && (
+            <Button
+              size={isNarrow ? "normal" : "small"}
+              disabled={!isAdmin || stoppable.length === 0}
+              title={isAdmin ? undefined : NOT_ADMIN}
+              onClick={() => setStopped(stoppable)}
+            >
+              Stop {stoppable.length} idle…
+            </Button>
+          );
           const shown =
             nodes.length < totalCount ? `, ${count(nodes.length)} of ${count(totalCount)} shown` : "";
           return (
@@ -43,16 +55,7 @@ export function LivePanel({ query }: { query: Asked<OverviewNowQuery> }) {
                   <Link className="link" to="/$account/clusters" params={{ account }}>
                     All clusters
                   </Link>
-                  {idle.length > 0 && (
-                    <Button
-                      size="small"
-                      disabled={!isAdmin || stoppable.length === 0}
-                      title={isAdmin ? undefined : NOT_ADMIN}
-                      onClick={() => setStopped(stoppable)}
-                    >
-                      Stop {stoppable.length} idle…
-                    </Button>
-                  )}
+                  {!isNarrow && stopAll}
                 </>
               }
             >
@@ -75,6 +78,7 @@ export function LivePanel({ query }: { query: Asked<OverviewNowQuery> }) {
                   }
                 />
               )}
+              {isNarrow && <div className={styles.stopAll}>{stopAll}</div>}
             </Section>
           );
         }}
@@ -119,7 +123,7 @@ function columns(
   const stop: Column<LiveCluster> = {
     id: "stop",
     head: <span className="hidden">Stop</span>,
-    width: "76px",
+    width: "88px",
     align: "end",
     cell: (row) => <Stop row={row} isAdmin={isAdmin} onStop={onStop} />,
   };

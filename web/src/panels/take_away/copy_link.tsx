@@ -1,6 +1,7 @@
 import { serverPath } from "@/data/base.ts";
 import { parseSearch, stringifySearch } from "@/routes/search.ts";
 import { CopyButton } from "@/ui/copy_button.tsx";
+import { useMedia } from "@/ui/media.ts";
 
 interface CopyLinkProps {
   /** The parts of the address that would mean something else later, as they are now. */
@@ -11,9 +12,10 @@ interface CopyLinkProps {
 
 /** Copies an address that shows the same later and to others. */
 export function CopyLink({ fixed = {}, path }: CopyLinkProps) {
+  const isNarrow = useMedia("(max-width: 640px)");
   const address = () => {
     const search = stringifySearch({ ...parseSearch(location.search), ...fixed });
     return `${location.origin}${path === undefined ? location.pathname : serverPath(path)}${search}`;
   };
-  return <CopyButton text={address} label="Copy link" size="normal" />;
+  return <CopyButton text={address} label="Copy link" size="normal" isIcon={isNarrow} />;
 }
