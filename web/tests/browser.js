@@ -64,6 +64,28 @@ export async function settled(page) {
   );
 }
 
+/** Presses "Copy link", and returns the address that was copied. */
+export async function copiedLink(page) {
+  await page.context().grantPermissions(["clipboard-read", "clipboard-write"]);
+  await page.getByRole("button", { name: "Copy link" }).click();
+  await page.getByRole("button", { name: "Copied" }).waitFor();
+  return new URL(await page.evaluate(() => navigator.clipboard.readText()));
+}
+
+/** Runs the function with a page of the same session whose clock is 40 days ahead. */
+export async function later(page, run) {
+  // The clock is that of all pages of a context.
+  const storageState = await page.context().storageState();
+  const context = await page.context().browser().newContext({ storageState, viewport: page.viewportSize() });
+  const other = await context.newPage();
+  await other.clock.setFixedTime(Date.now() + 40 * 86_400_000);
+  try {
+    await run(other);
+  } finally {
+    await context.close();
+  }
+}
+
 /** Asks the server itself, with the session of the page, outside of the page. Returns the data. */
 export async function askServer(page, account, query, variables = {}) {
   const address = (path) => new URL(path, page.url()).href;

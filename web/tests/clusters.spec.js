@@ -4,7 +4,7 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { violations } from "./axe.js";
-import { askServer, collectComplaints, openBrowser, signIn } from "./browser.js";
+import { askServer, collectComplaints, copiedLink, later, openBrowser, signIn } from "./browser.js";
 import { serve } from "./serve.js";
 
 const galvo = process.env.GALVO_URL ?? "http://127.0.0.1:8000";
@@ -231,6 +231,29 @@ describe("the list of clusters", () => {
     await page.waitForSelector("[role=table] [aria-rowindex]");
     assert.deepEqual(await heads(), chosen);
     assert.equal(new URL(page.url()).searchParams.get("state"), "CLOSED");
+  });
+
+  it("is copied as a link that shows the same clusters later", async () => {
+    await open("?started=24h&state=CLOSED");
+    const shown = await numbers();
+    const link = await copiedLink(page);
+    assert.match(
+      link.search,
+      /^\?started=\d{4}-\d\d-\d\dT\d\d:\d0:00Z\/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ&state=CLOSED$/,
+    );
+    assert.equal(new URL(page.url()).search, "?started=24h&state=CLOSED");
+    await later(page, async (other) => {
+      await other.goto(link.href, { waitUntil: "domcontentloaded" });
+      await other.waitForSelector("[role=table] [aria-rowindex]");
+      const links = other.locator("[role=table][aria-label=Clusters] [aria-rowindex] a");
+      const found = await links.evaluateAll((all) =>
+        all.map((one) => Number(one.getAttribute("href").split("/").at(-1))),
+      );
+      assert.deepEqual(found, shown);
+      await other.getByText(/^\w{3} \d+ \w{3}.*, \d\d:\d0:00 – .* UTC$/).waitFor();
+      await other.goto(page.url(), { waitUntil: "domcontentloaded" });
+      await other.getByText("No cluster passes").waitFor();
+    });
   });
 
   it("has no accessibility violation", async () => {

@@ -4,7 +4,7 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { violations } from "./axe.js";
-import { askServer, collectComplaints, openBrowser, signIn } from "./browser.js";
+import { askServer, collectComplaints, copiedLink, later, openBrowser, signIn } from "./browser.js";
 import { serve } from "./serve.js";
 
 const galvo = process.env.GALVO_URL ?? "http://127.0.0.1:8000";
@@ -95,6 +95,45 @@ describe("overview", () => {
   });
 });
 
+describe("a copied link", () => {
+  // The year is shown only if it is not that of today.
+  const dates = async (target) =>
+    (await target.getByText(/^\w{3} \d+ \w{3}.* – .*, UTC$/).textContent()).replace(/ \d{4}/g, "");
+
+  it("of the overview shows the same days later, and the relative address does not", async () => {
+    await page.goto(`${site.url}/${account}`, { waitUntil: "domcontentloaded" });
+    const shown = await dates(page);
+    const link = await copiedLink(page);
+    assert.equal(link.pathname + link.search, `/${account}?range=${day(-27)}/${day(0)}`);
+    assert.equal(new URL(page.url()).search, "");
+    await later(page, async (other) => {
+      await other.goto(link.href, { waitUntil: "domcontentloaded" });
+      assert.equal(await dates(other), shown);
+      const told = await graphql("{ viewer { account { clusters(filter: {}) { totalCount } } } }");
+      const total = other.locator("dl > div", { has: other.locator("dt", { hasText: /^Clusters$/ }) });
+      assert.equal(await total.locator("dd").first().textContent(), String(told.clusters.totalCount));
+      await other.getByRole("button", { name: /–/ }).click();
+      await other.getByRole("menuitem", { name: "Last 28 days" }).click();
+      await total.locator("dd", { hasText: /^0$/ }).first().waitFor();
+      assert.notEqual(await dates(other), shown);
+    });
+  });
+
+  it("of an error names the group and the days", async () => {
+    await page.goto(`${site.url}/${account}/errors?range=7d`, { waitUntil: "domcontentloaded" });
+    const group = await page.locator("[data-group][aria-current]").getAttribute("data-group");
+    const link = await copiedLink(page);
+    assert.equal(link.pathname, `/${account}/errors/${encodeURIComponent(group)}`);
+    assert.equal(link.search, `?range=${day(-6)}/${day(0)}`);
+    await later(page, async (other) => {
+      await other.goto(link.href, { waitUntil: "domcontentloaded" });
+      await other.locator(`[data-group="${group}"][aria-current]`).waitFor();
+      await other.getByText(/^\d+\s+errors in 7 days, among/).waitFor();
+      await other.getByRole("heading", { name: /^\d+\s+errors on 1 of 7\s+days$/ }).waitFor();
+    });
+  });
+});
+
 describe("errors", () => {
   it("lists the open groups with the numbers of the server", async () => {
     const told = await graphql(
@@ -128,11 +167,41 @@ describe("errors", () => {
       /ValueError/,
     );
     await page.keyboard.press("k");
-    await page.waitForFunction(
-      (id) => document.querySelector("[aria-current=true][data-group]")?.dataset.group !== id,
-      group,
-    );
+    await page.waitForFunction((id) => {
+      const chosen = document.querySelector("[aria-current][data-group]");
+      return chosen !== null && chosen.dataset.group !== id;
+    }, group);
     assert.deepEqual(await violations(page), []);
+  });
+
+  it("names the users of a group, and leads to the comparison with the run before", async () => {
+    const { errorGroups } = await graphql(
+      `{ viewer { account { errorGroups(first: 50) { nodes { id type clusterCount
+        occurrences(first: 100) { nodes { cluster { number user { name } } taskGroup { prefix } } }
+      } } } } }`,
+    );
+    const group = errorGroups.nodes.find(({ type }) => type === "ValueError");
+    await page.goto(`${site.url}/${account}/errors/${encodeURIComponent(group.id)}`, {
+      waitUntil: "domcontentloaded",
+    });
+    const { nodes } = group.occurrences;
+    const users = [...new Set(nodes.map(({ cluster }) => cluster.user.name))].sort().join(", ");
+    await page.getByRole("heading", { name: `ValueError in ${nodes[0].taskGroup.prefix}` }).waitFor();
+    const clusters = page.locator("dl > div", { has: page.locator("dt", { hasText: /^Clusters$/ }) });
+    await clusters.getByText(`of ${users}`, { exact: true }).waitFor();
+    assert.equal(await clusters.locator("dd").textContent(), `${group.clusterCount} of ${users}`);
+    const current = page.getByRole("navigation", { name: "Breadcrumbs" }).locator("span[aria-current=page]");
+    assert.equal(await current.textContent(), "ValueError");
+    await page.getByRole("link", { name: "Compare", exact: true }).click();
+    await page.waitForURL((address) => address.pathname === `/${account}/compare`, { waitUntil: "commit" });
+    const { searchParams } = new URL(page.url());
+    const { clusters: good } = await graphql(
+      `{ viewer { account { clusters(first: 1, filter: { hasErrors: false, search: "features-daily" }) {
+        nodes { number }
+      } } } }`,
+    );
+    assert.equal(searchParams.get("a"), String(good.nodes[0].number));
+    assert.equal(searchParams.get("b"), String(nodes.at(-1).cluster.number));
   });
 
   it("broke no rule of the policy and raised no error", () => assert.deepEqual(complaints, []));

@@ -97,7 +97,8 @@ describe("an answer that is a failure", () => {
     assert.equal(answered.count, 1);
   });
 
-  it("of one field leaves the rest on the page", async () => {
+  it("of one field leaves the rest on the page, and names the request", async () => {
+    let requestId;
     await answerWith(async (route) => {
       const response = await route.fetch();
       const body = await response.json();
@@ -110,11 +111,14 @@ describe("an answer that is a failure", () => {
             extensions: { code: "TIMEOUT" },
           },
         ];
+      if (errorGroups?.nodes[0]?.trend) requestId = response.headers()["x-request-id"];
       await route.fulfill({ response, json: body });
     });
     await go("/errors");
     await recovered();
-    await page.getByText(/did not load completely: the trend took too long/).waitFor();
+    const status = page.getByRole("status").filter({ hasText: "The errors did not load completely" });
+    await status.getByText(`: the trend took too long. Request ${requestId}.`).waitFor();
+    assert.match(requestId, /^[0-9a-f-]{36}$/);
   });
 });
 

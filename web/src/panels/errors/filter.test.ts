@@ -13,8 +13,16 @@ describe("filter of groups", () => {
       in: { from: "2026-11-18T00:00:00Z", to: "2026-11-25T00:00:00Z" },
     });
     expect(groupFilter({ origin: "MARS" }, days).origin).toBeNull();
-    expect(trendOf(days)).toEqual({ trendFrom: "2026-11-18T00:00:00Z", bucket: "DAY" });
-    expect(trendOf(daysOf("all", now))).toEqual({ trendFrom: null, bucket: "WEEK" });
+    expect(trendOf(days)).toEqual({
+      trendFrom: "2026-11-18T00:00:00Z",
+      trendTo: "2026-11-25T00:00:00Z",
+      bucket: "DAY",
+    });
+    expect(trendOf(daysOf("all", now))).toEqual({
+      trendFrom: null,
+      trendTo: "2026-11-25T00:00:00Z",
+      bucket: "WEEK",
+    });
   });
 
   it("puts what began within a day first", () => {

@@ -48,9 +48,14 @@ export function groupFilter(search: ErrorsSearch, days: Days): GroupFilter {
 }
 
 /** Returns the periods of the trend: days, or the last 30 weeks if the range has no start. */
-export function trendOf(days: Days): { trendFrom: string | null; bucket: TrendBucket } {
-  if (days.from === null) return { trendFrom: null, bucket: "WEEK" };
-  return { trendFrom: `${days.from}T00:00:00Z`, bucket: "DAY" };
+export function trendOf(days: Days): {
+  trendFrom: string | null;
+  trendTo: string;
+  bucket: TrendBucket;
+} {
+  const trendTo = `${days.to}T00:00:00Z`;
+  if (days.from === null) return { trendFrom: null, trendTo, bucket: "WEEK" };
+  return { trendFrom: `${days.from}T00:00:00Z`, trendTo, bucket: "DAY" };
 }
 
 /** The time for which a group is new, in milliseconds. */
