@@ -6,6 +6,7 @@ import { after, before, describe, it } from "node:test";
 import { violations } from "./axe.js";
 import { askServer, collectComplaints, copiedLink, later, openBrowser, signIn } from "./browser.js";
 import { serve } from "./serve.js";
+import { DaskCluster } from "./server.js";
 
 const galvo = process.env.GALVO_URL ?? "http://127.0.0.1:8000";
 const account = process.env.GALVO_ACCOUNT ?? "tidewater";
@@ -92,6 +93,81 @@ describe("overview", () => {
     await page.waitForSelector("[role=grid] [data-chosen=true]");
     assert.equal(await page.$$eval("[data-chosen=true]", (cells) => cells.length), 1);
     assert.deepEqual(await violations(page), []);
+  });
+});
+
+describe("an idle cluster on the overview", () => {
+  let dask;
+  let cluster;
+
+  const row = () =>
+    page.getByRole("table", { name: "Live clusters" }).getByRole("row", { name: /\bfirst\b/ });
+  const stop = () => row().getByRole("button", { name: "Stop first…", exact: true });
+
+  before(async () => {
+    dask = new DaskCluster(galvo, process.env.DASK_GALVO__TOKEN);
+    await dask.command("register");
+    const filter = 'filter: { search: "first", states: [STARTING, RUNNING, IDLE] }';
+    while (!cluster) {
+      const { clusters } = await graphql(
+        `{ viewer { account { clusters(first: 1, ${filter}) { nodes { id number state } } } } }`,
+      );
+      cluster = clusters.nodes.find(({ state }) => state === "IDLE");
+    }
+  });
+
+  after(() => dask?.close());
+
+  it("cannot be stopped by members who are no admins, which the buttons say", async () => {
+    await page.route("**/graphql", async (route) => {
+      const response = await route.fetch();
+      const answer = await response.json();
+      if (answer.data?.viewer?.scopes) answer.data.viewer.scopes = ["INGEST", "READ"];
+      await route.fulfill({ response, json: answer });
+    });
+    await page.goto(`${site.url}/${account}`, { waitUntil: "domcontentloaded" });
+    for (const button of [stop(), page.getByRole("button", { name: /^Stop \d+ idle…$/ })]) {
+      await button.waitFor();
+      assert.equal(await button.isDisabled(), true);
+      assert.equal(
+        await button.getAttribute("title"),
+        "Owners and admins of the account can change clusters",
+      );
+    }
+    await page.unrouteAll({ behavior: "ignoreErrors" });
+  });
+
+  it("is stopped by a dialog that names it, its user and what is lost", async () => {
+    await page.goto(`${site.url}/${account}`, { waitUntil: "domcontentloaded" });
+    const all = page.getByRole("button", { name: /^Stop \d+ idle…$/ });
+    await all.click();
+    const dialog = page.getByRole("dialog", { name: /^Stop \d+\s+clusters?$/ });
+    const named = dialog.getByRole("table", { name: "Clusters" }).getByRole("row", { name: /\bfirst #/ });
+    await named.getByText(user.user, { exact: true }).waitFor();
+    await page.keyboard.press("Escape");
+    await dialog.waitFor({ state: "detached" });
+    await stop().click();
+    await named.getByText("2\u00a0workers").waitFor();
+    await dialog.getByText("results that only the workers hold, are lost").waitFor();
+    assert.equal(await dialog.getByRole("row").count(), 2, "the head, and the cluster alone");
+    assert.deepEqual(await violations(page), []);
+    await dialog.getByRole("button", { name: "Stop 1\u00a0cluster", exact: true }).click();
+    await dialog.waitFor({ state: "detached" });
+    // The scheduler closes with its next report.
+    await row()
+      .getByText(/^Stopping$|^Closing$/)
+      .or(page.getByText("Nothing is live"))
+      .first()
+      .waitFor();
+    const { node } = await askServer(
+      page,
+      account,
+      "query ($id: ID!) { node(id: $id) { ... on Cluster { desiredState } } }",
+      {
+        id: cluster.id,
+      },
+    );
+    assert.equal(node.desiredState, "STOPPED");
   });
 });
 
