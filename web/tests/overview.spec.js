@@ -3,6 +3,7 @@
 // GALVO_USER (ada) is an owner of GALVO_ACCOUNT (tidewater). The server has the clusters of tests/seed.py.
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
+import { setTimeout } from "node:timers/promises";
 import { violations } from "./axe.js";
 import { askServer, collectComplaints, copiedLink, later, openBrowser, signIn } from "./browser.js";
 import { serve } from "./serve.js";
@@ -107,12 +108,15 @@ describe("an idle cluster on the overview", () => {
   before(async () => {
     dask = new DaskCluster(galvo, process.env.DASK_GALVO__TOKEN);
     await dask.command("register");
+    // Without any task it would be starting.
+    await dask.command("work");
     const filter = 'filter: { search: "first", states: [STARTING, RUNNING, IDLE] }';
     while (!cluster) {
       const { clusters } = await graphql(
         `{ viewer { account { clusters(first: 1, ${filter}) { nodes { id number state } } } } }`,
       );
       cluster = clusters.nodes.find(({ state }) => state === "IDLE");
+      await setTimeout(200);
     }
   });
 
