@@ -80,6 +80,45 @@ for (const [name, settings] of Object.entries(SETTINGS)) {
   });
 }
 
+describe("open menus and dialogs", () => {
+  const button = (name) => (page) => page.getByRole("button", { name }).first().click();
+  const OPENED = {
+    "": { range: button("Last 28 days"), "what can be taken away": button(/^Take away/) },
+    "/clusters": {
+      accounts: button(/switch the account$/),
+      "themes and settings": button(/, settings$/),
+      search: (page) => page.keyboard.press("Control+k"),
+      keys: (page) => page.keyboard.press("?"),
+      columns: button(/^Columns/),
+      "a filter by text": button("Lasted"),
+      "a filter by flags": button("Flag"),
+      "a filter by time": button("Started"),
+    },
+  };
+  it("break no rule of axe in both themes", async () => {
+    const { page, complaints } = await signedIn(SETTINGS["the light theme"]);
+    const found = [];
+    for (const [path, things] of Object.entries(OPENED)) {
+      await open(page, `/${account}${path}`);
+      for (const [thing, show] of Object.entries(things)) {
+        await show(page);
+        const opened = page.locator("[role=menu], [role=dialog]");
+        await opened.waitFor();
+        for (const colorScheme of ["dark", "light"]) {
+          await page.emulateMedia({ colorScheme });
+          const broken = await violations(page);
+          found.push(...broken.map((violation) => `${thing}, ${colorScheme}: ${violation}`));
+        }
+        await page.keyboard.press("Escape");
+        await opened.waitFor({ state: "detached" });
+      }
+    }
+    assert.deepEqual(found, []);
+    assert.deepEqual(complaints, []);
+    await page.context().close();
+  });
+});
+
 describe("pages whose queries fail", () => {
   for (const name of ["the light theme", "the dark theme"]) {
     it(`break no rule of axe in ${name}`, async () => {
