@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { bucketAt, gaps, groupMarks, stacked, tableTimes, withGaps, withSteps } from "./prepare.ts";
+import { bucketAt, gaps, stacked, tableTimes, withGaps, withSteps } from "./prepare.ts";
 import { position, roundMax, roundMaxBytes, timeAt, timeTicks } from "./scale.ts";
-import type { Mark, PlotLane } from "./types.ts";
+import type { PlotLane } from "./types.ts";
 import { stepSeconds } from "./use_playback.ts";
 
 const at = (text: string) => Date.parse(text) / 1000;
@@ -105,24 +105,6 @@ describe("the table", () => {
   });
   it("has the bucket in which the shown time begins", () => {
     expect(tableTimes([lane(15, [0, 15, 30, 45])], { from: 20, to: 40 })).toEqual([15, 30]);
-  });
-});
-
-describe("marks", () => {
-  const mark = (seconds: number, kind: Mark["kind"] = "error"): Mark => ({
-    id: String(seconds),
-    at: seconds,
-    kind,
-    title: "",
-  });
-  it("show the worst of those that are joined", () => {
-    const marks = [mark(10, "event"), mark(10.2, "death"), mark(10.1, "flag")];
-    const [group] = groupMarks(marks, { from: 0, to: 100 }, 1000);
-    expect(group?.marks.map(({ kind }) => kind)).toEqual(["death", "flag", "event"]);
-  });
-  it("join if they would lie on each other, and leave out what is not shown", () => {
-    const groups = groupMarks([mark(50), mark(10), mark(10.5), mark(200)], { from: 0, to: 100 }, 1000);
-    expect(groups.map(({ marks }) => marks.map(({ id }) => id))).toEqual([["10", "10.5"], ["50"]]);
   });
 });
 

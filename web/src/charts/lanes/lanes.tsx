@@ -4,10 +4,11 @@ import { useShownTheme } from "@/ui/theme.ts";
 import { Bars } from "./bars_lane.tsx";
 import { Gutter } from "./gutter.tsx";
 import styles from "./lanes.module.css";
-import { MARK_PIXELS, Marks } from "./marks.tsx";
+import { markLines } from "./mark_groups.ts";
+import { Marks } from "./marks.tsx";
 import { Overlay } from "./overlay.tsx";
 import { Plot } from "./plot_lane.tsx";
-import { groupMarks, valueAt } from "./prepare.ts";
+import { valueAt } from "./prepare.ts";
 import { position, timeTicks } from "./scale.ts";
 import type { Lane, LanesProps, Mark, PlotLane, Reference, TimeRange } from "./types.ts";
 import { usePlayback } from "./use_playback.ts";
@@ -52,7 +53,7 @@ export function Lanes(props: LanesProps) {
             <div className={styles.title}>Marks</div>
             {marksNote && <div className={styles.note}>{marksNote}</div>}
           </div>
-          <Marks marks={marks} shown={shown} width={width} onOpen={onOpenMark} />
+          <Marks marks={marks} shown={shown} width={width} onPoint={setAt} onOpen={onOpenMark} />
         </div>
       )}
       <div ref={ref} className={styles.row} aria-hidden="true">
@@ -110,13 +111,8 @@ const Behind = memo(function Behind({ ticks, shown, width, marks, reference }: B
       {ticks.map((tick) => (
         <span key={tick} className={styles.grid} style={{ left: `${position(tick, shown) * 100}%` }} />
       ))}
-      {groupMarks(marks, shown, width, MARK_PIXELS).map(({ share, marks: [first] }) => (
-        <span
-          key={first?.id}
-          className={styles.markLine}
-          data-kind={first?.kind}
-          style={{ left: `${share * 100}%` }}
-        />
+      {[...markLines(marks, shown, width)].map(([pixel, { kind }]) => (
+        <span key={pixel} className={styles.markLine} data-kind={kind} style={{ left: pixel }} />
       ))}
       {reference && <ReferenceLine reference={reference} shown={shown} width={width} />}
     </div>

@@ -1,7 +1,8 @@
 import { memo, type ReactNode, useState } from "react";
+import { clockSeconds } from "@/format/time.ts";
 import { Menu, MenuItem } from "@/ui/menu.tsx";
 import styles from "./lanes.module.css";
-import { groupMarks, type MarkGroup } from "./prepare.ts";
+import { groupMarks, type MarkGroup } from "./mark_groups.ts";
 import type { Mark, MarkKind, TimeRange } from "./types.ts";
 
 const SHAPES: Record<MarkKind, ReactNode> = {
@@ -28,23 +29,33 @@ const SHAPES: Record<MarkKind, ReactNode> = {
   ),
 };
 
-/** The room of a mark with its count. */
-export const MARK_PIXELS = 26;
-
 interface MarksProps {
   marks: readonly Mark[];
   shown: TimeRange;
   width: number;
+  /** Called with the time of the mark that is pointed at, and with null after it. */
+  onPoint(at: number | null): void;
   onOpen?: ((mark: Mark) => void) | undefined;
 }
 
 /** The marks, in the order of time, each with a card. Several at one place open a menu. */
-export const Marks = memo(function Marks({ marks, shown, width, onOpen }: MarksProps) {
+export const Marks = memo(function Marks({ marks, shown, width, onPoint, onOpen }: MarksProps) {
   const [pointed, setPointed] = useState<MarkGroup | null>(null);
+  const point = (group: MarkGroup | null) => {
+    setPointed(group);
+    onPoint(group?.marks[0]?.at ?? null);
+  };
+  const groups = width > 0 ? groupMarks(marks, shown, width) : [];
   return (
     <div className={styles.marks}>
-      {groupMarks(marks, shown, width, MARK_PIXELS).map((group) => (
-        <GroupButton key={group.marks[0]?.id} group={group} onPoint={setPointed} onOpen={onOpen} />
+      {groups.map((group) => (
+        <GroupButton
+          key={group.marks[0]?.id}
+          group={group}
+          at={group.share * width - group.from}
+          onPoint={point}
+          onOpen={onOpen}
+        />
       ))}
       {pointed && <Card group={pointed} />}
     </div>
@@ -53,12 +64,14 @@ export const Marks = memo(function Marks({ marks, shown, width, onOpen }: MarksP
 
 interface GroupButtonProps {
   group: MarkGroup;
+  /** The place of the shape on the button, in pixels. */
+  at: number;
   onPoint(group: MarkGroup | null): void;
   onOpen: ((mark: Mark) => void) | undefined;
 }
 
-function GroupButton({ group, onPoint, onOpen }: GroupButtonProps) {
-  const { marks, share } = group;
+function GroupButton({ group, at, onPoint, onOpen }: GroupButtonProps) {
+  const { marks, from, to } = group;
   const [first] = marks;
   if (!first) return null;
   const names = marks.map(({ title }) => title).join("; ");
@@ -67,7 +80,7 @@ function GroupButton({ group, onPoint, onOpen }: GroupButtonProps) {
     <button
       type="button"
       className={styles.mark}
-      style={{ left: `${share * 100}%` }}
+      style={{ left: from, width: to - from }}
       aria-label={isSingle ? names : `${marks.length} marks: ${names}`}
       onMouseEnter={() => onPoint(group)}
       onMouseLeave={() => onPoint(null)}
@@ -75,8 +88,10 @@ function GroupButton({ group, onPoint, onOpen }: GroupButtonProps) {
       onBlur={() => onPoint(null)}
       onClick={() => (isSingle ? onOpen?.(first) : onPoint(null))}
     >
-      <Shape kind={first.kind} />
-      {!isSingle && <small aria-hidden="true">{marks.length}</small>}
+      <span className={styles.shape} style={{ left: at }}>
+        <Shape kind={first.kind} />
+        {!isSingle && <small aria-hidden="true">{marks.length}</small>}
+      </span>
     </button>
   );
   if (isSingle || !onOpen) return button;
@@ -87,12 +102,16 @@ function GroupButton({ group, onPoint, onOpen }: GroupButtonProps) {
           <span className={styles.choice}>
             <Shape kind={mark.kind} />
             {mark.title}
-            <span className="faint small">{mark.detail}</span>
+            <span className="faint small">{timedDetail(mark)}</span>
           </span>
         </MenuItem>
       ))}
     </Menu>
   );
+}
+
+function timedDetail({ at, detail }: Mark): string {
+  return [clockSeconds(at * 1000), detail].filter(Boolean).join(" · ");
 }
 
 function Shape({ kind }: { kind: MarkKind }) {
@@ -114,7 +133,8 @@ function Card({ group }: { group: MarkGroup }) {
       {group.marks.slice(0, SHOWN_IN_CARD).map((mark) => (
         <div key={mark.id}>
           <strong>{mark.title}</strong>
-          {mark.detail}
+          {/* The time of a single mark stands at the crosshair. */}
+          {group.marks.length > 1 ? timedDetail(mark) : mark.detail}
         </div>
       ))}
       {hidden > 0 && <div className="faint">and {hidden} more here</div>}

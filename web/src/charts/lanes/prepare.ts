@@ -1,5 +1,5 @@
 import { position } from "./scale.ts";
-import type { Layer, Mark, PlotLane, TimeRange } from "./types.ts";
+import type { Layer, PlotLane, TimeRange } from "./types.ts";
 
 type Values = readonly (number | null)[];
 
@@ -108,26 +108,4 @@ export function largest(values: Values): number | null {
   let result: number | null = null;
   for (const value of values) if (value !== null && (result === null || value > result)) result = value;
   return result;
-}
-
-/** Marks that would lie on each other. */
-export interface MarkGroup {
-  share: number;
-  marks: Mark[];
-}
-
-const SEVERITY: Record<Mark["kind"], number> = { death: 0, error: 1, flag: 2, event: 3 };
-
-/** Joins marks that are closer than `pixels` on an axis of `width` pixels. The worst one stands first. */
-export function groupMarks(marks: readonly Mark[], range: TimeRange, width: number, pixels = 8): MarkGroup[] {
-  const groups: MarkGroup[] = [];
-  const inRange = marks.filter(({ at }) => at >= range.from && at <= range.to);
-  for (const mark of [...inRange].sort((a, b) => a.at - b.at)) {
-    const share = position(mark.at, range);
-    const last = groups.at(-1);
-    if (last && (share - last.share) * width < pixels) last.marks.push(mark);
-    else groups.push({ share, marks: [mark] });
-  }
-  for (const group of groups) group.marks.sort((a, b) => SEVERITY[a.kind] - SEVERITY[b.kind] || a.at - b.at);
-  return groups;
 }

@@ -35,7 +35,10 @@ interface WheelZoom {
   onZoom: ((range: TimeRange | null) => void) | undefined;
 }
 
-/** Zooms by the wheel with Ctrl, which is also what two fingers on a touchpad report. */
+/**
+ * Zooms by the wheel with Ctrl, which is also what two fingers on a touchpad report, around the time of the axis in
+ * `ref`. It does so anywhere on the chart around it: beside the axis, around its nearer end.
+ */
 export function useWheelZoom(ref: RefObject<HTMLElement | null>, { shown, extent, onZoom }: WheelZoom): void {
   const latest = useRef({ shown, extent, onZoom });
   latest.current = { shown, extent, onZoom };
@@ -49,7 +52,8 @@ export function useWheelZoom(ref: RefObject<HTMLElement | null>, { shown, extent
   }, [shown]);
   useEffect(() => {
     const element = ref.current;
-    if (!element || !isEnabled) return;
+    const chart = element?.parentElement;
+    if (!chart || !isEnabled) return;
     const commit = () => {
       timer.current = undefined;
       const { extent: all, onZoom: zoom } = latest.current;
@@ -68,9 +72,9 @@ export function useWheelZoom(ref: RefObject<HTMLElement | null>, { shown, extent
       timer.current ??= setTimeout(commit, COLLECTED_MS);
     };
     // React listens passively, which cannot keep the browser from zooming.
-    element.addEventListener("wheel", onWheel, { passive: false });
+    chart.addEventListener("wheel", onWheel, { passive: false });
     return () => {
-      element.removeEventListener("wheel", onWheel);
+      chart.removeEventListener("wheel", onWheel);
       clearTimeout(timer.current);
       timer.current = undefined;
     };

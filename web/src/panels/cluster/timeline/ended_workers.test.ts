@@ -47,6 +47,23 @@ describe("the workers that ended", () => {
     expect(deathsOf(ended)).toEqual({ died: 3, isLeast: false });
   });
 
+  it("died with a last known memory and with results", () => {
+    const [dead] = [worker(49)];
+    const details = [
+      { lastMemory: 15.3 * 1024 ** 3, lastMemoryShare: 15.3 / 16, lostResults: 13 },
+      { lastMemory: 1024 ** 2, lostResults: 1 },
+      {},
+    ].map((facts) => {
+      const workers = [{ ...dead, end: { ...dead?.end, ...facts } } as EndedWorker];
+      return deathMarks({ workers, totalCount: 1 })[0]?.detail?.replaceAll("\u00a0", " ");
+    });
+    expect(details).toEqual([
+      "15.3 of 16 GiB, 96 % of its limit. 13 results were lost with it.",
+      "It used 1 MiB. 1 result was lost with it.",
+      "",
+    ]);
+  });
+
   it("say how many are not known while some are not loaded", () => {
     const ended = endedWorkers(pages(1500, 1000));
     expect(deathsOf(ended)).toEqual({ died: 20, isLeast: true });

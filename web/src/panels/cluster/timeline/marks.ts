@@ -1,8 +1,7 @@
 import type { Mark } from "@/charts/lanes/types.ts";
 import type { ClusterMarksQuery } from "@/data/gql/graphql.ts";
-import { bytes } from "@/format/bytes.ts";
+import { byteExponent, bytes, bytesIn } from "@/format/bytes.ts";
 import { count, counted, share } from "@/format/number.ts";
-import { clockSeconds } from "@/format/time.ts";
 import { DEATHS, deathsOf, type EndedWorkers } from "./ended_workers.ts";
 
 export type Marked = NonNullable<ClusterMarksQuery["cluster"]>;
@@ -15,14 +14,15 @@ export function deathMarks({ workers }: EndedWorkers): Mark[] {
     const what = end && DEATHS[end.kind];
     if (!end || !what) return [];
     const memory = end.lastMemory === null ? [] : [memoryText(end.lastMemory, end.lastMemoryShare)];
-    const lost = end.lostResults > 0 ? [`${counted(end.lostResults, "result")} lost with it`] : [];
+    const were = end.lostResults === 1 ? "was" : "were";
+    const lost = end.lostResults > 0 ? [`${counted(end.lostResults, "result")} ${were} lost with it.`] : [];
     return [
       {
         id,
         at: seconds(end.at),
         kind: "death",
         title: `Worker ${name} ${what}`,
-        detail: [clockSeconds(end.at), ...memory, ...lost].join(" · "),
+        detail: [...memory, ...lost].join(" "),
       },
     ];
   });
@@ -36,7 +36,7 @@ export function marksOf(cluster: Marked): Mark[] {
       at: seconds(at),
       kind: "error",
       title: type ?? "Error of unknown class",
-      detail: `${clockSeconds(at)} · ${key}`,
+      detail: key,
     }),
   );
   const flags = cluster.flags.nodes.map(
@@ -45,7 +45,6 @@ export function marksOf(cluster: Marked): Mark[] {
       at: seconds(since),
       kind: "flag",
       title: text,
-      detail: `since ${clockSeconds(since)}`,
     }),
   );
   const events = userEvents(cluster).map(
@@ -54,7 +53,6 @@ export function marksOf(cluster: Marked): Mark[] {
       at: seconds(at),
       kind: "event",
       title: `Event ${topic}`,
-      detail: clockSeconds(at),
     }),
   );
   return [...errors, ...flags, ...events];
@@ -76,8 +74,11 @@ function userEvents(cluster: Marked) {
   );
 }
 
+/** Returns the last known memory as a sentence, such as `15.3 of 16 GiB, 96 % of its limit.` */
 function memoryText(memory: number, part: number | null): string {
-  return part === null ? bytes(memory) : `${bytes(memory)}, ${share(part)} of its limit`;
+  if (part === null || part <= 0) return `It used ${bytes(memory)}.`;
+  const limit = memory / part;
+  return `${bytesIn(memory, byteExponent(limit))} of ${bytes(limit)}, ${share(part)} of its limit.`;
 }
 
 /** Returns the marks in words, with the caps where the lists are longer. */
