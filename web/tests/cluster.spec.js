@@ -51,9 +51,9 @@ before(async () => {
     ) { nodes {
       number startedAt endedAt
       usage { threadSeconds causes { cause seconds } }
-      workers(first: 100) { totalCount nodes { id name end { kind lostResults processingKeys } } }
+      workers(first: 100) { totalCount nodes { id name end { at kind lostResults processingKeys } } }
       errors(first: 100) { nodes { id type } }
-      functionActivity(first: 7) { functions { prefix } computeSeconds }
+      functionActivity(first: 7) { startedAt stepSeconds functions { prefix threads } computeSeconds }
       taskGroups(first: 100) { totalCount nodes { durations { action seconds } } }
     } } } } }`,
   );
@@ -134,6 +134,41 @@ describe("the page of a cluster", () => {
       .waitFor({ state: "attached" });
   });
 
+  it("splits the threads at the crosshair so that the functions and the rest are all there are", async () => {
+    await open("?lanes=functions");
+    await page.getByRole("slider").focus();
+    for (let i = 0; i < 40; i++) await page.keyboard.press("ArrowRight");
+    const rows = await page
+      .locator("figure :not(:has(*))")
+      .evaluateAll((elements) => elements.map(({ textContent }) => textContent).filter(Boolean));
+    const [, main, whole] = /^([\d.]+) of ([\d.]+)$/.exec(rows.find((row) => / of /.test(row)));
+    const value = (label) => Number(rows[rows.indexOf(label) + 1].replace(/^<\s/, ""));
+    const names = cluster.functionActivity.functions.map(({ prefix }) => prefix);
+    const parts = [...names, ...(rows.includes("others") ? ["others"] : [])].map(value);
+    const sum = parts.reduce((total, part) => total + part, 0);
+    assert.ok(Math.abs(sum - Number(main)) < 0.05, `${parts} are not ${main}`);
+    assert.equal(value("threads"), Number(whole));
+    assert.ok(Math.abs(sum + value("idle or failed") - Number(whole)) < 0.06, rows.join(", "));
+  });
+
+  it("has the names of the largest functions where they are drawn", async () => {
+    await open("?lanes=functions");
+    const { startedAt, stepSeconds, functions } = cluster.functionActivity;
+    const axis = await page.getByRole("slider").boundingBox();
+    const [start, end] = [cluster.startedAt, cluster.endedAt].map(Date.parse);
+    let named = 0;
+    for (const { prefix, threads } of functions) {
+      const boxes = await page.locator("figure").getByText(prefix, { exact: true }).all();
+      const box = await boxes[1]?.boundingBox();
+      if (!box) continue;
+      named += 1;
+      const at = start + ((box.x + box.width / 2 - axis.x) / axis.width) * (end - start);
+      const value = threads[Math.floor((at - Date.parse(startedAt)) / 1000 / stepSeconds)];
+      assert.ok(value > 0.2, `${prefix} stands where it had ${value} threads`);
+    }
+    assert.ok(named >= 2, `${named} functions have a name on their area`);
+  });
+
   it("draws the threads by function, whose integral is the compute time of the task groups", async () => {
     await open("?lanes=functions");
     const { functionActivity, taskGroups } = cluster;
@@ -159,7 +194,7 @@ describe("the page of a cluster", () => {
     const names = functionActivity.functions.map(({ prefix }) => prefix);
     assert.deepEqual(areas.slice(0, names.length), names);
     const lanes = page.locator("figure");
-    for (const name of [...areas, "threads"]) await lanes.getByText(name, { exact: true }).waitFor();
+    for (const name of [...areas, "threads"]) await lanes.getByText(name, { exact: true }).first().waitFor();
     await page.getByRole("button", { name: "As table", exact: true }).click();
     const table = page.getByRole("table", { name: /over time$/ });
     await table.waitFor();
@@ -178,7 +213,9 @@ describe("the page of a cluster", () => {
         if (!defaultPrevented) window.leftToBrowser += 1;
       });
     });
-    await page.mouse.move(box.x + box.width * 0.25, box.y + 200);
+    // The marks lie above the lanes, and belong to the same axis.
+    const marks = await page.getByText("Marks", { exact: true }).boundingBox();
+    await page.mouse.move(box.x + box.width * 0.25, marks.y + marks.height / 2);
     const turn = async (pixels) => {
       const before = page.url();
       await page.keyboard.down("Control");
@@ -274,10 +311,28 @@ describe("the page of a cluster", () => {
     await page.waitForURL(/\/logs\?.*from=.*to=/, { waitUntil: "commit" });
   });
 
+  it("says at a mark what happened then, with the values of that time", async () => {
+    await open();
+    const lanes = page.locator("figure");
+    const dead = cluster.workers.nodes.filter(({ end }) => ["LOST", "MEMORY"].includes(end?.kind));
+    const mark = lanes.getByRole("button", { name: /disappeared/ }).first();
+    await mark.hover();
+    const card = lanes.locator("strong").first();
+    await card.waitFor();
+    const name = /^Worker (\S+) disappeared$/.exec(await card.textContent())?.[1];
+    const worker = dead.find((one) => one.name === name);
+    const at = await page.getByRole("slider").getAttribute("aria-valuetext");
+    assert.equal(at, worker?.end.at.slice(11, 19));
+    await page.mouse.move(0, 0);
+    await card.waitFor({ state: "detached" });
+    await mark.focus();
+    await card.waitFor();
+  });
+
   it("plays the run from its start to its end", async () => {
     await open();
     const lanes = page.getByRole("slider");
-    await page.getByRole("button", { name: "Play", exact: true }).click();
+    await page.getByRole("button", { name: "Play back" }).click();
     const clock = (at) => new Date(at).toISOString().slice(11, 19);
     const first = await lanes.getAttribute("aria-valuetext");
     assert.ok(first >= clock(cluster.startedAt) && first < clock(cluster.endedAt), first);
@@ -285,7 +340,7 @@ describe("the page of a cluster", () => {
       (end) => document.querySelector("[role=slider]").ariaValueText === end,
       clock(cluster.endedAt),
     );
-    await page.getByRole("button", { name: "Play", exact: true }).waitFor();
+    await page.getByRole("button", { name: "Play back" }).waitFor();
     await page.keyboard.press("p");
     await page.getByRole("button", { name: "Pause" }).click();
     assert.ok((await lanes.getAttribute("aria-valuetext")) < clock(cluster.endedAt));

@@ -181,6 +181,9 @@ describe("a cluster whose reporter is older than the server", () => {
     await page.getByRole("button", { name: "Show the whole run" }).waitFor();
     await reason.waitFor();
     assert.equal(await lanes.locator("canvas").count(), 0);
+    await go(`/clusters/${cluster.number}`);
+    await lanes.getByText("Busy threads", { exact: true }).waitFor();
+    assert.equal(await lanes.getByText("Threads", { exact: true }).count(), 0);
   });
 
   it("differs from a field that failed", async () => {

@@ -1,7 +1,8 @@
-import { memo, useEffect, useRef } from "react";
+import { memo, useEffect, useMemo, useRef } from "react";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 import { tokenValue } from "../colour.ts";
+import { areaNames } from "./area_names.ts";
 import styles from "./lanes.module.css";
 import { gaps, stacked, withGaps, withSteps } from "./prepare.ts";
 import type { Layer, PlotLane, TimeRange } from "./types.ts";
@@ -26,6 +27,10 @@ export const Plot = memo(function Plot({ lane, shown, width, theme, settledUntil
     const plot = new uPlot(options, data, element);
     return () => plot.destroy();
   }, [lane, shown, width, theme, settledUntil]);
+  const names = useMemo(
+    () => (width > 0 ? areaNames(lane, shown, width, nameWidth) : []),
+    [lane, shown, width],
+  );
   return (
     <div className={styles.plot} style={{ height: lane.height }}>
       <span className={styles.rule} style={{ top: "50%" }} />
@@ -50,9 +55,32 @@ export const Plot = memo(function Plot({ lane, shown, width, theme, settledUntil
         ))
       )}
       <div ref={host} aria-hidden="true" />
+      {names.map(({ id, label, x, y }) => (
+        <span
+          key={id}
+          className={`${styles.areaName} truncated`}
+          style={{ left: x, top: y }}
+          aria-hidden="true"
+        >
+          {label}
+        </span>
+      ))}
     </div>
   );
 });
+
+/** The room beside the letters of a name. */
+const NAME_PADDING = 14;
+let letters: CanvasRenderingContext2D | null | undefined;
+
+/** Returns the width of a name on an area. */
+function nameWidth(label: string): number {
+  if (letters === undefined) {
+    letters = document.createElement("canvas").getContext("2d");
+    if (letters) letters.font = `11px ${getComputedStyle(document.body).fontFamily}`;
+  }
+  return NAME_PADDING + (letters?.measureText(label).width ?? label.length * 7);
+}
 
 const AREA_OPACITY = 0.74;
 

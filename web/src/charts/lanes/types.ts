@@ -21,6 +21,8 @@ export interface Layer {
   high?: readonly (number | null)[];
   /** Left out of the legend, for a line that repeats the sum of the areas. */
   isUnlisted?: boolean;
+  /** The label of an area stands on it as well, where there is room. */
+  isNamed?: boolean;
 }
 
 interface LaneBase {
@@ -39,6 +41,8 @@ export interface PlotLane extends LaneBase {
   layers: readonly Layer[];
   /** The layer whose value stands beside the title. */
   main: string;
+  /** The layer of which the main one is a part, and the name of the rest, without a layer of its own. */
+  whole?: { layer: string; rest: string };
   max: number;
   /** The unit of the values as they are, for a table that leaves the page. Absent for numbers of things. */
   unit?: string;
@@ -48,8 +52,6 @@ export interface PlotLane extends LaneBase {
   limit?: { value: number; label: string };
   /** Values are drawn as steps over their buckets: for buckets so wide that a line between them would mislead. */
   hasSteps?: boolean;
-  /** The value does not fit beside the title, and stands beside the note. */
-  isTitleLong?: boolean;
   /** As in `LanesProps`, for a lane that settles later than the others. */
   settledUntil?: number | null;
   /** Shown in the place of the plot if there are no points. */

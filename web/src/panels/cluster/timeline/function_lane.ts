@@ -127,6 +127,7 @@ export function functionLane(
   const present = kept.map((one) => one.present);
   return {
     ...laneBase(areas.length),
+    whole: { layer: "threads", rest: settled === null ? "idle or failed" : "idle or not ended" },
     times: kept.map(({ bucket }) => bucket * stepSeconds),
     stepSeconds,
     layers: [
@@ -159,6 +160,7 @@ function areasOf(
       colour: colours.get(prefix) ?? OTHERS,
       values: pick(threads),
       draw: "area",
+      isNamed: true,
     }),
   );
   if (otherThreads.some((value) => value > 0))
@@ -168,21 +170,21 @@ function areasOf(
 
 const LEAST_HEIGHT = 110;
 const LEGEND_LINE = 17;
-/** The lines of the legend beside those of the areas: the title, the note and the threads. */
-const OTHER_LINES = 3;
+/** The lines of the legend beside those of the areas: the title, the note, the threads and the rest of them. */
+const OTHER_LINES = 4;
 
 /** Returns the part of the lane that does not depend on its values. The plot is as high as its legend. */
 function laneBase(areas: number) {
   return {
-    ...FUNCTIONS_LANE,
+    id: FUNCTIONS_LANE.id,
+    title: "Threads",
     kind: "plot",
-    note: "succeeded tasks",
+    note: "in tasks that succeeded",
     height: Math.max(LEAST_HEIGHT, (areas + OTHER_LINES) * LEGEND_LINE),
     main: "busy",
     empty: "No data in this part",
     format: threadsText,
     hasSteps: true,
-    isTitleLong: true,
   } as const;
 }
 

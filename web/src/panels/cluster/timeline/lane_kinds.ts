@@ -59,6 +59,7 @@ interface Plotted {
   note?: string;
   height?: number;
   main: string;
+  whole?: PlotLane["whole"];
   unit: "count" | "bytes" | "rate" | "cores" | "seconds" | "share";
   max?: number;
   limit?: { value: number; label: string };
@@ -124,7 +125,7 @@ function layer(
 export const LANE_KINDS: readonly LaneKind[] = [
   {
     id: "threads",
-    title: "Threads",
+    title: "Busy threads",
     metrics: ["THREADS", "TASKS_PROCESSING"],
     build: (c) => {
       const threads = c.value("THREADS");
@@ -136,10 +137,11 @@ export const LANE_KINDS: readonly LaneKind[] = [
       return plot(
         {
           id: "threads",
-          title: "Threads",
-          note: "with a task, of those there are",
+          title: "Busy threads",
+          note: "with a task",
           height: 110,
           main: "busy",
+          whole: { layer: "threads", rest: "idle" },
           unit: "count",
         },
         c,
@@ -286,8 +288,10 @@ export const BAR_LANES = [
   { id: "groups", title: "Task groups" },
 ] as const;
 
-/** The lanes that are shown unless the user chooses others. */
-export const DEFAULT_LANES = ["spans", FUNCTIONS_LANE.id, "threads", "memory", "cpu", "gil"];
+/** Returns the lanes that are shown unless the user chooses others. They have the threads once. */
+export function defaultLanes(hasFunctions: boolean): string[] {
+  return ["spans", hasFunctions ? FUNCTIONS_LANE.id : "threads", "memory", "cpu", "gil"];
+}
 
 /** All lanes, in their order. */
 export const ALL_LANES: readonly { id: string; title: string }[] = [

@@ -19,7 +19,7 @@ import { Menu, MenuItem } from "@/ui/menu.tsx";
 import { Loaded, QueryState, Skeleton } from "@/ui/panel.tsx";
 import { groupsLane, spansLane } from "./bar_rows.ts";
 import { FUNCTIONS_LANE, functionSheet } from "./function_lane.ts";
-import { ALL_LANES, DEFAULT_LANES, LANE_KINDS, plotLanes } from "./lane_kinds.ts";
+import { ALL_LANES, defaultLanes, LANE_KINDS, plotLanes } from "./lane_kinds.ts";
 import { lanesSheet } from "./lanes_sheet.ts";
 import { deathMarks, marksNote, marksOf } from "./marks.ts";
 import styles from "./timeline.module.css";
@@ -46,7 +46,6 @@ export function Timeline({ cluster, onOpenMark }: TimelineProps) {
   const search = useSearch({ from: ROUTE });
   const setSearch = useSetClusterSearch();
   const [isPlaying, setPlaying] = useState(false);
-  const chosen = useMemo(() => search.lanes?.split(",") ?? DEFAULT_LANES, [search.lanes]);
   const { startedAt, lastAt } = cluster;
   const extent = useMemo(() => extentOf(startedAt, lastAt), [startedAt, lastAt]);
   const { from, to } = search;
@@ -58,6 +57,11 @@ export function Timeline({ cluster, onOpenMark }: TimelineProps) {
   const selection = useMemo(() => selectionOf(from, to), [from, to]);
   const shown = isZoomed && selection ? selection : extent;
 
+  const activity = useFunctionActivity(cluster, { extent, shown }, choiceOfFunctions(search.lanes));
+  const chosen = useMemo(
+    () => search.lanes?.split(",") ?? defaultLanes(!activity.isMissing),
+    [search.lanes, activity.isMissing],
+  );
   const kinds = LANE_KINDS.filter(({ id }) => chosen.includes(id));
   const hasPlots = kinds.length > 0;
   const variables = {
@@ -71,7 +75,6 @@ export function Timeline({ cluster, onOpenMark }: TimelineProps) {
   const lanes = useAsk(ClusterLanesDocument, variables, { keepsPrevious: true, enabled: hasPlots });
   const marks = useAsk(ClusterMarksDocument, { id: cluster.id });
   const { query: endedQuery, ended } = useEndedWorkers(cluster.id);
-  const activity = useFunctionActivity(cluster, { extent, shown }, chosen.includes(FUNCTIONS_LANE.id));
 
   const baseline = useBaseline(cluster.id);
   const reference = baseline && referenceAt(extent.from + baseline.durationSeconds, baseline.number);
@@ -159,8 +162,13 @@ export function Timeline({ cluster, onOpenMark }: TimelineProps) {
         )}
         <span className="grow" />
         {!isTable && (
-          <Button look="ghost" size="small" onClick={() => setPlaying(!isPlaying)}>
-            {isPlaying ? "Pause" : "Play"}
+          <Button
+            look="ghost"
+            size="small"
+            icon={isPlaying ? "pause" : "play"}
+            onClick={() => setPlaying(!isPlaying)}
+          >
+            {isPlaying ? "Pause" : "Play back"}
           </Button>
         )}
         <LanesMenu chosen={chosen} onChange={setLanes} />
@@ -220,6 +228,11 @@ export function Timeline({ cluster, onOpenMark }: TimelineProps) {
 
 function clearPart(run: () => void): Command {
   return { id: "clear-part", label: "Clear the chosen part", keys: "Escape", group: "Chart", run };
+}
+
+function choiceOfFunctions(lanes: string | undefined) {
+  if (lanes === undefined) return "default";
+  return lanes.split(",").includes(FUNCTIONS_LANE.id) ? "chosen" : "none";
 }
 
 function referenceAt(at: number, number: number): Reference {

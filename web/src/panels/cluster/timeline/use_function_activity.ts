@@ -11,9 +11,16 @@ interface Periods {
   shown: TimeRange;
 }
 
-/** Asks for the threads of each function over time. The lane is null while it is not chosen. */
-export function useFunctionActivity(cluster: ShownCluster, { extent, shown }: Periods, isChosen: boolean) {
+/** Whether the lane is shown: also without data, only with data, or not at all. */
+type Choice = "chosen" | "default" | "none";
+
+/**
+ * Asks for the threads of each function over time. The lane is null if it is not shown. `isMissing` is true if the
+ * cluster has no such data.
+ */
+export function useFunctionActivity(cluster: ShownCluster, { extent, shown }: Periods, choice: Choice) {
   const { id, isLive } = cluster;
+  const isChosen = choice !== "none";
   const isWhole = shown === extent;
   const wholeVariables = activityVariables(id, extent, isLive);
   const variables = isWhole ? wholeVariables : activityVariables(id, shown, false);
@@ -31,7 +38,11 @@ export function useFunctionActivity(cluster: ShownCluster, { extent, shown }: Pe
   });
   const wholeActivity = isWhole ? activity : (whole.data?.data.cluster?.functionActivity ?? null);
   const isMissing = isEmpty && wholeActivity?.startedAt === null;
-  const without = useAsk(ClusterWithoutActivityDocument, { id }, { enabled: isChosen && isMissing });
+  const without = useAsk(
+    ClusterWithoutActivityDocument,
+    { id },
+    { enabled: choice === "chosen" && isMissing },
+  );
 
   const facts = without.data?.data.cluster ?? null;
   const isUnknown = whole.isError || without.isError;
@@ -46,9 +57,9 @@ export function useFunctionActivity(cluster: ShownCluster, { extent, shown }: Pe
   const threads = answer?.series?.[0]?.columns ?? null;
   const settled = activity && settledUntil(isLive, extent.to, activity.stepSeconds);
   const lane = useMemo((): PlotLane | null => {
-    if (!isChosen) return null;
+    if (!isChosen || (choice === "default" && isMissing)) return null;
     if (empty !== null || activity === null) return emptyLane(empty ?? "");
     return functionLane(activity, threads, settled);
-  }, [isChosen, empty, activity, threads, settled]);
-  return { query, variables, lane };
+  }, [isChosen, choice, isMissing, empty, activity, threads, settled]);
+  return { query, variables, lane, isMissing };
 }
