@@ -26,13 +26,14 @@ export function Menu({ trigger, children, side = "bottom" }: MenuProps) {
 interface MenuItemProps {
   icon?: IconName;
   isChosen?: boolean;
+  isDisabled?: boolean | undefined;
   onSelect(): void;
   children: ReactNode;
 }
 
-export function MenuItem({ icon, isChosen, onSelect, children }: MenuItemProps) {
+export function MenuItem({ icon, isChosen, isDisabled = false, onSelect, children }: MenuItemProps) {
   return (
-    <Base.Item className={styles.item} onClick={onSelect}>
+    <Base.Item className={styles.item} onClick={onSelect} disabled={isDisabled}>
       {icon && <Icon name={icon} />}
       <span className="grow">{children}</span>
       <span className={styles.check}>{isChosen && <Icon name="check" />}</span>

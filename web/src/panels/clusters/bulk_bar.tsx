@@ -3,7 +3,7 @@ import { lazy, Suspense, useState } from "react";
 import { useAccount } from "@/data/account.ts";
 import { Button, IconButton } from "@/ui/button.tsx";
 import { useCommands } from "@/ui/commands.ts";
-import { NOT_ADMIN, useIsAdmin } from "./change/use_is_admin.ts";
+import { NOT_ADMIN, useIsAdmin } from "./change/permission.ts";
 import styles from "./clusters.module.css";
 import { canStop } from "./rows.ts";
 import { MAX_SELECTED, type Selected } from "./selection.ts";

@@ -7,11 +7,11 @@ import { costText } from "@/format/money.ts";
 import { count, counted, share } from "@/format/number.ts";
 import { ago, clock, dayAndClock } from "@/format/time.ts";
 import { Chip } from "@/ui/chip.tsx";
-import { StateLabel } from "@/ui/state.tsx";
 import type { Column } from "@/ui/table.tsx";
 import styles from "./clusters.module.css";
 import { COLUMN_NAMES, type ColumnName } from "./column_choice.ts";
 import { FLAG_NAMES } from "./flags.ts";
+import { State } from "./row_state.tsx";
 import { clusterName, finishedOf, type Row, shortNumber } from "./rows.ts";
 import { Used } from "./used.tsx";
 
@@ -166,12 +166,6 @@ export function clusterColumns(
 }
 
 const threadSeconds = (row: Row) => row.totals.threadSeconds;
-
-export function State({ row }: { row: Pick<Row, "state" | "idleSeconds"> }) {
-  return (
-    <StateLabel state={row.state} detail={row.state === "IDLE" ? duration(row.idleSeconds) : undefined} />
-  );
-}
 
 function Time({ at }: { at: string }) {
   const text = dayAndClock(at);

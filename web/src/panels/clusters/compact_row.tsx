@@ -4,7 +4,7 @@ import { costText } from "@/format/money.ts";
 import { counted } from "@/format/number.ts";
 import { dayAndClock } from "@/format/time.ts";
 import styles from "./clusters.module.css";
-import { State } from "./columns.tsx";
+import { State } from "./row_state.tsx";
 import { clusterName, type Row, shortNumber } from "./rows.ts";
 
 /** A row of narrow screens: the name and the state, then who, when and for how long. */

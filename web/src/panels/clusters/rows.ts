@@ -3,6 +3,13 @@ import type { Answered } from "@/data/ask.ts";
 import type { ClusterRowFragment, ClustersQuery } from "@/data/gql/graphql.ts";
 
 export type Row = ClustersQuery["viewer"]["account"]["clusters"]["nodes"][number];
+/** What the dialogs show of the clusters that they change. */
+export type ChangedRow = Pick<
+  Row,
+  "id" | "number" | "schedulerId" | "name" | "state" | "idleSeconds" | "user"
+>;
+export type TaggedRow = ChangedRow & Pick<Row, "tags">;
+export type StoppedRow = ChangedRow & { now: Pick<NonNullable<Row["now"]>, "workers"> | null };
 export type Pages = InfiniteData<Answered<ClustersQuery>, string | null>;
 
 /** Returns the rows of the loaded pages. A cluster that moved to a later page meanwhile is shown once. */

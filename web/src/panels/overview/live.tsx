@@ -5,7 +5,7 @@ import type { OverviewNowQuery } from "@/data/gql/graphql.ts";
 import type { Asked } from "@/data/queries.ts";
 import { duration } from "@/format/duration.ts";
 import { count, counted } from "@/format/number.ts";
-import { NOT_ADMIN, useIsAdmin } from "@/panels/clusters/change/use_is_admin.ts";
+import { NOT_ADMIN, useIsAdmin } from "@/panels/clusters/change/permission.ts";
 import { canStop } from "@/panels/clusters/rows.ts";
 import { Button } from "@/ui/button.tsx";
 import { useMedia } from "@/ui/media.ts";

@@ -1,11 +1,5 @@
 import { useState } from "react";
-import { clusterName, type Row } from "../rows.ts";
-
-/** What the dialogs show of a cluster. */
-export type ChangedRow = Pick<
-  Row,
-  "id" | "number" | "name" | "schedulerId" | "state" | "idleSeconds" | "user"
->;
+import { type ChangedRow, clusterName } from "../rows.ts";
 
 export interface Outcome {
   row: ChangedRow;

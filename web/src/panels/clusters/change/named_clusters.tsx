@@ -1,9 +1,9 @@
 import type { ReactNode } from "react";
 import { Table } from "@/ui/table.tsx";
-import { State } from "../columns.tsx";
-import { clusterName, shortNumber } from "../rows.ts";
+import { State } from "../row_state.tsx";
+import { type ChangedRow, clusterName, shortNumber } from "../rows.ts";
 import styles from "./change.module.css";
-import type { ChangedRow, Outcome } from "./changes.ts";
+import type { Outcome } from "./changes.ts";
 
 interface NamedClustersProps<Changed> {
   rows: readonly Changed[];

@@ -6,13 +6,10 @@ import { counted } from "@/format/number.ts";
 import { Button } from "@/ui/button.tsx";
 import { Dialog } from "@/ui/dialog.tsx";
 import { Field } from "@/ui/field.tsx";
-import type { Row } from "../rows.ts";
+import type { StoppedRow } from "../rows.ts";
 import styles from "./change.module.css";
-import { type ChangedRow, refusalTexts, useChanges } from "./changes.ts";
+import { refusalTexts, useChanges } from "./changes.ts";
 import { NamedClusters } from "./named_clusters.tsx";
-
-/** A cluster that can be stopped. */
-export type StoppedRow = ChangedRow & { now: Pick<NonNullable<Row["now"]>, "workers"> | null };
 
 interface StopDialogProps {
   rows: readonly StoppedRow[];

@@ -8,14 +8,14 @@ import { Dialog } from "@/ui/dialog.tsx";
 import { Field } from "@/ui/field.tsx";
 import { Segmented } from "@/ui/segmented.tsx";
 import { parseTag } from "../filter_text.ts";
-import type { Row } from "../rows.ts";
+import type { TaggedRow } from "../rows.ts";
 import styles from "./change.module.css";
 import { refusalTexts, useChanges } from "./changes.ts";
 import { NamedClusters } from "./named_clusters.tsx";
 import { withoutTag, withTag } from "./tags.ts";
 
 interface TagDialogProps {
-  rows: readonly Row[];
+  rows: readonly TaggedRow[];
   onClose(): void;
   onDone(): void;
 }

@@ -3,7 +3,7 @@ import { useAsk } from "@/data/queries.ts";
 
 export const NOT_ADMIN = "Owners and admins of the account can change clusters";
 
-/** Returns true if the viewer may change clusters. False until that is known. */
+/** Returns true if the user may change the account's clusters. False while that is not known. */
 export function useIsAdmin(): boolean {
   const shell = useAsk(ShellDocument, {}, { staleSeconds: 300 });
   return shell.data?.data.viewer.scopes.includes("ADMIN") ?? false;

@@ -1,0 +1,114 @@
+import { useQueryClient } from "@tanstack/react-query";
+import { lazy, Suspense, useState } from "react";
+import { useAccount } from "@/data/account.ts";
+import { documentId, documentText } from "@/data/ask.ts";
+import { ClusterHeaderDocument } from "@/data/gql/graphql.ts";
+import { NOT_ADMIN, useIsAdmin } from "@/panels/clusters/change/permission.ts";
+import { canStop } from "@/panels/clusters/rows.ts";
+import { graphqlText, pythonText } from "@/panels/take_away/csv.ts";
+import { Button, IconButton } from "@/ui/button.tsx";
+import type { IconName } from "@/ui/icon.tsx";
+import { useMedia } from "@/ui/media.ts";
+import { Menu, MenuItem } from "@/ui/menu.tsx";
+import { isLive } from "@/ui/state.tsx";
+import type { HeaderCluster } from "./shown.ts";
+
+const StopDialog = lazy(() => import("@/panels/clusters/change/stop_dialog.tsx"));
+const TagDialog = lazy(() => import("@/panels/clusters/change/tag_dialog.tsx"));
+
+interface Action {
+  label: string;
+  icon: IconName;
+  /** What it does, or why it cannot. */
+  title?: string | undefined;
+  isDisabled?: boolean;
+  run(): unknown;
+}
+
+/** What can be done with the cluster: buttons, or one menu where there is little room. */
+export function Actions({ cluster }: { cluster: HeaderCluster }) {
+  const account = useAccount();
+  const client = useQueryClient();
+  const isAdmin = useIsAdmin();
+  const isNarrow = useMedia("(max-width: 640px)");
+  const [copied, setCopied] = useState<string | null>(null);
+  const [open, setOpen] = useState<"stop" | "tag" | null>(null);
+  const copy = async (label: string, text: string | Promise<string>) => {
+    await navigator.clipboard.writeText(await text);
+    setCopied(label);
+    setTimeout(() => setCopied(null), 2000);
+  };
+  const query = async (write: typeof graphqlText) =>
+    write(await documentText(documentId(ClusterHeaderDocument)), { id: String(cluster.number) }, account);
+  const canBeStopped = canStop(cluster);
+  const actions: Action[] = [
+    { label: "Copy link", icon: "link", run: () => copy("Copy link", location.href) },
+    {
+      label: "Copy query",
+      icon: "copy",
+      title: "The GraphQL query for the facts above",
+      run: () => copy("Copy query", query(graphqlText)),
+    },
+    {
+      label: "Notebook",
+      icon: "export",
+      title: "Copies Python that reads this cluster",
+      run: () => copy("Notebook", query(notebookText)),
+    },
+    {
+      label: "Tag…",
+      icon: "tag",
+      title: isAdmin ? undefined : NOT_ADMIN,
+      isDisabled: !isAdmin,
+      run: () => setOpen("tag"),
+    },
+  ];
+  if (isLive(cluster.state)) {
+    actions.push({
+      label: "Stop…",
+      icon: "stop",
+      title: isAdmin ? (canBeStopped ? undefined : "The cluster is to stop already") : NOT_ADMIN,
+      isDisabled: !isAdmin || !canBeStopped,
+      run: () => setOpen("stop"),
+    });
+  }
+  const dialog = {
+    rows: [cluster],
+    onClose: () => setOpen(null),
+    onDone: () => void client.invalidateQueries({ queryKey: [account, documentId(ClusterHeaderDocument)] }),
+  };
+  return (
+    <>
+      {isNarrow ? (
+        <Menu trigger={<IconButton icon={copied ? "check" : "more"} label={copied ? "Copied" : "Actions"} />}>
+          {actions.map(({ label, icon, title, isDisabled, run }) => (
+            <MenuItem key={label} icon={icon} isDisabled={isDisabled} onSelect={() => void run()}>
+              {label}
+              {isDisabled && <span className="faint small"> {title}</span>}
+            </MenuItem>
+          ))}
+        </Menu>
+      ) : (
+        actions.map(({ label, icon, title, isDisabled, run }) => (
+          <Button
+            key={label}
+            icon={copied === label ? "check" : icon}
+            title={title}
+            disabled={isDisabled}
+            onClick={() => void run()}
+          >
+            {copied === label ? "Copied" : label}
+          </Button>
+        ))
+      )}
+      <Suspense>
+        {open === "tag" && <TagDialog {...dialog} />}
+        {open === "stop" && <StopDialog {...dialog} />}
+      </Suspense>
+    </>
+  );
+}
+
+function notebookText(...given: Parameters<typeof pythonText>): string {
+  return `${pythonText(...given)}cluster = answer["cluster"]\n`;
+}
