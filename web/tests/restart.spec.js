@@ -93,7 +93,7 @@ describe("an open page whose server restarts", () => {
     await server.stop();
     await page
       .getByRole("navigation", { name: "Parts of the cluster" })
-      .getByRole("link", { name: "Errors", exact: true })
+      .getByRole("link", { name: /^Errors/ })
       .click();
     await failure();
     await server.start();

@@ -1,13 +1,15 @@
 import { Link, Outlet, useNavigate, useParams } from "@tanstack/react-router";
 import { lazy, Suspense } from "react";
 import { useAccount } from "@/data/account.ts";
-import { ClusterHeaderDocument } from "@/data/gql/graphql.ts";
+import { ClusterHeaderDocument, ClusterTabCountsDocument } from "@/data/gql/graphql.ts";
 import { useAsk } from "@/data/queries.ts";
+import { tabCounts } from "@/panels/cluster/header/counts.ts";
 import { Header } from "@/panels/cluster/header/header.tsx";
-import { shownCluster } from "@/panels/cluster/header/shown.ts";
+import { type HeaderCluster, shownCluster } from "@/panels/cluster/header/shown.ts";
 import { Page } from "@/panels/shell/page.tsx";
 import { useCommands } from "@/ui/commands.ts";
 import { Loaded } from "@/ui/panel.tsx";
+import { isLive } from "@/ui/state.tsx";
 import tabStyles from "@/ui/tabs.module.css";
 import { NotFound } from "../not_found.tsx";
 import { ShownClusterContext } from "./shown_cluster.ts";
@@ -38,7 +40,7 @@ export function Cluster() {
               <Suspense fallback={<div className={tabStyles.reserved} aria-busy="true" />}>
                 <Timeline cluster={shownCluster(data.cluster)} onOpenMark={openMark} />
               </Suspense>
-              <Tabs number={number} />
+              <Tabs cluster={data.cluster} />
               <Outlet />
             </ShownClusterContext>
           )
@@ -48,9 +50,19 @@ export function Cluster() {
   );
 }
 
-function Tabs({ number }: { number: string }) {
+/** The logs of a cluster that runs grow. */
+const COUNT_SECONDS = 60;
+
+function Tabs({ cluster }: { cluster: HeaderCluster }) {
   const account = useAccount();
   const { tab: current } = useParams({ strict: false });
+  const number = String(cluster.number);
+  const counted = useAsk(
+    ClusterTabCountsDocument,
+    { id: cluster.id },
+    { refetchSeconds: isLive(cluster.state) ? COUNT_SECONDS : 0 },
+  );
+  const counts = tabCounts(cluster, counted.data?.data.cluster);
   return (
     <nav className={tabStyles.tabs} aria-label="Parts of the cluster">
       {TABS.map(({ name, label }, index) => (
@@ -64,6 +76,7 @@ function Tabs({ number }: { number: string }) {
           aria-current={name === current || (current === undefined && index === 0) ? "page" : undefined}
         >
           {label}
+          {counts[name] && <span className={tabStyles.count}>{counts[name]}</span>}
         </Link>
       ))}
     </nav>

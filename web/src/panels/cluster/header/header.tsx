@@ -4,21 +4,26 @@ import { bytes } from "@/format/bytes.ts";
 import { duration } from "@/format/duration.ts";
 import { counted } from "@/format/number.ts";
 import { clockSeconds, period } from "@/format/time.ts";
-import { CopyLink } from "@/panels/take_away/copy_link.tsx";
 import { buttonClass } from "@/ui/button.tsx";
 import { Chip } from "@/ui/chip.tsx";
 import { Icon } from "@/ui/icon.tsx";
+import { useMedia } from "@/ui/media.ts";
 import { StateLabel } from "@/ui/state.tsx";
+import { Actions } from "./actions.tsx";
 import { Answers } from "./answers.tsx";
 import { useBaseline } from "./baseline.ts";
 import styles from "./header.module.css";
 import { type HeaderCluster, shownCluster } from "./shown.ts";
+import { sizeText, softwareText } from "./size.ts";
 import { useLiveCluster } from "./use_live_cluster.ts";
+import { useRunKeys } from "./use_run_keys.ts";
 
 /** The cluster's name, state, times and size, and the answers about it. */
 export function Header({ cluster }: { cluster: HeaderCluster }) {
   const { name } = shownCluster(cluster);
   const { tasksErred } = cluster.totals;
+  const isNarrow = useMedia("(max-width: 640px)");
+  const said = useRunKeys(cluster);
   useLiveCluster(cluster);
   return (
     <>
@@ -30,17 +35,21 @@ export function Header({ cluster }: { cluster: HeaderCluster }) {
           detail={cluster.state === "IDLE" ? duration(cluster.idleSeconds) : undefined}
         />
         {tasksErred > 0 && <Chip tone="bad">{counted(tasksErred, "task")} failed</Chip>}
+        <span className="faint small" role="status">
+          {said}
+        </span>
         <span className="grow" />
-        <CopyLink />
-        <CompareLink cluster={cluster} />
+        <Actions cluster={cluster} />
+        {!isNarrow && <CompareLink cluster={cluster} />}
       </div>
       <Facts cluster={cluster} />
       <Answers cluster={cluster} />
+      {isNarrow && <CompareLink cluster={cluster} isWide />}
     </>
   );
 }
 
-function CompareLink({ cluster }: { cluster: HeaderCluster }) {
+function CompareLink({ cluster, isWide = false }: { cluster: HeaderCluster; isWide?: boolean }) {
   const account = useAccount();
   const baseline = useBaseline(cluster.id);
   if (!baseline) return null;
@@ -49,7 +58,7 @@ function CompareLink({ cluster }: { cluster: HeaderCluster }) {
       to="/$account/compare"
       params={{ account }}
       search={{ a: String(baseline.number), b: String(cluster.number) }}
-      className={buttonClass("primary")}
+      className={isWide ? `${buttonClass("primary")} ${styles.wide}` : buttonClass("primary")}
     >
       <Icon name="compare" />
       Compare with last good
@@ -60,8 +69,8 @@ function CompareLink({ cluster }: { cluster: HeaderCluster }) {
 function Facts({ cluster }: { cluster: HeaderCluster }) {
   const { lastAt } = shownCluster(cluster);
   const baseline = useBaseline(cluster.id);
-  const { peakWorkers, peakThreads } = cluster.totals;
-  const { now, environment } = cluster;
+  const { now } = cluster;
+  const software = softwareText(cluster.environment);
   return (
     <div className={styles.meta}>
       <b>{cluster.user?.name ?? "a user who left"}</b>
@@ -73,7 +82,7 @@ function Facts({ cluster }: { cluster: HeaderCluster }) {
         {baseline && `, ${difference(cluster.durationSeconds - baseline.durationSeconds)} the last good run`}
       </span>
       <span>
-        at most <b>{counted(peakWorkers, "worker")}</b> with <b>{counted(peakThreads, "thread")}</b>
+        at most <b>{sizeText(cluster)}</b>
       </span>
       {now && (
         <span>
@@ -81,7 +90,7 @@ function Facts({ cluster }: { cluster: HeaderCluster }) {
           {now.memoryLimit !== null && `, ${bytes(now.memoryUsed)} of ${bytes(now.memoryLimit)}`}
         </span>
       )}
-      {environment?.python && <span>Python {environment.python}</span>}
+      {software && <span>{software}</span>}
       {cluster.state === "LOST" && <span>last heard {clockSeconds(cluster.lastSeenAt)} UTC</span>}
       {cluster.closeReason && <span>{cluster.closeReason}</span>}
       {cluster.tags.map(({ key, value }) => (

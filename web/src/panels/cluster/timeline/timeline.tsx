@@ -1,4 +1,4 @@
-import { useSearch } from "@tanstack/react-router";
+import { useParams, useSearch } from "@tanstack/react-router";
 import { lazy, Suspense, useMemo, useState } from "react";
 import { Lanes } from "@/charts/lanes/lanes.tsx";
 import type { Lane, Mark, Reference, TimeRange } from "@/charts/lanes/types.ts";
@@ -103,7 +103,17 @@ export function Timeline({ cluster, onOpenMark }: TimelineProps) {
   const zoom = (range: TimeRange | null) =>
     setSearch(range ? { from: iso(range.from), to: iso(range.to), zoom: "yes" } : NO_PART);
   const setLanes = (ids: string[]) => setSearch({ lanes: ids.join(",") || undefined });
+  // The logs have this key for their own following.
+  const { tab } = useParams({ strict: false });
+  const live: Command = {
+    id: "live",
+    label: "Follow the whole run live",
+    keys: "l",
+    group: "Chart",
+    run: () => select(null),
+  };
   useCommands([
+    ...(cluster.isLive && tab !== "logs" ? [live] : []),
     {
       id: "as-table",
       label: "Time line as a table",
@@ -161,6 +171,18 @@ export function Timeline({ cluster, onOpenMark }: TimelineProps) {
           </>
         )}
         <span className="grow" />
+        {cluster.isLive && (
+          <Button
+            look="ghost"
+            size="small"
+            {...(selection ? {} : { icon: "check" as const })}
+            aria-pressed={!selection}
+            title="The time line grows with each report, until a part is chosen"
+            onClick={() => select(null)}
+          >
+            Live
+          </Button>
+        )}
         {!isTable && (
           <Button
             look="ghost"
