@@ -1,6 +1,13 @@
 import { describe, expect, it } from "vitest";
+import type { Answered } from "@/data/ask.ts";
 import type { ClusterEndedWorkersQuery } from "@/data/gql/graphql.ts";
-import { deathsOf, type EndedWorker, endedWorkers, NONE_ENDED } from "./ended_workers.ts";
+import {
+  deathsOf,
+  type EndedWorker,
+  type EndedWorkers,
+  loadEndedWorkers,
+  NONE_ENDED,
+} from "./ended_workers.ts";
 import { deathMarks, marksNote } from "./marks.ts";
 
 const start = Date.UTC(2026, 10, 24);
@@ -20,25 +27,35 @@ function worker(number: number): EndedWorker {
   };
 }
 
-/** Returns the pages of that many workers, of which each fiftieth disappeared. */
-function pages(total: number, loaded = total): ClusterEndedWorkersQuery[] {
-  const all = Array.from({ length: loaded }, (_, number) => worker(number));
-  return Array.from({ length: Math.ceil(loaded / 100) }, (_, page) => ({
-    cluster: {
-      id: "cluster",
-      workers: {
-        totalCount: total,
-        pageInfo: { hasNextPage: (page + 1) * 100 < total, endCursor: String(page) },
-        nodes: all.slice(page * 100, (page + 1) * 100),
-      },
-    },
-  }));
+/** A server with the workers of these numbers, in this order, that counts what it is asked. */
+class Pages {
+  asked = 0;
+  constructor(private readonly numbers: readonly number[]) {}
+
+  load(known?: EndedWorkers): Promise<EndedWorkers> {
+    return loadEndedWorkers(known, this.page).then(({ data }) => data);
+  }
+
+  private readonly page = async (before: string | null): Promise<Answered<ClusterEndedWorkersQuery>> => {
+    this.asked += 1;
+    const end = before === null ? this.numbers.length : Number(before);
+    const start = Math.max(0, end - 100);
+    const workers = {
+      totalCount: this.numbers.length,
+      pageInfo: { hasPreviousPage: start > 0, startCursor: String(start) },
+      nodes: this.numbers.slice(start, end).map(worker),
+    };
+    return { data: { cluster: { id: "cluster", workers } }, errors: [] };
+  };
 }
 
+const upTo = (total: number) => Array.from({ length: total }, (_, number) => number);
+
 describe("the workers that ended", () => {
-  it("have a mark for each death, also behind the first page", () => {
-    const ended = endedWorkers(pages(150));
-    expect(deathMarks(ended).map(({ id, at }) => [id, at - start / 1000])).toEqual([
+  it("have a mark for each death, also beyond the first page", async () => {
+    const ended = await new Pages(upTo(150)).load();
+    const marks = deathMarks(ended).sort((a, b) => a.at - b.at);
+    expect(marks.map(({ id, at }) => [id, at - start / 1000])).toEqual([
       ["worker-49", 49],
       ["worker-99", 99],
       ["worker-149", 149],
@@ -64,8 +81,41 @@ describe("the workers that ended", () => {
     ]);
   });
 
-  it("say how many are not known while some are not loaded", () => {
-    const ended = endedWorkers(pages(1500, 1000));
+  it("are asked for again only as far back as new ones may be", async () => {
+    const known = await new Pages(upTo(1000)).load();
+    const same = new Pages(upTo(1000));
+    expect(await same.load(known)).toBe(known);
+    expect(same.asked).toBe(1);
+
+    const later = new Pages(upTo(1003));
+    expect((await later.load(known)).workers.length).toBe(1003);
+    expect(later.asked).toBe(1);
+
+    // This one joined long ago, and has left only now.
+    const early = new Pages([...upTo(750), 5000, ...upTo(1000).slice(750)]);
+    const ended = await early.load(known);
+    expect(ended.workers.map(({ id }) => id)).toContain("worker-5000");
+    expect([ended.workers.length, ended.totalCount, early.asked]).toEqual([1001, 1001, 3]);
+  });
+
+  it("are all asked for again if some were deleted", async () => {
+    const known = await new Pages(upTo(300)).load();
+    const fewer = new Pages(upTo(250));
+    expect((await fewer.load(known)).workers.length).toBe(250);
+    expect(fewer.asked).toBe(3);
+  });
+
+  it("stay as they are known if their field failed", async () => {
+    const known = await new Pages(upTo(3)).load();
+    const errors = [{ message: "no", path: [], code: null }];
+    expect(await loadEndedWorkers(known, async () => ({ data: { cluster: null }, errors }))).toEqual({
+      data: known,
+      errors,
+    });
+  });
+
+  it("say how many are not known while some are not loaded", async () => {
+    const ended = await new Pages(upTo(1500)).load();
     expect(deathsOf(ended)).toEqual({ died: 20, isLeast: true });
     expect(marksNote(null, ended)).toBe("20\u00a0deaths among 1,000 of 1,500 workers that ended");
   });

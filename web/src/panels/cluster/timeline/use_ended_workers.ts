@@ -1,36 +1,26 @@
-import { useEffect, useMemo } from "react";
-import {
-  ClusterEndedWorkersDocument,
-  type ClusterEndedWorkersQuery,
-  type ClusterEndedWorkersQueryVariables,
-} from "@/data/gql/graphql.ts";
-import { type Asked, useAskPages } from "@/data/queries.ts";
-import { type EndedWorkers, endedWorkers, MOST_PAGES, NONE_ENDED } from "./ended_workers.ts";
+import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { useAccount } from "@/data/account.ts";
+import { type Answered, ask } from "@/data/ask.ts";
+import { ClusterEndedWorkersDocument } from "@/data/gql/graphql.ts";
+import { type Asked, askKey } from "@/data/queries.ts";
+import { type EndedWorkers, loadEndedWorkers, NONE_ENDED } from "./ended_workers.ts";
 
 interface UseEndedWorkers {
-  /** The first page, for the state of the whole. */
-  query: Asked<ClusterEndedWorkersQuery>;
+  query: Asked<EndedWorkers>;
   ended: EndedWorkers;
 }
 
-/** Asks for the workers that have left, page after page: those that died may be among the last. */
+/** Asks for the workers that have left, and after a report only for those that have left since. */
 export function useEndedWorkers(id: string): UseEndedWorkers {
-  const query = useAskPages<ClusterEndedWorkersQuery, ClusterEndedWorkersQueryVariables>(
-    ClusterEndedWorkersDocument,
-    { id },
-    ({ cluster }) => {
-      const info = cluster?.workers.pageInfo;
-      return info?.hasNextPage ? info.endCursor : null;
-    },
-  );
-  // The pages of another cluster, which are kept until the first one of this has arrived, are no answer.
-  const pages = query.isPlaceholderData ? undefined : query.data?.pages;
-  const { hasNextPage, isFetching, isError, fetchNextPage } = query;
-  const wantsMore =
-    pages !== undefined && pages.length < MOST_PAGES && hasNextPage && !isFetching && !isError;
-  useEffect(() => {
-    if (wantsMore) void fetchNextPage();
-  }, [wantsMore, fetchNextPage]);
-  const ended = useMemo(() => (pages ? endedWorkers(pages.map(({ data }) => data)) : NONE_ENDED), [pages]);
-  return { query: { ...query, data: pages?.[0] } as unknown as Asked<ClusterEndedWorkersQuery>, ended };
+  const account = useAccount();
+  const client = useQueryClient();
+  const queryKey = askKey(account, ClusterEndedWorkersDocument, { id });
+  const query = useQuery<Answered<EndedWorkers>>({
+    queryKey,
+    queryFn: ({ signal }) =>
+      loadEndedWorkers(client.getQueryData<Answered<EndedWorkers>>(queryKey)?.data, (before) =>
+        ask(ClusterEndedWorkersDocument, { id, before }, { account, signal }),
+      ),
+  });
+  return { query, ended: query.data?.data ?? NONE_ENDED };
 }
