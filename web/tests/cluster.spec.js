@@ -49,7 +49,7 @@ before(async () => {
     `query Failed { viewer { account { clusters(
       first: 1, filter: { hasErrors: true, states: [CLOSED], search: "features-daily" }
     ) { nodes {
-      number startedAt endedAt
+      id number startedAt endedAt
       usage { threadSeconds causes { cause seconds } }
       workers(first: 100) { totalCount nodes { id name end { at kind lostResults processingKeys } } }
       errors(first: 100) { nodes { id type } }
@@ -96,6 +96,39 @@ describe("the page of a cluster", () => {
     // There is one pixel between two parts.
     const drawn = widths.reduce((total, width) => total + width, 0) + widths.length - 1;
     assert.ok(Math.abs(drawn - bar.width) < 3, `${drawn} of ${bar.width} pixels`);
+    const widest = parts[widths.indexOf(Math.max(...widths))];
+    const [name] = (await widest.getAttribute("title")).split(":");
+    const label = page.getByRole("region", { name: title }).getByText(name, { exact: true });
+    const [labelBox, partBox] = [await label.boundingBox(), await widest.boundingBox()];
+    assert.ok(Math.abs(labelBox.x - partBox.x) < 2 && labelBox.y < partBox.y, `${name} is not labelled`);
+  });
+
+  it("compares the functions with the last good run, with differences that add up", async () => {
+    await open("/time");
+    const { viewer } = await graphql(
+      `{ viewer { account {
+        clusters(first: 1, filter: { hasErrors: false, search: "features-daily" }) { nodes { id } }
+      } } }`,
+    );
+    const variables = { base: viewer.account.clusters.nodes[0].id, head: cluster.id };
+    const { compare } = (
+      await graphql(
+        `query Versus($base: ID!, $head: ID!) { viewer { account { compare(
+          base: { clusterIds: [$base] }, head: { clusterIds: [$head] }, by: [FUNCTION], first: 1000
+        ) { rows { key { part function } base delta } } } } }`,
+        variables,
+      )
+    ).viewer.account;
+    const tasks = compare.rows.filter(({ key }) => key.part === "TASKS");
+    const minutes = (seconds) => {
+      const text = `${Math.abs(seconds / 60).toFixed(1)}\u00a0min`;
+      return text.startsWith("0.0") ? `±${text}` : `${seconds < 0 ? "\u2212" : "+"}${text}`;
+    };
+    const sum = page.getByText(/^All \d+ functions$/).locator("..");
+    await sum.getByText(minutes(tasks.reduce((total, { delta }) => total + delta, 0))).waitFor();
+    const [most] = tasks.toSorted((a, b) => b.delta - a.delta);
+    const row = page.getByRole("button", { name: most.key.function });
+    await row.getByText(minutes(most.delta)).waitFor();
   });
 
   it("keeps a brushed part in the address until it is cleared", async () => {

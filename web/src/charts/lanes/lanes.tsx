@@ -1,6 +1,7 @@
 import { memo, useEffect, useMemo, useRef, useState } from "react";
 import { clock, clockSeconds } from "@/format/time.ts";
 import { useShownTheme } from "@/ui/theme.ts";
+import { useWidth } from "@/ui/use_width.ts";
 import { Bars } from "./bars_lane.tsx";
 import { Gutter } from "./gutter.tsx";
 import styles from "./lanes.module.css";
@@ -39,7 +40,8 @@ export function Lanes(props: LanesProps) {
     if (isPlaying) onPlayed?.();
     setAt(next);
   };
-  const { ref, width } = useWidth();
+  const plot = useRef<HTMLDivElement>(null);
+  const width = useWidth(plot);
   const theme = useShownTheme();
   const hasSeconds = shown.to - shown.from < SECOND_TICKS_BELOW;
   const ticks = useMemo(() => timeTicks(shown, Math.max(2, Math.floor(width / TICK_PIXELS))), [shown, width]);
@@ -56,9 +58,9 @@ export function Lanes(props: LanesProps) {
           <Marks marks={marks} shown={shown} width={width} onPoint={setAt} onOpen={onOpenMark} />
         </div>
       )}
-      <div ref={ref} className={styles.row} aria-hidden="true">
+      <div className={styles.row} aria-hidden="true">
         <span className={styles.gutter} />
-        <div data-plot />
+        <div ref={plot} />
       </div>
       {lanes.map((lane) => (
         <div key={lane.id} className={`${styles.row} ${styles.lane}`}>
@@ -175,22 +177,6 @@ const ValueAxis = memo(function ValueAxis({ lane }: { lane: PlotLane }) {
     </div>
   );
 });
-
-/** Returns the width of the plots in pixels. */
-function useWidth() {
-  const ref = useRef<HTMLDivElement>(null);
-  const [width, setWidth] = useState(0);
-  useEffect(() => {
-    const plot = ref.current?.querySelector("[data-plot]");
-    if (!plot) return;
-    // The observer reports a frame later.
-    setWidth(plot.clientWidth);
-    const observer = new ResizeObserver(([entry]) => setWidth(Math.floor(entry?.contentRect.width ?? 0)));
-    observer.observe(plot);
-    return () => observer.disconnect();
-  }, []);
-  return { ref, width };
-}
 
 const SPOKEN_MS = 500;
 

@@ -2,6 +2,7 @@ import { memo, useEffect, useMemo, useRef } from "react";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 import { tokenValue } from "../colour.ts";
+import { textWidth } from "../text_width.ts";
 import { areaNames } from "./area_names.ts";
 import styles from "./lanes.module.css";
 import { gaps, stacked, withGaps, withSteps } from "./prepare.ts";
@@ -71,16 +72,7 @@ export const Plot = memo(function Plot({ lane, shown, width, theme, settledUntil
 
 /** The room beside the letters of a name. */
 const NAME_PADDING = 14;
-let letters: CanvasRenderingContext2D | null | undefined;
-
-/** Returns the width of a name on an area. */
-function nameWidth(label: string): number {
-  if (letters === undefined) {
-    letters = document.createElement("canvas").getContext("2d");
-    if (letters) letters.font = `11px ${getComputedStyle(document.body).fontFamily}`;
-  }
-  return NAME_PADDING + (letters?.measureText(label).width ?? label.length * 7);
-}
+const nameWidth = (label: string) => NAME_PADDING + textWidth(label, 11);
 
 const AREA_OPACITY = 0.74;
 

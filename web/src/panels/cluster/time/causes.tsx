@@ -1,5 +1,6 @@
 import { useState } from "react";
-import { Legend, type Part, StackedBar } from "@/charts/bars/stacked_bar.tsx";
+import { LabelledBar } from "@/charts/bars/labelled_bar.tsx";
+import type { Part } from "@/charts/bars/stacked_bar.tsx";
 import { ACTIVITIES, ACTIVITY_NAMES, ACTIVITY_TOKENS, type Activity, isHatched } from "@/charts/colour.ts";
 import { ClusterCausesDocument, type ClusterCausesQuery } from "@/data/gql/graphql.ts";
 import { useAsk } from "@/data/queries.ts";
@@ -63,10 +64,7 @@ export function Causes({ id, unit, onUnit }: CausesProps) {
             ) : isTable ? (
               <SheetTable label="Thread time" sheet={sheet} format={threeDigits} />
             ) : (
-              <>
-                <StackedBar label={shown.title} parts={shown.parts} size="large" format={shown.format} />
-                <Legend parts={shown.parts} format={shown.format} />
-              </>
+              <LabelledBar label={shown.title} parts={shown.parts} format={shown.format} />
             )}
           </Section>
         );

@@ -25,6 +25,9 @@ export interface Spread {
   beside: Beside[];
 }
 
+/** The name of the time whose function is not known. */
+export const UNATTRIBUTED = "not attributed to a function";
+
 /** Groups the rows by function. The functions' totals add up to `total`, the tasks' part of the table. */
 export function spread(table: FineTable): Spread {
   const functions = new Map<string, FunctionTime>();
@@ -34,7 +37,7 @@ export function spread(table: FineTable): Spread {
     const activity = key.activity ?? "other";
     if (key.part === "OUTSIDE_TASKS") beside.set(activity, (beside.get(activity) ?? 0) + value);
     if (key.part !== "TASKS") continue;
-    const name = key.function ?? "not attributed to a function";
+    const name = key.function ?? UNATTRIBUTED;
     const entry: FunctionTime = functions.get(name) ?? {
       function: name,
       total: 0,

@@ -1,0 +1,56 @@
+/** A narrower part has its label below the bar, behind a line. */
+const LEAST_PIXELS = 66;
+const GAP_PIXELS = 14;
+
+/** The place of the label of a part, in pixels from the start of the bar. */
+export interface BarLabel {
+  id: string;
+  side: "above" | "below";
+  left: number;
+  width: number;
+  /** The middle of the part. */
+  middle: number;
+}
+
+interface Labelled {
+  id: string;
+  value: number;
+  /** The width of the label. */
+  width: number;
+}
+
+/**
+ * Returns the places of the labels: above a part that is wide enough for its label, the others below, where none
+ * lies on another one. Null if they do not fit.
+ */
+export function barLabels(parts: readonly Labelled[], width: number): BarLabel[] | null {
+  const total = parts.reduce((sum, { value }) => sum + value, 0);
+  const pixels = width / total;
+  let start = 0;
+  const labels = parts.map(({ id, value, width: own }): BarLabel => {
+    const from = start * pixels;
+    start += value;
+    const to = start * pixels;
+    const isWide = to - from >= Math.max(LEAST_PIXELS, own);
+    const middle = (from + to) / 2;
+    return {
+      id,
+      side: isWide ? "above" : "below",
+      left: isWide ? from : middle - own / 2,
+      width: own,
+      middle,
+    };
+  });
+  const below = labels.filter(({ side }) => side === "below");
+  let end = -GAP_PIXELS;
+  for (const label of below) {
+    label.left = Math.max(label.left, end + GAP_PIXELS);
+    end = label.left + label.width;
+  }
+  let limit = width + GAP_PIXELS;
+  for (const label of below.toReversed()) {
+    label.left = Math.min(label.left, limit - GAP_PIXELS - label.width);
+    limit = label.left;
+  }
+  return limit < 0 ? null : labels;
+}
