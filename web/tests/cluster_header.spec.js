@@ -76,10 +76,10 @@ describe("the head of a cluster's page", () => {
   it("counts what the tabs have", async () => {
     const tabs = page.getByRole("navigation", { name: "Parts of the cluster" });
     const lines = bad.logs.totalCount.toLocaleString("en");
-    await tabs.getByRole("link", { name: `Logs${lines}`, exact: true }).waitFor();
-    await tabs.getByRole("link", { name: `Functions${bad.functions.length}`, exact: true }).waitFor();
-    await tabs.getByRole("link", { name: `Workers${bad.totals.workers}`, exact: true }).waitFor();
-    await tabs.getByRole("link", { name: `Errors${bad.totals.errors}`, exact: true }).waitFor();
+    await tabs.getByRole("link", { name: `Logs ${lines}`, exact: true }).waitFor();
+    await tabs.getByRole("link", { name: `Functions ${bad.functions.length}`, exact: true }).waitFor();
+    await tabs.getByRole("link", { name: `Workers ${bad.totals.workers}`, exact: true }).waitFor();
+    await tabs.getByRole("link", { name: `Errors ${bad.totals.errors}`, exact: true }).waitFor();
   });
 
   it("hands out the query and a program for a notebook", async () => {

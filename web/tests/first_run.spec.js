@@ -35,7 +35,7 @@ const heading = (name) => page.getByRole("heading", { name });
 const openTab = (name) =>
   page
     .getByRole("navigation", { name: "Parts of the cluster" })
-    .getByRole("link", { name, exact: true })
+    .getByRole("link", { name: new RegExp(`^${name}`) })
     .click();
 
 before(async () => {

@@ -75,8 +75,7 @@ function Tabs({ cluster }: { cluster: HeaderCluster }) {
           resetScroll={false}
           aria-current={name === current || (current === undefined && index === 0) ? "page" : undefined}
         >
-          {label}
-          {counts[name] && <span className={tabStyles.count}>{counts[name]}</span>}
+          {label} {counts[name] && <span className={tabStyles.count}>{counts[name]}</span>}
         </Link>
       ))}
     </nav>

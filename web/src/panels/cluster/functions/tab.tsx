@@ -2,9 +2,9 @@ import { StackedBar } from "@/charts/bars/stacked_bar.tsx";
 import { ClusterFunctionsDocument, type ClusterFunctionsQuery } from "@/data/gql/graphql.ts";
 import { useAsk } from "@/data/queries.ts";
 import { bytes } from "@/format/bytes.ts";
-import { type ThreadUnit, threadTime, threadUnit } from "@/format/duration.ts";
+import { type ThreadUnit, threadTime, threadTimeInWords, threadUnit } from "@/format/duration.ts";
 import { costText } from "@/format/money.ts";
-import { count } from "@/format/number.ts";
+import { count, counted } from "@/format/number.ts";
 import type { Sheet } from "@/panels/take_away/csv.ts";
 import { TakeAway } from "@/panels/take_away/take_away.tsx";
 import type { ClusterTabProps } from "@/routes/cluster/tabs.ts";
@@ -24,7 +24,7 @@ export default function FunctionsTab({ cluster }: ClusterTabProps) {
   const loaded = query.data?.data.cluster?.functions ?? [];
   return (
     <Section
-      title="Functions"
+      title={title(loaded)}
       actions={
         loaded.length > 0 && (
           <TakeAway
@@ -45,7 +45,8 @@ export default function FunctionsTab({ cluster }: ClusterTabProps) {
           return (
             <Table
               label="Functions"
-              columns={columns(unit, largest)}
+              columns={columns(unit, largest, rows)}
+              hasSums
               rows={rows}
               rowKey={(row) => row.prefix}
               foot={rows.length === MOST ? `The ${MOST} functions with the longest compute time.` : undefined}
@@ -55,6 +56,14 @@ export default function FunctionsTab({ cluster }: ClusterTabProps) {
       </Loaded>
     </Section>
   );
+}
+
+/** Returns the finding, with the sum of what is listed. */
+function title(rows: readonly Row[]): string {
+  if (rows.length === 0) return "Functions";
+  const isAll = rows.length < MOST;
+  const seconds = rows.reduce((sum, { computeSeconds }) => sum + computeSeconds, 0);
+  return `${isAll ? "" : "The first "}${counted(rows.length, "function")} computed ${threadTimeInWords(seconds)}`;
 }
 
 function sheet(rows: readonly Row[]): Sheet {
@@ -87,9 +96,17 @@ function amountIn(costs: Row["costs"], wanted: string): number | null {
   return own.length === 0 ? null : own.reduce((sum, { amount }) => sum + amount, 0);
 }
 
-function columns(unit: ThreadUnit, largest: number): Column<Row>[] {
+function columns(unit: ThreadUnit, largest: number, rows: readonly Row[]): Column<Row>[] {
+  const sum = (of: "computeSeconds" | "transferSeconds" | "tasks" | "tasksErred" | "bytes") =>
+    rows.reduce((total, row) => total + row[of], 0);
   return [
-    { id: "prefix", head: "Function", width: "minmax(160px, 2fr)", cell: (row) => <code>{row.prefix}</code> },
+    {
+      id: "prefix",
+      head: "Function",
+      width: "minmax(160px, 2fr)",
+      cell: (row) => <code>{row.prefix}</code>,
+      sum: rows.length < MOST ? "All" : `First ${MOST}`,
+    },
     {
       id: "bar",
       head: <span className="hidden">Share</span>,
@@ -109,6 +126,7 @@ function columns(unit: ThreadUnit, largest: number): Column<Row>[] {
       width: "120px",
       align: "end",
       cell: (row) => threadTime(row.computeSeconds, unit),
+      sum: threadTime(sum("computeSeconds"), unit),
     },
     {
       id: "transfer",
@@ -116,8 +134,16 @@ function columns(unit: ThreadUnit, largest: number): Column<Row>[] {
       width: "130px",
       align: "end",
       cell: (row) => threadTime(row.transferSeconds, unit),
+      sum: threadTime(sum("transferSeconds"), unit),
     },
-    { id: "tasks", head: "Tasks", width: "100px", align: "end", cell: (row) => count(row.tasks) },
+    {
+      id: "tasks",
+      head: "Tasks",
+      width: "100px",
+      align: "end",
+      cell: (row) => count(row.tasks),
+      sum: count(sum("tasks")),
+    },
     {
       id: "erred",
       head: "Failed",
@@ -126,14 +152,23 @@ function columns(unit: ThreadUnit, largest: number): Column<Row>[] {
       cell: (row) => (
         <span className={row.tasksErred > 0 ? styles.failed : "faint"}>{count(row.tasksErred)}</span>
       ),
+      sum: count(sum("tasksErred")),
     },
-    { id: "bytes", head: "Results", width: "110px", align: "end", cell: (row) => bytes(row.bytes) },
+    {
+      id: "bytes",
+      head: "Results",
+      width: "110px",
+      align: "end",
+      cell: (row) => bytes(row.bytes),
+      sum: bytes(sum("bytes")),
+    },
     {
       id: "cost",
       head: "Cost",
       width: "100px",
       align: "end",
       cell: (row) => costText(row.costs)?.text ?? "–",
+      sum: costText(rows.flatMap(({ costs }) => costs))?.text ?? "–",
     },
   ];
 }
