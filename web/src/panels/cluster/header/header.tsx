@@ -39,7 +39,9 @@ export function Header({ cluster }: { cluster: HeaderCluster }) {
           {said}
         </span>
         <span className="grow" />
-        <Actions cluster={cluster} />
+        <span className={styles.actions}>
+          <Actions cluster={cluster} />
+        </span>
         {!isNarrow && <CompareLink cluster={cluster} />}
       </div>
       <Facts cluster={cluster} />

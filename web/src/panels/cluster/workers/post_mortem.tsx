@@ -221,14 +221,15 @@ function Lines({ logs, worker, cluster }: LinesProps) {
           All its lines
         </Link>
       </h4>
-      <div className={styles.log}>
+      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls is reached by the keyboard */}
+      <section className={styles.log} tabIndex={0} aria-label="Last log lines">
         {nodes.map(({ at, level, source, message, repeated }) => (
           <div key={`${at} ${source} ${message}`} data-level={level}>
             <span className="faint">{clockSeconds(at)}</span> {level} {message}
             {repeated > 1 && <span className="faint"> {count(repeated)} times</span>}
           </div>
         ))}
-      </div>
+      </section>
     </>
   );
 }
