@@ -16,11 +16,14 @@ interface ButtonProps extends Omit<ComponentProps<"button">, "className"> {
   look?: ButtonLook;
   size?: ButtonSize;
   icon?: IconName;
+  /** The reason why the button does nothing now. It keeps the focus, so that the keyboard reaches the reason, too. */
+  refusal?: string | null;
 }
 
-export function Button({ look = "normal", size = "normal", icon, children, ...rest }: ButtonProps) {
+export function Button({ look = "normal", size = "normal", icon, refusal, children, ...rest }: ButtonProps) {
+  const refused = refusal ? { "aria-disabled": true, title: refusal, onClick: undefined } : {};
   return (
-    <button type="button" className={buttonClass(look, size === "small")} {...rest}>
+    <button type="button" className={buttonClass(look, size === "small")} {...rest} {...refused}>
       {icon && <Icon name={icon} />}
       {children}
     </button>

@@ -39,7 +39,7 @@ export function BulkBar({ selected, onChanged }: { selected: Selected; onChanged
       : [],
   );
   if (rows.length === 0) return null;
-  const stopTitle = isAdmin ? "None of the selected clusters still runs" : NOT_ADMIN;
+  const stopRefusal = isAdmin ? "None of the selected clusters still runs" : NOT_ADMIN;
   return (
     <>
       <div className={styles.bulk} role="toolbar" aria-label={`${rows.length} selected`}>
@@ -50,24 +50,18 @@ export function BulkBar({ selected, onChanged }: { selected: Selected; onChanged
           look="primary"
           icon="compare"
           onClick={compare}
-          disabled={rows.length !== 2}
-          title={rows.length === 2 ? undefined : "Two clusters can be compared"}
+          refusal={rows.length === 2 ? null : "Two clusters can be compared"}
         >
           Compare
+          <kbd className={styles.key}>c</kbd>
         </Button>
-        <Button
-          icon="tag"
-          onClick={() => setOpen("tag")}
-          disabled={!isAdmin}
-          title={isAdmin ? undefined : NOT_ADMIN}
-        >
+        <Button icon="tag" onClick={() => setOpen("tag")} refusal={isAdmin ? null : NOT_ADMIN}>
           Tag…
         </Button>
         <Button
           icon="stop"
           onClick={() => setOpen("stop")}
-          disabled={!isAdmin || stoppable.length === 0}
-          title={isAdmin && stoppable.length > 0 ? undefined : stopTitle}
+          refusal={isAdmin && stoppable.length > 0 ? null : stopRefusal}
         >
           Stop {stoppable.length} of {rows.length}…
         </Button>

@@ -2,7 +2,15 @@ import { describe, expect, it } from "vitest";
 import { commands, serverAddress } from "../first_run/commands.ts";
 import { busyThreads, cardPeriod } from "./card/busy.ts";
 import { withoutTag, withTag } from "./change/tags.ts";
-import { DEFAULT_COLUMNS, parseColumns, shownColumns, withColumn } from "./column_choice.ts";
+import {
+  ALL_COLUMNS,
+  allColumns,
+  DEFAULT_COLUMNS,
+  movedColumn,
+  parseColumns,
+  shownColumns,
+  withColumn,
+} from "./column_choice.ts";
 import { exportAddress, pythonText } from "./copy_text.ts";
 import {
   canStop,
@@ -13,6 +21,7 @@ import {
   type Row,
   rowsOf,
   shortNumber,
+  sumsOfRows,
 } from "./rows.ts";
 import { MAX_SELECTED, toggled } from "./selection.ts";
 import { parseViews } from "./view_store.ts";
@@ -49,13 +58,25 @@ describe("the rows of the loaded pages", () => {
     expect(canStop(row("a", { state: "IDLE", desiredState: "STOPPED" }))).toBe(false);
     expect(canStop(row("a", { state: "LOST", desiredState: "RUNNING" }))).toBe(false);
   });
+  const answers = (value: number | null, share: number | null) =>
+    row("a", { answers: { finished: { value, share, headline: "" } } } as Partial<Row>);
   it("derive the submitted computations from the share", () => {
-    const answers = (value: number | null, share: number | null) =>
-      row("a", { answers: { finished: { value, share, headline: "" } } } as Partial<Row>);
     expect(finishedOf(answers(2, 2 / 3))).toEqual({ finished: 2, of: 3 });
     expect(finishedOf(answers(0, 0))).toEqual({ finished: 0, of: null });
     expect(finishedOf(answers(null, null))).toBeNull();
     expect(finishedOf(row("a"))).toBeNull();
+  });
+  it("add up what they show, unless a part is unknown", () => {
+    const live = { now: { workers: 2 }, user: { id: "1" }, totals: { peakWorkers: 9 } };
+    const closed = { now: null, user: { id: "2" }, totals: { peakWorkers: 3 } };
+    const rows = [
+      { ...answers(2, 2 / 3), ...live },
+      { ...answers(1, 1), ...closed },
+      { ...row("b"), ...closed },
+    ] as Row[];
+    expect(sumsOfRows(rows)).toEqual({ users: 2, workers: 8, finished: { finished: 3, of: 4 } });
+    const unknown = [...rows, { ...answers(0, 0), ...closed, user: null }] as Row[];
+    expect(sumsOfRows(unknown)).toEqual({ users: null, workers: 11, finished: null });
   });
 });
 
@@ -80,7 +101,16 @@ describe("the columns", () => {
   });
   it("keep their order, and at least one", () => {
     expect(withColumn(["name", "cost"], "state", true)).toEqual(["state", "name", "cost"]);
+    expect(withColumn(["cost", "name"], "user", true)).toEqual(["cost", "name", "user"]);
+    expect(withColumn(["cost", "name", "user"], "name", false)).toEqual(["cost", "user"]);
     expect(withColumn(["name"], "name", false)).toEqual(["name"]);
+  });
+  it("move to the left, and stand among the hidden ones where they would be shown", () => {
+    expect(movedColumn(["state", "name", "cost"], "cost")).toEqual(["state", "cost", "name"]);
+    expect(allColumns(DEFAULT_COLUMNS)).toEqual(ALL_COLUMNS);
+    const all = allColumns(["cost", "name"]);
+    expect(all.toSorted()).toEqual(ALL_COLUMNS.toSorted());
+    expect(all.indexOf("cost")).toBeLessThan(all.indexOf("name"));
   });
 });
 

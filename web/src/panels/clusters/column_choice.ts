@@ -72,8 +72,27 @@ export function saveColumns(columns: readonly ColumnName[]): void {
   else localStorage.setItem(KEY, text);
 }
 
-/** Returns the columns with one of them shown or hidden, in the order of the list. The last one stays. */
+/**
+ * Returns the columns with one of them shown or hidden. The others keep their order, a new one stands behind those
+ * that are before it by default. The last one stays.
+ */
 export function withColumn(columns: readonly ColumnName[], name: ColumnName, isShown: boolean): ColumnName[] {
-  const next = ALL_COLUMNS.filter((one) => (one === name ? isShown : columns.includes(one)));
-  return next.length > 0 ? next : [...columns];
+  const others = columns.filter((one) => one !== name);
+  if (!isShown) return others.length > 0 ? others : [...columns];
+  const before = ALL_COLUMNS.slice(0, ALL_COLUMNS.indexOf(name));
+  return others.toSpliced(others.findLastIndex((one) => before.includes(one)) + 1, 0, name);
+}
+
+/** Returns the columns with one of them moved by one place to the left. */
+export function movedColumn(columns: readonly ColumnName[], name: ColumnName): ColumnName[] {
+  const at = columns.indexOf(name);
+  return columns.toSpliced(at, 1).toSpliced(at - 1, 0, name);
+}
+
+/** Returns all columns: the shown ones in their order, and each hidden one in the place where it would be shown. */
+export function allColumns(shown: readonly ColumnName[]): ColumnName[] {
+  return ALL_COLUMNS.reduce<ColumnName[]>(
+    (all, name) => (all.includes(name) ? all : withColumn(all, name, true)),
+    [...shown],
+  );
 }

@@ -12,7 +12,7 @@ import styles from "./clusters.module.css";
 import { COLUMN_NAMES, type ColumnName } from "./column_choice.ts";
 import { FLAG_NAMES } from "./flags.ts";
 import { State } from "./row_state.tsx";
-import { clusterName, finishedOf, type Row, shortNumber } from "./rows.ts";
+import { clusterName, finishedOf, type Row, shortNumber, shownWorkers, sumsOfRows } from "./rows.ts";
 import { Used } from "./used.tsx";
 
 export type Sums = ClusterSumsQuery["viewer"]["account"]["clusters"];
@@ -20,6 +20,8 @@ export type Sums = ClusterSumsQuery["viewer"]["account"]["clusters"];
 interface ColumnContext {
   account: string;
   sums: Sums | null;
+  /** The sums of what only the rows have. Null until all rows are loaded. */
+  own: ReturnType<typeof sumsOfRows> | null;
   unit: ThreadUnit;
   isEstimated: boolean;
 }
@@ -51,9 +53,10 @@ const MAKERS: Record<ColumnName, Maker> = {
       </Link>
     ),
   }),
-  user: () => ({
+  user: ({ own }) => ({
     width: "minmax(56px, 1fr)",
     cell: (row) => row.user?.name ?? <span className="faint">left</span>,
+    sum: own?.users && counted(own.users, "user"),
   }),
   started: () => ({
     width: "minmax(104px, 1fr)",
@@ -66,11 +69,16 @@ const MAKERS: Record<ColumnName, Maker> = {
     sort: "lasted",
     cell: (row) => duration(row.durationSeconds),
   }),
-  workers: () => ({ width: "64px", align: "end", cell: (row) => <Workers row={row} /> }),
+  workers: ({ own }) => ({
+    width: "64px",
+    align: "end",
+    cell: (row) => <Workers row={row} />,
+    sum: own && count(own.workers),
+  }),
   memory: () => ({ width: "64px", align: "end", cell: (row) => <Memory now={row.now} /> }),
   threads: ({ sums, unit }) => ({
     head: `Thread-${unit}`,
-    width: "78px",
+    width: "86px",
     align: "end",
     sort: "threads",
     cell: (row) => inUnit(row.totals.threadSeconds, unit),
@@ -89,7 +97,12 @@ const MAKERS: Record<ColumnName, Maker> = {
     cell: (row) => costText(row.usage.costs)?.text ?? NONE,
     sum: (sums?.aggregates.usage && costText(sums.aggregates.usage.costs)?.text) ?? NONE,
   }),
-  finished: () => ({ width: "66px", align: "end", cell: (row) => <Finished row={row} /> }),
+  finished: ({ own }) => ({
+    width: "76px",
+    align: "end",
+    cell: (row) => <Finished row={row} />,
+    sum: own?.finished && `${count(own.finished.finished)} of ${count(own.finished.of)}`,
+  }),
   errors: ({ sums }) => ({
     width: "54px",
     align: "end",
@@ -161,7 +174,8 @@ export function clusterColumns(
   const largest = Math.max(sums?.aggregates.threadSeconds ?? 0, ...rows.slice(0, 100).map(threadSeconds));
   const costs = [...(sums?.aggregates.usage?.costs ?? []), ...rows.flatMap((row) => row.usage.costs)];
   const isEstimated = costs.some(({ basis }) => basis === "ESTIMATED");
-  const context = { account, sums, unit: threadUnit(largest), isEstimated };
+  const own = sums?.totalCount === rows.length ? sumsOfRows(rows) : null;
+  const context = { account, sums, own, unit: threadUnit(largest), isEstimated };
   return names.map((id): Column<Row> => ({ id, head: COLUMN_NAMES[id], ...MAKERS[id](context) }));
 }
 
@@ -180,7 +194,7 @@ function Time({ at }: { at: string }) {
 
 /** The workers and their threads: now, or at most, once the cluster has ended. */
 function Workers({ row }: { row: Row }) {
-  const workers = row.now?.workers ?? row.totals.peakWorkers;
+  const workers = shownWorkers(row);
   const threads = row.now?.threads ?? row.totals.peakThreads;
   const each = threads / workers;
   return (

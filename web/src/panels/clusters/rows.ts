@@ -68,3 +68,27 @@ export function finishedOf(row: Row): { finished: number; of: number | null } | 
   const { value, share } = answer;
   return { finished: value, of: typeof share === "number" && share > 0 ? Math.round(value / share) : null };
 }
+
+/** Returns the workers of now, or the most that there were, once the cluster has ended. */
+export function shownWorkers({ now, totals }: Pick<Row, "now" | "totals">): number {
+  return now?.workers ?? totals.peakWorkers;
+}
+
+/** Returns the sums over rows that the server does not add up. Null is a sum with an unknown part. */
+export function sumsOfRows(rows: readonly Row[]) {
+  const finished = { finished: 0, of: 0 };
+  let isKnown = true;
+  for (const row of rows) {
+    const answer = finishedOf(row);
+    if (!answer) continue;
+    finished.finished += answer.finished;
+    finished.of += answer.of ?? 0;
+    isKnown &&= answer.of !== null;
+  }
+  const users = new Set(rows.map(({ user }) => user?.id));
+  return {
+    users: users.has(undefined) ? null : users.size,
+    workers: rows.reduce((sum, row) => sum + shownWorkers(row), 0),
+    finished: isKnown && finished.of > 0 ? finished : null,
+  };
+}

@@ -11,7 +11,16 @@ import { Checkbox } from "@/ui/field.tsx";
 import { Icon } from "@/ui/icon.tsx";
 import { Menu, MenuItem } from "@/ui/menu.tsx";
 import { Popover } from "@/ui/popover.tsx";
-import { ALL_COLUMNS, COLUMN_NAMES, type ColumnName, DEFAULT_COLUMNS, withColumn } from "./column_choice.ts";
+import styles from "./clusters.module.css";
+import {
+  ALL_COLUMNS,
+  allColumns,
+  COLUMN_NAMES,
+  type ColumnName,
+  DEFAULT_COLUMNS,
+  movedColumn,
+  withColumn,
+} from "./column_choice.ts";
 import { exportAddress, pythonText } from "./copy_text.ts";
 import { fixedStart } from "./filter.ts";
 import { ORDERS, parseOrder } from "./order.ts";
@@ -117,13 +126,25 @@ function Columns({ columns, onColumns }: Pick<ToolsProps, "columns" | "onColumns
         </Button>
       }
     >
-      {ALL_COLUMNS.map((name) => (
-        <Checkbox
-          key={name}
-          label={COLUMN_NAMES[name]}
-          isChecked={columns.includes(name)}
-          onChange={(isOn) => onColumns(withColumn(columns, name, isOn))}
-        />
+      {allColumns(columns).map((name) => (
+        <div key={name} className={styles.line}>
+          <Checkbox
+            label={COLUMN_NAMES[name]}
+            isChecked={columns.includes(name)}
+            onChange={(isOn) => onColumns(withColumn(columns, name, isOn))}
+          />
+          {columns.indexOf(name) > 0 && (
+            <button
+              type="button"
+              className={styles.choice}
+              aria-label={`Move ${COLUMN_NAMES[name]} to the left`}
+              title="To the left"
+              onClick={() => onColumns(movedColumn(columns, name))}
+            >
+              ↑
+            </button>
+          )}
+        </div>
       ))}
       <Button size="small" onClick={() => onColumns([...DEFAULT_COLUMNS])}>
         As at first
