@@ -22,7 +22,7 @@ bench: ## the benchmarks, as ratios against references of the same run (BENCH_QU
 demo: ## a real Dask workload that reports to a temporary server (DEMO_KEEP=1 keeps it running)
 	@scripts/demo.sh
 
-screenshots: ## pictures of all pages of the dashboard, with data of real Dask clusters
+screenshots: ## pictures of all pages of the dashboard, with real Dask clusters and an invented team
 	@scripts/screenshots.sh
 
 fuzz: ## what reads text from outside, with inputs that nobody chose, FUZZ_SECONDS=60 each

@@ -149,7 +149,7 @@ function rectangles(number: number): Promise<number> {
 
 function Clusters({ number }: { number: number }) {
   const [rows] = useState(() => manyClusters(number));
-  const selected = useSelection(ACCOUNT);
+  const selected = useSelection(ACCOUNT, rows);
   return (
     <ClustersTable
       rows={rows}

@@ -3,7 +3,8 @@
 # runs the command, with the server in GALVO_URL, the password of the user ada in GALVO_PASSWORD, the server's
 # program in GALVO_BIN and Dask's Python in GALVO_PYTHON, or serves the built dashboard at port 8080 until
 # Ctrl-C. DEMO_PROGRAM is a server program that is already built; LIVE_SECONDS=600 is the life of the cluster
-# that keeps running.
+# that keeps running. TEAM=1 adds the invented clusters of a team, for pictures, and makes the main Dask clusters
+# run for three minutes.
 set -euo pipefail
 source "$(dirname "$0")/../../scripts/lib.sh"
 
@@ -24,6 +25,14 @@ export GALVO_DATABASE_URL="sqlite://$workdir/galvo.db?mode=rwc" GALVO_LOG=warn
 "$galvo" user create ada --account tidewater --role owner >/dev/null
 "$galvo" user password ada <<<"$password" >/dev/null
 token=$("$galvo" token create --user ada --account tidewater --scope ingest --scope read --label demo)
+export TEAM_TOKENS=
+if [[ ${TEAM:-} == 1 ]]; then
+  export FEATURES_SECONDS=180
+  for user in ines batch-bot priya teodor okan mara lena hanne yusuf; do
+    "$galvo" user create "$user" --account tidewater >/dev/null
+    TEAM_TOKENS+=" $user=$("$galvo" token create --user "$user" --account tidewater --scope ingest --label team)"
+  done
+fi
 
 say "starting the server"
 export GALVO_LOG=info
@@ -32,7 +41,13 @@ wait_for 30 "the server" grep 'listening on http' "$workdir/server.log"
 server=$(sed -n 's/.*listening on \(http[^ ]*\).*/\1/p' "$workdir/server.log")
 export DASK_GALVO__SERVER=$server DASK_GALVO__TOKEN=$token
 
-say "running Dask clusters; this takes a minute"
+if [[ -n $TEAM_TOKENS ]]; then
+  say "reporting the clusters of a team"
+  "$python" web/tests/team.py
+  background team "$python" web/tests/team.py "${LIVE_SECONDS:-600}"
+fi
+
+say "running Dask clusters; this takes a minute, and seven for pictures"
 "$python" web/tests/seed.py >"$workdir/seed.log" 2>&1 || say "the seed failed: $(tail -n 1 "$workdir/seed.log")"
 background live "$python" web/tests/seed.py "${LIVE_SECONDS:-600}"
 

@@ -79,7 +79,9 @@ def cluster(name, workers, threads, memory):
     """Starts a cluster whose scheduler reports."""
     dask.config.set({"galvo.computation.interval": "1s", "distributed.worker.memory.target": 0.4})
     # The others show a page without a profile.
-    dask.config.set({"galvo.profile.transmit": name == "features-daily", "galvo.profile.interval": "5s"})
+    dask.config.set(
+        {"galvo.profile.transmit": name == "features-daily", "galvo.profile.interval": "5s"}
+    )
     return LocalCluster(
         name=name,
         n_workers=workers,
@@ -108,9 +110,17 @@ def pipeline(client, parts, megabytes):
     return total
 
 
+def pipelines(client, parts, megabytes):
+    end = time.monotonic() + float(os.environ.get("FEATURES_SECONDS", "0"))
+    pipeline(client, parts, megabytes).result()
+    while time.monotonic() < end:
+        wait(client.map(python_loop, range(24), pure=False))
+        pipeline(client, parts, megabytes).result()
+
+
 def good_run():
     with cluster("features-daily", 3, 2, "1GiB") as local, Client(local) as client:
-        pipeline(client, 24, 16).result()
+        pipelines(client, 24, 16)
         time.sleep(3)
 
 
@@ -118,13 +128,16 @@ def bad_run():
     # The first death of its worker fails a task, so that each ends one worker only.
     dask.config.set({"distributed.scheduler.allowed-failures": 0})
     with cluster("features-daily", 3, 2, "450MiB") as local, Client(local) as client:
-        pipeline(client, 30, 24).result()
+        pipelines(client, 30, 24)
         wait(client.map(python_loop, range(36)))
         wait(client.submit(log_lines, 500))
         wait(client.map(parse_row, range(40)))
         for number in range(2):
             wait(client.submit(exhaust_memory, number, retries=0))
-            wait(client.map(clean, client.map(read_part, range(12), megabytes=8, pure=False)), timeout=60)
+            wait(
+                client.map(clean, client.map(read_part, range(12), megabytes=8, pure=False)),
+                timeout=60,
+            )
         client.log_event("release", {"version": "2026.11.1", "step": "deploy"})
         time.sleep(4)
 

@@ -4,7 +4,7 @@ import { byteExponent, byteRate, bytes, bytesIn } from "./bytes.ts";
 import { duration, threadTime, threadTimeInWords, threadUnit } from "./duration.ts";
 import { costText, money } from "./money.ts";
 import { count, counted, share, shortCount, signed, threeDigits } from "./number.ts";
-import { ago, clock, clockSeconds, day, dayAndClock, period } from "./time.ts";
+import { ago, clock, clockSeconds, day, dayAndClock, period, shortDayAndClock } from "./time.ts";
 
 const plain = (text: string) => text.replaceAll("\u00a0", " ");
 
@@ -158,6 +158,14 @@ describe("times", () => {
     expect(dayAndClock("2026-11-23T23:59:00Z", "UTC", now)).toBe("Yesterday 23:59");
     expect(dayAndClock("2026-11-23T23:59:00Z", "Asia/Tokyo", now)).toBe("Today 08:59");
     expect(dayAndClock("2026-11-20T08:00:00Z", "UTC", now)).toBe("Fri 20 Nov, 08:00");
+  });
+  it("writes days of a column by the weekday, until this could be another week's", () => {
+    expect(shortDayAndClock("2026-11-24T02:00:00Z", "UTC", now)).toBe("Today 02:00");
+    expect(shortDayAndClock("2026-11-23T23:59:00Z", "UTC", now)).toBe("Mon 23:59");
+    expect(shortDayAndClock("2026-11-18T00:00:00Z", "UTC", now)).toBe("Wed 00:00");
+    expect(shortDayAndClock("2026-11-17T23:59:00Z", "UTC", now)).toBe("17 Nov 23:59");
+    expect(shortDayAndClock("2025-11-20T08:00:00Z", "UTC", now)).toBe("20 Nov 2025 08:00");
+    expect(shortDayAndClock("2026-11-25T08:00:00Z", "UTC", now)).toBe("25 Nov 08:00");
   });
   it("writes periods with one day if they have one", () => {
     expect(period("2026-11-24T02:00:14Z", "2026-11-24T02:47:50Z", "UTC", now)).toBe(

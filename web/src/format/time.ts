@@ -44,6 +44,14 @@ export function dayAndClock(at: Instant, zone: Zone = "UTC", now: Instant = Date
   return `${day(at, zone, now)}, ${clock(at, zone)}`;
 }
 
+/** Returns the day and the time for a column: the weekday within six days, and the date before them. */
+export function shortDayAndClock(at: Instant, zone: Zone = "UTC", now: Instant = Date.now()): string {
+  const days = dayNumber(now, zone) - dayNumber(at, zone);
+  const [weekday = "", ...rest] = day(at, zone, now).split(" ");
+  const name = days === 0 ? "Today" : days > 0 && days < 7 ? weekday : rest.join(" ");
+  return `${name} ${clock(at, zone)}`;
+}
+
 /** Returns the period: the day once, and twice only if it ends on another day. */
 export function period(from: Instant, to: Instant, zone: Zone = "UTC", now: Instant = Date.now()): string {
   const start = `${day(from, zone, now)}, ${clockSeconds(from, zone)}`;

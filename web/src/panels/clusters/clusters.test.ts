@@ -23,7 +23,7 @@ import {
   shortNumber,
   sumsOfRows,
 } from "./rows.ts";
-import { MAX_SELECTED, toggled } from "./selection.ts";
+import { MAX_SELECTED, toggled, withLoaded } from "./selection.ts";
 import { parseViews } from "./view_store.ts";
 
 function row(id: string, more: Partial<Row> = {}): Row {
@@ -87,6 +87,14 @@ describe("the selection", () => {
     expect([...toggled(one, row("a")).keys()]).toEqual([]);
     const full = new Map(Array.from({ length: MAX_SELECTED }, (_, at) => [`${at}`, row(`${at}`)]));
     expect(toggled(full, row("a")).size).toBe(100);
+  });
+  it("has the state of the loaded rows, and keeps those that left the list", () => {
+    const chosen = new Map(["a", "b"].map((id) => [id, row(id)]));
+    const now = withLoaded(chosen, [row("z"), row("b", { state: "CLOSED" })]);
+    expect([...now.values()].map(({ id, state }) => [id, state])).toEqual([
+      ["a", "RUNNING"],
+      ["b", "CLOSED"],
+    ]);
   });
 });
 

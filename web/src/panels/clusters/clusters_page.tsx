@@ -90,10 +90,10 @@ interface ListProps {
 
 function List({ search, filter, columns, onSearch }: ListProps) {
   const account = useAccount();
-  const selected = useSelection(account);
   const users = useUsers(search.user !== undefined) ?? [];
   const clusters = useClusters(filter, search.sort, columns.includes("finished"));
   const { query, rows, sums, onNearEnd } = clusters;
+  const selected = useSelection(account, rows);
   const order = parseOrder(search.sort);
   return (
     <Loaded name="The clusters" query={firstPage(query)} skeleton={<Skeleton rows={12} columns={9} />}>

@@ -5,7 +5,7 @@ import { bytes } from "@/format/bytes.ts";
 import { duration, type ThreadUnit, threadTime, threadUnit } from "@/format/duration.ts";
 import { costText } from "@/format/money.ts";
 import { count, counted, share } from "@/format/number.ts";
-import { ago, clock, dayAndClock } from "@/format/time.ts";
+import { ago, clock, dayAndClock, shortDayAndClock } from "@/format/time.ts";
 import { Chip } from "@/ui/chip.tsx";
 import type { Column } from "@/ui/table.tsx";
 import styles from "./clusters.module.css";
@@ -35,12 +35,12 @@ const inUnit = (seconds: number, unit: ThreadUnit) => threadTime(seconds, unit).
 
 const MAKERS: Record<ColumnName, Maker> = {
   state: ({ sums }) => ({
-    width: "118px",
+    width: "122px",
     cell: (row) => <State row={row} />,
     sum: sums && counted(sums.totalCount, "cluster"),
   }),
   name: ({ account }) => ({
-    width: "minmax(144px, 3fr)",
+    width: "minmax(128px, 3fr)",
     cell: (row) => (
       <Link
         to="/$account/clusters/$number"
@@ -48,18 +48,18 @@ const MAKERS: Record<ColumnName, Maker> = {
         className={styles.name}
         title={`${clusterName(row)} #${row.number}`}
       >
-        <span className={styles.word}>{clusterName(row)}</span>{" "}
+        <span className={styles.word}>{clusterName(row)}</span>
         <span className="faint num">{shortNumber(row.number)}</span>
       </Link>
     ),
   }),
   user: ({ own }) => ({
-    width: "minmax(56px, 1fr)",
+    width: "minmax(74px, 1fr)",
     cell: (row) => row.user?.name ?? <span className="faint">left</span>,
     sum: own?.users && counted(own.users, "user"),
   }),
   started: () => ({
-    width: "minmax(104px, 1fr)",
+    width: "minmax(98px, 1fr)",
     sort: "started",
     cell: (row) => <Time at={row.startedAt} />,
   }),
@@ -70,7 +70,7 @@ const MAKERS: Record<ColumnName, Maker> = {
     cell: (row) => duration(row.durationSeconds),
   }),
   workers: ({ own }) => ({
-    width: "64px",
+    width: "62px",
     align: "end",
     cell: (row) => <Workers row={row} />,
     sum: own && count(own.workers),
@@ -78,39 +78,39 @@ const MAKERS: Record<ColumnName, Maker> = {
   memory: () => ({ width: "64px", align: "end", cell: (row) => <Memory now={row.now} /> }),
   threads: ({ sums, unit }) => ({
     head: `Thread-${unit}`,
-    width: "86px",
+    width: unit === "h" ? "72px" : "84px",
     align: "end",
     sort: "threads",
     cell: (row) => inUnit(row.totals.threadSeconds, unit),
     sum: sums && inUnit(sums.aggregates.threadSeconds, unit),
   }),
   used: ({ sums }) => ({
-    width: "124px",
+    width: "120px",
     cell: (row) => <Used usage={row.usage} />,
     sum: sums?.aggregates.usage ? <Used usage={sums.aggregates.usage} /> : NONE,
   }),
   cost: ({ sums, isEstimated }) => ({
     head: isEstimated ? "Cost, est." : "Cost",
-    width: "80px",
+    width: "90px",
     align: "end",
     sort: "cost",
     cell: (row) => costText(row.usage.costs)?.text ?? NONE,
     sum: (sums?.aggregates.usage && costText(sums.aggregates.usage.costs)?.text) ?? NONE,
   }),
   finished: ({ own }) => ({
-    width: "76px",
+    width: "82px",
     align: "end",
     cell: (row) => <Finished row={row} />,
     sum: own?.finished && `${count(own.finished.finished)} of ${count(own.finished.of)}`,
   }),
   errors: ({ sums }) => ({
-    width: "54px",
+    width: "52px",
     align: "end",
     sort: "errors",
     cell: (row) => zero(row.totals.errors),
     sum: sums && count(sums.aggregates.errors),
   }),
-  flags: () => ({ width: "minmax(76px, 1fr)", cell: (row) => <Flags row={row} /> }),
+  flags: () => ({ width: "minmax(68px, 1fr)", cell: (row) => <Flags row={row} /> }),
   ended: () => ({
     width: "minmax(106px, 1fr)",
     sort: "ended",
@@ -182,10 +182,10 @@ export function clusterColumns(
 const threadSeconds = (row: Row) => row.totals.threadSeconds;
 
 function Time({ at }: { at: string }) {
-  const text = dayAndClock(at);
+  const text = shortDayAndClock(at);
   const time = clock(at);
   return (
-    <span className="num">
+    <span className="num" title={dayAndClock(at)}>
       {text.slice(0, -time.length)}
       <span className="faint">{time}</span>
     </span>

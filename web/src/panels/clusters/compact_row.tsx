@@ -19,7 +19,7 @@ export function CompactRow({ row, account }: { row: Row; account: string }) {
           params={{ account, number: String(row.number) }}
           className={styles.name}
         >
-          <span className={styles.word}>{clusterName(row)}</span>{" "}
+          <span className={styles.word}>{clusterName(row)}</span>
           <span className="faint num">{shortNumber(row.number)}</span>
         </Link>
         <State row={row} />

@@ -1,4 +1,4 @@
-import { useCallback, useState } from "react";
+import { useCallback, useMemo, useState } from "react";
 import type { Row } from "./rows.ts";
 
 /** The number of clusters that can be selected at once, because the server takes so many identifiers. */
@@ -15,9 +15,10 @@ export interface Selected {
   set(rows: readonly Row[]): void;
 }
 
-/** The selected clusters of the account. */
-export function useSelection(account: string): Selected {
-  const [rows, setRows] = useState<Selection>(kept.get(account) ?? new Map());
+/** The selected clusters of the account, as the loaded rows have them. */
+export function useSelection(account: string, loaded: readonly Row[]): Selected {
+  const [chosen, setRows] = useState<Selection>(kept.get(account) ?? new Map());
+  const rows = useMemo(() => withLoaded(chosen, loaded), [chosen, loaded]);
   const change = useCallback(
     (next: Selection) => {
       kept.set(account, next);
@@ -37,4 +38,10 @@ export function toggled(rows: Selection, row: Row): Selection {
   const next = new Map(rows);
   if (!next.delete(row.id) && next.size < MAX_SELECTED) next.set(row.id, row);
   return next;
+}
+
+/** Returns the selection with the new state of its rows. Those that are not loaded any more stay as they were. */
+export function withLoaded(rows: Selection, loaded: readonly Row[]): Selection {
+  if (rows.size === 0) return rows;
+  return new Map([...rows, ...loaded.flatMap((row) => (rows.has(row.id) ? [[row.id, row] as const] : []))]);
 }
