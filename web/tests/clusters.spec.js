@@ -405,6 +405,19 @@ describe("the search", () => {
   });
 });
 
+it("a style element is refused by the policy, and would fail these tests", async () => {
+  const before = complaints.length;
+  const told = page.waitForEvent("console", (message) => message.text().startsWith("CSP style-src"));
+  await page.evaluate(() => {
+    const style = document.createElement("style");
+    style.textContent = "h1 { display: none }";
+    document.head.append(style);
+  });
+  await told;
+  assert.ok(complaints.splice(before).some((complaint) => complaint.startsWith("console: CSP style-src")));
+  assert.equal(await page.locator("h1").isVisible(), true);
+});
+
 it("nothing violated the policy, and no script failed", () => {
   assert.deepEqual(complaints, []);
 });

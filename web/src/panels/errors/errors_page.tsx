@@ -5,6 +5,7 @@ import { type Asked, useAsk, useAskPages } from "@/data/queries.ts";
 import { count, counted } from "@/format/number.ts";
 import { type Days, fixedRange } from "@/panels/range/range.ts";
 import { CopyLink } from "@/panels/take_away/copy_link.tsx";
+import { TakeAway } from "@/panels/take_away/take_away.tsx";
 import type { ErrorsSearch } from "@/routes/search_types.ts";
 import { Button } from "@/ui/button.tsx";
 import { FilterChip } from "@/ui/chip.tsx";
@@ -15,7 +16,7 @@ import { Segmented } from "@/ui/segmented.tsx";
 import styles from "./errors.module.css";
 import { groupFilter, newFirst, STATUS_TABS, statusesOf, statusTab, trendOf } from "./filter.ts";
 import { GroupDetail } from "./group_detail.tsx";
-import { GroupList } from "./group_list.tsx";
+import { GroupList, groupSheet } from "./group_list.tsx";
 
 interface ErrorsPageProps {
   days: Days;
@@ -43,14 +44,11 @@ export function ErrorsPage({ days, search, group }: ErrorsPageProps) {
     { ...filter, from: days.from, to: days.to },
     { keepsPrevious: true, refetchSeconds: 60 },
   );
-  const query = useAskPages(
-    ErrorGroupsDocument,
-    { ...filter, ...trend, status: statusesOf(tab) },
-    (data: ErrorGroupsQuery) => {
-      const info = data.viewer.account.errorGroups?.pageInfo;
-      return info?.hasNextPage ? info.endCursor : null;
-    },
-  );
+  const variables = { ...filter, ...trend, status: statusesOf(tab) };
+  const query = useAskPages(ErrorGroupsDocument, variables, (data: ErrorGroupsQuery) => {
+    const info = data.viewer.account.errorGroups?.pageInfo;
+    return info?.hasNextPage ? info.endCursor : null;
+  });
   const pages = query.data?.pages ?? [];
   const groups = newFirst(
     pages.flatMap(({ data }) => data.viewer.account.errorGroups?.nodes ?? []),
@@ -118,6 +116,12 @@ export function ErrorsPage({ days, search, group }: ErrorsPageProps) {
             label: TAB_NAMES[value],
             count: known?.[value]?.totalCount ?? null,
           }))}
+        />
+        <TakeAway
+          name="errors"
+          document={ErrorGroupsDocument}
+          variables={variables}
+          sheet={groupSheet(groups)}
         />
       </div>
       {search.type && (

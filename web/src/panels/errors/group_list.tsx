@@ -3,6 +3,7 @@ import { useAccount } from "@/data/account.ts";
 import type { ErrorGroupsQuery } from "@/data/gql/graphql.ts";
 import { count, counted } from "@/format/number.ts";
 import { dayAndClock } from "@/format/time.ts";
+import type { Sheet } from "@/panels/take_away/csv.ts";
 import type { ErrorsSearch } from "@/routes/search_types.ts";
 import { Chip } from "@/ui/chip.tsx";
 import { VerdictMark } from "@/ui/verdict.tsx";
@@ -18,6 +19,22 @@ interface GroupListProps {
   search: ErrorsSearch;
   isWeekly: boolean;
   now: number;
+}
+
+/** Returns the loaded groups as a table that leaves the page. */
+export function groupSheet(groups: readonly Group[]): Sheet {
+  return {
+    head: ["class", "message", "status", "first seen", "last seen", "errors", "clusters"],
+    rows: groups.map((group) => [
+      group.type,
+      group.title,
+      group.status,
+      group.firstSeenAt,
+      group.lastSeenAt,
+      group.occurrenceCount,
+      group.clusterCount,
+    ]),
+  };
 }
 
 /** The groups of similar errors, each with its trend. */

@@ -2,6 +2,8 @@ import { Link } from "@tanstack/react-router";
 import { useAccount } from "@/data/account.ts";
 import { count, counted } from "@/format/number.ts";
 import { dayAndClock } from "@/format/time.ts";
+import type { Sheet } from "@/panels/take_away/csv.ts";
+import { TakeAway } from "@/panels/take_away/take_away.tsx";
 import { Button } from "@/ui/button.tsx";
 import { Loaded, Section, Skeleton } from "@/ui/panel.tsx";
 import { StateLabel } from "@/ui/state.tsx";
@@ -27,7 +29,18 @@ export function OccurrencesPanel({ occurrences: { query, first, rows } }: { occu
               traceback={newest.traceback}
               sub={`of the newest error; ${alike(rows)} shown below`}
             />
-            <Section title="Where" sub={`${count(rows.length)} of ${count(total)}, the newest first`}>
+            <Section
+              title="Where"
+              sub={`${count(rows.length)} of ${count(total)}, the newest first`}
+              actions={
+                <TakeAway
+                  name="errors-of-group"
+                  document={ErrorOccurrencesDocument}
+                  variables={{ id }}
+                  sheet={sheetOf(rows)}
+                />
+              }
+            >
               <Table
                 label="Errors of the group"
                 columns={columns(account)}
@@ -60,6 +73,21 @@ function alike(rows: readonly Occurrence[]): string {
   const same = rows.filter(({ traceback }) => traceback === rows[0]?.traceback).length;
   const which = same === rows.length ? "the same for all" : `the same for ${count(same)} of the`;
   return `${which} ${counted(rows.length, "error")}`;
+}
+
+function sheetOf(rows: readonly Occurrence[]): Sheet {
+  return {
+    head: ["at", "cluster", "number", "user", "task", "worker", "retries"],
+    rows: rows.map((row) => [
+      row.at,
+      row.cluster.name ?? row.cluster.schedulerId,
+      row.cluster.number,
+      row.cluster.user?.name ?? null,
+      row.key,
+      row.worker,
+      row.retries,
+    ]),
+  };
 }
 
 function ClusterLink({ row, account }: { row: Occurrence; account: string }) {

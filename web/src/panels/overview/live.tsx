@@ -1,12 +1,18 @@
 import { Link, useNavigate } from "@tanstack/react-router";
 import { lazy, Suspense, useState } from "react";
 import { useAccount } from "@/data/account.ts";
-import type { OverviewNowQuery } from "@/data/gql/graphql.ts";
+import {
+  OverviewNowDocument,
+  type OverviewNowQuery,
+  type OverviewNowQueryVariables,
+} from "@/data/gql/graphql.ts";
 import type { Asked } from "@/data/queries.ts";
 import { duration } from "@/format/duration.ts";
 import { count, counted } from "@/format/number.ts";
 import { NOT_ADMIN, useIsAdmin } from "@/panels/clusters/change/permission.ts";
 import { canStop } from "@/panels/clusters/rows.ts";
+import type { Sheet } from "@/panels/take_away/csv.ts";
+import { TakeAway } from "@/panels/take_away/take_away.tsx";
 import { Button } from "@/ui/button.tsx";
 import { useMedia } from "@/ui/media.ts";
 import { Empty, Loaded, Section, Skeleton } from "@/ui/panel.tsx";
@@ -17,8 +23,13 @@ import styles from "./overview.module.css";
 
 const StopDialog = lazy(() => import("@/panels/clusters/change/stop_dialog.tsx"));
 
+interface LivePanelProps {
+  query: Asked<OverviewNowQuery>;
+  variables: OverviewNowQueryVariables;
+}
+
 /** The live clusters, the idle ones first, and the reason why each of them runs. */
-export function LivePanel({ query }: { query: Asked<OverviewNowQuery> }) {
+export function LivePanel({ query, variables }: LivePanelProps) {
   const account = useAccount();
   const navigate = useNavigate();
   const isAdmin = useIsAdmin();
@@ -55,6 +66,12 @@ export function LivePanel({ query }: { query: Asked<OverviewNowQuery> }) {
                   <Link className="link" to="/$account/clusters" params={{ account }}>
                     All clusters
                   </Link>
+                  <TakeAway
+                    name="live-clusters"
+                    document={OverviewNowDocument}
+                    variables={variables}
+                    sheet={sheetOf(idleFirst(nodes))}
+                  />
                   {!isNarrow && stopAll}
                 </>
               }

@@ -61,7 +61,7 @@ export function OverviewPage({ days, search, onSearch }: OverviewPageProps) {
       <UsagePanel {...{ days, usage, before, search, onSearch }} />
       {from !== null && <UserDaysPanel from={from} to={days.to} {...{ search, onSearch }} />}
       <div className={styles.columns}>
-        <LivePanel query={now} />
+        <LivePanel query={now} variables={{ seen: started }} />
         <ToBeWon words={days.words} query={won} />
       </div>
     </>
