@@ -23,6 +23,8 @@ HOUR = 3600
 # Twice the days that the Overview shows, so that it has something to compare with.
 DAYS = 56
 INTERVAL = 5
+# A server that is busy takes a report later.
+ATTEMPTS = 10
 
 
 class Work(NamedTuple):
@@ -374,10 +376,18 @@ def send(run, until, is_final, tokens):
         json.dumps(run.report(until, is_final)).encode(),
         {"Authorization": f"Bearer {tokens[run.work.user]}", "Content-Type": "application/json"},
     )
-    try:
-        urllib.request.urlopen(request, timeout=30).close()
-    except urllib.error.HTTPError as refusal:
-        sys.exit(f"{run.identity}: {refusal.code} {refusal.read().decode()}")
+    for _ in range(ATTEMPTS):
+        try:
+            urllib.request.urlopen(request, timeout=30).close()
+            return
+        except urllib.error.HTTPError as refusal:
+            problem = f"{refusal.code} {refusal.read().decode()}"
+            if refusal.code not in (429, 503):
+                break
+        except OSError as failure:
+            problem = str(failure)
+        time.sleep(INTERVAL)
+    sys.exit(f"{run.identity}: {problem}")
 
 
 def main():
