@@ -40,7 +40,7 @@ const MAKERS: Record<ColumnName, Maker> = {
     sum: sums && counted(sums.totalCount, "cluster"),
   }),
   name: ({ account }) => ({
-    width: "minmax(128px, 3fr)",
+    width: "minmax(116px, 3fr)",
     cell: (row) => (
       <Link
         to="/$account/clusters/$number"
@@ -54,7 +54,7 @@ const MAKERS: Record<ColumnName, Maker> = {
     ),
   }),
   user: ({ own }) => ({
-    width: "minmax(74px, 1fr)",
+    width: "minmax(80px, 1fr)",
     cell: (row) => row.user?.name ?? <span className="faint">left</span>,
     sum: own?.users && counted(own.users, "user"),
   }),
@@ -98,7 +98,7 @@ const MAKERS: Record<ColumnName, Maker> = {
     sum: (sums?.aggregates.usage && costText(sums.aggregates.usage.costs)?.text) ?? NONE,
   }),
   finished: ({ own }) => ({
-    width: "82px",
+    width: "88px",
     align: "end",
     cell: (row) => <Finished row={row} />,
     sum: own?.finished && `${count(own.finished.finished)} of ${count(own.finished.of)}`,
