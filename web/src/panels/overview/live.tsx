@@ -178,6 +178,21 @@ function columns(
   ];
 }
 
+function sheetOf(rows: readonly LiveCluster[]): Sheet {
+  return {
+    head: ["state", "cluster", "number", "user", "idle seconds", "why it runs", "threads"],
+    rows: rows.map((row) => [
+      row.state,
+      row.name ?? row.schedulerId,
+      row.number,
+      row.user?.name ?? null,
+      row.idleSeconds,
+      reason(row),
+      row.now?.threads ?? null,
+    ]),
+  };
+}
+
 /** Stops an idle cluster. One that has work is stopped on its own page or in the list. */
 function Stop({ row, isAdmin, onStop }: Omit<RowActions, "account"> & { row: LiveCluster }) {
   if (row.state !== "IDLE") return null;
