@@ -1,5 +1,6 @@
 import { Link } from "@tanstack/react-router";
 import { useAccount } from "@/data/account.ts";
+import { ErrorOccurrencesDocument } from "@/data/gql/graphql.ts";
 import { count, counted } from "@/format/number.ts";
 import { dayAndClock } from "@/format/time.ts";
 import type { Sheet } from "@/panels/take_away/csv.ts";
@@ -12,8 +13,15 @@ import { place } from "./place.ts";
 import { Traceback } from "./traceback.tsx";
 import { type Occurrence, type Occurrences, pageOf } from "./use_occurrences.ts";
 
+interface OccurrencesPanelProps {
+  /** The identifier of the group. */
+  id: string;
+  occurrences: Occurrences;
+}
+
 /** The traceback of the newest error of the group, and the errors with their places. */
-export function OccurrencesPanel({ occurrences: { query, first, rows } }: { occurrences: Occurrences }) {
+export function OccurrencesPanel({ id, occurrences }: OccurrencesPanelProps) {
+  const { query, first, rows } = occurrences;
   const account = useAccount();
   return (
     <Loaded name="The errors of the group" query={first} skeleton={<Skeleton rows={8} columns={4} />}>

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { costChange, idleFirst, type LiveCluster, liveFigures, relativeChange } from "./arithmetic.ts";
+import { costChange, hourly, hourlyText, idleFirst, type LiveCluster, liveFigures, relativeChange } from "./arithmetic.ts";
 
 function cluster(
   state: LiveCluster["state"],
@@ -17,6 +17,7 @@ function cluster(
     idleSeconds,
     user: { id: user, name: user },
     now: threads === null ? null : { at: "2026-11-24T00:00:00Z", workers: 1, threads },
+    costPerHour: threads === null ? null : { amount: threads / 20, currency: "USD", basis: "ESTIMATED" },
     totals: { tasksErred: 0 },
     runReasons: [],
   };
@@ -29,6 +30,19 @@ const nodes = [
   cluster("IDLE", 2, 7200),
   cluster("STARTING", null),
 ];
+
+describe("the price of an hour", () => {
+  it("is the sum of all clusters, by currency, or unknown", () => {
+    const known = nodes.filter(({ costPerHour }) => costPerHour !== null);
+    const price = hourly(known);
+    expect(price && hourlyText(price)).toBe("est. $1.50 an hour");
+    expect(hourly(nodes)).toBeNull();
+    expect(hourly([])).toBeNull();
+    const paid = { costPerHour: { amount: 2, currency: "EUR", basis: "RATE_CARD" as const } };
+    expect(hourly([paid])).toEqual({ text: "€2.00", isEstimated: false });
+    expect(hourly([paid, ...known])?.text).toBe("€2.00 + $1.50");
+  });
+});
 
 describe("live figures", () => {
   it("count the states and add the threads of the running clusters", () => {

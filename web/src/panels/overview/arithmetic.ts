@@ -1,5 +1,5 @@
 import type { OverviewNowQuery } from "@/data/gql/graphql.ts";
-import { type Amount, money } from "@/format/money.ts";
+import { type Amount, type CostText, costText, money } from "@/format/money.ts";
 import { share, signed } from "@/format/number.ts";
 
 export type Live = OverviewNowQuery["viewer"]["account"]["live"];
@@ -45,6 +45,16 @@ export function threadSum(clusters: readonly Pick<LiveCluster, "now">[]): number
     sum += now.threads;
   }
   return sum;
+}
+
+/** Returns the price of an hour of the clusters. Null without any, and if that of one of them is unknown. */
+export function hourly(clusters: readonly Pick<LiveCluster, "costPerHour">[]): CostText | null {
+  const prices = clusters.flatMap(({ costPerHour }) => costPerHour ?? []);
+  return prices.length < clusters.length ? null : costText(prices);
+}
+
+export function hourlyText({ text, isEstimated }: CostText): string {
+  return `${isEstimated ? "est. " : ""}${text} an hour`;
 }
 
 /** Returns the difference of two costs in one currency: `$336 or 10 % more`. Null if they cannot be compared. */

@@ -11,7 +11,7 @@ import type { Days } from "@/panels/range/range.ts";
 import { Button } from "@/ui/button.tsx";
 import { reason } from "@/ui/panel.tsx";
 import { type VerdictKind, VerdictMark } from "@/ui/verdict.tsx";
-import { costChange, IDLE_HOUR_SECONDS, liveFigures } from "./arithmetic.ts";
+import { costChange, hourly, hourlyText, IDLE_HOUR_SECONDS, type Live, type LiveCluster, liveFigures } from "./arithmetic.ts";
 import styles from "./overview.module.css";
 
 interface FigureProps {
@@ -93,7 +93,11 @@ function costsBefore(days: Days, before: Asked<OverviewUsageQuery>) {
   return before.data?.data.viewer.account.statistics.usage.costs ?? null;
 }
 
-type Live = OverviewNowQuery["viewer"]["account"]["live"];
+/** Returns the price of an hour of the clusters in a state. Null without any, and if it is not known of all. */
+function priceOf({ nodes, totalCount }: Live, state: LiveCluster["state"]): string | null {
+  const price = nodes.length < totalCount ? null : hourly(nodes.filter((node) => node.state === state));
+  return price && hourlyText(price);
+}
 
 function Running({ live }: { live: Live }) {
   const { running, starting, threads, users, isComplete } = liveFigures(live);
@@ -103,7 +107,7 @@ function Running({ live }: { live: Live }) {
       verdict={running > 0 ? "GOOD" : "FACT"}
       name="Running now"
       value={isComplete ? count(running) : `${count(running)}+`}
-      unit={running === 1 ? "cluster" : "clusters"}
+      unit={priceOf(live, "RUNNING") ?? (running === 1 ? "cluster" : "clusters")}
     >
       {running > 0 ? `${known} for ${counted(users, "user")}. ` : "No cluster has work. "}
       {starting > 0 && `${count(starting)} more ${starting === 1 ? "is" : "are"} starting. `}
@@ -120,7 +124,7 @@ function Idle({ live }: { live: Live }) {
       verdict={idle > 0 ? "NOTICE" : "GOOD"}
       name="Idle now"
       value={isComplete ? count(idle) : `${count(idle)}+`}
-      unit={idle === 1 ? "cluster" : "clusters"}
+      unit={priceOf(live, "IDLE") ?? (idle === 1 ? "cluster" : "clusters")}
     >
       {longest ? (
         <>

@@ -8,6 +8,7 @@ import {
 } from "@/data/gql/graphql.ts";
 import type { Asked } from "@/data/queries.ts";
 import { duration } from "@/format/duration.ts";
+import { money } from "@/format/money.ts";
 import { count, counted } from "@/format/number.ts";
 import { NOT_ADMIN, useIsAdmin } from "@/panels/clusters/change/permission.ts";
 import { canStop } from "@/panels/clusters/rows.ts";
@@ -18,7 +19,7 @@ import { useMedia } from "@/ui/media.ts";
 import { Empty, Loaded, Section, Skeleton } from "@/ui/panel.tsx";
 import { StateLabel } from "@/ui/state.tsx";
 import { type Column, Table } from "@/ui/table.tsx";
-import { idleFirst, type LiveCluster, threadSum } from "./arithmetic.ts";
+import { hourly, hourlyText, idleFirst, type LiveCluster, threadSum } from "./arithmetic.ts";
 import styles from "./overview.module.css";
 
 const StopDialog = lazy(() => import("@/panels/clusters/change/stop_dialog.tsx"));
@@ -59,7 +60,7 @@ export function LivePanel({ query, variables }: LivePanelProps) {
               title={
                 totalCount === 0
                   ? "Nothing is live"
-                  : `Live now: ${count(totalCount)}, ${count(idle.length)} of them idle${shown}`
+                  : `Live now: ${price(nodes, idle) ?? `${count(totalCount)}, ${count(idle.length)} of them idle`}${shown}`
               }
               actions={
                 <>
@@ -107,6 +108,12 @@ export function LivePanel({ query, variables }: LivePanelProps) {
       </Suspense>
     </>
   );
+}
+
+/** Returns the price of an hour, and its part without work. Null if one of the clusters has no known price. */
+function price(live: readonly LiveCluster[], idle: readonly LiveCluster[]): string | null {
+  const [whole, part] = [hourly(live), hourly(idle)];
+  return whole && `${hourlyText(whole)}, ${part?.text ?? "none"} of it idle`;
 }
 
 /** Returns the reason why the cluster runs, in words. */
@@ -174,13 +181,21 @@ function columns(
       cell: ({ now }) => (now ? count(now.threads) : "–"),
       sum: threads === null ? "–" : `${count(threads)}${unknown > 0 ? ` + ${unknown} unknown` : ""}`,
     },
+    {
+      id: "price",
+      head: "Per hour",
+      width: "84px",
+      align: "end",
+      cell: ({ costPerHour }) => (costPerHour ? money(costPerHour.amount, costPerHour.currency) : "–"),
+      sum: hourly(rows)?.text ?? "–",
+    },
     ...(rows.some(({ state }) => state === "IDLE") ? [stop] : []),
   ];
 }
 
 function sheetOf(rows: readonly LiveCluster[]): Sheet {
   return {
-    head: ["state", "cluster", "number", "user", "idle seconds", "why it runs", "threads"],
+    head: ["state", "cluster", "number", "user", "idle seconds", "why it runs", "threads", "cost per hour", "currency"],
     rows: rows.map((row) => [
       row.state,
       row.name ?? row.schedulerId,
@@ -189,6 +204,8 @@ function sheetOf(rows: readonly LiveCluster[]): Sheet {
       row.idleSeconds,
       reason(row),
       row.now?.threads ?? null,
+      row.costPerHour?.amount ?? null,
+      row.costPerHour?.currency ?? null,
     ]),
   };
 }

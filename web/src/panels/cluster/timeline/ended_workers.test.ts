@@ -107,7 +107,7 @@ describe("the workers that ended", () => {
 
   it("stay as they are known if their field failed", async () => {
     const known = await new Pages(upTo(3)).load();
-    const errors = [{ message: "no", path: [], code: null }];
+    const errors = [{ message: "no", path: [], code: null, requestId: null }];
     expect(await loadEndedWorkers(known, async () => ({ data: { cluster: null }, errors }))).toEqual({
       data: known,
       errors,
