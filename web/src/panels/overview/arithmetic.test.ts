@@ -1,5 +1,13 @@
 import { describe, expect, it } from "vitest";
-import { costChange, hourly, hourlyText, idleFirst, type LiveCluster, liveFigures, relativeChange } from "./arithmetic.ts";
+import {
+  costChange,
+  hourly,
+  hourlyText,
+  idleFirst,
+  type LiveCluster,
+  liveFigures,
+  relativeChange,
+} from "./arithmetic.ts";
 
 function cluster(
   state: LiveCluster["state"],

@@ -11,7 +11,15 @@ import type { Days } from "@/panels/range/range.ts";
 import { Button } from "@/ui/button.tsx";
 import { reason } from "@/ui/panel.tsx";
 import { type VerdictKind, VerdictMark } from "@/ui/verdict.tsx";
-import { costChange, hourly, hourlyText, IDLE_HOUR_SECONDS, type Live, type LiveCluster, liveFigures } from "./arithmetic.ts";
+import {
+  costChange,
+  hourly,
+  hourlyText,
+  IDLE_HOUR_SECONDS,
+  type Live,
+  type LiveCluster,
+  liveFigures,
+} from "./arithmetic.ts";
 import styles from "./overview.module.css";
 
 interface FigureProps {

@@ -195,7 +195,17 @@ function columns(
 
 function sheetOf(rows: readonly LiveCluster[]): Sheet {
   return {
-    head: ["state", "cluster", "number", "user", "idle seconds", "why it runs", "threads", "cost per hour", "currency"],
+    head: [
+      "state",
+      "cluster",
+      "number",
+      "user",
+      "idle seconds",
+      "why it runs",
+      "threads",
+      "cost per hour",
+      "currency",
+    ],
     rows: rows.map((row) => [
       row.state,
       row.name ?? row.schedulerId,
