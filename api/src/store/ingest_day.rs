@@ -127,15 +127,12 @@ impl AccountStore {
         let name = Alias::new(column_name(&column));
         let mut of_clusters =
             self.update_with_hidden::<cluster_ingest_day::Entity>().col_expr(name, Expr::val(0_i64));
-        match cluster {
-            Some(cluster) => {
-                self.subtract(cluster, vec![column]).await?;
-                of_clusters = of_clusters.filter(cluster_ingest_day::Column::ClusterId.eq(cluster));
-            }
-            None => {
-                let all = self.update::<Entity>().col_expr(column, Expr::val(0_i64));
-                all.exec(&self.write_executor()).await?;
-            }
+        if let Some(cluster) = cluster {
+            self.subtract(cluster, vec![column]).await?;
+            of_clusters = of_clusters.filter(cluster_ingest_day::Column::ClusterId.eq(cluster));
+        } else {
+            let all = self.update::<Entity>().col_expr(column, Expr::val(0_i64));
+            all.exec(&self.write_executor()).await?;
         }
         of_clusters.exec(&self.write_executor()).await?;
         Ok(())
