@@ -164,7 +164,7 @@ step "the image, of the debug build" scripts/image.sh "$GALVO_BIN"
 need_chromium
 # The pages are those of the server's program.
 step "the dashboard in a browser, with real Dask clusters" \
-  runner env DEMO_PROGRAM="$GALVO_BIN" DEMO_PORT=0 EMBEDDED=1 \
+  runner env DEMO_PROGRAM="$GALVO_BIN" DEMO_PORT=0 EMBEDDED=1 LIVE_SECONDS=3600 \
   web/tests/demo.sh node --test --test-reporter=tap web/tests/*.spec.js
 # Each pytest worker has its own server. More workers do not use two processors better.
 step "end-to-end tests with real Dask" \

@@ -80,13 +80,16 @@ describe("an answer that is a failure", () => {
 
   it("by the rate limit is repeated after the time that the server names", async () => {
     const began = Date.now();
-    const answered = await answerWith(
-      refusal(429, "RATE_LIMITED", "too many points", { "Retry-After": "2" }),
-      3,
-    );
+    const refused = new Set();
+    await answerWith((route) => {
+      const { documentId } = route.request().postDataJSON();
+      if (refused.has(documentId)) return route.continue();
+      refused.add(documentId);
+      return route.fulfill(refusal(429, "RATE_LIMITED", "too many points", { "Retry-After": "2" }));
+    });
     await go("/errors");
     await recovered();
-    assert.equal(answered.count, 3);
+    assert.ok(refused.size >= 3, "the page asks for the account, the groups and their numbers");
     assert.ok(Date.now() - began >= 2_000);
   });
 
