@@ -5,7 +5,7 @@ import { Button, IconButton } from "@/ui/button.tsx";
 import { useCommands } from "@/ui/commands.ts";
 import { NOT_ADMIN, useIsAdmin } from "./change/permission.ts";
 import styles from "./clusters.module.css";
-import { canStop } from "./rows.ts";
+import { canStop, type Row } from "./rows.ts";
 import { MAX_SELECTED, type Selected } from "./selection.ts";
 
 const StopDialog = lazy(() => import("./change/stop_dialog.tsx"));
@@ -15,7 +15,9 @@ const TagDialog = lazy(() => import("./change/tag_dialog.tsx"));
 export function BulkBar({ selected, onChanged }: { selected: Selected; onChanged(): void }) {
   const account = useAccount();
   const navigate = useNavigate();
-  const [open, setOpen] = useState<"stop" | "tag" | null>(null);
+  // A dialog keeps the clusters that it was opened for, also while they change.
+  const [stopped, setStopped] = useState<readonly Row[] | null>(null);
+  const [tagged, setTagged] = useState<readonly Row[] | null>(null);
   const isAdmin = useIsAdmin();
   const rows = [...selected.rows.values()];
   const stoppable = rows.filter(canStop);
@@ -55,12 +57,12 @@ export function BulkBar({ selected, onChanged }: { selected: Selected; onChanged
           Compare
           <kbd className={styles.key}>c</kbd>
         </Button>
-        <Button icon="tag" onClick={() => setOpen("tag")} refusal={isAdmin ? null : NOT_ADMIN}>
+        <Button icon="tag" onClick={() => setTagged(rows)} refusal={isAdmin ? null : NOT_ADMIN}>
           Tag…
         </Button>
         <Button
           icon="stop"
-          onClick={() => setOpen("stop")}
+          onClick={() => setStopped(stoppable)}
           refusal={isAdmin && stoppable.length > 0 ? null : stopRefusal}
         >
           Stop {stoppable.length} of {rows.length}…
@@ -68,8 +70,8 @@ export function BulkBar({ selected, onChanged }: { selected: Selected; onChanged
         <IconButton icon="close" label="Clear the selection" onClick={clear} />
       </div>
       <Suspense>
-        {open === "tag" && <TagDialog rows={rows} onClose={() => setOpen(null)} onDone={onChanged} />}
-        {open === "stop" && <StopDialog rows={stoppable} onClose={() => setOpen(null)} onDone={onChanged} />}
+        {tagged && <TagDialog rows={tagged} onClose={() => setTagged(null)} onDone={onChanged} />}
+        {stopped && <StopDialog rows={stopped} onClose={() => setStopped(null)} onDone={onChanged} />}
       </Suspense>
     </>
   );
