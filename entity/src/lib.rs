@@ -17,7 +17,6 @@ pub mod client_span;
 pub mod cluster;
 pub mod cluster_control;
 pub mod cluster_flag;
-pub mod cluster_ingest_day;
 pub mod cluster_note;
 pub mod cluster_removal;
 pub mod cluster_reporter;

@@ -59,7 +59,6 @@ mod m20261126_000056_create_sign_in_link;
 mod m20261127_000057_name_parent_tokens;
 mod m20261127_000058_note_retention_rounds;
 mod m20261127_000059_create_function_activity;
-mod m20261128_000060_create_cluster_ingest_day;
 mod placement;
 mod reference;
 mod tenant;
@@ -119,7 +118,6 @@ impl MigratorTrait for Migrator {
             Box::new(m20261127_000057_name_parent_tokens::Migration),
             Box::new(m20261127_000058_note_retention_rounds::Migration),
             Box::new(m20261127_000059_create_function_activity::Migration),
-            Box::new(m20261128_000060_create_cluster_ingest_day::Migration),
         ]
     }
 }

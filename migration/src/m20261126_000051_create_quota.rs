@@ -8,7 +8,7 @@ use crate::tenant::{self, belongs_to_account};
 pub(crate) struct Migration;
 
 /// The sections of reports, grouped by retention.
-pub(crate) const SECTIONS: [&str; 7] =
+const SECTIONS: [&str; 7] =
     ["basic_bytes", "task_bytes", "error_bytes", "code_bytes", "profile_bytes", "event_bytes", "log_bytes"];
 
 #[async_trait::async_trait]

@@ -50,7 +50,6 @@ async fn up_down_and_up_again() {
             "clients",
             "cluster_controls",
             "cluster_flags",
-            "cluster_ingest_days",
             "cluster_notes",
             "cluster_removals",
             "cluster_reporters",

@@ -397,10 +397,10 @@ impl AccountStore {
                 }
                 store.delete_empty_groups().await?;
                 let subject = format!("cluster:{cluster}");
-                let parts = alert::Column::Subject.starts_with(format!("{subject}:"));
-                let about = alert::Column::Subject.eq(subject.as_str()).or(parts);
+                let about = alert::Column::Subject
+                    .eq(subject.as_str())
+                    .or(alert::Column::Subject.starts_with(format!("{subject}:")));
                 store.delete::<alert::Entity>().filter(about).exec(&store.write_executor()).await?;
-                store.subtract_ingest_of_cluster(cluster).await?;
                 // The remaining tables have few rows of the cluster, which are deleted with it.
                 let gone = store.delete_with_hidden::<cluster::Entity>();
                 gone.filter(cluster::Column::Id.eq(cluster)).exec(&store.write_executor()).await?;

@@ -1,27 +1,19 @@
-//! The amount of data that an account stored per day: of all its clusters and performance reports together,
-//! and of each cluster.
-//!
-//! The sums of a cluster say how much becomes free when its data are deleted before the end of their
-//! retention.
+//! The amount of data that an account stored per day.
 
 use std::collections::BTreeMap;
 
 use entity::{
-    Timestamp, cluster, cluster_ingest_day,
+    Timestamp,
     data_policy::DataClass,
     ids::ClusterId,
     ingest_day::{Column, Entity, Model},
 };
 use sea_orm::{
-    ColumnTrait, Condition, QueryFilter, QuerySelect, QueryTrait,
-    sea_query::{Alias, Expr, ExprTrait, SelectStatement, SubQueryStatement},
+    ColumnTrait, QueryFilter,
+    sea_query::{Alias, Expr, ExprTrait, OnConflict},
 };
 
-use super::{
-    error::StoreError,
-    scoped::AccountStore,
-    upsert::{add_to_row, column_name, values},
-};
+use super::{error::StoreError, scoped::AccountStore};
 use crate::domain::{retention::DAY, section_bytes::SectionBytes};
 
 /// The number of rows that an account's sums of a day are spread over, so that reports of different
@@ -78,63 +70,23 @@ impl AccountStore {
             log_bytes: bytes.logs,
             clusters,
         };
-        if let Some(cluster_id) = cluster {
-            let row = cluster_ingest_day::Model {
-                account_id: row.account_id,
-                cluster_id,
-                day: row.day,
-                basic_bytes: row.basic_bytes,
-                task_bytes: row.task_bytes,
-                error_bytes: row.error_bytes,
-                code_bytes: row.code_bytes,
-                profile_bytes: row.profile_bytes,
-                event_bytes: row.event_bytes,
-                log_bytes: row.log_bytes,
-                clusters: row.clusters,
-            };
-            let add = add_to_row::<cluster_ingest_day::Entity>();
-            self.insert::<cluster_ingest_day::Entity>(vec![row], &add).await?;
-        }
-        self.insert::<Entity>(vec![row], &add_to_row::<Entity>()).await?;
+        let sum = |column: Column| {
+            let there = Expr::col((Entity, column));
+            (column, there.add(Expr::col((Alias::new("excluded"), column))))
+        };
+        let columns = SECTIONS.iter().map(|(column, _)| *column).chain([Column::Clusters]);
+        let keys = [Column::AccountId, Column::Day, Column::Part];
+        let add = OnConflict::columns(keys).values(columns.map(sum)).to_owned();
+        self.insert::<Entity>(vec![row], &add).await?;
         Ok(())
     }
 
-    /// Subtracts a cluster from the sums of its days. It must run in the transaction that deletes the
-    /// cluster.
-    pub(super) async fn subtract_ingest_of_cluster(&self, cluster: ClusterId) -> Result<(), StoreError> {
-        self.subtract(cluster, values::<Entity>().collect()).await?;
-        // An account that never had the cluster has no row, either.
-        let nothing =
-            values::<Entity>().fold(Condition::all(), |nothing, column| nothing.add(column.eq(0_i64)));
-        self.delete::<Entity>()
-            .filter(Column::Part.eq(part_of(Some(cluster))))
-            .filter(Column::Day.in_subquery(self.days_of(cluster)))
-            .filter(nothing)
-            .exec(&self.write_executor())
-            .await?;
-        Ok(())
-    }
-
-    /// Subtracts the data of a class, of one cluster or of the whole account, from the sums of its days.
-    /// Errors of Dask and of computations are counted together: they count until the end of their
-    /// retention.
-    pub(super) async fn subtract_ingest_of_class(
-        &self,
-        class: DataClass,
-        cluster: Option<ClusterId>,
-    ) -> Result<(), StoreError> {
+    /// Removes the data of a class from the account's sums. Errors of Dask and of computations are
+    /// counted together: they count until the end of their retention.
+    pub(super) async fn subtract_ingest_of_class(&self, class: DataClass) -> Result<(), StoreError> {
         let Some(column) = column_of(class) else { return Ok(()) };
-        let name = Alias::new(column_name(&column));
-        let mut of_clusters =
-            self.update_with_hidden::<cluster_ingest_day::Entity>().col_expr(name, Expr::val(0_i64));
-        if let Some(cluster) = cluster {
-            self.subtract(cluster, vec![column]).await?;
-            of_clusters = of_clusters.filter(cluster_ingest_day::Column::ClusterId.eq(cluster));
-        } else {
-            let all = self.update::<Entity>().col_expr(column, Expr::val(0_i64));
-            all.exec(&self.write_executor()).await?;
-        }
-        of_clusters.exec(&self.write_executor()).await?;
+        let nothing = self.update::<Entity>().col_expr(column, Expr::val(0_i64));
+        nothing.exec(&self.write_executor()).await?;
         Ok(())
     }
 
@@ -157,47 +109,5 @@ impl AccountStore {
                 .await?;
         }
         Ok(())
-    }
-
-    async fn subtract(&self, cluster: ClusterId, columns: Vec<Column>) -> Result<(), StoreError> {
-        // Reports lock the cluster first, so none adds to either table meanwhile.
-        self.select_with_hidden::<cluster::Entity>()
-            .select_only()
-            .column(cluster::Column::Id)
-            .filter(cluster::Column::Id.eq(cluster))
-            .lock_exclusive()
-            .into_tuple::<ClusterId>()
-            .one(&self.write_executor())
-            .await?;
-        let mut update = self.update::<Entity>();
-        for column in columns {
-            let mut of_cluster = self.rows_of(cluster);
-            of_cluster.column((cluster_ingest_day::Entity, Alias::new(column_name(&column)))).and_where(
-                Expr::col((cluster_ingest_day::Entity, cluster_ingest_day::Column::Day))
-                    .equals((Entity, Column::Day)),
-            );
-            let of_cluster = SubQueryStatement::SelectStatement(of_cluster);
-            let of_cluster = Expr::SubQuery(None, Box::new(of_cluster));
-            update = update.col_expr(column, Expr::col((Entity, column)).sub(of_cluster));
-        }
-        update
-            .filter(Column::Part.eq(part_of(Some(cluster))))
-            .filter(Column::Day.in_subquery(self.days_of(cluster)))
-            .exec(&self.write_executor())
-            .await?;
-        Ok(())
-    }
-
-    /// Selects the days on which a cluster stored data.
-    fn days_of(&self, cluster: ClusterId) -> SelectStatement {
-        let mut days = self.rows_of(cluster);
-        days.column((cluster_ingest_day::Entity, cluster_ingest_day::Column::Day)).take()
-    }
-
-    fn rows_of(&self, cluster: ClusterId) -> SelectStatement {
-        self.select_with_hidden::<cluster_ingest_day::Entity>()
-            .select_only()
-            .filter(cluster_ingest_day::Column::ClusterId.eq(cluster))
-            .into_query()
     }
 }

@@ -220,10 +220,10 @@ impl AccountStore {
                 }
             }
         }
-        self.write(move |store| {
-            Box::pin(async move { store.subtract_ingest_of_class(class, cluster).await })
-        })
-        .await?;
+        if cluster.is_none() {
+            self.write(move |store| Box::pin(async move { store.subtract_ingest_of_class(class).await }))
+                .await?;
+        }
         Ok(removed)
     }
 

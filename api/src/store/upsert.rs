@@ -18,29 +18,17 @@ pub(super) fn keep_newest_row<E: EntityTrait>(sequence: E::Column) -> OnConflict
 
 /// Keeps the new row, for values that were computed from the existing ones.
 pub(super) fn replace<E: EntityTrait>() -> OnConflict {
-    OnConflict::columns(keys::<E>()).update_columns(values::<E>()).to_owned()
-}
-
-/// Adds the new row to the existing one, for sums.
-pub(super) fn add_to_row<E: EntityTrait>() -> OnConflict {
-    let sum = |column: E::Column| {
-        let existing = Expr::col((E::default(), column));
-        (column, existing.add(Expr::col((Alias::new("excluded"), column))))
-    };
-    OnConflict::columns(keys::<E>()).values(values::<E>().map(sum)).to_owned()
+    let keys = keys::<E>();
+    let is_key = |column: &E::Column| keys.iter().any(|key| column_name(key) == column_name(column));
+    OnConflict::columns(keys.clone())
+        .update_columns(E::Column::iter().filter(|column| !is_key(column)))
+        .to_owned()
 }
 
 fn keys<E: EntityTrait>() -> Vec<E::Column> {
     E::PrimaryKey::iter().map(PrimaryKeyToColumn::into_column).collect()
 }
 
-/// Returns the columns that are not in the primary key.
-pub(super) fn values<E: EntityTrait>() -> impl Iterator<Item = E::Column> {
-    let keys: Vec<String> = keys::<E>().iter().map(column_name).collect();
-    E::Column::iter().filter(move |column| !keys.contains(&column_name(column)))
-}
-
-/// Returns the name of a column.
-pub(super) fn column_name<C: sea_orm::Iden>(column: &C) -> String {
+fn column_name<C: sea_orm::Iden>(column: &C) -> String {
     column.unquoted().to_owned()
 }
