@@ -147,7 +147,7 @@ function columns(
   const stop: Column<LiveCluster> = {
     id: "stop",
     head: <span className="hidden">Stop</span>,
-    width: "88px",
+    width: "100px",
     align: "end",
     cell: (row) => <Stop row={row} isAdmin={isAdmin} onStop={onStop} />,
   };
@@ -162,7 +162,7 @@ function columns(
     {
       id: "cluster",
       head: "Cluster",
-      width: "minmax(130px, 1fr)",
+      width: "minmax(150px, 1fr)",
       cell: (row) => (
         <span className="truncated">
           <Link to="/$account/clusters/$number" params={{ account, number: String(row.number) }}>
@@ -176,7 +176,7 @@ function columns(
     {
       id: "threads",
       head: "Threads",
-      width: "84px",
+      width: "76px",
       align: "end",
       cell: ({ now }) => (now ? count(now.threads) : "–"),
       sum: threads === null ? "–" : `${count(threads)}${unknown > 0 ? ` + ${unknown} unknown` : ""}`,
@@ -184,7 +184,7 @@ function columns(
     {
       id: "price",
       head: "Per hour",
-      width: "84px",
+      width: "72px",
       align: "end",
       cell: ({ costPerHour }) => (costPerHour ? money(costPerHour.amount, costPerHour.currency) : "–"),
       sum: hourly(rows)?.text ?? "–",
