@@ -1,6 +1,8 @@
 /** A narrower part has its label below the bar, behind a line. */
 const LEAST_PIXELS = 66;
 const GAP_PIXELS = 14;
+/** The room between a label above the bar and the next part. */
+const ROOM_PIXELS = 8;
 
 /** The place of the label of a part, in pixels from the start of the bar. */
 export interface BarLabel {
@@ -31,7 +33,7 @@ export function barLabels(parts: readonly Labelled[], width: number): BarLabel[]
     const from = start * pixels;
     start += value;
     const to = start * pixels;
-    const isWide = to - from >= Math.max(LEAST_PIXELS, own);
+    const isWide = to - from >= Math.max(LEAST_PIXELS, own + ROOM_PIXELS);
     const middle = (from + to) / 2;
     return {
       id,
