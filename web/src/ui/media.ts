@@ -12,3 +12,8 @@ export function useMedia(query: string): boolean {
   );
   return useSyncExternalStore(subscribe, () => matchMedia(query).matches);
 }
+
+/** Returns true on narrow screens, such as those of phones. */
+export function useIsNarrow(): boolean {
+  return useMedia("(max-width: 640px)");
+}

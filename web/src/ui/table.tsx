@@ -8,7 +8,7 @@ import {
   useEffect,
   useRef,
 } from "react";
-import { useMedia } from "./media.ts";
+import { useIsNarrow } from "./media.ts";
 import styles from "./table.module.css";
 
 export interface Column<Row> {
@@ -61,7 +61,7 @@ export function Table<Row>(props: TableProps<Row>) {
   const { columns, rows, rowKey, onNearEnd } = props;
   const scroller = useRef<HTMLDivElement>(null);
   const isVirtual = rows.length >= VIRTUAL_FROM;
-  const isNarrow = useMedia("(max-width: 640px)") && props.compact !== undefined;
+  const isNarrow = useIsNarrow() && props.compact !== undefined;
   const rowHeight = isNarrow ? COMPACT_HEIGHT : ROW_HEIGHT;
   const virtual = useVirtualizer({
     count: rows.length,

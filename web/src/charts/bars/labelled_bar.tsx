@@ -1,5 +1,5 @@
 import { useRef } from "react";
-import { useMedia } from "@/ui/media.ts";
+import { useIsNarrow } from "@/ui/media.ts";
 import { useWidth } from "@/ui/use_width.ts";
 import { textWidth } from "../text_width.ts";
 import { type BarLabel, barLabels } from "./bar_labels.ts";
@@ -17,7 +17,7 @@ interface LabelledBarProps {
 export function LabelledBar({ label, parts, format }: LabelledBarProps) {
   const ref = useRef<HTMLDivElement>(null);
   const width = useWidth(ref);
-  const isNarrow = useMedia("(max-width: 640px)");
+  const isNarrow = useIsNarrow();
   const shown = parts.filter(({ value }) => value > 0);
   const sized = shown.map((part) => ({
     ...part,

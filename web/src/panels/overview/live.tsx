@@ -15,7 +15,7 @@ import { canStop } from "@/panels/clusters/rows.ts";
 import type { Sheet } from "@/panels/take_away/csv.ts";
 import { TakeAway } from "@/panels/take_away/take_away.tsx";
 import { Button } from "@/ui/button.tsx";
-import { useMedia } from "@/ui/media.ts";
+import { useIsNarrow } from "@/ui/media.ts";
 import { Empty, Loaded, Section, Skeleton } from "@/ui/panel.tsx";
 import { StateLabel } from "@/ui/state.tsx";
 import { type Column, Table } from "@/ui/table.tsx";
@@ -34,7 +34,7 @@ export function LivePanel({ query, variables }: LivePanelProps) {
   const account = useAccount();
   const navigate = useNavigate();
   const isAdmin = useIsAdmin();
-  const isNarrow = useMedia("(max-width: 640px)");
+  const isNarrow = useIsNarrow();
   const [stopped, setStopped] = useState<readonly LiveCluster[] | null>(null);
   return (
     <>

@@ -15,7 +15,7 @@ import { TakeAway } from "@/panels/take_away/take_away.tsx";
 import type { OverviewSearch } from "@/routes/search_types.ts";
 import { Button } from "@/ui/button.tsx";
 import { useCommands } from "@/ui/commands.ts";
-import { useMedia } from "@/ui/media.ts";
+import { useIsNarrow } from "@/ui/media.ts";
 import { Empty, Loaded, Section, Skeleton } from "@/ui/panel.tsx";
 import { Segmented } from "@/ui/segmented.tsx";
 import styles from "./overview.module.css";
@@ -50,7 +50,7 @@ interface UserDaysProps {
 
 /** The use of the account by user and day, with its sums. */
 export function UserDaysPanel({ from, to, search, onSearch }: UserDaysProps) {
-  const isNarrow = useMedia("(max-width: 640px)");
+  const isNarrow = useIsNarrow();
   const earliest = plusDays(to, -(isNarrow ? NARROW_DAYS : MOST_DAYS));
   const first = from > earliest ? from : earliest;
   const query = useAsk(OverviewUserDaysDocument, { from: first, to }, { keepsPrevious: true });

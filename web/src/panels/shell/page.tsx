@@ -1,14 +1,13 @@
 import { Link, useLocation, useNavigate } from "@tanstack/react-router";
 import { type ReactNode, useEffect } from "react";
 import { useAccount } from "@/data/account.ts";
-import { ShellDocument } from "@/data/gql/graphql.ts";
-import { useAsk } from "@/data/queries.ts";
 import { useCommands } from "@/ui/commands.ts";
 import { LiveDot } from "./live_dot.tsx";
 import { useAccountName } from "./menu_items.tsx";
 import { SearchButton } from "./navigation.tsx";
 import { placeOf, rememberPlace } from "./places.ts";
 import styles from "./shell.module.css";
+import { useShell } from "./use_shell.ts";
 
 export interface Crumb {
   label: string;
@@ -27,7 +26,7 @@ interface PageProps {
 /** A page in the shell: the bar at the top with its crumbs, and the content. */
 export function Page({ title, crumbs = [], tools, children }: PageProps) {
   const account = useAccount();
-  const shell = useAsk(ShellDocument, {}, { staleSeconds: 300 });
+  const shell = useShell();
   const name = useAccountName(shell.data?.data.viewer ?? null);
   useWayBack(crumbs.at(-1)?.to);
   useEffect(() => {

@@ -2,8 +2,6 @@ import { useNavigate } from "@tanstack/react-router";
 import { lazy, type ReactNode, Suspense, useState } from "react";
 import { useAccount } from "@/data/account.ts";
 import { Failure } from "@/data/failure.ts";
-import { ShellDocument } from "@/data/gql/graphql.ts";
-import { useAsk } from "@/data/queries.ts";
 import { NotFound } from "@/routes/not_found.tsx";
 import { type Command, useCommands, useKeyboardMap } from "@/ui/commands.ts";
 import { ErrorBoundary } from "@/ui/error_boundary.tsx";
@@ -12,6 +10,7 @@ import { OfflineBar } from "./offline_bar.tsx";
 import { PAGES } from "./pages.ts";
 import styles from "./shell.module.css";
 import { ShellActions } from "./shell_actions.ts";
+import { useShell } from "./use_shell.ts";
 
 const Palette = lazy(() => import("./palette.tsx"));
 const KeyHelp = lazy(() => import("./key_help.tsx"));
@@ -21,7 +20,7 @@ export function Shell({ children }: { children: ReactNode }) {
   const account = useAccount();
   const [open, setOpen] = useState<"palette" | "keys" | null>(null);
   const close = () => setOpen(null);
-  const shell = useAsk(ShellDocument, {}, { staleSeconds: 300 });
+  const shell = useShell();
   useKeyboardMap(() => setOpen("palette"));
   usePageCommands(account, setOpen);
 

@@ -1,7 +1,7 @@
 import { serverPath } from "@/data/base.ts";
 import { parseSearch, stringifySearch } from "@/routes/search.ts";
 import { CopyButton } from "@/ui/copy_button.tsx";
-import { useMedia } from "@/ui/media.ts";
+import { useIsNarrow } from "@/ui/media.ts";
 
 interface CopyLinkProps {
   /** The parts of the address that would mean something else later, as they are now. */
@@ -12,7 +12,7 @@ interface CopyLinkProps {
 
 /** Copies an address that shows the same later and to others. */
 export function CopyLink({ fixed = {}, path }: CopyLinkProps) {
-  const isNarrow = useMedia("(max-width: 640px)");
+  const isNarrow = useIsNarrow();
   const address = () => {
     const search = stringifySearch({ ...parseSearch(location.search), ...fixed });
     return `${location.origin}${path === undefined ? location.pathname : serverPath(path)}${search}`;

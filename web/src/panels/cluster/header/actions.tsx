@@ -8,7 +8,7 @@ import { canStop } from "@/panels/clusters/rows.ts";
 import { graphqlText, pythonText } from "@/panels/take_away/csv.ts";
 import { Button, IconButton } from "@/ui/button.tsx";
 import type { IconName } from "@/ui/icon.tsx";
-import { useMedia } from "@/ui/media.ts";
+import { useIsNarrow } from "@/ui/media.ts";
 import { Menu, MenuItem } from "@/ui/menu.tsx";
 import { isLive } from "@/ui/state.tsx";
 import type { HeaderCluster } from "./shown.ts";
@@ -30,7 +30,7 @@ export function Actions({ cluster }: { cluster: HeaderCluster }) {
   const account = useAccount();
   const client = useQueryClient();
   const isAdmin = useIsAdmin();
-  const isNarrow = useMedia("(max-width: 640px)");
+  const isNarrow = useIsNarrow();
   const [copied, setCopied] = useState<string | null>(null);
   const [open, setOpen] = useState<"stop" | "tag" | null>(null);
   const copy = async (label: string, text: string | Promise<string>) => {

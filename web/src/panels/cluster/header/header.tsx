@@ -4,11 +4,11 @@ import { bytes } from "@/format/bytes.ts";
 import { duration } from "@/format/duration.ts";
 import { counted } from "@/format/number.ts";
 import { clockSeconds, period } from "@/format/time.ts";
+import { State } from "@/panels/clusters/row_state.tsx";
 import { buttonClass } from "@/ui/button.tsx";
 import { Chip } from "@/ui/chip.tsx";
 import { Icon } from "@/ui/icon.tsx";
-import { useMedia } from "@/ui/media.ts";
-import { StateLabel } from "@/ui/state.tsx";
+import { useIsNarrow } from "@/ui/media.ts";
 import { Actions } from "./actions.tsx";
 import { Answers } from "./answers.tsx";
 import { useBaseline } from "./baseline.ts";
@@ -22,7 +22,7 @@ import { useRunKeys } from "./use_run_keys.ts";
 export function Header({ cluster }: { cluster: HeaderCluster }) {
   const { name } = shownCluster(cluster);
   const { tasksErred } = cluster.totals;
-  const isNarrow = useMedia("(max-width: 640px)");
+  const isNarrow = useIsNarrow();
   const said = useRunKeys(cluster);
   useLiveCluster(cluster);
   return (
@@ -30,10 +30,7 @@ export function Header({ cluster }: { cluster: HeaderCluster }) {
       <div className={styles.title}>
         <h1 className="h1">{name}</h1>
         <span className={`${styles.number} mono`}>#{cluster.number}</span>
-        <StateLabel
-          state={cluster.state}
-          detail={cluster.state === "IDLE" ? duration(cluster.idleSeconds) : undefined}
-        />
+        <State row={cluster} />
         {tasksErred > 0 && <Chip tone="bad">{counted(tasksErred, "task")} failed</Chip>}
         <span className="faint small" role="status">
           {said}

@@ -1,13 +1,9 @@
 import { useState } from "react";
-import {
-  ClusterPrivacyDocument,
-  type ClusterPrivacyQuery,
-  type MemberRole,
-  ShellDocument,
-} from "@/data/gql/graphql.ts";
+import { ClusterPrivacyDocument, type ClusterPrivacyQuery, type MemberRole } from "@/data/gql/graphql.ts";
 import { useAsk } from "@/data/queries.ts";
 import { bytes } from "@/format/bytes.ts";
 import { count, counted } from "@/format/number.ts";
+import { useShell } from "@/panels/shell/use_shell.ts";
 import { SheetTable } from "@/panels/take_away/sheet_table.tsx";
 import { TakeAway } from "@/panels/take_away/take_away.tsx";
 import type { ClusterTabProps } from "@/routes/cluster/tabs.ts";
@@ -33,7 +29,7 @@ const REFETCH_SECONDS = 60;
 
 /** What is kept of the cluster, what was left out, and who may see it. */
 export default function PrivacyTab({ cluster }: ClusterTabProps) {
-  const shell = useAsk(ShellDocument, {}, { staleSeconds: 300 });
+  const shell = useShell();
   const asAdmin = shell.data?.data.viewer.scopes.includes("ADMIN") ?? false;
   const variables = { id: cluster.id, asAdmin };
   const query = useAsk(ClusterPrivacyDocument, variables, {
