@@ -123,7 +123,7 @@ export function GroupDetail({ id, days, now }: GroupDetailProps) {
               )}
             </Section>
             <Beginning id={id} />
-            <OccurrencesPanel id={id} occurrences={occurrences} />
+            <OccurrencesPanel occurrences={occurrences} />
           </>
         );
       }}

@@ -13,15 +13,9 @@ import { place } from "./place.ts";
 import { Traceback } from "./traceback.tsx";
 import { type Occurrence, type Occurrences, pageOf } from "./use_occurrences.ts";
 
-interface OccurrencesPanelProps {
-  /** The identifier of the group. */
-  id: string;
-  occurrences: Occurrences;
-}
-
 /** The traceback of the newest error of the group, and the errors with their places. */
-export function OccurrencesPanel({ id, occurrences }: OccurrencesPanelProps) {
-  const { query, first, rows } = occurrences;
+export function OccurrencesPanel({ occurrences }: { occurrences: Occurrences }) {
+  const { variables, query, first, rows } = occurrences;
   const account = useAccount();
   return (
     <Loaded name="The errors of the group" query={first} skeleton={<Skeleton rows={8} columns={4} />}>
@@ -44,7 +38,7 @@ export function OccurrencesPanel({ id, occurrences }: OccurrencesPanelProps) {
                 <TakeAway
                   name="errors-of-group"
                   document={ErrorOccurrencesDocument}
-                  variables={{ id }}
+                  variables={variables}
                   sheet={sheetOf(rows)}
                 />
               }

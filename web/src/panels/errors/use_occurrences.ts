@@ -11,7 +11,8 @@ export function pageOf(data: ErrorOccurrencesQuery): ErrorPage | null {
 
 /** The errors of a group, the newest first, page by page. */
 export function useOccurrences(id: string) {
-  const query = useAskPages(ErrorOccurrencesDocument, { id }, (data) => {
+  const variables = { id };
+  const query = useAskPages(ErrorOccurrencesDocument, variables, (data) => {
     const info = pageOf(data)?.pageInfo;
     return info?.hasNextPage ? info.endCursor : null;
   });
@@ -19,7 +20,7 @@ export function useOccurrences(id: string) {
   const rows = pages.flatMap(({ data }) => pageOf(data)?.nodes ?? []);
   /** The states of the list are those of its first page. */
   const first = { ...query, data: pages[0] } as unknown as Asked<ErrorOccurrencesQuery>;
-  return { query, first, rows };
+  return { variables, query, first, rows };
 }
 
 export type Occurrences = ReturnType<typeof useOccurrences>;
