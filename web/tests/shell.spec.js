@@ -200,7 +200,7 @@ describe("the frame of the pages", () => {
     await page.locator("[data-group]").first().waitFor();
   });
 
-  it("keeps the theme, and follows the system again if it is told to", async () => {
+  it("keeps the chosen theme, and follows the system once that is chosen", async () => {
     const isDark = () =>
       page.evaluate(() => {
         const parts = getComputedStyle(document.documentElement).backgroundColor.match(/\d+/g);
