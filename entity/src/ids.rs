@@ -82,8 +82,8 @@ uuid_id! {
     PerformanceReportId,
 }
 
-/// A cluster. The identifier is a time-ordered integer below 2^53, because the `coiled` client requires
-/// integers and browsers represent those exactly.
+/// A cluster. The identifier is its number: it counts up from 1 in each account, because people read it and
+/// the `coiled` client requires integers.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, DeriveValueType,
 )]

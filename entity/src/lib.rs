@@ -16,6 +16,7 @@ pub mod client;
 pub mod client_span;
 pub mod cluster;
 pub mod cluster_control;
+pub mod cluster_counter;
 pub mod cluster_flag;
 pub mod cluster_note;
 pub mod cluster_removal;

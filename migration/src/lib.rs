@@ -59,6 +59,7 @@ mod m20261126_000056_create_sign_in_link;
 mod m20261127_000057_name_parent_tokens;
 mod m20261127_000058_note_retention_rounds;
 mod m20261127_000059_create_function_activity;
+mod m20261128_000060_count_clusters;
 mod placement;
 mod reference;
 mod tenant;
@@ -118,6 +119,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261127_000057_name_parent_tokens::Migration),
             Box::new(m20261127_000058_note_retention_rounds::Migration),
             Box::new(m20261127_000059_create_function_activity::Migration),
+            Box::new(m20261128_000060_count_clusters::Migration),
         ]
     }
 }

@@ -653,6 +653,7 @@ class FakeGalvo:
         return {
             "acknowledged": report["sequence"],
             "cluster_id": 1,
+            "path": "/ada/clusters/1",
             "interval_seconds": self.interval,
             "desired_state": self.desired_state,
             "stop_reason": None,

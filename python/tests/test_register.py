@@ -64,10 +64,10 @@ def galvo_plugins(cluster):
 def test_registering_the_same_again_changes_nothing(configured, cluster, client):
     first = galvo.register(client)
     plugin = plugin_of(cluster)
-    assert (first.number, first.id, first.url) == (1, 1, configured.address + "/clusters/1")
+    assert (first.number, first.id, first.url) == (1, 1, configured.address + "/ada/clusters/1")
     assert (first.problem, first.refused, first.is_new) == (None, (), True)
-    assert repr(first) == f"<Registration: {configured.address}/clusters/1>"
-    assert f'href="{configured.address}/clusters/1"' in first._repr_html_()
+    assert repr(first) == f"<Registration: {configured.address}/ada/clusters/1>"
+    assert f'href="{configured.address}/ada/clusters/1"' in first._repr_html_()
     again = galvo.register(client)
     assert (again, again.is_new) == (first, False)
     assert plugin_of(cluster) is plugin
@@ -141,7 +141,7 @@ def test_a_server_that_is_away_is_warned_of_and_reported_to_later(configured, cl
     assert (link.url, link.number, link.problem) == (None, None, "busy")
     assert "once that answers" in repr(link) and configured.address in link._repr_html_()
     configured.wait_for(lambda: configured.accepted)
-    assert galvo.register(client).url == configured.address + "/clusters/1"
+    assert galvo.register(client).url == configured.address + "/ada/clusters/1"
 
 
 def test_a_server_that_is_silent_is_waited_for_so_long_and_holds_up_nothing(
@@ -214,6 +214,13 @@ def test_the_servers_own_address_is_the_link(configured, cluster, client):
     assert (link.url, link.number) == ("https://galvo.example/clusters/7", 7)
 
 
+@pytest.mark.parametrize("path", [None, "@elsewhere.example/", 7])
+def test_a_server_without_a_path_has_the_page_of_all_accounts(configured, cluster, client, path):
+    told = {"path": path, "cluster_id": 7}
+    configured.answers = [lambda report: (200, {}, configured.acknowledgement(report, **told))]
+    assert galvo.register(client).url == configured.address + "/clusters/7"
+
+
 def test_what_is_run_on_the_scheduler_holds_no_token(configured, cluster, client):
     galvo.register(client)
     galvo.register(client, dry_run=True)
@@ -260,7 +267,7 @@ def test_asynchronous_clients(galvo_server_settings):
                 result = galvo.register(client, **settings)
                 assert inspect.isawaitable(result)
                 assert "galvo" not in cluster.scheduler.plugins
-                assert (await result).url == galvo_server.address + "/clusters/1"
+                assert (await result).url == galvo_server.address + "/ada/clusters/1"
                 assert "galvo" in cluster.scheduler.plugins
                 with dask.config.set({"galvo.disabled": True}):
                     await galvo.register(client)

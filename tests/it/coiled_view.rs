@@ -74,8 +74,10 @@ async fn a_listed_cluster_has_a_page_for_who_is_signed_in() {
     let report = closing(told("Scheduler-1", 10, None, 1, 7), 20)
         .with("/cluster/name", "<b>etl</b>")
         .with("/cluster/close_reason", "done & gone");
-    let number = ada.reported(&report.build()).await;
+    let (_, acknowledgement) = ada.report(&report.build()).await;
+    let number = acknowledgement["cluster_id"].as_i64().unwrap();
     let path = format!("/clusters/{number}");
+    assert_eq!(acknowledgement["path"], format!("{path}?account=ada"));
     let browser = app.browser(&ada).await;
     for page in [browser.open(&path).await, browser.open(&format!("{path}?account=ada")).await] {
         assert_eq!(page.status.as_u16(), 200);

@@ -295,6 +295,8 @@ async fn the_link_of_the_client_leads_to_the_cluster_in_the_dashboard() {
     let path = format!("/clusters/{number}");
     let browser = app.browser(&ada).await;
     let view = format!("/ada/clusters/{number}");
+    let (_, acknowledgement) = ada.report(&ReportBuilder::new("Scheduler-1", 2).build()).await;
+    assert_eq!(acknowledgement["path"], view);
     for path in [path.clone(), format!("{path}?account=ada")] {
         let page = browser.open(&path).await;
         assert_eq!((page.status.as_u16(), page.location.as_deref()), (303, Some(&*view)), "{path}");

@@ -58,7 +58,7 @@ async fn fill(database: &DatabaseConnection, from: i64, to: i64) {
     };
     let clusters = (from..to).map(|number| {
         let mut row = cluster.clone().into_active_model().reset_all();
-        row.id = Set(ClusterId(cluster.id.0 - number));
+        row.id = Set(ClusterId(cluster.id.0 + number));
         row.scheduler_id = Set(format!("Scheduler-{number}"));
         row.started_at = Set(earlier(number, cluster.started_at));
         row.closed_at = Set(cluster.closed_at.map(|time| earlier(number, time)));

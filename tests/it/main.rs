@@ -14,6 +14,7 @@ mod breakdown;
 mod budget;
 mod cluster;
 mod cluster_list;
+mod cluster_number;
 mod cluster_owner;
 mod cluster_removal;
 mod cluster_tag;

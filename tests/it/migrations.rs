@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use entity::{Timestamp, account, ids::AccountId};
 use galvo::{encryption::Keys, key_ring::KeySource, store::Store};
-use harness::{Database, TestApp};
+use harness::{Database, ReportBuilder, TestApp};
 use migration::{Migrator, MigratorTrait};
 use sea_orm::{
     ActiveModelTrait, ConnectionTrait, DatabaseBackend, DatabaseConnection, EntityTrait, IntoActiveModel,
@@ -49,6 +49,7 @@ async fn up_down_and_up_again() {
             "client_spans",
             "clients",
             "cluster_controls",
+            "cluster_counters",
             "cluster_flags",
             "cluster_notes",
             "cluster_removals",
@@ -169,6 +170,8 @@ async fn texts_of_errors_stored_in_the_open_can_still_be_read() {
         cluster["errors"]["nodes"][0],
         serde_json::json!({ "message": message, "traceback": "line 1\n\tline 2\n" })
     );
+    // The numbers of later clusters count on from the largest one.
+    assert_eq!(ada.reported(&ReportBuilder::new("Scheduler-2", 1).build()).await, 8);
     app.stop().await;
 }
 
@@ -231,6 +234,7 @@ async fn every_entity_reads_its_table() {
         client_span,
         cluster,
         cluster_control,
+        cluster_counter,
         cluster_flag,
         cluster_note,
         cluster_sample_chunk,

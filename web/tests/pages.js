@@ -37,7 +37,7 @@ export async function pathsOfPages(page, account) {
     ...TABS.map((tab) => `/clusters/${number(bad)}/${tab}`),
     `/clusters/${number(live)}`,
     `/clusters/${number(live)}/logs`,
-    "/clusters/1",
+    "/clusters/999999",
     `/compare?a=${number(good)}&b=${number(bad)}`,
     "/compare",
     "/errors",

@@ -25,7 +25,6 @@ use crate::{
     bus::{ChangeKinds, Notice},
     clock::Clock,
     domain::{
-        cluster_id::cluster_id,
         data_class::Accepted,
         life_cycle::is_silent,
         quota::QuotaUse,
@@ -50,9 +49,9 @@ const WRITE_TIMEOUT: Duration = Duration::from_secs(15);
 /// next report is stored.
 const POLICY_CACHE_CAPACITY: NonZeroUsize = NonZeroUsize::new(10_000).expect("it is more than none");
 
-/// The number of attempts to draw a free ID for a new cluster. One in 4,096 collides, and only within
-/// the same millisecond.
-const IDENTIFIER_DRAWS: u32 = 8;
+/// The number of attempts to find a cluster or to add it. An attempt fails if another report of the same
+/// scheduler adds the cluster at the same time, and the next attempt finds it.
+const ATTEMPTS: u32 = 3;
 
 /// The ingest of reports.
 #[derive(Clone)]
@@ -208,6 +207,7 @@ impl Reports {
         Ok(Acknowledgement {
             acknowledged: sequence.get().max(before.newest),
             cluster_id: before.cluster.0,
+            path: String::new(),
             url: None,
             interval_seconds: interval.get(),
             desired_state: before.wanted.desired_state.into(),
@@ -318,7 +318,7 @@ impl Reports {
         expected: &Accepted,
     ) -> Result<Outcome, StoreError> {
         let scheduler_id = report.scheduler_id.as_str();
-        for _ in 0..IDENTIFIER_DRAWS {
+        for _ in 0..ATTEMPTS {
             if let Some(known) = store.lock_cluster(scheduler_id, by.token).await? {
                 let KnownCluster { row, accepted, kept_until, idle_due_seconds, removal, reporter_seen_at } =
                     known;
@@ -374,7 +374,7 @@ impl Reports {
             if report.sequence.get() > last {
                 return Ok(Outcome::TooFar(last));
             }
-            let id = cluster_id(now.0, rand::random());
+            let id = store.take_cluster_number().await?;
             if store.add_cluster(id, by.user, now, report, &accepted).await? {
                 store.record_reporter(id, by.token, None, now).await?;
                 return Ok(Outcome::Stored(ClusterContext {

@@ -11,7 +11,6 @@ mod byte_reader;
 pub mod claims;
 pub mod client_ip;
 pub mod client_span;
-pub mod cluster_id;
 pub mod code_redaction;
 pub mod coiled_query;
 pub mod comparison;

@@ -98,8 +98,8 @@ impl Cluster {
         GlobalId::Cluster(self.row.account_id, self.row.id).into()
     }
 
-    /// The identifier as an integer. It is unique in the account and grows with time. REST routes and
-    /// the `coiled` client use it.
+    /// The number, which identifies the cluster in the account. Numbers count up from 1 in the order of first
+    /// reports. Addresses, the command line and the `coiled` client use them.
     async fn number(&self) -> BigInt {
         BigInt(self.row.id.0)
     }

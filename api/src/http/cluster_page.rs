@@ -42,7 +42,7 @@ pub(super) async fn get(
     };
     let row = visitor.store.clusters_by_id(&[id]).await?.pop().ok_or_else(missing)?;
     let account = &visitor.viewer.account().slug;
-    if let Some(view) = dashboard::cluster_path(&state, account, &row.id.to_string()) {
+    if let Some(view) = dashboard::cluster_path(&state, account, row.id.0) {
         return Ok(see_other(&state, &view));
     }
     let user = match row.user_id {

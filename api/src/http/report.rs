@@ -14,6 +14,7 @@ use entity::quota::UNLIMITED;
 
 use super::{
     body::{self, Limits},
+    dashboard,
     origin::RequestOrigin,
     problem::{ErrorBody, Problem},
     rate_limit::LimitKeys,
@@ -155,8 +156,8 @@ async fn take(
     let underway = came_at.timestamp_millis() - report.sent_at.timestamp().timestamp_millis();
     let acknowledgement =
         state.reports.record(viewer, report, bytes).await.map_err(|error| refusal(state, error))?;
-    let page = |public| format!("{public}/clusters/{}", acknowledgement.cluster_id);
-    let url = state.public_url.as_ref().map(page);
+    let path = dashboard::cluster_page_path(state, &viewer.account().slug, acknowledgement.cluster_id);
+    let url = state.public_url.as_ref().map(|public| format!("{public}{path}"));
     state.metrics.reports.stored(came, Duration::from_millis(underway.try_into().unwrap_or_default()));
-    Ok(Acknowledgement { url, ..acknowledgement })
+    Ok(Acknowledgement { path, url, ..acknowledgement })
 }

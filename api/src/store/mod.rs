@@ -19,6 +19,7 @@ mod client_span;
 mod cluster;
 mod cluster_control;
 mod cluster_cost;
+mod cluster_counter;
 mod cluster_filter;
 mod cluster_flag;
 mod cluster_note;

@@ -291,8 +291,10 @@ impl Dropped {
 pub struct Acknowledgement {
     /// The sequence of the acknowledged report. If the report is `stale`, the sequence of a newer one.
     pub acknowledged: i64,
-    /// The cluster's identifier, an integer below 2^53.
+    /// The cluster's number, which counts up from 1 in each account.
     pub cluster_id: i64,
+    /// The path of the cluster's page for browsers, to be appended to the server's URL.
+    pub path: String,
     /// The URL of the cluster's page for browsers. Absent unless the server's public URL is configured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,

@@ -27,9 +27,15 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
 
 /// Returns the path of a cluster in the dashboard. None without a dashboard, and for an account that has
 /// no address there because of its name.
-pub(super) fn cluster_path(state: &AppState, account: &str, number: &str) -> Option<String> {
+pub(super) fn cluster_path(state: &AppState, account: &str, number: i64) -> Option<String> {
     let has_address = state.dashboard.is_some() && !is_reserved(account);
     has_address.then(|| format!("/{account}/clusters/{number}"))
+}
+
+/// Returns the path of a cluster's page: in the dashboard, or the server's own page.
+pub(super) fn cluster_page_path(state: &AppState, account: &str, number: i64) -> String {
+    let path = cluster_path(state, account, number);
+    path.unwrap_or_else(|| format!("/clusters/{number}?account={account}"))
 }
 
 /// Serves a file whose name contains a hash of its content.

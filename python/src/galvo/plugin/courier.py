@@ -442,18 +442,27 @@ class Courier:
         return True
 
     def _judge(self, response: Any, answer: Mapping[str, Any]) -> None:
-        number, url, accepts = (answer.get(name) for name in ("cluster_id", "url", "accepts"))
+        number, accepts = answer.get("cluster_id"), answer.get("accepts")
         code = answer.get("code")
         self.verdict = {
             "status": response.code,
             "code": cut(code, NAME_LENGTH) if isinstance(code, str) else None,
             "message": self._without_token(str(answer.get("message") or response.reason)),
             "cluster": number if type(number) is int else None,
-            "url": cut(url, ADDRESS_LENGTH) if isinstance(url, str) else None,
+            "url": self._page_of(answer),
             "refused": [],
         }
         if isinstance(accepts, list):
             self.verdict["refused"] = [name for name in DATA_CLASSES if name not in accepts]
+
+    def _page_of(self, answer: Mapping[str, Any]) -> Optional[str]:
+        """Returns the address of the cluster's page; None if the server names none."""
+        url, path = answer.get("url"), answer.get("path")
+        if isinstance(url, str):
+            return cut(url, ADDRESS_LENGTH)
+        if isinstance(path, str) and path.startswith("/"):
+            return cut(self._settings["server"] + path, ADDRESS_LENGTH)
+        return None
 
     def _accept(self, report: Report, acknowledged: int, answer: Mapping[str, Any]) -> Outcome:
         if self._problem is not None:
