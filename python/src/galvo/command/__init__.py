@@ -27,6 +27,7 @@ from galvo.command import (
     report,
     spool,
     stop,
+    top,
     up,
     watch,
 )
@@ -39,6 +40,7 @@ COMMANDS = {
     "down": down,
     "login": login,
     "clusters": clusters,
+    "top": top,
     "logs": logs,
     "watch": watch,
     "report": report,
