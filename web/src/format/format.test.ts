@@ -4,7 +4,7 @@ import { byteExponent, byteRate, bytes, bytesIn } from "./bytes.ts";
 import { duration, threadTime, threadTimeInWords, threadUnit } from "./duration.ts";
 import { costText, money } from "./money.ts";
 import { count, counted, share, shortCount, signed, threeDigits } from "./number.ts";
-import { ago, clock, clockSeconds, day, dayAndClock, period, shortDayAndClock } from "./time.ts";
+import { ago, clock, clockSeconds, day, dayAndClock, inSentence, period, shortDayAndClock } from "./time.ts";
 
 const plain = (text: string) => text.replaceAll("\u00a0", " ");
 
@@ -158,6 +158,9 @@ describe("times", () => {
     expect(dayAndClock("2026-11-23T23:59:00Z", "UTC", now)).toBe("Yesterday 23:59");
     expect(dayAndClock("2026-11-23T23:59:00Z", "Asia/Tokyo", now)).toBe("Today 08:59");
     expect(dayAndClock("2026-11-20T08:00:00Z", "UTC", now)).toBe("Fri 20 Nov, 08:00");
+    expect(inSentence("Today 02:00")).toBe("today 02:00");
+    expect(inSentence("Yesterday 23:59")).toBe("yesterday 23:59");
+    expect(inSentence("Fri 20 Nov, 08:00")).toBe("Fri 20 Nov, 08:00");
   });
   it("writes days of a column by the weekday, until this could be another week's", () => {
     expect(shortDayAndClock("2026-11-24T02:00:00Z", "UTC", now)).toBe("Today 02:00");

@@ -44,6 +44,11 @@ export function dayAndClock(at: Instant, zone: Zone = "UTC", now: Instant = Date
   return `${day(at, zone, now)}, ${clock(at, zone)}`;
 }
 
+/** Returns a day and time as a part of a sentence, in which `today` and `yesterday` are not capitalised. */
+export function inSentence(dayAndTime: string): string {
+  return dayAndTime.replace(/^(Today|Yesterday)/, (word) => word.toLowerCase());
+}
+
 /** Returns the day and the time for a column: the weekday within six days, and the date before them. */
 export function shortDayAndClock(at: Instant, zone: Zone = "UTC", now: Instant = Date.now()): string {
   const days = dayNumber(now, zone) - dayNumber(at, zone);

@@ -1,5 +1,5 @@
-import { useState } from "react";
 import { Button, type ButtonLook, type ButtonSize } from "./button.tsx";
+import { useCopy } from "./use_copy.ts";
 
 interface CopyButtonProps {
   /** The text, or the function that returns it when the button is pressed. */
@@ -19,22 +19,13 @@ export function CopyButton({
   size = "small",
   isIcon,
 }: CopyButtonProps) {
-  const [state, setState] = useState<"ready" | "done" | "refused">("ready");
-  const copy = async () => {
-    try {
-      await navigator.clipboard.writeText(typeof text === "string" ? text : text());
-      setState("done");
-    } catch {
-      // Browsers refuse it on pages without TLS that are not of this machine.
-      setState("refused");
-    }
-    setTimeout(() => setState("ready"), 2500);
-  };
-  const words = { ready: label, done: "Copied", refused: "Copying was refused" };
+  const copying = useCopy();
+  const { icon, words } = copying.look(label);
+  const copy = () => copying.copy(typeof text === "string" ? text : text());
   return (
-    <Button look={look} size={size} icon={state === "done" ? "check" : "copy"} onClick={() => void copy()}>
-      <span aria-live="polite" className={isIcon && state === "ready" ? "hidden" : undefined}>
-        {words[state]}
+    <Button look={look} size={size} icon={icon} onClick={() => void copy()}>
+      <span aria-live="polite" className={isIcon && words === label ? "hidden" : undefined}>
+        {words}
       </span>
     </Button>
   );

@@ -35,12 +35,12 @@ const inUnit = (seconds: number, unit: ThreadUnit) => threadTime(seconds, unit).
 
 const MAKERS: Record<ColumnName, Maker> = {
   state: ({ sums }) => ({
-    width: "122px",
+    width: "112px",
     cell: (row) => <State row={row} />,
     sum: sums && counted(sums.totalCount, "cluster"),
   }),
   name: ({ account }) => ({
-    width: "minmax(116px, 3fr)",
+    width: "minmax(104px, 3fr)",
     cell: (row) => (
       <Link
         to="/$account/clusters/$number"
@@ -54,17 +54,17 @@ const MAKERS: Record<ColumnName, Maker> = {
     ),
   }),
   user: ({ own }) => ({
-    width: "minmax(80px, 1fr)",
+    width: "minmax(76px, 1fr)",
     cell: (row) => row.user?.name ?? <span className="faint">left</span>,
     sum: own?.users && counted(own.users, "user"),
   }),
   started: () => ({
-    width: "minmax(98px, 1fr)",
+    width: "minmax(94px, 1fr)",
     sort: "started",
     cell: (row) => <Time at={row.startedAt} />,
   }),
   lasted: () => ({
-    width: "84px",
+    width: "78px",
     align: "end",
     sort: "lasted",
     cell: (row) => duration(row.durationSeconds),
@@ -85,13 +85,13 @@ const MAKERS: Record<ColumnName, Maker> = {
     sum: sums && inUnit(sums.aggregates.threadSeconds, unit),
   }),
   used: ({ sums }) => ({
-    width: "120px",
+    width: "116px",
     cell: (row) => <Used usage={row.usage} />,
     sum: sums?.aggregates.usage ? <Used usage={sums.aggregates.usage} /> : NONE,
   }),
   cost: ({ sums, isEstimated }) => ({
     head: isEstimated ? "Cost, est." : "Cost",
-    width: "90px",
+    width: "86px",
     align: "end",
     sort: "cost",
     cell: (row) => costText(row.usage.costs)?.text ?? NONE,
@@ -104,13 +104,13 @@ const MAKERS: Record<ColumnName, Maker> = {
     sum: own?.finished && `${count(own.finished.finished)} of ${count(own.finished.of)}`,
   }),
   errors: ({ sums }) => ({
-    width: "52px",
+    width: "48px",
     align: "end",
     sort: "errors",
     cell: (row) => zero(row.totals.errors),
     sum: sums && count(sums.aggregates.errors),
   }),
-  flags: () => ({ width: "minmax(68px, 1fr)", cell: (row) => <Flags row={row} /> }),
+  flags: () => ({ width: "minmax(64px, 1fr)", cell: (row) => <Flags row={row} /> }),
   ended: () => ({
     width: "minmax(106px, 1fr)",
     sort: "ended",

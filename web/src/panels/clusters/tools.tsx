@@ -11,6 +11,7 @@ import { Checkbox } from "@/ui/field.tsx";
 import { Icon } from "@/ui/icon.tsx";
 import { Menu, MenuItem } from "@/ui/menu.tsx";
 import { Popover } from "@/ui/popover.tsx";
+import { useCopy } from "@/ui/use_copy.ts";
 import styles from "./clusters.module.css";
 import {
   ALL_COLUMNS,
@@ -52,24 +53,21 @@ function orderOf(sort: string | undefined) {
 
 function CopyQuery({ filter, sort }: { filter: ClusterFilter; sort: string | undefined }) {
   const account = useAccount();
-  const [isCopied, setCopied] = useState(false);
+  const { copy, look } = useCopy();
   const variables = { filter, order: orderOf(sort), first: 100, withFinished: false };
-  const copy = async (write: typeof graphqlText) => {
-    const text = await documentText(documentId(ClustersDocument));
-    await navigator.clipboard.writeText(write(text, variables, account));
-    setCopied(true);
-    setTimeout(() => setCopied(false), 2000);
-  };
+  const query = async (write: typeof graphqlText) =>
+    write(await documentText(documentId(ClustersDocument)), variables, account);
+  const { icon, words } = look("Copy query");
   return (
     <Menu
       trigger={
-        <Button look="ghost" icon={isCopied ? "check" : "copy"}>
-          {isCopied ? "Copied" : "Copy query"}
+        <Button look="ghost" icon={icon}>
+          {words}
         </Button>
       }
     >
-      <MenuItem onSelect={() => void copy(graphqlText)}>GraphQL</MenuItem>
-      <MenuItem onSelect={() => void copy(pythonText)}>Python</MenuItem>
+      <MenuItem onSelect={() => void copy(query(graphqlText))}>GraphQL</MenuItem>
+      <MenuItem onSelect={() => void copy(query(pythonText))}>Python</MenuItem>
     </Menu>
   );
 }

@@ -2,7 +2,7 @@ import { Link } from "@tanstack/react-router";
 import { useAccount } from "@/data/account.ts";
 import { ErrorGroupBeginningDocument } from "@/data/gql/graphql.ts";
 import { useAsk } from "@/data/queries.ts";
-import { dayAndClock } from "@/format/time.ts";
+import { dayAndClock, inSentence } from "@/format/time.ts";
 import { quantity } from "@/panels/cluster/header/answers.ts";
 import { baselineOf } from "@/panels/cluster/header/baseline.ts";
 import { buttonClass } from "@/ui/button.tsx";
@@ -36,7 +36,7 @@ export function Beginning({ id }: { id: string }) {
                 >
                   {cluster.name ?? cluster.schedulerId}
                 </Link>
-                , {dayAndClock(first.at)}, the oldest error that is stored
+                , {inSentence(dayAndClock(first.at))}, the oldest error that is stored
               </>
             }
             actions={

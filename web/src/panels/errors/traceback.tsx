@@ -1,7 +1,6 @@
-import { useState } from "react";
 import { counted } from "@/format/number.ts";
-import { Button } from "@/ui/button.tsx";
 import { Chip } from "@/ui/chip.tsx";
+import { CopyButton } from "@/ui/copy_button.tsx";
 import { Empty, Section, Withheld } from "@/ui/panel.tsx";
 import styles from "./errors.module.css";
 import { type Frame, type FrameGroup, frameGroups, frames, shortFile } from "./traceback.ts";
@@ -17,22 +16,14 @@ interface TracebackProps {
 
 /** The frames of an error: the user's own are open, those of packages are folded. */
 export function Traceback({ type, message, traceback, sub }: TracebackProps) {
-  const [isCopied, setCopied] = useState(false);
-  const copy = async () => {
-    const raised = namesClass(type, message) ? message : `${type ?? ""}: ${message ?? ""}`;
-    await navigator.clipboard.writeText(`${traceback ?? ""}${raised}\n`);
-    setCopied(true);
-    setTimeout(() => setCopied(false), 2000);
-  };
+  const raised = namesClass(type, message) ? message : `${type ?? ""}: ${message ?? ""}`;
   return (
     <Section
       title="Traceback"
       sub={sub}
       actions={
         traceback ? (
-          <Button look="ghost" icon={isCopied ? "check" : "copy"} onClick={() => void copy()}>
-            {isCopied ? "Copied" : "Copy as text"}
-          </Button>
+          <CopyButton text={`${traceback}${raised}\n`} label="Copy as text" look="ghost" size="normal" />
         ) : undefined
       }
     >

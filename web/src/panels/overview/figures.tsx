@@ -6,7 +6,7 @@ import type { Asked } from "@/data/queries.ts";
 import { duration } from "@/format/duration.ts";
 import { costText } from "@/format/money.ts";
 import { count, counted } from "@/format/number.ts";
-import { dayAndClock } from "@/format/time.ts";
+import { dayAndClock, inSentence } from "@/format/time.ts";
 import type { Days } from "@/panels/range/range.ts";
 import { Button } from "@/ui/button.tsx";
 import { reason } from "@/ui/panel.tsx";
@@ -172,8 +172,8 @@ function Failing({ failing, days }: { failing: Failing; days: Days }) {
     >
       {newest ? (
         <>
-          <strong>{newest.type ?? "An error of unknown class"}</strong>, last {dayAndClock(newest.lastSeenAt)}
-          .{" "}
+          <strong>{newest.type ?? "An error of unknown class"}</strong>, last{" "}
+          {inSentence(dayAndClock(newest.lastSeenAt))}.{" "}
           <Link className="link" to="/$account/errors" params={{ account }}>
             See errors
           </Link>

@@ -1,8 +1,8 @@
-import { useState } from "react";
 import { useAccount } from "@/data/account.ts";
 import { type Document, documentId, documentText } from "@/data/ask.ts";
 import { Button, type ButtonSize } from "@/ui/button.tsx";
 import { Menu, MenuItem } from "@/ui/menu.tsx";
+import { useCopy } from "@/ui/use_copy.ts";
 import { csv, graphqlText, pythonText, type Sheet } from "./csv.ts";
 
 interface TakeAwayProps<Result, Variables> {
@@ -22,19 +22,16 @@ interface TakeAwayProps<Result, Variables> {
 /** Takes the data of a panel elsewhere: as a table, as CSV, or as the query that asks for them. */
 export function TakeAway<Result, Variables>(props: TakeAwayProps<Result, Variables>) {
   const account = useAccount();
-  const [done, setDone] = useState(false);
+  const { copy, look } = useCopy();
   const { isTable = false, onTable, label = "Take away", size = "normal" } = props;
-  const copy = async (write: typeof graphqlText) => {
-    const text = await documentText(documentId(props.document));
-    await navigator.clipboard.writeText(write(text, props.variables, account));
-    setDone(true);
-    setTimeout(() => setDone(false), 2000);
-  };
+  const query = async (write: typeof graphqlText) =>
+    write(await documentText(documentId(props.document)), props.variables, account);
+  const { icon, words } = look(label, "export");
   return (
     <Menu
       trigger={
-        <Button look="ghost" size={size} icon={done ? "check" : "export"}>
-          {done ? "Copied" : label}
+        <Button look="ghost" size={size} icon={icon}>
+          {words}
           <span className="hidden"> {props.name}</span>
         </Button>
       }
@@ -45,8 +42,8 @@ export function TakeAway<Result, Variables>(props: TakeAwayProps<Result, Variabl
         </MenuItem>
       )}
       <MenuItem onSelect={() => save(csv(props.sheet), `${account}-${props.name}.csv`)}>CSV</MenuItem>
-      <MenuItem onSelect={() => void copy(graphqlText)}>Copy as GraphQL</MenuItem>
-      <MenuItem onSelect={() => void copy(pythonText)}>Copy as Python</MenuItem>
+      <MenuItem onSelect={() => void copy(query(graphqlText))}>Copy as GraphQL</MenuItem>
+      <MenuItem onSelect={() => void copy(query(pythonText))}>Copy as Python</MenuItem>
     </Menu>
   );
 }

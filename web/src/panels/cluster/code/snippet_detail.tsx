@@ -1,4 +1,3 @@
-import { useState } from "react";
 import { ClusterCodeTextDocument } from "@/data/gql/graphql.ts";
 import { useAsk } from "@/data/queries.ts";
 import { duration } from "@/format/duration.ts";
@@ -6,7 +5,7 @@ import { count } from "@/format/number.ts";
 import { clockSeconds } from "@/format/time.ts";
 import type { ShownCluster } from "@/routes/cluster/tabs.ts";
 import { useSetClusterSearch } from "@/routes/cluster/use_cluster_search.ts";
-import { Button } from "@/ui/button.tsx";
+import { CopyButton } from "@/ui/copy_button.tsx";
 import { Loaded, Section, Skeleton, Withheld } from "@/ui/panel.tsx";
 import { type Column, Table } from "@/ui/table.tsx";
 import styles from "./code.module.css";
@@ -77,18 +76,11 @@ function Text({ computation, hash }: { computation: string; hash: string }) {
 }
 
 function Lines({ lines }: { lines: readonly CodeLine[] }) {
-  const [isCopied, setCopied] = useState(false);
-  const copy = async () => {
-    await navigator.clipboard.writeText(`${lines.map(({ text }) => text).join("\n")}\n`);
-    setCopied(true);
-    setTimeout(() => setCopied(false), 2000);
-  };
+  const text = () => `${lines.map((line) => line.text).join("\n")}\n`;
   return (
     <div className={styles.box}>
       <div className={styles.tools}>
-        <Button look="ghost" size="small" icon={isCopied ? "check" : "copy"} onClick={() => void copy()}>
-          {isCopied ? "Copied" : "Copy as text"}
-        </Button>
+        <CopyButton text={text} label="Copy as text" look="ghost" />
       </div>
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls is reached by the keyboard */}
       <pre className={styles.code} tabIndex={0}>

@@ -11,6 +11,7 @@ import type { IconName } from "@/ui/icon.tsx";
 import { useIsNarrow } from "@/ui/media.ts";
 import { Menu, MenuItem } from "@/ui/menu.tsx";
 import { isLive } from "@/ui/state.tsx";
+import { useCopy } from "@/ui/use_copy.ts";
 import type { HeaderCluster } from "./shown.ts";
 
 const StopDialog = lazy(() => import("@/panels/clusters/change/stop_dialog.tsx"));
@@ -31,29 +32,26 @@ export function Actions({ cluster }: { cluster: HeaderCluster }) {
   const client = useQueryClient();
   const isAdmin = useIsAdmin();
   const isNarrow = useIsNarrow();
-  const [copied, setCopied] = useState<string | null>(null);
+  const { copy, look } = useCopy();
+  // The outcome stands on the button, or on that of the menu.
+  const copyAs = (label: string, text: string | Promise<string>) => copy(text, isNarrow ? undefined : label);
   const [open, setOpen] = useState<"stop" | "tag" | null>(null);
-  const copy = async (label: string, text: string | Promise<string>) => {
-    await navigator.clipboard.writeText(await text);
-    setCopied(label);
-    setTimeout(() => setCopied(null), 2000);
-  };
   const query = async (write: typeof graphqlText) =>
     write(await documentText(documentId(ClusterHeaderDocument)), { id: String(cluster.number) }, account);
   const canBeStopped = canStop(cluster);
   const actions: Action[] = [
-    { label: "Copy link", icon: "link", run: () => copy("Copy link", location.href) },
+    { label: "Copy link", icon: "link", run: () => copyAs("Copy link", location.href) },
     {
       label: "Copy query",
       icon: "copy",
       title: "The GraphQL query for the facts above",
-      run: () => copy("Copy query", query(graphqlText)),
+      run: () => copyAs("Copy query", query(graphqlText)),
     },
     {
       label: "Notebook",
       icon: "export",
       title: "Copies Python that reads this cluster",
-      run: () => copy("Notebook", query(notebookText)),
+      run: () => copyAs("Notebook", query(notebookText)),
     },
     {
       label: "Tag…",
@@ -72,6 +70,7 @@ export function Actions({ cluster }: { cluster: HeaderCluster }) {
       run: () => setOpen("stop"),
     });
   }
+  const menu = look("Actions", "more");
   const dialog = {
     rows: [cluster],
     onClose: () => setOpen(null),
@@ -80,7 +79,7 @@ export function Actions({ cluster }: { cluster: HeaderCluster }) {
   return (
     <>
       {isNarrow ? (
-        <Menu trigger={<IconButton icon={copied ? "check" : "more"} label={copied ? "Copied" : "Actions"} />}>
+        <Menu trigger={<IconButton icon={menu.icon} label={menu.words} />}>
           {actions.map(({ label, icon, title, isDisabled, run }) => (
             <MenuItem key={label} icon={icon} isDisabled={isDisabled} onSelect={() => void run()}>
               {label}
@@ -92,12 +91,12 @@ export function Actions({ cluster }: { cluster: HeaderCluster }) {
         actions.map(({ label, icon, title, isDisabled, run }) => (
           <Button
             key={label}
-            icon={copied === label ? "check" : icon}
+            icon={look(label, icon).icon}
             title={title}
             disabled={isDisabled}
             onClick={() => void run()}
           >
-            {copied === label ? "Copied" : label}
+            {look(label).words}
           </Button>
         ))
       )}
