@@ -51,7 +51,7 @@ before(async () => {
     ) { nodes {
       id number startedAt endedAt
       usage { threadSeconds causes { cause seconds } }
-      workers(first: 100) { totalCount nodes { id name end { at kind lostResults processingKeys } } }
+      workers(first: 100) { totalCount nodes { id name startedAt endedAt end { at kind lostResults processingKeys } } }
       errors(first: 100) { nodes { id type } }
       functionActivity(first: 7) { startedAt stepSeconds functions { prefix threads } computeSeconds }
       taskGroups(first: 100) { totalCount nodes { durations { action seconds } } }
@@ -377,6 +377,46 @@ describe("the page of a cluster", () => {
     await page.keyboard.press("p");
     await page.getByRole("button", { name: "Pause" }).click();
     assert.ok((await lanes.getAttribute("aria-valuetext")) < clock(cluster.endedAt));
+  });
+
+  it("shows in the tabs what was known when the playback paused", async () => {
+    await open("/workers");
+    await page.getByRole("button", { name: "Play back" }).click();
+    const middle = (Date.parse(cluster.startedAt) + Date.parse(cluster.endedAt)) / 2;
+    const clock = new Date(middle).toISOString().slice(11, 19);
+    await page.waitForFunction((at) => document.querySelector("[role=slider]").ariaValueText >= at, clock);
+    await page.getByRole("button", { name: "Pause" }).click();
+    const said = await page.getByText(/the tabs show it until \d\d:\d\d:\d\d/).textContent();
+    const [at] = /\d\d:\d\d:\d\d$/.exec(said);
+    const day = cluster.startedAt.slice(0, 10);
+    const alive = cluster.workers.nodes.filter(
+      ({ startedAt, endedAt }) =>
+        Date.parse(startedAt) <= Date.parse(`${day}T${at}Z`) &&
+        (endedAt === null || Date.parse(endedAt) > Date.parse(`${day}T${at}Z`) + 999),
+    ).length;
+    // The deaths come at the end of this run, so all workers of the middle are alive.
+    await page.getByRole("heading", { name: `${alive} workers at ${at}, ${alive} had joined` }).waitFor();
+    assert.ok(alive < cluster.workers.nodes.length, "workers join after those that die");
+    assert.equal(await page.getByRole("button", { name: /^Worker \S+, alive$/ }).count(), alive);
+    // The lines of the log are those up to that time, which is shown without its fraction of a second.
+    const { cluster: counted } = await graphql(
+      `query ($id: ID!, $least: TimeRange!, $most: TimeRange!) { cluster(id: $id) {
+        least: logs(at: $least) { totalCount } most: logs(at: $most) { totalCount }
+      } }`,
+      {
+        id: cluster.id,
+        least: { from: cluster.startedAt, to: `${day}T${at}Z` },
+        most: { from: cluster.startedAt, to: new Date(Date.parse(`${day}T${at}Z`) + 1000).toISOString() },
+      },
+    );
+    await page.getByRole("link", { name: /^Logs/ }).click();
+    const title = await page.getByRole("heading", { name: /of \d+ log lines$/ }).textContent();
+    const shown = Number(/^\d+/.exec(title)[0]);
+    assert.ok(counted.least.totalCount <= shown && shown <= counted.most.totalCount, title);
+    assert.ok(shown < Number(/of (\d+)/.exec(title)[1]), title);
+    await page.keyboard.press("Escape");
+    await page.getByText("the tabs show it until").waitFor({ state: "detached" });
+    await page.getByText("Whole run").waitFor();
   });
 
   it("finds the workers that died, with the task and the log of their last moments", async () => {

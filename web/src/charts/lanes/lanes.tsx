@@ -33,11 +33,15 @@ export function Lanes(props: LanesProps) {
   } = props;
   const [at, setAt] = useState<number | null>(null);
   const { isPlaying = false, onPlayed } = props;
-  usePlayback({ isPlaying, shown, at, onMove: setAt, onEnd: () => onPlayed?.() });
+  const play = (next: number) => {
+    setAt(next);
+    props.onPlay?.(next);
+  };
+  usePlayback({ isPlaying, shown, at, onMove: play, onEnd: () => onPlayed?.(shown.to) });
   const take = (next: number | null) => {
     // A pointer that leaves the chart does not take the crosshair.
     if (isPlaying && next === null) return;
-    if (isPlaying) onPlayed?.();
+    if (isPlaying) onPlayed?.(at ?? shown.from);
     setAt(next);
   };
   const plot = useRef<HTMLDivElement>(null);

@@ -114,6 +114,8 @@ export interface LanesProps {
   header?: ReactNode;
   /** True while the crosshair moves through the shown time by itself. */
   isPlaying?: boolean;
-  /** Called when the playback is over, or the user takes the crosshair. */
-  onPlayed?(): void;
+  /** Called with each step of the playback. */
+  onPlay?(at: number): void;
+  /** Called when the playback is over, or the user takes the crosshair, with the time at which it ends. */
+  onPlayed?(at: number): void;
 }

@@ -1,5 +1,5 @@
 import { Link, Outlet, useNavigate, useParams } from "@tanstack/react-router";
-import { lazy, Suspense } from "react";
+import { lazy, Suspense, useMemo, useState } from "react";
 import { useAccount } from "@/data/account.ts";
 import { ClusterHeaderDocument, ClusterTabCountsDocument } from "@/data/gql/graphql.ts";
 import { useAsk } from "@/data/queries.ts";
@@ -12,6 +12,7 @@ import { Loaded } from "@/ui/panel.tsx";
 import { isLive } from "@/ui/state.tsx";
 import tabStyles from "@/ui/tabs.module.css";
 import { NotFound } from "../not_found.tsx";
+import { NOT_PLAYED, PlayedContext } from "./part.ts";
 import { ShownClusterContext } from "./shown_cluster.ts";
 import { TABS } from "./tabs.ts";
 import { useOpenMark } from "./use_open_mark.ts";
@@ -27,6 +28,8 @@ export function Cluster() {
   const cluster = query.data?.data.cluster ?? null;
   const title = cluster ? `${cluster.name ?? cluster.schedulerId} #${cluster.number}` : `#${number}`;
   const openMark = useOpenMark(number);
+  const [played, set] = useState(NOT_PLAYED);
+  const playback = useMemo(() => ({ ...played, set }), [played]);
   useTabKeys(number);
   if (query.data && !cluster) return <NotFound />;
   return (
@@ -37,11 +40,13 @@ export function Cluster() {
           data.cluster && (
             <ShownClusterContext value={shownCluster(data.cluster)}>
               <Header cluster={data.cluster} />
-              <Suspense fallback={<div className={tabStyles.reserved} aria-busy="true" />}>
-                <Timeline cluster={shownCluster(data.cluster)} onOpenMark={openMark} />
-              </Suspense>
-              <Tabs cluster={data.cluster} />
-              <Outlet />
+              <PlayedContext value={playback}>
+                <Suspense fallback={<div className={tabStyles.reserved} aria-busy="true" />}>
+                  <Timeline cluster={shownCluster(data.cluster)} onOpenMark={openMark} />
+                </Suspense>
+                <Tabs cluster={data.cluster} />
+                <Outlet />
+              </PlayedContext>
             </ShownClusterContext>
           )
         }

@@ -5,6 +5,7 @@ import { count, counted } from "@/format/number.ts";
 import { clockSeconds } from "@/format/time.ts";
 import { shortFile } from "@/panels/errors/traceback.ts";
 import { TakeAway } from "@/panels/take_away/take_away.tsx";
+import { usePart } from "@/routes/cluster/part.ts";
 import type { ClusterTabProps } from "@/routes/cluster/tabs.ts";
 import { useSetClusterSearch } from "@/routes/cluster/use_cluster_search.ts";
 import { Button } from "@/ui/button.tsx";
@@ -23,7 +24,8 @@ const CODE = { one: "piece of code", many: "pieces of code", setting: null };
 
 /** The code that called Dask, and the computations that came from it. */
 export default function CodeTab({ cluster }: ClusterTabProps) {
-  const { from, to, open } = useSearch({ from: ROUTE });
+  const { open } = useSearch({ from: ROUTE });
+  const { from, to } = usePart(cluster.startedAt);
   const setSearch = useSetClusterSearch();
   const variables = { id: cluster.id };
   const query = useAskPages(ClusterCodeDocument, variables, (data: ClusterCodeQuery) => {

@@ -12,6 +12,7 @@ import { count, counted } from "@/format/number.ts";
 import errorStyles from "@/panels/errors/errors.module.css";
 import { GroupHead } from "@/panels/errors/group_list.tsx";
 import { TakeAway } from "@/panels/take_away/take_away.tsx";
+import { usePart } from "@/routes/cluster/part.ts";
 import type { ClusterTabProps, ShownCluster } from "@/routes/cluster/tabs.ts";
 import { useSetClusterSearch } from "@/routes/cluster/use_cluster_search.ts";
 import { Button } from "@/ui/button.tsx";
@@ -38,7 +39,8 @@ export default function ErrorsTab({ cluster }: ClusterTabProps) {
 }
 
 function Errors({ cluster, known }: { cluster: ShownCluster; known: ClusterErrorGroupsQuery }) {
-  const { from, to, open } = useSearch({ from: ROUTE });
+  const { open } = useSearch({ from: ROUTE });
+  const { from, to } = usePart(cluster.startedAt);
   const setSearch = useSetClusterSearch();
   const isNarrow = useMedia("(max-width: 1100px)");
   const variables = { id: cluster.id };

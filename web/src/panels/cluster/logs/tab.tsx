@@ -1,9 +1,10 @@
 import { useSearch } from "@tanstack/react-router";
-import { useEffect, useState } from "react";
+import { useContext, useEffect, useState } from "react";
 import { ClusterLogCountsDocument, type ClusterLogCountsQuery } from "@/data/gql/graphql.ts";
 import { useAsk } from "@/data/queries.ts";
 import { count } from "@/format/number.ts";
 import { period as periodText } from "@/format/time.ts";
+import { NOT_PLAYED, PlayedContext, usePart } from "@/routes/cluster/part.ts";
 import type { ClusterTabProps } from "@/routes/cluster/tabs.ts";
 import { useSetClusterSearch } from "@/routes/cluster/use_cluster_search.ts";
 import { FilterChip } from "@/ui/chip.tsx";
@@ -50,7 +51,9 @@ const ORDERS = [
 export default function LogsTab({ cluster }: ClusterTabProps) {
   const search = useSearch({ from: ROUTE });
   const setSearch = useSetClusterSearch();
-  const filter = logFilter(search);
+  const part = usePart(cluster.startedAt);
+  const played = useContext(PlayedContext);
+  const filter = logFilter({ ...search, ...part });
   const [isWanted, setWanted] = useState(true);
   const [worker, setWorker] = useState({ id: "", name: "" });
   const counts = useAsk(ClusterLogCountsDocument, countVariables(cluster.id, filter), {
@@ -117,7 +120,10 @@ export default function LogsTab({ cluster }: ClusterTabProps) {
                   <FilterChip
                     name="Part"
                     value={periodText(filter.period.from, filter.period.to)}
-                    onRemove={() => setSearch({ from: undefined, to: undefined })}
+                    onRemove={() => {
+                      played.set(NOT_PLAYED);
+                      setSearch({ from: undefined, to: undefined });
+                    }}
                   />
                 )}
               </div>

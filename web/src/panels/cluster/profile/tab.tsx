@@ -1,14 +1,13 @@
-import { useSearch } from "@tanstack/react-router";
 import { ClusterProfileDocument, type ClusterProfileQuery } from "@/data/gql/graphql.ts";
 import { useAsk } from "@/data/queries.ts";
 import { counted } from "@/format/number.ts";
+import { usePart } from "@/routes/cluster/part.ts";
 import type { ClusterTabProps } from "@/routes/cluster/tabs.ts";
 import { Empty, Loaded, Section, Skeleton, Withheld } from "@/ui/panel.tsx";
 import { receiptOf } from "../receipts/receipts.ts";
 import { ShownProfile } from "./shown_profile.tsx";
 import { type Silence, silence } from "./silence.ts";
 
-const ROUTE = "/$account/clusters/$number";
 /** The least share of the samples that a line is drawn with. */
 const MIN_SHARE = 0.001;
 /** The usual length of a window. A closed cluster has no new ones, and each answer is in the audit log. */
@@ -16,7 +15,7 @@ const WINDOW_SECONDS = 60;
 
 /** The lines of code that the threads of the workers were in. */
 export default function ProfileTab({ cluster }: ClusterTabProps) {
-  const { from, to } = useSearch({ from: ROUTE });
+  const { from, to } = usePart(cluster.startedAt, true);
   const variables = { id: cluster.id, from: from ?? null, to: to ?? null, minShare: MIN_SHARE };
   const query = useAsk(ClusterProfileDocument, variables, {
     keepsPrevious: true,

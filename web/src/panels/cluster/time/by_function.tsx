@@ -6,6 +6,7 @@ import { threeDigits } from "@/format/number.ts";
 import { useBaseline } from "@/panels/cluster/header/baseline.ts";
 import { SheetTable } from "@/panels/take_away/sheet_table.tsx";
 import { TakeAway } from "@/panels/take_away/take_away.tsx";
+import { usePart } from "@/routes/cluster/part.ts";
 import { useSetClusterSearch } from "@/routes/cluster/use_cluster_search.ts";
 import { Loaded, QueryState, Section, Withheld } from "@/ui/panel.tsx";
 import { Segmented } from "@/ui/segmented.tsx";
@@ -16,16 +17,17 @@ import { fineSheet } from "./spread.ts";
 const ROUTE = "/$account/clusters/$number";
 
 /** The time of tasks by function and activity, as Dask's fine performance metrics have it. */
-export function ByFunction({ id }: { id: string }) {
+export function ByFunction({ id, startedAt }: { id: string; startedAt: string }) {
   const search = useSearch({ from: ROUTE });
+  const { from, to } = usePart(startedAt);
   const set = useSetClusterSearch();
   const measure: Measure = MEASURES.find(({ value }) => value === search.by)?.value ?? "seconds";
   const [isTable, setTable] = useState(false);
-  const variables = { clusters: [id], from: search.from ?? null, to: search.to ?? null, unit: measure };
+  const variables = { clusters: [id], from: from ?? null, to: to ?? null, unit: measure };
   const query = useAsk(ClusterTimeDocument, variables, { keepsPrevious: true });
   const baseline = useBaseline(id);
   // A part of this run is no part of the other one.
-  const isCompared = baseline !== null && !search.from;
+  const isCompared = baseline !== null && !from;
   const versus = useAsk(
     ClusterTimeVersusDocument,
     { base: baseline?.id ?? "", head: id, unit: measure },
@@ -38,7 +40,7 @@ export function ByFunction({ id }: { id: string }) {
     <Section
       level={3}
       title="By function"
-      sub={subtitle(search.from, comparison ? baseline.number : null)}
+      sub={subtitle(from, comparison ? baseline.number : null)}
       actions={
         <>
           <Segmented

@@ -17,7 +17,7 @@ export default function TimeTab({ cluster }: ClusterTabProps) {
     <div className={styles.columns}>
       <div>
         <Causes id={cluster.id} unit={unit ?? "time"} onUnit={setUnit} />
-        <ByFunction id={cluster.id} />
+        <ByFunction id={cluster.id} startedAt={cluster.startedAt} />
       </div>
       <Findings cluster={cluster} />
     </div>

@@ -1,5 +1,5 @@
 import { useParams, useSearch } from "@tanstack/react-router";
-import { lazy, Suspense, useMemo, useState } from "react";
+import { lazy, Suspense, useContext, useMemo, useRef } from "react";
 import { Lanes } from "@/charts/lanes/lanes.tsx";
 import type { Lane, Mark, Reference, TimeRange } from "@/charts/lanes/types.ts";
 import {
@@ -11,6 +11,7 @@ import { useAsk } from "@/data/queries.ts";
 import { clockSeconds, period } from "@/format/time.ts";
 import { useBaseline } from "@/panels/cluster/header/baseline.ts";
 import { TakeAway } from "@/panels/take_away/take_away.tsx";
+import { NOT_PLAYED, PlayedContext } from "@/routes/cluster/part.ts";
 import type { ShownCluster } from "@/routes/cluster/tabs.ts";
 import { useSetClusterSearch } from "@/routes/cluster/use_cluster_search.ts";
 import { Button } from "@/ui/button.tsx";
@@ -45,7 +46,8 @@ const NO_PART = { from: undefined, to: undefined, zoom: undefined };
 export function Timeline({ cluster, onOpenMark }: TimelineProps) {
   const search = useSearch({ from: ROUTE });
   const setSearch = useSetClusterSearch();
-  const [isPlaying, setPlaying] = useState(false);
+  const { isPlaying, to: playedTo, set: setPlayed } = useContext(PlayedContext);
+  const playedAt = useRef({ at: 0, shownAt: 0 });
   const { startedAt, lastAt } = cluster;
   const extent = useMemo(() => extentOf(startedAt, lastAt), [startedAt, lastAt]);
   const { from, to } = search;
@@ -98,10 +100,23 @@ export function Timeline({ cluster, onOpenMark }: TimelineProps) {
 
   const sheet = useMemo(() => lanesSheet(drawn, shown), [drawn, shown]);
 
-  const select = (range: TimeRange | null) =>
+  const onPlay = (at: number) => {
+    playedAt.current.at = at;
+    if (Date.now() - playedAt.current.shownAt < PLAYED_STEP_MS) return;
+    playedAt.current.shownAt = Date.now();
+    setPlayed({ to: iso(at), isPlaying: true });
+  };
+  const pause = (at: number) => setPlayed(at >= shown.to ? NOT_PLAYED : { to: iso(at), isPlaying: false });
+  const togglePlayback = () =>
+    isPlaying ? pause(playedAt.current.at) : setPlayed({ to: playedTo, isPlaying: true });
+  const select = (range: TimeRange | null) => {
+    setPlayed(NOT_PLAYED);
     setSearch(range ? { from: iso(range.from), to: iso(range.to) } : NO_PART);
+  };
   const zoom = (range: TimeRange | null) =>
     setSearch(range ? { from: iso(range.from), to: iso(range.to), zoom: "yes" } : NO_PART);
+  // A playback ends first, and then the chosen part.
+  const clear = () => (playedTo === null ? select(null) : setPlayed(NOT_PLAYED));
   const setLanes = (ids: string[]) => setSearch({ lanes: ids.join(",") || undefined });
   // The logs have this key for their own following.
   const { tab } = useParams({ strict: false });
@@ -126,9 +141,9 @@ export function Timeline({ cluster, onOpenMark }: TimelineProps) {
       label: isPlaying ? "Pause the playback" : "Play the run",
       keys: "p",
       group: "Chart",
-      run: () => setPlaying(!isPlaying),
+      run: togglePlayback,
     },
-    ...(selection ? [clearPart(() => select(null))] : []),
+    ...(selection || playedTo !== null ? [clearPart(clear)] : []),
   ]);
   const chart = () =>
     isTable ? (
@@ -149,7 +164,8 @@ export function Timeline({ cluster, onOpenMark }: TimelineProps) {
         onZoom={zoom}
         onOpenMark={onOpenMark}
         isPlaying={isPlaying}
-        onPlayed={() => setPlaying(false)}
+        onPlay={onPlay}
+        onPlayed={pause}
         settledUntil={cluster.isLive ? extent.to - UNSETTLED_SECONDS : null}
       />
     );
@@ -159,16 +175,17 @@ export function Timeline({ cluster, onOpenMark }: TimelineProps) {
         <h2 className="h3">{selection ? "Part of the run" : "Whole run"}</h2>
         <span className="faint small">
           {selection ? `${period(selection.from * 1000, selection.to * 1000)} UTC` : "drag to choose a part"}
+          {playedTo !== null && ` · the tabs show it until ${clockSeconds(playedTo)}`}
         </span>
         {selection && (
-          <>
-            <Button look="ghost" size="small" onClick={() => setZoomed(!isZoomed)}>
-              {isZoomed ? "Show the whole run" : "Zoom in"}
-            </Button>
-            <Button look="ghost" size="small" icon="close" onClick={() => select(null)}>
-              Clear
-            </Button>
-          </>
+          <Button look="ghost" size="small" onClick={() => setZoomed(!isZoomed)}>
+            {isZoomed ? "Show the whole run" : "Zoom in"}
+          </Button>
+        )}
+        {(selection || playedTo !== null) && (
+          <Button look="ghost" size="small" icon="close" onClick={clear}>
+            Clear
+          </Button>
         )}
         <span className="grow" />
         {cluster.isLive && (
@@ -184,12 +201,7 @@ export function Timeline({ cluster, onOpenMark }: TimelineProps) {
           </Button>
         )}
         {!isTable && (
-          <Button
-            look="ghost"
-            size="small"
-            icon={isPlaying ? "pause" : "play"}
-            onClick={() => setPlaying(!isPlaying)}
-          >
+          <Button look="ghost" size="small" icon={isPlaying ? "pause" : "play"} onClick={togglePlayback}>
             {isPlaying ? "Pause" : "Play back"}
           </Button>
         )}
@@ -260,6 +272,9 @@ function choiceOfFunctions(lanes: string | undefined) {
 function referenceAt(at: number, number: number): Reference {
   return { at, label: `last good run #${number} was done here, ${clockSeconds(at * 1000)}` };
 }
+
+/** The time between two states of a playback in the tabs, each of which asks the server. */
+const PLAYED_STEP_MS = 1500;
 
 /** One and a half intervals of reports. */
 const UNSETTLED_SECONDS = 15;

@@ -20,6 +20,14 @@ export function standing({ end, endedAt }: Worker): WorkerStanding {
   return end || endedAt ? "ended" : "alive";
 }
 
+/** Returns the workers that had joined by a time, each as it was then. */
+export function workersAt(workers: readonly Worker[], at: string): Worker[] {
+  const isLater = (time: string | null) => time !== null && Date.parse(time) > Date.parse(at);
+  return workers
+    .filter(({ startedAt }) => !isLater(startedAt))
+    .map((worker) => (isLater(worker.endedAt) ? { ...worker, end: null, endedAt: null } : worker));
+}
+
 /** Returns the workers with those that died first, and otherwise in the order in which they joined. */
 export function diedFirst(workers: readonly Worker[]): Worker[] {
   const rank = { died: 0, alive: 1, ended: 2 } as const;

@@ -1,5 +1,5 @@
 import { useSearch } from "@tanstack/react-router";
-import { lazy, Suspense, useCallback } from "react";
+import { lazy, Suspense, useCallback, useContext } from "react";
 import {
   ClusterWorkersDocument,
   type ClusterWorkersQuery,
@@ -12,11 +12,12 @@ import { clockSeconds } from "@/format/time.ts";
 import { deathsOf, type EndedWorkers } from "@/panels/cluster/timeline/ended_workers.ts";
 import { useEndedWorkers } from "@/panels/cluster/timeline/use_ended_workers.ts";
 import { TakeAway } from "@/panels/take_away/take_away.tsx";
+import { PlayedContext } from "@/routes/cluster/part.ts";
 import type { ClusterTabProps, ShownCluster } from "@/routes/cluster/tabs.ts";
 import { useSetClusterSearch } from "@/routes/cluster/use_cluster_search.ts";
 import { Empty, Loaded, QueryState, Section, Skeleton } from "@/ui/panel.tsx";
 import { type Column, Table } from "@/ui/table.tsx";
-import { diedFirst, END_NAMES, standing, type Worker } from "./ends.ts";
+import { diedFirst, END_NAMES, standing, type Worker, workersAt } from "./ends.ts";
 import { workersSheet } from "./sheet.ts";
 import styles from "./workers.module.css";
 
@@ -42,18 +43,20 @@ export default function WorkersTab({ cluster }: ClusterTabProps) {
   const onNearEnd = useCallback(() => {
     if (hasNextPage && !isFetchingNextPage) void fetchNextPage();
   }, [hasNextPage, isFetchingNextPage, fetchNextPage]);
+  const { to: playedTo } = useContext(PlayedContext);
   const setOpen = (id: string | undefined) => setSearch({ open: id });
   const first = { ...query, data: query.data?.pages[0] } as unknown as Asked<ClusterWorkersQuery>;
   return (
     <Loaded name="The workers" query={first} skeleton={<Skeleton rows={5} columns={6} />}>
       {(data) => {
-        const workers = query.data?.pages.flatMap((page) => page.data.cluster?.workers.nodes ?? []) ?? [];
+        const loaded = query.data?.pages.flatMap((page) => page.data.cluster?.workers.nodes ?? []) ?? [];
+        const workers = playedTo === null ? loaded : workersAt(loaded, playedTo);
         const total = data.cluster?.workers.totalCount ?? 0;
         if (total === 0) return <Empty title="No worker has joined yet" />;
         return (
           <Section
-            title={title(total, ended)}
-            sub={sub(workers.length, total, ended)}
+            title={playedTo === null ? title(total, ended) : titleAt(workers, playedTo)}
+            sub={sub(loaded.length, total, ended)}
             actions={
               <TakeAway
                 name="workers"
@@ -93,6 +96,12 @@ function title(total: number, ended: EndedWorkers): string {
   const { died, isLeast } = deathsOf(ended);
   if (died === 0) return counted(total, "worker");
   return `${isLeast ? "At least " : ""}${counted(died, "worker")} of ${count(total)} died`;
+}
+
+/** Returns the number of workers that were alive at a time of the playback. */
+function titleAt(workers: readonly Worker[], at: string): string {
+  const alive = workers.filter((worker) => standing(worker) === "alive").length;
+  return `${counted(alive, "worker")} at ${clockSeconds(at)}, ${count(workers.length)} had joined`;
 }
 
 function sub(loaded: number, total: number, ended: EndedWorkers): string | undefined {
