@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, net::SocketAddr, sync::Arc, time::Duration};
 
 use chrono::{DateTime, TimeDelta, Utc};
-use entity::{api_token::Scope, membership::Role};
+use entity::{api_token::Scope, cluster_counter, ids::ClusterId, membership::Role};
 use galvo::{
     app::{
         SignInLinks,
@@ -20,6 +20,7 @@ use galvo::{
     store::AccountStore,
 };
 use reqwest::{Client, Method, RequestBuilder, StatusCode, header};
+use sea_orm::{ActiveModelTrait, EntityTrait, IntoActiveModel, PaginatorTrait};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -165,8 +166,20 @@ impl TestApp {
         self.client.request(method, self.url(path))
     }
 
-    /// Creates an account with an owner of the same name, whose token has all scopes.
+    /// Creates an account with an owner of the same name, whose token has all scopes. Its clusters have
+    /// numbers that those of no other account have, so that none is found by the number of another.
     pub async fn account(&self, slug: &str) -> Member {
+        let account = self.accounts().create_account(&slug.parse().unwrap()).await.unwrap();
+        let database = self.database.connection().await;
+        let others = cluster_counter::Entity::find().count(&database).await.unwrap();
+        let last = ClusterId(1_000_000 * (i64::try_from(others).unwrap() + 1));
+        let counter = cluster_counter::Model { account_id: account, last };
+        counter.into_active_model().reset_all().insert(&database).await.unwrap();
+        self.member(slug, slug).await
+    }
+
+    /// The same, for an account whose clusters are counted as usual: from 1.
+    pub async fn plain_account(&self, slug: &str) -> Member {
         self.accounts().create_account(&slug.parse().unwrap()).await.unwrap();
         self.member(slug, slug).await
     }

@@ -18,7 +18,7 @@ fn report(scheduler: &str) -> Value {
 #[tokio::test]
 async fn numbers_count_up_from_one_in_each_account() {
     let app = TestApp::start().await;
-    let (ada, bob) = (app.account("ada").await, app.account("bob").await);
+    let (ada, bob) = (app.plain_account("ada").await, app.plain_account("bob").await);
     for number in 1..=3 {
         assert_eq!(ada.reported(&report(&format!("Scheduler-{number}"))).await, number);
     }
@@ -38,7 +38,7 @@ async fn numbers_count_up_from_one_in_each_account() {
 #[tokio::test]
 async fn the_number_of_a_deleted_cluster_is_not_used_again() {
     let app = TestApp::start().await;
-    let ada = app.account("ada").await;
+    let ada = app.plain_account("ada").await;
     ada.reported(&report("Scheduler-1")).await;
     let newest = ada.reported(&report("Scheduler-2")).await;
     let deleted = ada.query(DELETE, json!({ "id": id_of(&ada, newest).await })).await;
@@ -51,7 +51,7 @@ async fn the_number_of_a_deleted_cluster_is_not_used_again() {
 #[tokio::test]
 async fn clusters_that_begin_at_once_get_one_number_each() {
     let app = TestApp::start().await;
-    let ada = app.account("ada").await;
+    let ada = app.plain_account("ada").await;
     // Each scheduler sends its first report twice, as after a lost response.
     let reports = (0..40).map(|n| {
         let (ada, report) = (ada.clone(), report(&format!("Scheduler-{}", n / 2)));

@@ -121,7 +121,7 @@ async fn copy<E: EntityTrait>(database: &DatabaseConnection, cluster: ClusterId,
     const TIMES: [&str; 4] = ["started_at", "stopped_at", "occurred_at", "enqueued_at"];
     let columns: Vec<String> = E::Column::iter().map(|column| column.as_str().to_owned()).collect();
     let values = columns.iter().map(|column| match column.as_str() {
-        "cluster_id" => format!("{} - n", cluster.0),
+        "cluster_id" => format!("{} + n", cluster.0),
         time if TIMES.contains(&time) => format!("{time} - n * {DAY}"),
         column => column.to_owned(),
     });

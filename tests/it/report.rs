@@ -37,7 +37,8 @@ async fn the_answer_acknowledges_and_directs() {
     let number = first["cluster_id"].as_i64().unwrap();
     assert!((1..1 << 53).contains(&number));
     let expected = json!({
-        "acknowledged": 7, "cluster_id": number, "interval_seconds": 15.0,
+        "acknowledged": 7, "cluster_id": number, "path": format!("/clusters/{number}?account=ada"),
+        "interval_seconds": 15.0,
         "desired_state": "running", "stop_reason": null, "stop_only_if_idle": false, "keep_alive_seconds": 0.0,
         "resend": false, "accepts": [
             "basic", "tasks", "dask_errors", "user_errors", "code", "profiles", "events", "logs"],

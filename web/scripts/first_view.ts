@@ -17,7 +17,9 @@ export function firstView(): Plugin {
             codeSplitting: {
               groups: [
                 { name: "first", test: (id: string) => modules.has(id), priority: 1 },
-                { name: "shared", test: /\/web\/src\//, minShareCount: 6 },
+                // Loaded in idle time, or when the first menu, popover or dialog is opened.
+                { name: "popups", test: /node_modules\/(@base-ui|@floating-ui)\// },
+                { name: "shared", test: /\/web\/src\//, minShareCount: 5 },
               ],
             },
           },

@@ -9,6 +9,9 @@ import { session } from "./data/session.ts";
 import { preloadPages } from "./routes/preload.ts";
 import { createAppRouter } from "./routes/router.tsx";
 
+/** The time for which the first render waits for the code of the page. */
+const PAGE_DELAY_MS = 150;
+
 const root = document.getElementById("root");
 if (!root) throw new Error("index.html has no element with the id root");
 
@@ -21,12 +24,15 @@ recoverQueries(client);
 const router = createAppRouter(client);
 preloadPages(router);
 
-createRoot(root).render(
+const app = (
   <StrictMode>
     <CSPProvider disableStyleElements>
       <QueryClientProvider client={client}>
         <RouterProvider router={router} />
       </QueryClientProvider>
     </CSPProvider>
-  </StrictMode>,
+  </StrictMode>
 );
+// The code of the page is usually there by now, and the page is then rendered once instead of after its frame.
+const soon = new Promise((resolve) => setTimeout(resolve, PAGE_DELAY_MS));
+void Promise.race([router.load(), soon]).finally(() => createRoot(root).render(app));

@@ -21,14 +21,22 @@ export function session(renew = false): Promise<Session> {
   return current;
 }
 
+declare global {
+  /** The request that early.js sent while the scripts were loaded. */
+  var galvoSession: Promise<Response> | undefined;
+}
+
+function requestSession(): Promise<Response> {
+  const early = globalThis.galvoSession;
+  globalThis.galvoSession = undefined;
+  if (early) return early;
+  return fetch(serverPath("api/v1/session"), { headers: { Accept: "application/json" }, cache: "no-store" });
+}
+
 async function readSession(): Promise<Session> {
   let response: Response;
   try {
-    response = await fetch(serverPath("api/v1/session"), {
-      credentials: "same-origin",
-      headers: { Accept: "application/json" },
-      cache: "no-store",
-    });
+    response = await requestSession();
   } catch {
     throw new Failure("offline", "The server cannot be reached.");
   }

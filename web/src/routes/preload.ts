@@ -1,3 +1,4 @@
+import { menuParts, popoverParts } from "@/ui/popups.ts";
 import type { AppRouter } from "./router.tsx";
 
 const DELAY_MS = 2_000;
@@ -19,7 +20,8 @@ export function preloadPages(router: AppRouter): void {
 
 async function loadAll(router: AppRouter): Promise<void> {
   // A script that cannot be loaded is requested again when its page is opened.
-  await Promise.allSettled(Object.values(router.routesById).map((route) => router.loadRouteChunk(route)));
+  const routes = Object.values(router.routesById).map((route) => router.loadRouteChunk(route));
+  await Promise.allSettled([...routes, menuParts.load(), popoverParts.load()]);
   const { preloadTabs } = await import("./cluster/tabs.ts");
   await preloadTabs();
 }

@@ -1,29 +1,30 @@
-import { Menu as Base } from "@base-ui/react/menu";
-import type { ReactElement, ReactNode } from "react";
-import { Icon, type IconName } from "./icon.tsx";
-import styles from "./menu.module.css";
+import { type ReactElement, type ReactNode, useState } from "react";
+import type { IconName } from "./icon.tsx";
+import { closedTrigger, menuParts } from "./popups.ts";
 
-interface MenuProps {
+export interface MenuProps {
   /** The button that opens the menu. */
   trigger: ReactElement;
   children: ReactNode;
   side?: "bottom" | "top";
 }
 
-export function Menu({ trigger, children, side = "bottom" }: MenuProps) {
-  return (
-    <Base.Root modal={false}>
-      <Base.Trigger render={trigger} />
-      <Base.Portal>
-        <Base.Positioner className={styles.positioner} side={side} align="start" sideOffset={4}>
-          <Base.Popup className={styles.popup}>{children}</Base.Popup>
-        </Base.Positioner>
-      </Base.Portal>
-    </Base.Root>
-  );
+/** A button with a menu. The code of menus is loaded when the first one is opened. */
+export function Menu(props: MenuProps) {
+  const [isUsed, setUsed] = useState(false);
+  if (isUsed) {
+    const { OpenedMenu } = menuParts.get();
+    return <OpenedMenu {...props} />;
+  }
+  return closedTrigger(props.trigger, "menu", () => {
+    menuParts.load().then(
+      () => setUsed(true),
+      () => undefined,
+    );
+  });
 }
 
-interface MenuItemProps {
+export interface MenuItemProps {
   icon?: IconName;
   isChosen?: boolean;
   isDisabled?: boolean | undefined;
@@ -31,38 +32,30 @@ interface MenuItemProps {
   children: ReactNode;
 }
 
-export function MenuItem({ icon, isChosen, isDisabled = false, onSelect, children }: MenuItemProps) {
-  return (
-    <Base.Item className={styles.item} onClick={onSelect} disabled={isDisabled}>
-      {icon && <Icon name={icon} />}
-      <span className="grow">{children}</span>
-      <span className={styles.check}>{isChosen && <Icon name="check" />}</span>
-    </Base.Item>
-  );
+export function MenuItem(props: MenuItemProps) {
+  const { Item } = menuParts.get();
+  return <Item {...props} />;
 }
 
-interface MenuLinkProps {
+export interface MenuLinkProps {
   icon?: IconName;
   /** An address outside of the dashboard's own pages. */
   to: string;
   children: ReactNode;
 }
 
-export function MenuLink({ icon, to, children }: MenuLinkProps) {
-  return (
-    <Base.LinkItem className={styles.item} href={to}>
-      {icon && <Icon name={icon} />}
-      <span className="grow">{children}</span>
-    </Base.LinkItem>
-  );
+export function MenuLink(props: MenuLinkProps) {
+  const { LinkItem } = menuParts.get();
+  return <LinkItem {...props} />;
+}
+
+export interface MenuGroupProps {
+  label: string;
+  children: ReactNode;
 }
 
 /** Items of a menu below a name. */
-export function MenuGroup({ label, children }: { label: string; children: ReactNode }) {
-  return (
-    <Base.Group>
-      <Base.GroupLabel className={styles.label}>{label}</Base.GroupLabel>
-      {children}
-    </Base.Group>
-  );
+export function MenuGroup(props: MenuGroupProps) {
+  const { Group } = menuParts.get();
+  return <Group {...props} />;
 }

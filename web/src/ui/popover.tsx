@@ -1,8 +1,7 @@
-import { Popover as Base } from "@base-ui/react/popover";
-import type { ReactElement, ReactNode } from "react";
-import styles from "./popover.module.css";
+import { type ReactElement, type ReactNode, useEffect, useState } from "react";
+import { closedTrigger, popoverParts } from "./popups.ts";
 
-interface PopoverProps {
+export interface PopoverProps {
   title: string;
   /** The button that opens it. */
   trigger: ReactElement;
@@ -11,19 +10,18 @@ interface PopoverProps {
   children: ReactNode;
 }
 
-/** A small form at a button. */
-export function Popover({ title, trigger, isOpen, onOpenChange, children }: PopoverProps) {
-  return (
-    <Base.Root open={isOpen} onOpenChange={onOpenChange}>
-      <Base.Trigger render={trigger} />
-      <Base.Portal>
-        <Base.Positioner className={styles.positioner} side="bottom" align="start" sideOffset={4}>
-          <Base.Popup className={styles.popup}>
-            <Base.Title className={styles.title}>{title}</Base.Title>
-            {children}
-          </Base.Popup>
-        </Base.Positioner>
-      </Base.Portal>
-    </Base.Root>
-  );
+/** A small form at a button. Its code is loaded when the first one is opened. */
+export function Popover(props: PopoverProps) {
+  const { trigger, isOpen, onOpenChange } = props;
+  const [isUsed, setUsed] = useState(false);
+  useEffect(() => {
+    if (!isOpen) return;
+    popoverParts.load().then(
+      () => setUsed(true),
+      () => onOpenChange(false),
+    );
+  }, [isOpen, onOpenChange]);
+  if (!isUsed) return closedTrigger(trigger, "dialog", () => onOpenChange(true));
+  const { OpenedPopover } = popoverParts.get();
+  return <OpenedPopover {...props} />;
 }
