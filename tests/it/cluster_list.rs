@@ -163,7 +163,7 @@ async fn every_order_is_by_its_values_and_then_by_number() {
         ("DURATION", "e a b d c"),
         ("THREAD_SECONDS", "d c a b e"),
         ("COMPUTE_SECONDS", "d b c a e"),
-        ("ERRORS", "e d a c b"),
+        ("ERRORS", "a d e c b"),
         ("TASKS", "d e c a b"),
         ("LAST_SEEN_AT", "e d c b a"),
     ] {

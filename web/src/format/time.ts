@@ -29,12 +29,23 @@ export function clockSeconds(at: Instant, zone: Zone = "UTC"): string {
 
 /** Returns the day: `Tue 24 Nov`. The year is added if it is not that of `now`. */
 export function day(at: Instant, zone: Zone = "UTC", now: Instant = Date.now()): string {
-  const parts = formatter(zone, { weekday: "short", day: "numeric", month: "short", year: "numeric" });
-  const part = Object.fromEntries(parts.formatToParts(date(at)).map(({ type, value }) => [type, value]));
-  const year = formatter(zone, { year: "numeric" });
-  const text = `${part.weekday} ${part.day} ${part.month}`;
-  return year.format(date(at)) === year.format(date(now)) ? text : `${text} ${part.year}`;
+  const { text, year } = dayParts(at, zone);
+  return year === dayParts(now, zone).year ? text : `${text} ${year}`;
 }
+
+const DAY_PARTS: Intl.DateTimeFormatOptions = {
+  weekday: "short",
+  day: "numeric",
+  month: "short",
+  year: "numeric",
+};
+
+/** Returns the day without its year, and the year. */
+const dayParts = perDay((at, zone) => {
+  const parts = formatter(zone, DAY_PARTS).formatToParts(at);
+  const part = Object.fromEntries(parts.map(({ type, value }) => [type, value]));
+  return { text: `${part.weekday} ${part.day} ${part.month}`, year: part.year };
+});
 
 /** Returns the day and the time, with `Today`, `Yesterday` or the weekday if it is within a week. */
 export function dayAndClock(at: Instant, zone: Zone = "UTC", now: Instant = Date.now()): string {
@@ -65,10 +76,31 @@ export function period(from: Instant, to: Instant, zone: Zone = "UTC", now: Inst
   return `${start} – ${day(to, zone, now)}, ${end}`;
 }
 
+const DAY_MS = 86_400_000;
+const MOST_DAYS = 1_000;
+
+/** Returns the function, which remembers its results in UTC by day: lists ask for the same days in each row. */
+function perDay<Result>(compute: (at: Date, zone: Zone) => Result): (at: Instant, zone: Zone) => Result {
+  const known = new Map<number, Result>();
+  return (at, zone) => {
+    const time = date(at);
+    if (zone !== "UTC") return compute(time, zone);
+    const number = dayNumber(time, zone);
+    let result = known.get(number);
+    if (result === undefined) {
+      if (known.size >= MOST_DAYS) known.clear();
+      result = compute(time, zone);
+      known.set(number, result);
+    }
+    return result;
+  };
+}
+
 function dayNumber(at: Instant, zone: Zone): number {
+  if (zone === "UTC") return Math.floor(date(at).getTime() / DAY_MS);
   const parts = formatter(zone, { year: "numeric", month: "2-digit", day: "2-digit" });
   const part = Object.fromEntries(parts.formatToParts(date(at)).map(({ type, value }) => [type, value]));
-  return Date.UTC(Number(part.year), Number(part.month) - 1, Number(part.day)) / 86_400_000;
+  return Date.UTC(Number(part.year), Number(part.month) - 1, Number(part.day)) / DAY_MS;
 }
 
 /** Returns the age of something: `4 s ago`, `3 h ago`. */

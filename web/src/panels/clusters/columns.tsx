@@ -1,4 +1,3 @@
-import { Link } from "@tanstack/react-router";
 import type { ReactNode } from "react";
 import type { ClusterSumsQuery } from "@/data/gql/graphql.ts";
 import { bytes } from "@/format/bytes.ts";
@@ -8,6 +7,7 @@ import { count, counted, share } from "@/format/number.ts";
 import { ago, clock, dayAndClock, shortDayAndClock } from "@/format/time.ts";
 import { Chip } from "@/ui/chip.tsx";
 import type { Column } from "@/ui/table.tsx";
+import { ClusterLink } from "./cluster_link.tsx";
 import styles from "./clusters.module.css";
 import { COLUMN_NAMES, type ColumnName } from "./column_choice.ts";
 import { FLAG_NAMES } from "./flags.ts";
@@ -42,15 +42,15 @@ const MAKERS: Record<ColumnName, Maker> = {
   name: ({ account }) => ({
     width: "minmax(104px, 3fr)",
     cell: (row) => (
-      <Link
-        to="/$account/clusters/$number"
-        params={{ account, number: String(row.number) }}
+      <ClusterLink
+        account={account}
+        number={row.number}
         className={styles.name}
         title={`${clusterName(row)} #${row.number}`}
       >
         <span className={styles.word}>{clusterName(row)}</span>
         <span className="faint num">{shortNumber(row.number)}</span>
-      </Link>
+      </ClusterLink>
     ),
   }),
   user: ({ own }) => ({
