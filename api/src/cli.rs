@@ -8,6 +8,7 @@ mod doctor;
 mod keys;
 mod list;
 mod password;
+mod status;
 mod store;
 
 use std::{process::ExitCode, sync::Arc, time::Duration};
@@ -184,10 +185,11 @@ async fn dispatch(
             store::check_place(&common.database)?;
             Ok(Store::migrate(&common.database).await?)
         }
-        Command::Ready(which) => {
-            OutgoingClient::new().get(&which.address(), MAX_READINESS).await?;
+        Command::Ready(server) => {
+            OutgoingClient::new().get(&server.readiness(), MAX_READINESS).await?;
             Ok(())
         }
+        Command::Status(args) => Ok(status::print(&args, common).await?),
         Command::Schema => {
             print!("{}", Schema::sdl());
             Ok(())

@@ -11,19 +11,13 @@ mod jwt;
 mod network_settings;
 mod oidc;
 mod quota;
+mod running_server;
 mod service_link;
 mod timeouts;
 mod tls;
 mod traces;
 
-use std::{
-    ffi::OsStr,
-    fmt,
-    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
-    path::PathBuf,
-    str::FromStr,
-    time::Duration,
-};
+use std::{ffi::OsStr, fmt, net::SocketAddr, path::PathBuf, str::FromStr, time::Duration};
 
 use chrono::{DateTime, TimeDelta, Utc};
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -48,6 +42,7 @@ pub use self::jwt::{JwksRefresh, JwksSource, JwtConfig, JwtSecret, Provision};
 pub use self::network_settings::NetworkConfig;
 pub use self::oidc::{ClientSecret, OidcConfig};
 pub use self::quota::{AccountQuotaArgs, QuotaSetting};
+pub use self::running_server::{RunningServerArgs, StatusArgs};
 pub use self::timeouts::Timeouts;
 pub use self::tls::TlsConfig;
 pub use self::traces::TracesConfig;
@@ -184,7 +179,10 @@ pub enum Command {
     Migrate,
     /// Check the server on this machine for readiness. Exits with status 0 if it is ready, and with 1
     /// otherwise.
-    Ready(ReadyArgs),
+    Ready(RunningServerArgs),
+    /// Print which database and which server there are, what they hold, and when the jobs last ran. Changes
+    /// nothing.
+    Status(StatusArgs),
     /// Print the GraphQL schema.
     Schema,
     /// Copy an SQLite database into a new file while the server runs. The keys are not copied.
@@ -315,41 +313,6 @@ pub struct DoctorArgs {
     /// Print the results as one JSON object.
     #[arg(long)]
     pub json: bool,
-}
-
-/// The server that `ready` checks.
-#[derive(Clone, Debug, Args)]
-pub struct ReadyArgs {
-    /// IP address and port the server listens on, as `ADDRESS:PORT`.
-    #[arg(long, env = "GALVO_LISTEN", default_value = "127.0.0.1:8000", value_parser = socket_address)]
-    listen: SocketAddr,
-    /// URL of the server, as `https://NAME`, instead of the listening address. Required for a server
-    /// with TLS: its certificate is valid only for its name.
-    #[arg(long, value_name = "URL")]
-    url: Option<Url>,
-}
-
-impl ReadyArgs {
-    /// Returns the URL of the readiness endpoint.
-    #[must_use]
-    #[expect(clippy::missing_panics_doc, reason = "a socket address always forms a valid URL")]
-    pub fn address(&self) -> Url {
-        let mut url = self.url.clone().unwrap_or_else(|| {
-            // A server that listens on all addresses also listens on the loopback address.
-            let address = match self.listen.ip() {
-                IpAddr::V4(any) if any.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
-                IpAddr::V6(any) if any.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
-                address => address,
-            };
-            let here = SocketAddr::new(address, self.listen.port());
-            format!("http://{here}").parse().expect("an address is one")
-        });
-        // The server may be mounted under a path prefix. The prefix ends before the server's own path.
-        let path = url.path().trim_end_matches('/');
-        let base = path.strip_suffix("/graphql").unwrap_or(path);
-        url.set_path(&format!("{base}/readyz"));
-        url
-    }
 }
 
 /// Manage accounts.
@@ -856,6 +819,7 @@ impl Cli {
             | Command::Backup { .. }
             | Command::Doctor(_)
             | Command::Ready(_)
+            | Command::Status(_)
             | Command::Schema
             | Command::Account(_)
             | Command::User(_)
@@ -1090,20 +1054,6 @@ mod tests {
     fn the_command_line_is_consistent() {
         use clap::CommandFactory;
         Cli::command().debug_assert();
-    }
-
-    #[test]
-    fn readiness_is_asked_below_the_path_of_an_address() {
-        for (arguments, address) in [
-            (&["--listen", "0.0.0.0:8000"][..], "http://127.0.0.1:8000/readyz"),
-            (&["--url", "https://galvo.example"], "https://galvo.example/readyz"),
-            (&["--url", "https://tools.example/galvo"], "https://tools.example/galvo/readyz"),
-            (&["--url", "https://tools.example/galvo/"], "https://tools.example/galvo/readyz"),
-        ] {
-            let cli = Cli::parse_from([&["galvo", "ready"], arguments].concat());
-            let Command::Ready(ready) = cli.command else { panic!("{arguments:?}") };
-            assert_eq!(ready.address().as_str(), address);
-        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 """The package's ``galvo`` command: its output matches the data of Dask and the server."""
 
+import json
 import os
 import re
 import stat
@@ -56,6 +57,10 @@ def test_stop_and_watch(inquiry):
     number = inquiry.told()["number"]
     watching = inquiry.start("watch", number, "--interval", "0.2s")
     watching.wait_for_log(r"^cluster .* · 2 workers, 2 threads · ")
+    live = inquiry.run("top").stdout
+    mine = next(line for line in live.splitlines() if line.startswith(f"{number} "))
+    assert re.search(r" ada +(running|idle for .+?) +\d.* +2 +2 +\S+ \S+ ", mine), live
+    assert mine.endswith("~0.10 USD"), "two threads at the server's estimate of 0.05 USD an hour"
     asked = inquiry.run("stop", number)
     assert (asked.returncode, inquiry.dask.dask.scheduler.is_running()) == (2, True)
     assert "--yes" in asked.stderr
@@ -71,6 +76,8 @@ def test_stop_and_watch(inquiry):
     assert inquiry.dask.dask.scheduler.wait(15) == 0
     assert watching.wait(40) == 0
     assert "closed after" in watching.log().splitlines()[-1]
+    left = inquiry.run("top", "--json")
+    assert number not in [row["number"] for row in json.loads(left.stdout)["clusters"]]
     told = inquiry.run("clusters")
     line = told.stdout.splitlines()[1]
     errors = str(len(inquiry.report["errors"]))

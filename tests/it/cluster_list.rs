@@ -164,7 +164,7 @@ async fn every_order_is_by_its_values_and_then_by_number() {
         ("THREAD_SECONDS", "d c a b e"),
         ("COMPUTE_SECONDS", "d b c a e"),
         ("ERRORS", "a d e c b"),
-        ("TASKS", "d e c a b"),
+        ("TASKS", "d e a c b"),
         ("LAST_SEEN_AT", "e d c b a"),
     ] {
         let (names, _) = list(&ada, json!({ "order": { "field": field, "direction": "ASC" } })).await;

@@ -97,6 +97,7 @@ mod sign_in_link;
 mod socket;
 mod span;
 mod statements;
+mod status;
 mod tls;
 mod token_request;
 mod traces;

@@ -137,7 +137,7 @@ pub use key::{ENCRYPTED_TABLES, KeyUse};
 pub(crate) use life_cycle::BATCH as SILENT_BATCH;
 pub use log_line::{AccountLogs, LINES_PER_SEARCH, LogFilter, LogParent, LogSort, Processes};
 pub use member::{MemberSort, OperatorChange};
-pub use operator::TokenFilter;
+pub use operator::{InstallationTotals, TokenFilter};
 pub use performance_report::{
     MAX_REPORTS_OF_USER, NewPerformanceReport, PerformanceReportSort, ReportReader, StoredReport,
 };

@@ -1,14 +1,16 @@
 //! Queries of the operator's command line over all accounts, and the revocation of API tokens.
 
 use entity::{
-    account,
+    Timestamp, account, alert_delivery,
     api_token::{self, Column},
     audit_entry::Action,
+    cluster,
     ids::{AccountId, UserId},
     membership, user,
 };
 use sea_orm::{
-    ColumnTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect, TransactionTrait, sea_query::Expr,
+    ColumnTrait, EntityTrait, PaginatorTrait, QueryFilter, QueryOrder, QuerySelect, TransactionTrait,
+    sea_query::{Expr, ExprTrait},
 };
 use serde_json::Value;
 
@@ -32,8 +34,52 @@ pub struct TokenFilter {
     pub user: Option<UserId>,
 }
 
+/// The content of all accounts, in numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct InstallationTotals {
+    /// The number of accounts.
+    pub accounts: u64,
+    /// The number of users.
+    pub users: u64,
+    /// The number of API tokens that are neither revoked nor expired.
+    pub valid_tokens: u64,
+    /// The number of clusters, ended ones included.
+    pub clusters: u64,
+    /// The number of clusters that report.
+    pub reporting_clusters: u64,
+    /// The time of the last report, by the server's clock. `None` without a cluster.
+    pub last_report_at: Option<Timestamp>,
+    /// The number of messages of alerts that are still to be sent.
+    pub pending_deliveries: u64,
+}
+
 #[expect(clippy::disallowed_methods, reason = "an operator sees all accounts")]
 impl SystemStore {
+    /// Returns the content of all accounts, in numbers.
+    ///
+    /// # Errors
+    /// Returns an error if the database does not answer.
+    pub async fn installation_totals(&self, now: Timestamp) -> Result<InstallationTotals, StoreError> {
+        let reader = &self.pools.reader;
+        let is_valid =
+            Column::RevokedAt.is_null().and(Column::ExpiresAt.is_null().or(Column::ExpiresAt.gt(now)));
+        let reporting = cluster::Column::Status.eq(cluster::Status::Running);
+        let pending = alert_delivery::Column::State.eq(alert_delivery::State::Pending);
+        let last = cluster::Entity::find()
+            .select_only()
+            .column_as(cluster::Column::LastSeenAt.max(), "last")
+            .into_tuple::<Option<Timestamp>>();
+        Ok(InstallationTotals {
+            accounts: account::Entity::find().count(reader).await?,
+            users: user::Entity::find().count(reader).await?,
+            valid_tokens: api_token::Entity::find().filter(is_valid).count(reader).await?,
+            clusters: cluster::Entity::find().count(reader).await?,
+            reporting_clusters: cluster::Entity::find().filter(reporting).count(reader).await?,
+            last_report_at: last.one(reader).await?.flatten(),
+            pending_deliveries: alert_delivery::Entity::find().filter(pending).count(reader).await?,
+        })
+    }
+
     /// Returns all accounts, by slug.
     ///
     /// # Errors

@@ -25,6 +25,7 @@ COMMANDS = (
     "serve",
     "migrate",
     "ready",
+    "status",
     "schema",
     "backup",
     "doctor",
