@@ -1,6 +1,6 @@
 import { type ReactElement, type ReactNode, useState } from "react";
 import type { IconName } from "./icon.tsx";
-import { closedTrigger, menuParts } from "./popups.ts";
+import { closedTrigger, menuParts, type Opening } from "./popups.ts";
 
 export interface MenuProps {
   /** The button that opens the menu. */
@@ -11,14 +11,14 @@ export interface MenuProps {
 
 /** A button with a menu. The code of menus is loaded when the first one is opened. */
 export function Menu(props: MenuProps) {
-  const [isUsed, setUsed] = useState(false);
-  if (isUsed) {
+  const [opening, setOpening] = useState<Opening | null>(null);
+  if (opening) {
     const { OpenedMenu } = menuParts.get();
-    return <OpenedMenu {...props} />;
+    return <OpenedMenu {...props} opening={opening} />;
   }
-  return closedTrigger(props.trigger, "menu", () => {
+  return closedTrigger(props.trigger, "menu", (by) => {
     menuParts.load().then(
-      () => setUsed(true),
+      () => setOpening(by),
       () => undefined,
     );
   });

@@ -1,16 +1,34 @@
 import { Menu as Base } from "@base-ui/react/menu";
+import { useEffect, useRef } from "react";
 import { Icon } from "./icon.tsx";
 import styles from "./menu.module.css";
+import type { Opening } from "./popups.ts";
+
+interface OpenedMenuProps extends MenuProps {
+  opening: Opening;
+}
+
 import type { MenuGroupProps, MenuItemProps, MenuLinkProps, MenuProps } from "./menu.tsx";
 
 /** A menu that was opened at least once. */
-export function OpenedMenu({ trigger, children, side = "bottom" }: MenuProps) {
+export function OpenedMenu({ trigger, children, side = "bottom", opening }: OpenedMenuProps) {
+  const popup = useRef<HTMLDivElement>(null);
+  useEffect(() => {
+    if (opening === "pointer") return;
+    // As if the library had seen the key: the first item, or the last one, has the focus.
+    const frame = requestAnimationFrame(() =>
+      popup.current?.dispatchEvent(new KeyboardEvent("keydown", { key: opening, bubbles: true })),
+    );
+    return () => cancelAnimationFrame(frame);
+  }, [opening]);
   return (
     <Base.Root modal={false} defaultOpen>
       <Base.Trigger render={trigger} />
       <Base.Portal>
         <Base.Positioner className={styles.positioner} side={side} align="start" sideOffset={4}>
-          <Base.Popup className={styles.popup}>{children}</Base.Popup>
+          <Base.Popup ref={popup} className={styles.popup}>
+            {children}
+          </Base.Popup>
         </Base.Positioner>
       </Base.Portal>
     </Base.Root>

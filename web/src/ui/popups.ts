@@ -1,4 +1,10 @@
-import { cloneElement, type ReactElement, type SyntheticEvent } from "react";
+import {
+  cloneElement,
+  type KeyboardEvent,
+  type MouseEvent,
+  type PointerEvent,
+  type ReactElement,
+} from "react";
 
 interface Parts<Module> {
   /** Loads the module. A failed attempt is repeated by the next call. */
@@ -32,35 +38,36 @@ function lazyParts<Module>(importParts: () => Promise<Module>): Parts<Module> {
 export const menuParts = lazyParts(() => import("./menu_parts.tsx"));
 export const popoverParts = lazyParts(() => import("./popover_parts.tsx"));
 
+/** The way in which a popup was opened the first time. A key moves the focus to the first or the last item. */
+export type Opening = "pointer" | "ArrowDown" | "ArrowUp";
+
 type TriggerProps = Partial<Record<"onClick" | "onKeyDown" | "onPointerEnter", (event: never) => void>>;
 
 /** Returns the trigger of a popup that was not opened yet, with the semantics that it has later. */
 export function closedTrigger(
   trigger: ReactElement,
   kind: "menu" | "dialog",
-  onOpen: () => void,
+  onOpen: (by: Opening) => void,
 ): ReactElement {
   const parts = kind === "menu" ? menuParts : popoverParts;
   const own = trigger.props as TriggerProps;
-  const openAfter = (handler: TriggerProps["onClick"]) => (event: SyntheticEvent) => {
-    handler?.(event as never);
-    onOpen();
-  };
-  const isArrow = (event: SyntheticEvent<Element, KeyboardEvent>) =>
-    ["ArrowDown", "ArrowUp"].includes(event.nativeEvent.key);
   return cloneElement(trigger as ReactElement<Record<string, unknown>>, {
     "aria-haspopup": kind,
     "aria-expanded": false,
-    onClick: openAfter(own.onClick),
-    onPointerEnter: (event: SyntheticEvent) => {
+    onClick: (event: MouseEvent) => {
+      own.onClick?.(event as never);
+      // A click by the keyboard has no count.
+      onOpen(event.detail === 0 ? "ArrowDown" : "pointer");
+    },
+    onPointerEnter: (event: PointerEvent) => {
       own.onPointerEnter?.(event as never);
       parts.load().catch(() => undefined);
     },
-    onKeyDown: (event: SyntheticEvent<Element, KeyboardEvent>) => {
+    onKeyDown: (event: KeyboardEvent) => {
       own.onKeyDown?.(event as never);
-      if (kind === "menu" && isArrow(event)) {
+      if (kind === "menu" && (event.key === "ArrowDown" || event.key === "ArrowUp")) {
         event.preventDefault();
-        onOpen();
+        onOpen(event.key);
       }
     },
   });
