@@ -22,7 +22,6 @@ use std::{ffi::OsStr, fmt, net::SocketAddr, path::PathBuf, str::FromStr, time::D
 use chrono::{DateTime, TimeDelta, Utc};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use entity::{api_token::Scope, membership::Role};
-use url::Url;
 
 use crate::{
     bus::RedisUrl,
