@@ -34,7 +34,7 @@ async fn an_installation_is_described_with_its_server_and_without() {
     let create = ["token", "create", "--user", "ada", "--account", "ada", "--scope", "ingest"];
     let token = command(&create).await;
     let revoked = command(&create).await;
-    let identifier = revoked.split('_').nth(1).unwrap();
+    let identifier = revoked.split('-').next().unwrap();
     command(&["token", "revoke", identifier]).await;
 
     let mut server = Program::serve(database.url(), "127.0.0.1:0", &[]).await;

@@ -1,5 +1,5 @@
-//! The output of `galvo status`: which database the command uses, which server runs on it, what both hold, and
-//! how far the jobs are.
+//! The output of `galvo status`: the database that the command uses, its content, the server on this
+//! machine, and the last runs of its jobs.
 
 use std::{collections::BTreeMap, fmt::Write};
 
