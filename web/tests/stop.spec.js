@@ -66,7 +66,7 @@ describe("the list of clusters", () => {
     await dialog.waitFor();
     const named = await dialog.locator("[aria-rowindex]").allTextContents();
     assert.deepEqual(
-      named.map((text) => Number(/#(\d+)admin/.exec(text)[1])).toSorted(),
+      named.map((text) => Number(/#(\d+)/.exec(text)[1])).toSorted(),
       running.toSorted(),
     );
     for (const text of named) assert.match(text, /admin2.workers$/);
