@@ -118,9 +118,9 @@ def script(store, clusters):
     def shifted(*columns):
         return {column: f"model.{column} - n * {apart}" for column in columns}
 
-    of_cluster = {"cluster_id": "model.cluster_id - n"}
+    of_cluster = {"cluster_id": "model.cluster_id + n"}
     own = {
-        "id": "model.id - n",
+        "id": "model.id + n",
         "scheduler_id": "'Scheduler-' || n",
         "name": "'pipeline-' || (n % 50)",
         "user_id": "bench_members.id",

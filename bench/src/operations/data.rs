@@ -169,7 +169,7 @@ async fn add_clusters(sql: &mut PgConnection, account: Uuid, clusters: i64, apar
         .map(|column| (column, format!("model.{column} - n * {apart}")));
     let detailed = |value: &str| format!("CASE WHEN n % {ONE_IN} = 0 THEN {value} ELSE 0 END");
     let own = [
-        ("id", "model.id - n".to_owned()),
+        ("id", "model.id + n".to_owned()),
         ("scheduler_id", "'Scheduler-' || md5(n::text)::uuid".to_owned()),
         ("name", "'pipeline-' || n % 50".to_owned()),
         ("user_id", format!("md5('user' || n % {USERS})::uuid")),
@@ -186,14 +186,14 @@ async fn add_clusters(sql: &mut PgConnection, account: Uuid, clusters: i64, apar
         changes.retain(|(column, _)| *column != "user_id");
         changes.push(("user_id", "NULL::uuid".to_owned()));
         let numbers = format!("generate_series(1::bigint, {})", clusters / OTHERS_SHARE);
-        let first = format!("model.account_id = '{account}' AND model.id = (SELECT max(id) FROM clusters)");
+        let first = format!("model.account_id = '{account}' AND model.id = (SELECT min(id) FROM clusters)");
         copy(sql, "clusters", &changes, &numbers, &first).await?;
     }
 
     let numbers = format!("generate_series({ONE_IN}::bigint, {clusters} - 1, {ONE_IN})");
     let of_cluster = |times: &[&'static str]| {
         let times = times.iter().map(|column| (*column, format!("model.{column} - n * {apart}")));
-        let cluster = [("cluster_id", "model.cluster_id - n".to_owned())];
+        let cluster = [("cluster_id", "model.cluster_id + n".to_owned())];
         cluster.into_iter().chain(times).collect::<Vec<_>>()
     };
     for (table, times) in [
