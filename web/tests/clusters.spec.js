@@ -65,6 +65,19 @@ describe("the list of clusters", () => {
     assert.deepEqual(shown, viewer.account.clusters.nodes.map(({ number }) => number).slice(0, shown.length));
   });
 
+  it("fits 1,024 pixels with the columns of that width", async () => {
+    await page.setViewportSize({ width: 1024, height: 900 });
+    await open();
+    const widths = await page.$eval("[role=table][aria-label=Clusters]", ({ parentElement: box }) => [
+      box.scrollWidth,
+      box.clientWidth,
+    ]);
+    assert.equal(widths[0], widths[1]);
+    assert.ok(!(await heads()).includes("Memory"));
+    await page.setViewportSize({ width: 1440, height: 900 });
+    await open();
+  });
+
   it("counts the states as the server does, and they add up to all", async () => {
     const tabs = await page.$$eval("[role=radiogroup][aria-label=State] [role=radio]", (radios) =>
       radios.map((radio) => [radio.firstChild.textContent, Number(radio.querySelector("span").textContent)]),
