@@ -37,7 +37,7 @@ async fn an_installation_is_described_with_its_server_and_without() {
     let identifier = revoked.split('-').next().unwrap();
     command(&["token", "revoke", identifier]).await;
 
-    let mut server = Program::serve(database.url(), "127.0.0.1:0", &[]).await;
+    let server = Program::serve(database.url(), "127.0.0.1:0", &[]).await;
     let base = server.url("");
     for (scheduler, is_final) in [("Scheduler-1", false), ("Scheduler-2", true)] {
         let report = ReportBuilder::new(scheduler, 1).with("/final", is_final).build();
