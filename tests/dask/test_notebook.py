@@ -2,6 +2,7 @@
 
 import json
 import re
+import uuid
 from pathlib import Path
 
 import browser
@@ -93,7 +94,7 @@ def test_lists(shared):
 
 def test_another_accounts_clusters_are_not_there(shared, galvo):
     number = shared.told()["number"]
-    stranger = member(galvo, f"strangers-{number}").token
+    stranger = member(galvo, f"strangers-{uuid.uuid4().hex[:8]}").token
     told = shared.run("logs", number, token=stranger)
     assert (told.returncode, told.stdout) == (1, "")
     assert told.stderr == f"galvo: there is no cluster {number} in this account\n"
