@@ -1,5 +1,7 @@
 //! `galvo status`: what an operator learns of an installation, with and without a server.
 
+use std::time::Duration;
+
 use harness::{Database, Program, ReportBuilder};
 use migration::{Migrator, MigratorTrait};
 use serde_json::{Value, json};
@@ -45,13 +47,16 @@ async fn an_installation_is_described_with_its_server_and_without() {
         assert_eq!(request.send().await.unwrap().status(), 200);
     }
     // The jobs begin with the server.
-    let there = loop {
-        let there = status_as_json(&database, &["--url", &base]).await;
-        if there["server"]["jobs"].get("life_cycle").is_some() {
-            break there;
+    let seen = async {
+        loop {
+            let there = status_as_json(&database, &["--url", &base]).await;
+            if there["server"]["jobs"].get("life-cycle").is_some() {
+                break there;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
         }
-        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
     };
+    let there = tokio::time::timeout(Duration::from_mins(1), seen).await.expect("a job has run");
     let content = &there["content"];
     for (name, expected) in [
         ("accounts", 2),
@@ -80,7 +85,7 @@ async fn an_installation_is_described_with_its_server_and_without() {
         assert!(text.lines().any(|shown| shown == line), "{line}: {text}");
     }
     assert!(text.contains("clusters   2, 1 report; last report "), "{text}");
-    assert!(text.contains("job        life_cycle     last success "), "{text}");
+    assert!(text.contains("job        life-cycle     last success "), "{text}");
 
     let listen = server.listen().to_owned();
     assert_eq!(server.terminate().await, Some(0));
