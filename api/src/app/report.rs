@@ -178,19 +178,21 @@ impl Reports {
         let (sequence, base, mut cut) = (report.sequence, report.base, report.cut.clone());
         let (store, report, by) = (self.store.for_viewer(viewer), Arc::new(report), Reporter::of(viewer));
         let mut accepted = self.cached_policy(viewer.account_id());
+        let mut number = None;
         let before = loop {
             // The reduction runs before the transaction, so that others do not wait for it. It uses the
             // cached data policy, which the transaction verifies.
             let part = accepted_part(&report, &accepted).await;
             let (reports, expected) = (self.clone(), accepted.clone());
-            let taken =
-                IngestLimits { bytes: bytes.accepted(&accepted), full: standing.exceeded_by_new_cluster() };
+            let (bytes, full) = (bytes.accepted(&accepted), standing.exceeded_by_new_cluster());
+            let taken = IngestLimits { bytes, full, number };
             let write = move |store: AccountStore| -> Write<Outcome> {
                 let (reports, part, expected) = (reports.clone(), Arc::clone(&part), expected.clone());
                 Box::pin(async move { reports.write_sections(&store, by, &part, taken, &expected).await })
             };
             match store.write_with_timeout(WRITE_TIMEOUT, write).await? {
                 Outcome::Stored(before) => break before,
+                Outcome::Unnumbered => number = Some(store.take_cluster_number().await?),
                 Outcome::Refused(refusal) => return Err(refusal.into()),
                 Outcome::PolicyChanged(now) => {
                     self.cache_policy(viewer.account_id(), &now);
@@ -272,7 +274,7 @@ impl Reports {
         taken: IngestLimits,
         expected: &Accepted,
     ) -> Result<Outcome, StoreError> {
-        let mut before = match self.record_cluster(store, by, report, taken.full, expected).await? {
+        let mut before = match self.record_cluster(store, by, report, &taken, expected).await? {
             Outcome::Stored(before) => before,
             refused => return Ok(refused),
         };
@@ -314,7 +316,7 @@ impl Reports {
         store: &AccountStore,
         by: Reporter,
         report: &Report,
-        full: Option<QuotaUse>,
+        taken: &IngestLimits,
         expected: &Accepted,
     ) -> Result<Outcome, StoreError> {
         let scheduler_id = report.scheduler_id.as_str();
@@ -362,7 +364,7 @@ impl Reports {
             if let Some(removal) = store.removal_of_scheduler(scheduler_id).await? {
                 return Ok(Outcome::Refused(refusal(removal)));
             }
-            if let Some(quota) = full {
+            if let Some(quota) = taken.full {
                 return Ok(Outcome::Full(quota));
             }
             let accepted = store.accepted().await?;
@@ -374,7 +376,7 @@ impl Reports {
             if report.sequence.get() > last {
                 return Ok(Outcome::TooFar(last));
             }
-            let id = store.take_cluster_number().await?;
+            let Some(id) = taken.number else { return Ok(Outcome::Unnumbered) };
             if store.add_cluster(id, by.user, now, report, &accepted).await? {
                 store.record_reporter(id, by.token, None, now).await?;
                 return Ok(Outcome::Stored(ClusterContext {
@@ -428,6 +430,8 @@ impl ClusterContext {
 enum Outcome {
     /// The report is stored.
     Stored(ClusterContext),
+    /// Not stored: the cluster is new, and no number was taken for it.
+    Unnumbered,
     /// Not stored: the account's data policy is this one, not the expected one.
     PolicyChanged(Accepted),
     /// Not stored: the sequence number exceeds this maximum, so that no report could follow it.
@@ -444,4 +448,6 @@ struct IngestLimits {
     bytes: SectionBytes,
     /// The quota that prevents a new cluster, if there is one.
     full: Option<QuotaUse>,
+    /// The number of the cluster if it is new. `None` unless the report is known to be its first.
+    number: Option<ClusterId>,
 }

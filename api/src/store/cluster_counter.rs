@@ -1,23 +1,32 @@
 //! The numbers of an account's clusters.
 
 use entity::{
-    cluster_counter::{Column, Entity, Model},
+    cluster_counter::{Column, Entity},
     ids::ClusterId,
 };
-use sea_orm::sea_query::{Expr, ExprTrait, OnConflict};
+use sea_orm::{
+    ConnectionTrait,
+    sea_query::{Expr, ExprTrait, OnConflict, Query},
+};
 
 use super::{error::StoreError, scoped::AccountStore};
 
 impl AccountStore {
-    /// Returns the number of the account's next cluster, from 1. It must run in the transaction that adds the
-    /// cluster. Other transactions of the account that add clusters wait until it ends, so numbers grow in
-    /// order of the first reports.
+    /// Returns the number of the account's next cluster, from 1. It is a statement of its own, before the
+    /// transaction that adds the cluster: within it, the first reports of an account would wait for each
+    /// other until they are stored. A number whose cluster is not added after all stays unused.
     pub(crate) async fn take_cluster_number(&self) -> Result<ClusterId, StoreError> {
         let next = Expr::col((Entity, Column::Last)).add(1);
         let count = OnConflict::column(Column::AccountId).value(Column::Last, next).to_owned();
-        let first = Model { account_id: self.account_id(), last: ClusterId(1) };
-        self.insert::<Entity>(vec![first], &count).await?;
-        let row = self.select::<Entity>().one(&self.write_executor()).await?;
-        row.map(|row| row.last).ok_or_else(StoreError::no_free_identifier)
+        let mut insert = Query::insert();
+        insert
+            .into_table(Entity)
+            .columns([Column::AccountId, Column::Last])
+            .values_panic([self.account_id().0.into(), 1_i64.into()])
+            .on_conflict(count)
+            .returning_col(Column::Last);
+        let row = self.write_executor().query_one(&insert).await?;
+        let row = row.ok_or_else(StoreError::no_free_identifier)?;
+        Ok(ClusterId(row.try_get_by_index(0)?))
     }
 }
