@@ -65,10 +65,7 @@ describe("the list of clusters", () => {
     const dialog = page.getByRole("dialog", { name: /^Stop 2.clusters$/ });
     await dialog.waitFor();
     const named = await dialog.locator("[aria-rowindex]").allTextContents();
-    assert.deepEqual(
-      named.map((text) => Number(/#(\d+)/.exec(text)[1])).toSorted(),
-      running.toSorted(),
-    );
+    assert.deepEqual(named.map((text) => Number(/#(\d+)/.exec(text)[1])).toSorted(), running.toSorted());
     for (const text of named) assert.match(text, /admin2.workers$/);
     assert.deepEqual(await violations(page), []);
     await dialog.getByLabel("Reason, for the users of the clusters").fill(REASON);
