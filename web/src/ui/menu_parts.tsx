@@ -2,13 +2,12 @@ import { Menu as Base } from "@base-ui/react/menu";
 import { useEffect, useRef } from "react";
 import { Icon } from "./icon.tsx";
 import styles from "./menu.module.css";
+import type { MenuGroupProps, MenuItemProps, MenuLinkProps, MenuProps } from "./menu.tsx";
 import type { Opening } from "./popups.ts";
 
 interface OpenedMenuProps extends MenuProps {
   opening: Opening;
 }
-
-import type { MenuGroupProps, MenuItemProps, MenuLinkProps, MenuProps } from "./menu.tsx";
 
 /** A menu that was opened at least once. */
 export function OpenedMenu({ trigger, children, side = "bottom", opening }: OpenedMenuProps) {
