@@ -8,6 +8,7 @@ mod doctor;
 mod keys;
 mod list;
 mod password;
+mod service;
 mod status;
 mod store;
 
@@ -15,9 +16,10 @@ use std::{process::ExitCode, sync::Arc, time::Duration};
 
 use chrono::{DateTime, Datelike, TimeDelta, Utc};
 use entity::{Timestamp, api_token::Scope};
+use sd_notify::NotifyState;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use self::{backup::BackupError, keys::KeyCommandError, store::OpenError};
+use self::{backup::BackupError, keys::KeyCommandError, service::ServiceError, store::OpenError};
 use crate::{
     app::{
         QuotaChange, SignInLinks,
@@ -108,6 +110,8 @@ enum CommandError {
     Key(#[from] KeyCommandError),
     #[error(transparent)]
     Cluster(#[from] ClusterError),
+    #[error(transparent)]
+    Service(#[from] ServiceError),
     #[error(transparent)]
     Backup(Box<BackupError>),
     #[error("interrupted before the copy was complete")]
@@ -288,6 +292,7 @@ async fn dispatch(
         }
         Command::Key(command) => Ok(keys::run(command, common).await?),
         Command::Cluster(command) => Ok(cluster::run(command, &clusters(common).await?).await?),
+        Command::Service(command) => Ok(service::run(&command)?),
     };
     done.map(|()| ExitCode::SUCCESS)
 }
@@ -352,13 +357,22 @@ async fn serve_until_shutdown(common: &CommonConfig, serve: &ServeConfig) -> Res
         () = signals.wait_for_stop() => return Ok(()),
     };
     print_startup_info(&server, common, serve);
+    tell_service_manager(&[NotifyState::Ready]);
     signals.wait_for_stop().await;
     tracing::info!("shutting down; a second signal exits immediately");
+    tell_service_manager(&[NotifyState::Stopping]);
     tokio::select! {
         stopped = server.stop() => stopped?,
         () = signals.wait_for_stop() => {}
     }
     Ok(())
+}
+
+/// Tells systemd how far the server is, if it was started by a unit that asks for it.
+fn tell_service_manager(states: &[NotifyState<'_>]) {
+    if let Err(error) = sd_notify::notify(states) {
+        tracing::warn!(%error, "the service manager could not be told");
+    }
 }
 
 /// The signals that stop the program.

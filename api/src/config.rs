@@ -12,6 +12,7 @@ mod network_settings;
 mod oidc;
 mod quota;
 mod running_server;
+mod service;
 mod service_link;
 mod timeouts;
 mod tls;
@@ -42,6 +43,7 @@ pub use self::network_settings::NetworkConfig;
 pub use self::oidc::{ClientSecret, OidcConfig};
 pub use self::quota::{AccountQuotaArgs, QuotaSetting};
 pub use self::running_server::{RunningServerArgs, StatusArgs};
+pub use self::service::{InstallArgs, RootArgs, ServiceCommand};
 pub use self::timeouts::Timeouts;
 pub use self::tls::TlsConfig;
 pub use self::traces::TracesConfig;
@@ -215,6 +217,9 @@ pub enum Command {
     /// Manage clusters.
     #[command(subcommand)]
     Cluster(ClusterCommand),
+    /// Manage the systemd service.
+    #[command(subcommand)]
+    Service(ServiceCommand),
 }
 
 /// The options of `serve`, unparsed.
@@ -827,6 +832,7 @@ impl Cli {
             | Command::Rollup(_)
             | Command::Retention(_)
             | Command::Cluster(_)
+            | Command::Service(_)
             | Command::Key(KeyCommand::Generate | KeyCommand::List) => false,
         };
         #[expect(clippy::disallowed_methods, reason = "the only reader of the environment")]

@@ -4,12 +4,13 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import urllib.request
 from pathlib import Path
 
 import pytest
-from conftest import REPOSITORY, blocks
+from conftest import REPOSITORY
 from processes import Processes, clean_environment
 
 SYSTEMD = REPOSITORY / "docker" / "systemd"
@@ -178,22 +179,25 @@ def test_wrong_settings_end_without_a_restart(tmp_path, galvo_bin):
     assert [str(done.returncode)] == setting("RestartPreventExitStatus")
 
 
-def test_the_documented_steps_are_those_of_the_unit():
-    commands = "\n".join(blocks("linux.md", "sh"))
-    for source in re.findall(r"docker/systemd/\S+", commands):
-        assert (REPOSITORY / source).is_file(), source
-    assert {path.name for path in SYSTEMD.iterdir()} == {
-        os.path.basename(source) for source in re.findall(r"docker/systemd/\S+", commands)
-    }
-    (program,) = {line.split()[0] for line in setting("ExecStart")}
-    (environment,) = setting("EnvironmentFile")
-    (directory,) = setting("WorkingDirectory")
-    assert f"galvo {program}\n" in commands
-    assert f"EnvironmentFile={environment.lstrip('-')} " in commands
-    assert f"--working-directory={directory} " in commands
-    assert f"--uid={setting('User')[0]} " in commands
-    for block in blocks("linux.md", "sh"):
-        checked = run("bash", "-n", input=block)
-        assert checked.returncode == 0, checked.stderr
-    (drop_in,) = blocks("linux.md", "ini")
-    assert drop_in.startswith("[Service]\n")
+def test_the_server_tells_systemd_when_it_is_ready_and_when_it_stops(tmp_path, galvo_bin):
+    assert setting("Type") == ["notify"]
+    processes = Processes(tmp_path)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as told:
+        told.bind(str(tmp_path / "notify"))
+        told.settimeout(60)
+        environment = {
+            **clean_environment(),
+            "GALVO_LISTEN": "127.0.0.1:0",
+            "NOTIFY_SOCKET": str(tmp_path / "notify"),
+        }
+        try:
+            server = processes.start("galvo", [galvo_bin, "serve"], environment)
+            assert told.recv(100).split() == [b"READY=1"]
+            address = server.wait_for_log(r"^listening on (http\S+)$").group(1)
+            with urllib.request.urlopen(f"{address}/readyz", timeout=10) as response:
+                assert response.status == 200
+            server.send(signal.SIGTERM)
+            assert told.recv(100).split() == [b"STOPPING=1"]
+            assert server.wait(30) == 0
+        finally:
+            processes.kill_all()

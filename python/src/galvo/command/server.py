@@ -37,6 +37,7 @@ COMMANDS = (
     "cluster",
     "retention",
     "session",
+    "service",
 )
 WAYS_TO_GET_IT = (
     "`pip install 'galvo[server]'` installs it beside this command, and GALVO_SERVER_BIN names one"

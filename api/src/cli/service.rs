@@ -1,0 +1,229 @@
+//! The command `galvo service`. It installs the program as a service of systemd, with the unit, the user and
+//! the example of the settings that `docker/systemd` has.
+
+use std::{
+    ffi::OsStr,
+    fs::{self, File, OpenOptions},
+    io::{self, IsTerminal, Read, Write},
+    os::unix::{fs::OpenOptionsExt, process::CommandExt},
+    path::{Path, PathBuf},
+    process::{Command, ExitStatus},
+};
+
+use crate::config::{InstallArgs, ServiceCommand};
+
+const UNIT_NAME: &str = "galvo.service";
+const PROGRAM: &str = "usr/local/bin/galvo";
+/// The program before the latest installation, for the way back.
+const PREVIOUS: &str = "usr/local/bin/galvo.previous";
+const SETTINGS: &str = "etc/galvo/galvo.env";
+const USER: &str = "usr/lib/sysusers.d/galvo.conf";
+const UNIT: &str = "etc/systemd/system/galvo.service";
+const DATA: &str = "var/lib/galvo";
+
+const SETTINGS_CONTENT: &str = include_str!("../../../docker/systemd/galvo.env");
+const USER_CONTENT: &str = include_str!("../../../docker/systemd/galvo.sysusers");
+const UNIT_CONTENT: &str = include_str!("../../../docker/systemd/galvo.service");
+
+/// The directory that exists if systemd runs the machine.
+const RUNS_SYSTEMD: &str = "/run/systemd/system";
+
+/// The reason why a command for the service failed.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ServiceError {
+    #[error("only root can manage the service: run the command with sudo")]
+    NotRoot,
+    #[error(
+        "systemd does not run this machine: start `galvo serve` by its own service manager; --root=DIRECTORY \
+         installs the service into the root directory of another system"
+    )]
+    NoSystemd,
+    #[error("the service is not installed: run `sudo galvo service install`")]
+    NotInstalled,
+    #[error("cannot read the program {}", .0.display())]
+    Program(PathBuf, #[source] io::Error),
+    #[error("cannot write {}", .0.display())]
+    Write(PathBuf, #[source] io::Error),
+    #[error("cannot remove {}", .0.display())]
+    Remove(PathBuf, #[source] io::Error),
+    #[error("cannot run {0}")]
+    Run(&'static str, #[source] io::Error),
+    #[error("{0} failed with {1}")]
+    Failed(&'static str, ExitStatus),
+    #[error("the service does not start: `journalctl --unit galvo` has the reason")]
+    NotStarted,
+}
+
+pub(super) fn run(command: &ServiceCommand) -> Result<(), ServiceError> {
+    match command {
+        ServiceCommand::Install(InstallArgs { root, no_start }) => {
+            let system = System::new(root.root.as_deref())?;
+            system.install()?;
+            if system.is_running() && !no_start { system.start() } else { Ok(()) }
+        }
+        ServiceCommand::Run { arguments } => System::new(None)?.execute(arguments),
+        ServiceCommand::Uninstall { root } => System::new(root.root.as_deref())?.uninstall(),
+    }
+}
+
+/// The system that has the service: this machine, or the root directory of another one.
+struct System<'a> {
+    root: Option<&'a Path>,
+}
+
+impl<'a> System<'a> {
+    /// Checks that the service can be managed here. Another system's files have rights of their own.
+    fn new(root: Option<&'a Path>) -> Result<Self, ServiceError> {
+        if root.is_none() {
+            if !Path::new(RUNS_SYSTEMD).is_dir() {
+                return Err(ServiceError::NoSystemd);
+            }
+            if !rustix::process::geteuid().is_root() {
+                return Err(ServiceError::NotRoot);
+            }
+        }
+        Ok(Self { root })
+    }
+
+    fn is_running(&self) -> bool {
+        self.root.is_none()
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.root.unwrap_or(Path::new("/")).join(name)
+    }
+
+    /// Installs all files. The order leaves a service that can start at each time: the unit comes last.
+    fn install(&self) -> Result<(), ServiceError> {
+        self.install_program()?;
+        self.write(USER, USER_CONTENT.as_bytes(), 0o644)?;
+        self.call("systemd-sysusers", &[])?;
+        let settings = self.path(SETTINGS);
+        if settings.exists() {
+            println!("{}: kept", settings.display());
+        } else {
+            self.write(SETTINGS, SETTINGS_CONTENT.as_bytes(), 0o600)?;
+        }
+        self.write(UNIT, UNIT_CONTENT.as_bytes(), 0o644)?;
+        if self.is_running() {
+            self.call("systemctl", &["daemon-reload"])?;
+        }
+        self.call("systemctl", &["--quiet", "enable", UNIT_NAME])
+    }
+
+    /// Copies the program that runs now. The one before stays under another name, also if it is this one.
+    fn install_program(&self) -> Result<(), ServiceError> {
+        let own = Path::new("/proc/self/exe");
+        let failed = |error| ServiceError::Program(own.to_owned(), error);
+        let mut program = Vec::new();
+        File::open(own).and_then(|mut file| file.read_to_end(&mut program)).map_err(failed)?;
+        let (path, previous) = (self.path(PROGRAM), self.path(PREVIOUS));
+        match fs::read(&path) {
+            Ok(installed) if installed == program => {
+                println!("{}: kept", path.display());
+                return Ok(());
+            }
+            Ok(_) => {
+                let failed = |error| ServiceError::Write(previous.clone(), error);
+                let _ = fs::remove_file(&previous);
+                fs::hard_link(&path, &previous).map_err(failed)?;
+                println!("{}: the program until now", previous.display());
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(ServiceError::Program(path, error)),
+        }
+        self.write(PROGRAM, &program, 0o755)
+    }
+
+    /// Writes a file as a whole, or leaves the one that is there.
+    fn write(&self, name: &str, content: &[u8], mode: u32) -> Result<(), ServiceError> {
+        let path = self.path(name);
+        let failed = |error| ServiceError::Write(path.clone(), error);
+        let directory = path.parent().unwrap_or(Path::new("/"));
+        fs::create_dir_all(directory).map_err(failed)?;
+        let unfinished = path.with_added_extension(format!("{}.new", std::process::id()));
+        let written = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(mode)
+            .open(&unfinished)
+            .and_then(|mut file| {
+                file.write_all(content)?;
+                // The mask of the shell does not apply to a program that all users may run.
+                file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(mode))?;
+                file.sync_all()
+            })
+            .and_then(|()| fs::rename(&unfinished, &path));
+        if let Err(error) = written {
+            let _ = fs::remove_file(&unfinished);
+            return Err(failed(error));
+        }
+        println!("{}: written", path.display());
+        Ok(())
+    }
+
+    /// Starts the service, or starts it again with another program, and waits until it is ready.
+    fn start(&self) -> Result<(), ServiceError> {
+        match self.call("systemctl", &["restart", UNIT_NAME]) {
+            Err(ServiceError::Failed(..)) => return Err(ServiceError::NotStarted),
+            done => done?,
+        }
+        println!(
+            "The service runs. Its settings: {}. Its commands, for example:\n  \
+             sudo galvo service run user list",
+            self.path(SETTINGS).display()
+        );
+        Ok(())
+    }
+
+    /// Replaces this process by a transient unit that runs a command of the program.
+    fn execute(&self, arguments: &[impl AsRef<OsStr>]) -> Result<(), ServiceError> {
+        if !self.path(UNIT).exists() {
+            return Err(ServiceError::NotInstalled);
+        }
+        let mut command = Command::new("systemd-run");
+        command.args(["--quiet", "--wait", "--collect", "--uid=galvo", "--gid=galvo"]);
+        // A command such as `user password` asks a terminal for a text, and reads a pipe otherwise.
+        command.arg(if io::stdin().is_terminal() && io::stdout().is_terminal() { "--pty" } else { "--pipe" });
+        command.arg(format!("--working-directory={}", self.path(DATA).display()));
+        command.arg(format!("--property=EnvironmentFile=-{}", self.path(SETTINGS).display()));
+        command.args(["--property=UMask=0077", "--"]).arg(self.path(PROGRAM)).args(arguments);
+        Err(ServiceError::Run("systemd-run", command.exec()))
+    }
+
+    /// Removes the service. A file that is not there was removed before.
+    fn uninstall(&self) -> Result<(), ServiceError> {
+        if self.path(UNIT).exists() {
+            let command: &[&str] = if self.is_running() { &["disable", "--now"] } else { &["disable"] };
+            self.call("systemctl", &[&["--quiet"], command, &[UNIT_NAME]].concat())?;
+        }
+        for name in [UNIT, USER, PROGRAM, PREVIOUS] {
+            let path = self.path(name);
+            match fs::remove_file(&path) {
+                Ok(()) => println!("{}: removed", path.display()),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(ServiceError::Remove(path, error)),
+            }
+        }
+        if self.is_running() {
+            self.call("systemctl", &["daemon-reload"])?;
+        }
+        for name in [DATA, SETTINGS] {
+            let path = self.path(name);
+            if path.exists() {
+                println!("{}: remains", path.display());
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs a program of systemd for this system.
+    fn call(&self, program: &'static str, arguments: &[&str]) -> Result<(), ServiceError> {
+        let mut command = Command::new(program);
+        if let Some(root) = self.root {
+            command.arg(format!("--root={}", root.display()));
+        }
+        let status = command.args(arguments).status().map_err(|error| ServiceError::Run(program, error))?;
+        if status.success() { Ok(()) } else { Err(ServiceError::Failed(program, status)) }
+    }
+}
