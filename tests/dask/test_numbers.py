@@ -48,8 +48,8 @@ def run(galvo, python, tmp_path, case, *more):
         return found if found and found["state"] == "CLOSED" else None
 
     cluster = wait_until(closed, "the cluster closes")
-    computed = numbers.get("computed", 0.0)
-    assert integral(cluster["functionActivity"]) == pytest.approx(computed, rel=0.02, abs=0.02)
+    activity, computed = cluster["functionActivity"], numbers.get("computed", 0.0)
+    assert integral(activity) == pytest.approx(computed, rel=0.02, abs=0.02), (cluster, printed)
     return numbers, cluster
 
 
