@@ -93,11 +93,10 @@ impl<'a> System<'a> {
         self.root.unwrap_or(Path::new("/")).join(name)
     }
 
-    /// Installs all files. The order leaves a service that can start at each time: the unit comes last.
+    /// Installs the files, and then makes systemd use them.
     fn install(&self) -> Result<(), ServiceError> {
         self.install_program()?;
         self.write(USER, USER_CONTENT.as_bytes(), 0o644)?;
-        self.call("systemd-sysusers", &[])?;
         let settings = self.path(SETTINGS);
         if settings.exists() {
             println!("{}: kept", settings.display());
@@ -105,6 +104,7 @@ impl<'a> System<'a> {
             self.write(SETTINGS, SETTINGS_CONTENT.as_bytes(), 0o600)?;
         }
         self.write(UNIT, UNIT_CONTENT.as_bytes(), 0o644)?;
+        self.call("systemd-sysusers", &[])?;
         if self.is_running() {
             self.call("systemctl", &["daemon-reload"])?;
         }
