@@ -7,6 +7,7 @@ mod cluster;
 mod doctor;
 mod keys;
 mod list;
+mod moment;
 mod password;
 mod service;
 mod status;

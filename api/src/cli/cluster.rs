@@ -1,5 +1,6 @@
 //! The command `galvo cluster`.
 
+use super::moment::moment;
 use crate::{
     app::cluster::{ClusterError, Clusters},
     config::ClusterCommand,
@@ -31,8 +32,4 @@ pub(super) async fn run(command: ClusterCommand, clusters: &Clusters) -> Result<
         ClusterCommand::HandOver { id, account, user } => clusters.hand_over(&account, id, &user).await,
         ClusterCommand::Delete { id, account } => clusters.delete(&account, id).await,
     }
-}
-
-fn moment(time: entity::Timestamp) -> impl std::fmt::Display {
-    time.0.format("%Y-%m-%dT%H:%M:%SZ")
 }

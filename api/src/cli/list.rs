@@ -8,6 +8,7 @@ use entity::{
     quota::{Model as Quota, UNLIMITED},
 };
 
+use super::moment::moment;
 use crate::{
     app::account::{AccountLists, UserSession},
     domain::{
@@ -23,7 +24,7 @@ pub(super) fn accounts(lists: &AccountLists) {
         &["account", "members", "since"],
         lists.accounts.iter().map(|account| {
             let members = lists.memberships.iter().filter(|member| member.account_id == account.id).count();
-            vec![account.slug.clone(), members.to_string(), moment(Some(account.created_at))]
+            vec![account.slug.clone(), members.to_string(), moment(account.created_at)]
         }),
     );
 }
@@ -60,7 +61,7 @@ pub(super) fn users(lists: &AccountLists) {
                 lists.user(member.user_id).to_owned(),
                 lists.account(member.account_id).to_owned(),
                 format!("{:?}", member.role).to_lowercase(),
-                moment(member.ends_at),
+                moment_or_dash(member.ends_at),
             ]
         }),
     );
@@ -80,12 +81,12 @@ pub(super) fn tokens(lists: &AccountLists, tokens: &[Token], kind: TokenKind, no
                 lists.user(token.user_id).to_owned(),
                 lists.account(token.account_id).to_owned(),
                 scopes.join(","),
-                moment(token.expires_at),
-                moment(token.last_used_at),
+                moment_or_dash(token.expires_at),
+                moment_or_dash(token.last_used_at),
                 if of_schedulers {
                     token.scheduler_id.clone().unwrap_or_else(|| "-".to_owned())
                 } else {
-                    moment(token.broad_use_at)
+                    moment_or_dash(token.broad_use_at)
                 },
                 token.label.clone(),
             ]
@@ -117,9 +118,9 @@ pub(super) fn sessions(sessions: &[UserSession]) {
         sessions.iter().map(|session| {
             vec![
                 session.user.clone(),
-                moment(Some(session.created_at)),
-                moment(Some(session.used_at)),
-                moment(Some(session.expires_at)),
+                moment(session.created_at),
+                moment(session.used_at),
+                moment(session.expires_at),
             ]
         }),
     );
@@ -135,8 +136,8 @@ fn state(token: &Token, now: Timestamp) -> &'static str {
     }
 }
 
-fn moment(time: Option<Timestamp>) -> String {
-    time.map_or_else(|| "-".to_owned(), |time| time.0.format("%Y-%m-%dT%H:%M:%SZ").to_string())
+fn moment_or_dash(at: Option<Timestamp>) -> String {
+    at.map_or_else(|| "-".to_owned(), moment)
 }
 
 /// Prints rows below their headings, with each column as wide as its longest cell.

@@ -3,12 +3,15 @@
 
 use std::{collections::BTreeMap, fmt::Write};
 
-use chrono::{DateTime, SubsecRound, Utc};
+use chrono::{DateTime, Utc};
 use entity::{Timestamp, retention_watch::Hold};
 use serde_json::{Value, json};
 use url::Url;
 
-use super::store::{self, OpenError};
+use super::{
+    moment::moment,
+    store::{self, OpenError},
+};
 use crate::{
     clock::{Clock, SystemClock},
     config::{CommonConfig, StatusArgs},
@@ -207,10 +210,6 @@ fn name_of(hold: Hold) -> &'static str {
         Hold::Clock => "clock",
         Hold::Amount => "amount",
     }
-}
-
-fn moment(at: Timestamp) -> String {
-    at.0.trunc_subsecs(0).to_rfc3339()
 }
 
 /// Returns the age of a time: `4 s ago`, `3 h ago`.
