@@ -14,7 +14,13 @@ const PAGES = {
   "errors/": ["error_group.tsx"],
 };
 
-/** Adds the script that runs before the first paint, with the names of the files of each page. */
+/** The entry as Vite writes it. */
+const ENTRY = /<script type="module" crossorigin src="([^"]+)"><\/script>/;
+
+/**
+ * Adds the script that runs before the first paint, with the names of the files of each page. The script starts the
+ * app, so that only the download of the app begins before the first paint.
+ */
 export function earlyScript(): Plugin {
   const code = readFileSync(source, "utf8").replace(/^\/\/.*\n/gm, "");
   const name = `assets/early-${createHash("sha256").update(code).digest("hex").slice(0, 8)}.js`;
@@ -23,10 +29,15 @@ export function earlyScript(): Plugin {
     transformIndexHtml: {
       order: "post",
       handler: (html, { server, bundle }) => {
-        const source = server ? "/src/early.js" : `./${name}`;
-        const pages = bundle ? ` data-pages='${JSON.stringify(filesOfPages(bundle))}'` : "";
         // Behind `<base>`, and before the other scripts and the stylesheet.
-        return html.replace("</title>", `</title>\n    <script src="${source}"${pages}></script>`);
+        const withScript = (text: string, attributes: string) =>
+          text.replace("</title>", `</title>\n    <script ${attributes}></script>`);
+        if (server || !bundle) return withScript(html, 'src="/src/early.js"');
+        const app = html.match(ENTRY)?.[1];
+        if (!app) throw new Error("index.html has no entry");
+        const preloaded = html.replace(ENTRY, `<link rel="modulepreload" crossorigin href="${app}">`);
+        const pages = JSON.stringify(filesOfPages(bundle));
+        return withScript(preloaded, `src="./${name}" data-app="${app}" data-pages='${pages}'`);
       },
     },
     generateBundle() {

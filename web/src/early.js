@@ -1,17 +1,22 @@
-// Runs before the first paint and before the other scripts are there, as a classic script. It sets the theme, whose
-// key src/ui/theme.ts writes, asks for the session, which src/data/session.ts reads, and loads the files of the page
-// beside the first view instead of after it. The build fills in their names.
+// Runs before the first paint, as a classic script. It sets the theme, whose key src/ui/theme.ts writes, and asks for
+// the session, which src/data/session.ts reads. After the first paint it starts the app, whose evaluation takes longer
+// than all else on a slow machine, and loads the files of the page beside it. The build fills in the names.
 (() => {
   const theme = localStorage.getItem("galvo.theme");
   if (theme === "light" || theme === "dark") document.documentElement.dataset.theme = theme;
 
-  const { pages } = document.currentScript.dataset;
-  if (!pages) return;
+  const { app, pages } = document.currentScript.dataset;
+  if (!app) return;
   const request = { headers: { Accept: "application/json" }, cache: "no-store" };
   window.galvoSession = fetch("api/v1/session", request);
   window.galvoSession.catch(() => undefined);
 
-  function load() {
+  function start() {
+    const script = document.createElement("script");
+    script.type = "module";
+    script.crossOrigin = "";
+    script.src = app;
+    document.head.append(script);
     const base = new URL(document.baseURI).pathname;
     const [, page = "", item] = location.pathname.slice(base.length).split("/");
     for (const file of JSON.parse(pages)[item ? `${page}/` : page] ?? []) {
@@ -23,6 +28,7 @@
       document.head.append(link);
     }
   }
-  // After the first paint, which it would delay on a slow machine.
-  requestAnimationFrame(() => setTimeout(load));
+  // A tab in the background is not painted.
+  if (document.hidden) start();
+  else requestAnimationFrame(() => setTimeout(start));
 })();
