@@ -8,6 +8,7 @@ source "$(dirname "$0")/lib.sh"
 profile=${PROFILE:-dev}
 galvo=${DEMO_PROGRAM:-}
 if [[ -z $galvo ]]; then
+  need_build_tools
   try_to_build_dashboard
   cargo build --package galvo --bin galvo --profile "$profile"
   galvo=$target_dir/${profile/#dev/debug}/galvo

