@@ -253,13 +253,23 @@ node_packages() {
   ) 9>".venv/${1//\//-}.lock"
 }
 
+# Prints the names of the files that the dashboard is built from. An archive of the sources has no index of git.
+dashboard_sources() {
+  if [[ -e .git ]]; then
+    git ls-files -z --cached --others --exclude-standard web schema.graphql
+  else
+    find web schema.graphql -type f -print0 |
+      sed -zE '\%^web/(node_modules|dist|src/data/gql|tests/shots)/%d' | sort -z
+  fi
+}
+
 # Builds web/dist, which the server's program embeds, unless its inputs are those of the last build.
 build_dashboard() {
   local key
   node_packages web
   key=$({
     node --version
-    git ls-files -z --cached --others --exclude-standard web schema.graphql | xargs -0 sha256sum
+    dashboard_sources | xargs -0 sha256sum
   } | sha256sum)
   if [[ ! -f web/dist/index.html || ! -f .venv/dashboard-key || $(<.venv/dashboard-key) != "$key" ]]; then
     say "building the dashboard"
