@@ -40,8 +40,8 @@ COMMANDS = (
     "service",
 )
 WAYS_TO_GET_IT = (
-    "`pip install 'galvo[server]'` installs it beside this command, and GALVO_SERVER_BIN names one"
-    " that is elsewhere"
+    "`pip install 'galvo[server]'` installs it beside this command, with `--find-links DIRECTORY`"
+    " from a release's files, and GALVO_SERVER_BIN names one that is elsewhere"
 )
 
 
