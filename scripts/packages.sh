@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# packages.sh [PYTEST_ARGUMENT...]: tests the Helm chart, the systemd unit and the wheels, with the
-# server's program GALVO_BIN, by default the debug build. It installs its tools in an environment of its
-# own, and systemd and strace if they are absent: systemd's programs check units without running any.
+# packages.sh [PYTEST_ARGUMENT...]: tests the Helm chart, the systemd unit, the wheels and the README's quick
+# start, with the server's program GALVO_BIN, by default the debug build. It installs its tools in an environment of
+# its own, and systemd, strace and mmdebstrap if they are absent: systemd's programs check units without running any.
 set -euo pipefail
 source "$(dirname "$0")/lib.sh"
 

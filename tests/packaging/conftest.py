@@ -2,6 +2,7 @@
 
 import os
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -20,6 +21,25 @@ def pytest_configure():
 def galvo_bin():
     """The server's program."""
     return Path(os.environ["GALVO_BIN"]).resolve(strict=True)
+
+
+@pytest.fixture(scope="session")
+def sources(tmp_path_factory):
+    """A directory with the sources as an archive has them, without git."""
+    directory = tmp_path_factory.mktemp("sources")
+    (directory / "galvo").mkdir()
+    names = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=REPOSITORY,
+        stdout=subprocess.PIPE,
+        check=True,
+    ).stdout
+    pack = ["tar", "--create", "--null", "--files-from=-", "--file", directory / "galvo.tar"]
+    subprocess.run(pack, cwd=REPOSITORY, input=names, check=True)
+    unpack = ["tar", "--extract", "--file", directory / "galvo.tar"]
+    subprocess.run(unpack, cwd=directory / "galvo", check=True)
+    (directory / "galvo.tar").unlink()
+    return directory
 
 
 def blocks(document, language):
