@@ -2,8 +2,8 @@
 # The cache mounts keep downloaded crates and compiled dependencies between builds, so a change to the
 # source recompiles the workspace only. They need BuildKit, which is Docker's default.
 #
-# scripts/image.sh reads this file, does what stands here without Docker, and runs what comes of it. It knows the instructions that
-# are used here, and fails for any other.
+# scripts/dockerfile.py reads this file for scripts/oci_image.py, which makes the image of a release from it without Docker.
+# scripts/image.sh runs that image. The reader knows the instructions that are used here, and fails for any other.
 
 FROM rust:1.95-slim-bookworm AS build
 WORKDIR /src
@@ -16,6 +16,13 @@ RUN --mount=type=cache,target=/usr/local/cargo/registry \
 RUN docker/root.sh /image /usr/local/bin/galvo
 
 FROM scratch
+# --build-arg REVISION="$(git rev-parse HEAD)" names the commit.
+ARG REVISION=unknown
+LABEL org.opencontainers.image.title="Galvo" \
+    org.opencontainers.image.description="The open, self-hosted analytics server for Dask" \
+    org.opencontainers.image.version="0.1.0" \
+    org.opencontainers.image.revision="$REVISION" \
+    org.opencontainers.image.licenses="Apache-2.0"
 COPY --from=build /image /
 # What is copied belongs to root unless it is said otherwise.
 COPY --from=build --chown=10001:10001 /image/var/lib/galvo /var/lib/galvo

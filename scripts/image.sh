@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# image.sh [BINARY]: builds the image of docker/api.Dockerfile as Docker would, without Docker, and runs
+# image.sh [BINARY]: makes the image of docker/api.Dockerfile as a release does, without Docker, and runs
 # it as Docker would: as its user, with its environment and command, on a file system that is read-only
 # except for the data. The server has to become ready, accept a report, answer a query about it, and shut
 # down cleanly on SIGTERM.
@@ -12,7 +12,6 @@ source "$(dirname "$0")/lib.sh"
 ((EUID == 0)) || exec sudo --preserve-env=PATH,CARGO_TARGET_DIR "$0" "$@"
 binary=$(realpath "${1:-$target_dir/release/galvo}")
 [[ -x $binary ]] || fail "$binary is missing: cargo build --release --package galvo --bin galvo"
-dockerfile=docker/api.Dockerfile
 clean_up_at_exit
 chmod 711 "$workdir"
 
@@ -39,46 +38,17 @@ fi
 # --- Making it ------------------------------------------------------------------------------------------
 
 root=$workdir/root data=$workdir/root/var/lib/galvo
-mkdir "$root"
-
-# Prints the instructions, one per line.
-instructions() { sed -e '/^ *#/d' -e ':more' -e '/\\$/{N;s/ *\\\n */ /;b more' -e '}' -e '/^$/d' "$dockerfile"; }
-
-# Prints the strings of a JSON array, one per line.
-strings() { python3 -c 'import json, sys; print("\n".join(json.loads(sys.argv[1])))' "$1"; }
-
-unknown() { fail "$dockerfile has an instruction that is not known here: $*"; }
-
-stage=0 layout='' user='' directory='' environment=() entrypoint=() arguments=() health=()
-while read -r word rest; do
-  if [[ $word == FROM ]]; then stage=$((stage + 1)); fi
-  case "$stage $word $rest" in
-    "1 FROM "*" AS build" | "1 WORKDIR "* | "1 COPY "*) ;;
-    "1 RUN "*"cargo build --locked --release --package galvo --bin galvo && cp target/release/galvo /usr/local/bin/galvo") ;;
-    "1 RUN docker/root.sh /image /usr/local/bin/galvo")
-      layout=$rest
-      docker/root.sh "$root" "$binary"
-      ;;
-    # The stage is empty except for files from the stage before.
-    "2 FROM scratch") ;;
-    "2 COPY --from=build /image /") ;;
-    "2 COPY --from=build --chown="*)
-      read -r _ owner from to <<<"$rest"
-      [[ $from == "/image$to" ]] || unknown "$word $rest"
-      chown -R "${owner#--chown=}" "$root$to"
-      ;;
-    "2 USER "*) user=$rest ;;
-    "2 WORKDIR "*) directory=$rest ;;
-    "2 ENV "*) read -ra environment <<<"$rest" ;;
-    "2 EXPOSE "*) ;;
-    "2 HEALTHCHECK "*) mapfile -t health < <(strings "${rest#*CMD }") ;;
-    "2 ENTRYPOINT "*) mapfile -t entrypoint < <(strings "$rest") ;;
-    "2 CMD "*) mapfile -t arguments < <(strings "$rest") ;;
-    *) unknown "$word $rest" ;;
-  esac
-done < <(instructions)
-[[ -n $layout && -n $user && $user != 0* && -n $directory && ${#health[@]} -gt 0 ]] ||
-  fail "$dockerfile lays nothing out, or says not as whom or how it is looked at"
+mkdir "$root" "$workdir/layout"
+REVISION=$(git rev-parse HEAD) SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
+export REVISION SOURCE_DATE_EPOCH
+python3 scripts/oci_image.py "$binary" "$workdir/image.tar"
+tar --extract --directory="$workdir/layout" --file="$workdir/image.tar"
+layer='' user='' directory='' environment=() entrypoint=() arguments=() health=()
+eval "$(python3 scripts/oci_image.py --settings "$workdir/layout")"
+tar --extract --gzip --numeric-owner --same-permissions --directory="$root" --file="$layer"
+rm -r "$workdir/image.tar" "$workdir/layout"
+[[ -n $user && $user != 0* && -n $directory && ${#health[@]} -gt 0 ]] ||
+  fail "the image does not say as whom or how it is looked at"
 [[ -z $(find "$root" -perm /6000) ]] || fail "something in the image changes who runs it"
 say "the image: $(du -sh "$root" | cut -f1), $(find "$root" -type f | wc -l) files"
 

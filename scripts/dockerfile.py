@@ -1,0 +1,124 @@
+"""Reads ``docker/api.Dockerfile``: which program it puts into the image, and how the image runs.
+
+It knows the instructions that the file uses, and fails for any other, so that an image that is made
+without Docker cannot lack what the file says.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from dataclasses import dataclass, field
+from pathlib import Path
+from string import Template
+
+DOCKERFILE = Path(__file__).resolve().parent.parent / "docker" / "api.Dockerfile"
+PROGRAM = "/usr/local/bin/galvo"
+BUILD = re.compile(
+    r"RUN (--mount=\S+ )*cargo build --locked --release --package galvo --bin galvo"
+    rf" && cp target/release/galvo {PROGRAM}"
+)
+# What `docker/root.sh` lays out is copied as a whole, and belongs to root.
+LAYOUT = f"RUN docker/root.sh /image {PROGRAM}"
+COPY = "COPY --from=build /image /"
+UNITS = {"ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
+
+
+class UnknownInstructionError(ValueError):
+    """An instruction without a meaning here."""
+
+
+@dataclass
+class Image:
+    """The image of a Dockerfile."""
+
+    # The field `config` of an image's configuration.
+    config: dict = field(default_factory=dict)
+    # Owners by path, "10001:10001" for "/var/lib/galvo", of a file and all below it.
+    owners: dict[str, str] = field(default_factory=dict)
+
+
+def read(arguments: dict[str, str], file: Path = DOCKERFILE) -> Image:
+    """Returns the image with values of build arguments. Raises for an unknown instruction."""
+    image, values = Image(), {}
+    stage, lays_out, copies = 0, False, False
+    for instruction in instructions(file):
+        word, _, rest = instruction.partition(" ")
+        if word == "FROM":
+            stage += 1
+        if stage == 1:
+            lays_out |= instruction == LAYOUT
+            is_known = (
+                (word == "FROM" and rest.endswith(" AS build"))
+                or word in ("WORKDIR", "COPY")
+                or instruction == LAYOUT
+                or BUILD.fullmatch(instruction)
+            )
+        elif instruction == COPY:
+            copies = is_known = True
+        elif word == "ARG":
+            name, _, default = rest.partition("=")
+            values[name] = arguments.get(name, default)
+            is_known = True
+        else:
+            is_known = instruction == "FROM scratch" or apply(image, word, rest, values)
+        if not is_known:
+            raise UnknownInstructionError(f"{file.name}: unknown instruction: {instruction}")
+    unused = arguments.keys() - values.keys()
+    missing = {"User", "WorkingDir", "Entrypoint", "Healthcheck"} - image.config.keys()
+    if unused or missing or not (lays_out and copies) or image.config["User"].startswith("0"):
+        raise ValueError(
+            f"{file.name} lacks {sorted(unused | missing)}, or copies no layout, or runs as root"
+        )
+    return image
+
+
+def instructions(file: Path) -> list[str]:
+    """Returns the instructions, each in one line."""
+    lines = [line for line in file.read_text("utf-8").splitlines() if not line.startswith("#")]
+    joined = re.sub(r"\s*\\\n\s*", " ", "\n".join(lines))
+    return [line for line in joined.splitlines() if line]
+
+
+def apply(image: Image, word: str, rest: str, values: dict[str, str]) -> bool:
+    """Changes the image as an instruction says. Returns false for an unknown one."""
+    config = image.config
+    if word in FIELDS:
+        name, parse = FIELDS[word]
+        config[name] = parse(rest)
+    elif word == "ENV":
+        config.setdefault("Env", []).extend(shlex.split(rest))
+    elif word == "EXPOSE":
+        config.setdefault("ExposedPorts", {})[f"{int(rest)}/tcp"] = {}
+    elif word == "LABEL":
+        pairs = (pair.split("=", 1) for pair in shlex.split(rest))
+        labels = {name: Template(value).substitute(values) for name, value in pairs}
+        config.setdefault("Labels", {}).update(labels)
+    else:
+        copy = re.fullmatch(r"--from=build --chown=(\d+:\d+) /image(/\S+) (/\S+)", rest)
+        if word != "COPY" or not copy or copy[2] != copy[3]:
+            return False
+        image.owners[copy[2]] = copy[1]
+    return True
+
+
+def health_check(text: str) -> dict:
+    """Returns a health check with its times in nanoseconds, as engines expect them."""
+    options, _, command = text.partition("CMD ")
+    check = {"Test": ["CMD", *json.loads(command)]}
+    names = {"interval": "Interval", "timeout": "Timeout", "start-period": "StartPeriod"}
+    for option in options.split():
+        name, number, unit = re.fullmatch(r"--([a-z-]+)=(\d+)(ms|s|m|h)", option).groups()
+        check[names[name]] = int(number) * UNITS[unit]
+    return check
+
+
+# The field of an instruction that sets one, and the parser of its value.
+FIELDS = {
+    "USER": ("User", str),
+    "WORKDIR": ("WorkingDir", str),
+    "ENTRYPOINT": ("Entrypoint", json.loads),
+    "CMD": ("Cmd", json.loads),
+    "HEALTHCHECK": ("Healthcheck", health_check),
+}
