@@ -1,9 +1,9 @@
 """Writes the software bill of materials of Galvo in CycloneDX: ``sbom.py FILE``. See ``sbom.sh``.
 
 Crates are read from Cargo.lock; cargo provides the licence of each, and determines if it is part of
-the program or used for tests only. npm packages are those in the lock files of the dashboard and of
-the tests. For Python, the requirements of the package are listed instead of locked versions: it
-uses the Dask of the scheduler.
+the program or used for tests only. npm packages are those in the lock files of the dashboard, the
+scripts and the tests. For Python, the requirements of the package are listed instead of locked
+versions: it uses the Dask of the scheduler.
 """
 
 from __future__ import annotations
@@ -90,8 +90,10 @@ def crates() -> tuple[list[dict], list[dict]]:
 
 def npm_packages() -> list[dict]:
     components = {}
+    tools = sorted(ROOT.glob("scripts/*/package-lock.json"))
+    tests = sorted(ROOT.glob("tests/*/package-lock.json"))
     # The dashboard's comes last: a package that tests use as well is a part of the program.
-    for lock in [*sorted(ROOT.glob("tests/*/package-lock.json")), DASHBOARD]:
+    for lock in [*tools, *tests, DASHBOARD]:
         packages = json.loads(lock.read_text(encoding="utf-8"))["packages"]
         for path, package in packages.items():
             if not path or package.get("link"):

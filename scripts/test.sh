@@ -15,7 +15,7 @@ need_node
 background packages bash -euc '
   source scripts/lib.sh
   scripts/python-envs.sh >"$0"
-  for directory in tests/graphql-js tests/live-js tests/oidc web; do node_packages "$directory"; done
+  for directory in scripts/api-changes tests/graphql-js tests/live-js tests/oidc web; do node_packages "$directory"; done
   python_env packages "$(find_python 11 12 13)" -r tests/packaging/requirements.txt >/dev/null
   # If it fails, the tests that need it make it again, and report why they cannot.
   scripts/empty-root.sh true || true
@@ -174,7 +174,7 @@ step "end-to-end tests with real Dask" \
 command -v redis-server >/dev/null || install_packages redis-server
 compgen -G '/usr/lib/*/faketime/libfaketimeMT.so.1' >/dev/null || install_packages faketime
 # These tests mostly wait for the end of outages; the measurements under load run last and alone.
-beside "packages: chart, unit, wheels" scripts/packages.sh
+beside "packages: chart, unit, release" scripts/packages.sh
 step "what goes wrong: processes killed, databases and networks away" \
   runner "$GALVO_TEST_PYTHON_NEWEST" -m pytest --color=no -rs --durations=20 -n 3 --dist load -m "not alone" tests/faults
 catch_up
