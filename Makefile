@@ -37,7 +37,7 @@ wheel: ## the wheels of the Python package and of the server in dist (GALVO_SERV
 release: ## what a release of VERSION=… consists of, with checksums, in dist
 	@scripts/release.sh "$(VERSION)"
 
-packages: ## the tests of the Helm chart, the systemd unit, the wheels and the quick start, with the debug build
+packages: ## the tests of the Helm chart, the systemd unit, the files of a release and the quick start, with the debug build
 	@scripts/packages.sh
 
 lint: ## formatting, lints, documentation, licences, advisories (ADVISORY_DB=DIRECTORY without a network), bill of materials

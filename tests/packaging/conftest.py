@@ -1,5 +1,6 @@
 """Fixtures of the tests of packages, which ``scripts/packages.sh`` runs."""
 
+import fcntl
 import os
 import re
 import subprocess
@@ -7,8 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
+import tomllib
 
 REPOSITORY = Path(__file__).parents[2]
+VERSION = tomllib.loads((REPOSITORY / "Cargo.toml").read_text())["workspace"]["package"]["version"]
 sys.path.insert(0, str(REPOSITORY / "tests" / "dask"))
 
 
@@ -39,6 +42,32 @@ def sources(tmp_path_factory):
     unpack = ["tar", "--extract", "--file", directory / "galvo.tar"]
     subprocess.run(unpack, cwd=directory / "galvo", check=True)
     (directory / "galvo.tar").unlink()
+    return directory
+
+
+def lay_out(version, directory, galvo_bin, sources=REPOSITORY, umask=-1, **variables):
+    """Runs the script that lays a release of the sources out, with a program of the server."""
+    return subprocess.run(
+        [sources / "scripts" / "release.sh", version, directory],
+        env={**os.environ, "GALVO_SERVER_BIN": str(galvo_bin), **variables},
+        umask=umask,
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=1800,
+    )
+
+
+@pytest.fixture(scope="session")
+def release(tmp_path_factory, galvo_bin):
+    """The directory of a release, which all workers share."""
+    directory = tmp_path_factory.getbasetemp().parent / "release"
+    with open(f"{directory}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not directory.exists():
+            made = tmp_path_factory.mktemp("release")
+            done = lay_out(VERSION, made, galvo_bin)
+            assert done.returncode == 0, done.stderr
+            made.rename(directory)
     return directory
 
 

@@ -21,9 +21,9 @@ def value_sets():
     return sets
 
 
-def render(values, name="galvo"):
-    """Returns the objects that an installation with these values creates."""
-    with helm.Chart.load(os.fspath(CHART)) as chart:
+def render(values, name="galvo", source=CHART):
+    """Returns the objects that an installation of a chart with these values creates."""
+    with helm.Chart.load(os.fspath(source)) as chart:
         chart.validate_schema(values)
         texts = chart.render(values, name=name, namespace=NAMESPACE)
     return [

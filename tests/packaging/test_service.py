@@ -46,7 +46,9 @@ def installed(root):
 def test_it_installs_all_that_the_service_needs(root, galvo_bin):
     done = service(galvo_bin, "install", f"--root={root}")
     assert done.returncode == 0, done.stderr
-    made = r"Creating group 'galvo' with GID \d+\.\nCreating user 'galvo' \(Galvo server\) with .+\n"
+    made = (
+        r"Creating group 'galvo' with GID \d+\.\nCreating user 'galvo' \(Galvo server\) with .+\n"
+    )
     assert re.fullmatch(made, done.stderr)
     for name, (source, mode) in FILES.items():
         assert (root / name).read_bytes() == (SOURCES / source).read_bytes()
@@ -137,7 +139,9 @@ def test_the_documented_commands_are_those_of_the_program(galvo_bin):
     known = re.findall(r"^  (\w+) ", listed.stdout.partition("Commands:\n")[2], re.MULTILINE)
     assert named == set(known) - {"help"} == {"install", "run", "uninstall"}
     # What `service run` passes on is a command, too.
-    passed_on = re.findall(r"galvo service run ([a-z ]+?)(?= ada| team| --| /|$)", "\n".join(commands), re.M)
+    passed_on = re.findall(
+        r"galvo service run ([a-z ]+?)(?= ada| team| --| /|$)", "\n".join(commands), re.M
+    )
     assert {"doctor", "user create", "token create", "backup"} <= set(passed_on)
     for words in passed_on:
         asked = [galvo_bin, *words.split(), "--help"]
