@@ -2,17 +2,17 @@
 
 It boots a Debian in a container of systemd-nspawn, which not every machine allows, so no test run
 includes it: ``scripts/packages.sh tests/packaging/boot_service.py`` as root. It takes a minute where
-target/ has no such system yet, and 20 seconds afterwards. It needs debootstrap and
+target/ has no such system yet, and 40 seconds afterwards. It needs mmdebstrap and
 systemd-container.
 """
 
 import json
-import re
 import shutil
 import subprocess
 
 import pytest
-from conftest import REPOSITORY, blocks
+from conftest import REPOSITORY
+from empty_root import typed_blocks
 
 PACKAGES = "systemd-sysv,dbus,sudo,curl"
 # What each heading of the page shows, and what is run after its commands to check them.
@@ -38,15 +38,6 @@ WantedBy=multi-user.target
 PASSWORD = "correct horse battery staple"
 
 
-def commands(heading):
-    text = (REPOSITORY / "docs" / "linux.md").read_text(encoding="utf-8")
-    (section,) = re.findall(rf"^## {heading}\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
-    found = re.findall(r"^```sh\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
-    assert found, f"docs/linux.md has no commands below {heading!r}"
-    assert set(found) <= set(blocks("linux.md", "sh"))
-    return found[0]
-
-
 @pytest.fixture
 def machine(tmp_path):
     """The root directory of a Debian with systemd, which is the test's own."""
@@ -54,8 +45,9 @@ def machine(tmp_path):
     if not system.is_dir():
         unfinished = system.with_name("booted-root.part")
         shutil.rmtree(unfinished, ignore_errors=True)
-        make = ["debootstrap", "--variant=minbase", f"--include={PACKAGES}", "bookworm"]
-        subprocess.run([*make, unfinished], check=True, stdout=subprocess.DEVNULL)
+        options = ["--quiet", "--mode=root", "--variant=minbase", f"--include={PACKAGES}"]
+        old_lists = '--aptopt=Acquire::Check-Valid-Until "false"'
+        subprocess.run(["mmdebstrap", *options, old_lists, "bookworm", unfinished], check=True)
         unfinished.rename(system)
     root = tmp_path / "machine"
     subprocess.run(["cp", "-a", system, root], check=True)
@@ -103,7 +95,7 @@ def test_the_documented_steps(machine, galvo_bin):
         if heading == "Upgrade":
             # Another program that does the same.
             steps["a new release"] = "echo >>galvo"
-        steps[heading] = commands(heading)
+        steps[heading] = typed_blocks("docs/linux.md", heading)[0]
         steps[f"{heading}, checked"] = f"{check} || true"
     found = boot(machine, steps)
     assert {name: status for name, (status, _) in found.items() if status} == {}, found

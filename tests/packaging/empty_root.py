@@ -17,13 +17,18 @@ SUITE = "trixie"
 END = "the line has ended"
 
 
+def typed_blocks(document, heading):
+    """Returns the blocks of shell commands below a heading of a document."""
+    text = (REPOSITORY / document).read_text(encoding="utf-8")
+    (section,) = re.findall(rf"^## {heading}\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
+    blocks = re.findall(r"^```sh\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
+    assert blocks, f"{document} has no commands below {heading!r}"
+    return blocks
+
+
 def typed_lines(heading):
     """Returns the lines of the blocks of shell commands below a heading of README.md."""
-    text = (REPOSITORY / "README.md").read_text(encoding="utf-8")
-    (section,) = re.findall(rf"^## {heading}\n(.*?)^## ", text, re.MULTILINE | re.DOTALL)
-    blocks = re.findall(r"^```sh\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
-    assert blocks, f"README.md has no commands below {heading!r}"
-    return [line for block in blocks for line in block.splitlines()]
+    return [line for block in typed_blocks("README.md", heading) for line in block.splitlines()]
 
 
 class Typed(NamedTuple):
@@ -122,8 +127,9 @@ class Browser:
         """Opens the dashboard, and returns its scripts. Fails if the program has none."""
         kind, page = self.open("/")
         assert kind == "text/html" and "<title>Galvo</title>" in page, page
-        sources = re.findall(r'<script [^>]*src="([^"]+)"', page)
-        assert sources, f"the program has no dashboard, `make run` builds one with it: {page}"
+        # One script is there at once, and loads the others.
+        sources = re.findall(r'<(?:script|link) [^>]*(?:src|href)="([^"]+\.js)"', page)
+        assert len(sources) > 1, f"the program has no dashboard, `make run` builds one with it: {page}"
         loaded = [self.open(source) for source in sources]
         assert {kind for kind, _ in loaded} == {"text/javascript"}
         return [text for _, text in loaded]
