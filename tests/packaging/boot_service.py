@@ -1,8 +1,8 @@
 """The steps of docs/linux.md on a machine that systemd runs, with the unit's confinement.
 
 It boots a Debian in a container of systemd-nspawn, which not every machine allows, so no test run
-includes it: ``scripts/packages.sh tests/packaging/boot_service.py`` as root. It takes a minute where
-target/ has no such system yet, and 40 seconds afterwards. It needs mmdebstrap and
+includes it: ``scripts/packages.sh tests/packaging/boot_service.py`` as root. It takes a minute
+where target/ has no such system yet, and 40 seconds afterwards. It needs mmdebstrap and
 systemd-container.
 """
 
@@ -17,8 +17,8 @@ from empty_root import typed_blocks
 PACKAGES = "systemd-sysv,dbus,sudo,curl"
 # What each heading of the page shows, and what is run after its commands to check them.
 CHECKS = {
-    "Install": 'systemctl is-active galvo; curl -s http://127.0.0.1:8000/readyz; echo; stat -c "%U %a" '
-    "/var/lib/galvo /var/lib/galvo/galvo.db /etc/galvo/galvo.env",
+    "Install": "systemctl is-active galvo; curl -s http://127.0.0.1:8000/readyz; echo; "
+    "stat -c '%U %a' /var/lib/galvo /var/lib/galvo/galvo.db /etc/galvo/galvo.env",
     "Run commands": "galvo service run user list; galvo service run token list --account team",
     "Upgrade": "cmp galvo /usr/local/bin/galvo && echo upgraded; galvo service run user list",
     "Roll back": "cmp galvo /usr/local/bin/galvo.previous && echo rolled back; "

@@ -129,7 +129,9 @@ class Browser:
         assert kind == "text/html" and "<title>Galvo</title>" in page, page
         # One script is there at once, and loads the others.
         sources = re.findall(r'<(?:script|link) [^>]*(?:src|href)="([^"]+\.js)"', page)
-        assert len(sources) > 1, f"the program has no dashboard, `make run` builds one with it: {page}"
+        assert len(sources) > 1, (
+            f"the program has no dashboard, `make run` builds one with it: {page}"
+        )
         loaded = [self.open(source) for source in sources]
         assert {kind for kind, _ in loaded} == {"text/javascript"}
         return [text for _, text in loaded]
