@@ -8,6 +8,12 @@ export function duration(seconds: number): string {
   return parts.join(NO_BREAK);
 }
 
+/** Returns a duration in whole seconds, begun ones too, for times that still run: `4 s`, `3 h 12 m`. */
+export function runningTime(seconds: number): string {
+  const whole = Math.ceil(seconds);
+  return whole < 10 ? `${whole}${NO_BREAK}s` : duration(whole);
+}
+
 function positiveParts(seconds: number): string[] {
   if (seconds === 0) return ["0", "s"];
   if (seconds < 0.001) return ["<", "1", "ms"];
@@ -27,6 +33,10 @@ export type ThreadUnit = "h" | "min" | "s" | "ms";
 
 const SECONDS: Record<ThreadUnit, number> = { h: 3600, min: 60, s: 1, ms: 0.001 };
 
+export function secondsOf(unit: ThreadUnit): number {
+  return SECONDS[unit];
+}
+
 /** Returns the unit in which the largest value of a column has at least one digit before the point. */
 export function threadUnit(largest: number): ThreadUnit {
   if (largest >= 3600) return "h";
@@ -37,12 +47,28 @@ export function threadUnit(largest: number): ThreadUnit {
 const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 const tenths = new Intl.NumberFormat("en", { minimumFractionDigits: 1, maximumFractionDigits: 1 });
 
-/** Returns thread time with one decimal: `15.0 h`. A value that is not 0 never reads as 0. */
-export function threadTime(seconds: number, unit: ThreadUnit = threadUnit(seconds)): string {
+/** Returns the decimals of a value, in a unit: one, and none from 1,000 on. */
+const decimals = (seconds: number, unit: ThreadUnit) => (Math.abs(seconds) / SECONDS[unit] >= 999.95 ? 0 : 1);
+
+function inUnit(seconds: number, unit: ThreadUnit, digits: 0 | 1): string {
   const value = seconds / SECONDS[unit];
-  if (value > 0 && value < 0.05) return `<${NO_BREAK}0.1${NO_BREAK}${unit}`;
-  const text = (Math.abs(value) >= 1000 ? whole : tenths).format(value);
-  return `${text.replace("-", "\u2212")}${NO_BREAK}${unit}`;
+  if (value > 0 && value < 10 ** -digits / 2) return `<${NO_BREAK}${digits ? "0.1" : "1"}${NO_BREAK}${unit}`;
+  return `${(digits ? tenths : whole).format(value).replace("-", "\u2212")}${NO_BREAK}${unit}`;
+}
+
+/** Returns thread time with one decimal: `15.0 h`. A value that is not 0 never reads as 0. */
+export function threadTime(seconds: number): string {
+  return threadTimes(seconds)(seconds);
+}
+
+/**
+ * Returns a format for thread times that stand together, as in a column: all have the unit and the
+ * decimals of the largest one.
+ */
+export function threadTimes(largest: number): (seconds: number) => string {
+  const unit = threadUnit(largest);
+  const digits = decimals(largest, unit);
+  return (seconds) => inUnit(seconds, unit, digits);
 }
 
 const THREAD_NAMES: Record<ThreadUnit, string> = {
@@ -55,5 +81,5 @@ const THREAD_NAMES: Record<ThreadUnit, string> = {
 /** Returns thread time in words: `75.4 thread-hours`. */
 export function threadTimeInWords(seconds: number): string {
   const unit = threadUnit(seconds);
-  return threadTime(seconds, unit).replace(new RegExp(`${unit}$`), THREAD_NAMES[unit]);
+  return threadTime(seconds).replace(new RegExp(`${unit}$`), THREAD_NAMES[unit]);
 }

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { byteExponent, byteRate, bytes, bytesIn } from "./bytes.ts";
-import { duration, threadTime, threadTimeInWords, threadUnit } from "./duration.ts";
+import { duration, runningTime, threadTime, threadTimeInWords, threadTimes } from "./duration.ts";
 import { costText, money } from "./money.ts";
 import { count, counted, share, shortCount, signed, threeDigits } from "./number.ts";
 import { ago, clock, clockSeconds, day, dayAndClock, inSentence, period, shortDayAndClock } from "./time.ts";
@@ -47,9 +47,17 @@ describe("numbers", () => {
   });
 
   it("signs differences, and none of them as minus zero", () => {
-    expect(plain(signed(16_920, (size) => threadTime(size, "h")))).toBe("+4.7 h");
+    expect(plain(signed(16_920, threadTimes(54_000)))).toBe("+4.7 h");
     expect(signed(-3, count)).toBe("−3");
     expect(signed(-0.4, count)).toBe("±0");
+  });
+
+  it("writes a difference below the last digit as plus or minus zero, not as two signs", () => {
+    const signs = (value: number, format: (size: number) => string) => plain(signed(value, format));
+    expect(signs(-100, threadTimes(54_000))).toBe("±0.0 h");
+    expect(signs(100, threadTimes(5_000_000))).toBe("±0 h");
+    expect(signs(-0.001, (size) => money(size, "USD"))).toBe("±$0.00");
+    expect(signs(0.0001, duration)).toBe("±0 ms");
   });
 
   it("never writes a share above 0 as 0", () => {
@@ -82,6 +90,14 @@ describe("durations", () => {
   ])("writes %d s", (value, text) => expect(plain(duration(value))).toBe(text));
 
   it.each([
+    [0, "0 s"],
+    [0.2, "1 s"],
+    [3.24, "4 s"],
+    [9.2, "10 s"],
+    [11_520, "3 h 12 m"],
+  ])("writes %d s that still run", (value, text) => expect(plain(runningTime(value))).toBe(text));
+
+  it.each([
     [54_000, "15.0 h"],
     [31.04 * 60, "31.0 min"],
     [4.2, "4.2 s"],
@@ -91,10 +107,22 @@ describe("durations", () => {
   ])("writes %d thread-seconds", (value, text) => expect(plain(threadTime(value))).toBe(text));
 
   it("keeps the unit of a column", () => {
-    const unit = threadUnit(54_000);
-    expect(plain(threadTime(1800, unit))).toBe("0.5 h");
-    expect(plain(threadTime(30, unit))).toBe("< 0.1 h");
-    expect(plain(threadTime(0, unit))).toBe("0.0 h");
+    const format = threadTimes(54_000);
+    expect([1800, 30, 0].map((value) => plain(format(value)))).toEqual(["0.5 h", "< 0.1 h", "0.0 h"]);
+  });
+
+  it("has the same decimals for times that stand together: none from 1,000 on", () => {
+    const together = (largest: number, values: number[]) =>
+      values.map((hours) => plain(threadTimes(largest * 3600)(hours * 3600)));
+    expect(together(38_362, [38_362, 9455.4, 233.2, 0.4, 0])).toEqual([
+      "38,362 h",
+      "9,455 h",
+      "233 h",
+      "< 1 h",
+      "0 h",
+    ]);
+    expect(together(999.94, [999.94, 46.9, 0.04])).toEqual(["999.9 h", "46.9 h", "< 0.1 h"]);
+    expect(together(999.95, [999.95, 46.9])).toEqual(["1,000 h", "47 h"]);
   });
 
   it("names thread time in words", () => {

@@ -40,9 +40,9 @@ export function counted(value: number, noun: string, plural = `${noun}s`): strin
   return `${count(value)}${NO_BREAK}${value === 1 ? noun : plural}`;
 }
 
-/** Returns the difference with its sign: `+4.7`, `−3`, `±0`. */
+/** Returns the difference with its sign: `+4.7`, `−3`, `±0`. One that reads as less than the last digit is `±0.0`. */
 export function signed(value: number, format: (size: number) => string): string {
-  const text = format(Math.abs(value));
+  const text = format(Math.abs(value)).replace(/^<\s(\D*[\d.]*)1/, "$10");
   if (!/[1-9]/.test(text)) return `±${text}`;
   return (value > 0 ? "+" : "\u2212") + text;
 }

@@ -20,10 +20,12 @@ interface WaterfallProps {
   /** The name of the bar of the whole difference. */
   totalLabel: string;
   format(value: number): string;
+  /** The value of a part, without the unit. */
+  bare(value: number): string;
 }
 
 /** The parts of a difference, each from where the one before it ended, and their sum. */
-export function Waterfall({ label, parts, totalLabel, format }: WaterfallProps) {
+export function Waterfall({ label, parts, totalLabel, format, bare }: WaterfallProps) {
   const steps = stepsOf(parts.map(({ delta }) => delta));
   const total = steps.at(-1)?.to ?? 0;
   const { low, high } = extentOf(steps);
@@ -47,7 +49,7 @@ export function Waterfall({ label, parts, totalLabel, format }: WaterfallProps) 
             key={part.id}
             {...{ low, high, step }}
             label={part.label}
-            value={format(part.delta)}
+            value={bare(part.delta)}
             look={looks.join(" ")}
             colour={part.colour}
           />

@@ -1,7 +1,7 @@
 import type { ReactNode } from "react";
 import type { ClusterSumsQuery } from "@/data/gql/graphql.ts";
 import { bytes } from "@/format/bytes.ts";
-import { duration, type ThreadUnit, threadTime, threadUnit } from "@/format/duration.ts";
+import { duration, runningTime, type ThreadUnit, threadTimes, threadUnit } from "@/format/duration.ts";
 import { costText } from "@/format/money.ts";
 import { count, counted, share } from "@/format/number.ts";
 import { ago, clock, dayAndClock, shortDayAndClock } from "@/format/time.ts";
@@ -23,6 +23,8 @@ interface ColumnContext {
   /** The sums of what only the rows have. Null until all rows are loaded. */
   own: ReturnType<typeof sumsOfRows> | null;
   unit: ThreadUnit;
+  /** Returns thread time without the unit, which the heads have. */
+  time(seconds: number): string;
   isEstimated: boolean;
 }
 
@@ -31,7 +33,6 @@ type Maker = (context: ColumnContext) => Omit<Column<Row>, "id" | "head"> & { he
 const NONE = <span className="faint">–</span>;
 const zero = (value: number): ReactNode =>
   value === 0 ? <span className="faint">0</span> : <span className={styles.bad}>{count(value)}</span>;
-const inUnit = (seconds: number, unit: ThreadUnit) => threadTime(seconds, unit).replace(/\u00a0[a-z]+$/, "");
 
 const MAKERS: Record<ColumnName, Maker> = {
   state: ({ sums }) => ({
@@ -64,7 +65,7 @@ const MAKERS: Record<ColumnName, Maker> = {
     cell: (row) => <Time at={row.startedAt} />,
   }),
   lasted: () => ({
-    width: "78px",
+    width: "82px",
     align: "end",
     sort: "lasted",
     cell: (row) => duration(row.durationSeconds),
@@ -76,13 +77,13 @@ const MAKERS: Record<ColumnName, Maker> = {
     sum: own && count(own.workers),
   }),
   memory: () => ({ width: "64px", align: "end", cell: (row) => <Memory now={row.now} /> }),
-  threads: ({ sums, unit }) => ({
+  threads: ({ sums, unit, time }) => ({
     head: `Thread-${unit}`,
     width: unit === "h" ? "72px" : "84px",
     align: "end",
     sort: "threads",
-    cell: (row) => inUnit(row.totals.threadSeconds, unit),
-    sum: sums && inUnit(sums.aggregates.threadSeconds, unit),
+    cell: (row) => time(row.totals.threadSeconds),
+    sum: sums && time(sums.aggregates.threadSeconds),
   }),
   used: ({ sums }) => ({
     width: "116px",
@@ -98,7 +99,7 @@ const MAKERS: Record<ColumnName, Maker> = {
     sum: (sums?.aggregates.usage && costText(sums.aggregates.usage.costs)?.text) ?? NONE,
   }),
   finished: ({ own }) => ({
-    width: "88px",
+    width: "108px",
     align: "end",
     cell: (row) => <Finished row={row} />,
     sum: own?.finished && `${count(own.finished.finished)} of ${count(own.finished.of)}`,
@@ -120,7 +121,7 @@ const MAKERS: Record<ColumnName, Maker> = {
   idle: () => ({
     width: "100px",
     align: "end",
-    cell: (row) => (row.state === "IDLE" ? duration(row.idleSeconds) : NONE),
+    cell: (row) => (row.state === "IDLE" ? runningTime(row.idleSeconds) : NONE),
   }),
   tasks: ({ sums }) => ({
     width: "84px",
@@ -135,13 +136,13 @@ const MAKERS: Record<ColumnName, Maker> = {
     cell: (row) => zero(row.totals.tasksErred),
     sum: sums && count(sums.aggregates.tasksErred),
   }),
-  compute: ({ sums, unit }) => ({
+  compute: ({ sums, unit, time }) => ({
     head: `Compute, ${unit}`,
     width: "100px",
     align: "end",
     sort: "compute",
-    cell: (row) => inUnit(row.totals.computeSeconds, unit),
-    sum: sums && inUnit(sums.aggregates.computeSeconds, unit),
+    cell: (row) => time(row.totals.computeSeconds),
+    sum: sums && time(sums.aggregates.computeSeconds),
   }),
   joined: ({ sums }) => ({
     width: "138px",
@@ -175,7 +176,9 @@ export function clusterColumns(
   const costs = [...(sums?.aggregates.usage?.costs ?? []), ...rows.flatMap((row) => row.usage.costs)];
   const isEstimated = costs.some(({ basis }) => basis === "ESTIMATED");
   const own = sums?.totalCount === rows.length ? sumsOfRows(rows) : null;
-  const context = { account, sums, own, unit: threadUnit(largest), isEstimated };
+  const times = threadTimes(largest);
+  const time = (seconds: number) => times(seconds).replace(/\u00a0[a-z]+$/, "");
+  const context = { account, sums, own, unit: threadUnit(largest), time, isEstimated };
   return names.map((id): Column<Row> => ({ id, head: COLUMN_NAMES[id], ...MAKERS[id](context) }));
 }
 

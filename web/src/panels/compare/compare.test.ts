@@ -8,6 +8,7 @@ import {
   type ProfileComparison,
   pointsOf,
 } from "./differences.ts";
+import { allParts, foldedParts } from "./folded_parts.ts";
 
 type Row = Comparison["rows"][number];
 
@@ -58,6 +59,51 @@ describe("a comparison", () => {
     const parts = byFunction({ rows: many, remaining: rest });
     expect(parts.map(({ label, delta }) => [label, delta]).at(-1)).toEqual(["others", 4 + 3 + 2 + 1.5]);
     expect(sum(parts)).toBe(sum(many) + rest.delta);
+  });
+
+  it("lists the parts that matter, and sums all others in one line", () => {
+    const tasks = (deltas: readonly number[]) =>
+      deltas.map((delta, at) => ({
+        ...row("TASKS", `f${at}`, "thread-cpu", delta),
+        base: 120,
+        head: 120 + delta,
+      }));
+    const lines = (deltas: readonly number[], remaining = { rows: 0, base: 0, head: 0, delta: 0 }) =>
+      foldedParts(allParts({ rows: tasks(deltas), remaining })).map(({ name, base, head, delta }) => [
+        name,
+        base,
+        head,
+        delta,
+      ]);
+    // 420 of 442 s are 95 %.
+    expect(lines([300, -90, 30, 8, -6, 4, 2], { rows: 50, base: 30, head: 32, delta: 2 })).toEqual([
+      ["f0", 120, 420, 300],
+      ["f1", 120, 30, -90],
+      ["f2", 120, 150, 30],
+      ["54 others", 4 * 120 + 30, 4 * 120 + 8 + 32, 10],
+    ]);
+    // In minutes, 2.9 s read as less than a tenth.
+    expect(lines([3, 2.9, 2.9, -2.9])).toEqual([
+      ["f0", 120, 123, 3],
+      ["3 others", 360, 362.9, 2.9],
+    ]);
+    // Thirty equal parts are too many.
+    expect(lines(Array.from({ length: 30 }, () => 60)).map(([name]) => name)).toEqual([
+      ...Array.from({ length: 20 }, (_, at) => `f${at}`),
+      "10 others",
+    ]);
+    // What Dask measures in several ways is one part. Its directions cancel out.
+    const spill = [row("TASKS", "load", "disk-write", 90), row("TASKS", "load", "disk-read", -30)];
+    expect(
+      foldedParts(
+        allParts({ rows: [...spill, ...tasks([75])], remaining: { rows: 0, base: 0, head: 0, delta: 0 } }),
+      ).map(({ name, measured, base, delta }) => [name, measured, base, delta]),
+    ).toEqual([
+      ["f0", "thread-cpu", 120, 75],
+      ["load", "disk-write, disk-read", null, 60],
+    ]);
+    // A single part is not folded.
+    expect(lines([300, 1]).map(([name]) => name)).toEqual(["f0", "f1"]);
   });
 
   it("lists what differs, and nothing that is the same", () => {

@@ -8,7 +8,7 @@ import {
   ComparedClustersDocument,
 } from "@/data/gql/graphql.ts";
 import { useAsk } from "@/data/queries.ts";
-import { duration, threadTime, threadTimeInWords, threadUnit } from "@/format/duration.ts";
+import { duration, threadTimeInWords, threadTimes } from "@/format/duration.ts";
 import { counted, signed } from "@/format/number.ts";
 import { dayAndClock } from "@/format/time.ts";
 import { splitHeadline } from "@/panels/cluster/header/answers.ts";
@@ -187,10 +187,12 @@ function Where({ comparison, variables, search, onSearch }: ResultProps) {
   const { base, head } = comparison;
   const by = search.by === "function" ? "function" : "activity";
   const parts: Difference[] = by === "function" ? byFunction(comparison) : byActivity(comparison);
-  const unit = threadUnit(Math.max(base.total, head.total));
-  const partUnit = threadUnit(Math.max(0, ...parts.map(({ delta }) => Math.abs(delta))));
-  const format = (value: number) => signed(value, (size) => threadTime(size, partUnit));
-  const title = `From ${threadTime(base.total, unit)} to ${threadTimeInWords(head.total)}`;
+  const times = threadTimes(Math.max(0, ...parts.map(({ delta }) => Math.abs(delta))));
+  const format = (value: number) => signed(value, times);
+  // The bar of the whole names the unit.
+  const bare = (value: number) => format(value).replace(/\s\D+$/, "");
+  const from = threadTimes(Math.max(base.total, head.total))(base.total);
+  const title = `From ${from} to ${threadTimeInWords(head.total)}`;
   const sheet = {
     head: [by, "difference, thread-seconds"],
     rows: [...parts.map(({ label, delta }) => [label, delta]), ["B − A", comparison.delta]],
@@ -198,6 +200,7 @@ function Where({ comparison, variables, search, onSearch }: ResultProps) {
   return (
     <Section
       title={title}
+      sub="while A and B had work"
       actions={
         <>
           <Segmented
@@ -225,7 +228,7 @@ function Where({ comparison, variables, search, onSearch }: ResultProps) {
       ) : isTable ? (
         <SheetTable label={title} sheet={sheet} format={format} />
       ) : (
-        <Waterfall label={title} parts={parts} totalLabel="B − A" format={format} />
+        <Waterfall label={title} parts={parts} totalLabel="B − A" format={format} bare={bare} />
       )}
     </Section>
   );

@@ -2,35 +2,26 @@ import { useMemo, useState } from "react";
 import { StackedBar } from "@/charts/bars/stacked_bar.tsx";
 import { ACTIVITY_NAMES, ACTIVITY_TOKENS } from "@/charts/colour.ts";
 import { CompareDocument } from "@/data/gql/graphql.ts";
-import { threadTime, threadUnit } from "@/format/duration.ts";
-import { count, signed } from "@/format/number.ts";
+import { signed } from "@/format/number.ts";
 import { SheetTable } from "@/panels/take_away/sheet_table.tsx";
 import { TakeAway } from "@/panels/take_away/take_away.tsx";
 import { Section } from "@/ui/panel.tsx";
 import { type Column, Table } from "@/ui/table.tsx";
 import styles from "./compare.module.css";
-import { activityOfRow, type Comparison, nameOfRow } from "./differences.ts";
-
-interface Part {
-  id: string;
-  name: string;
-  activity: ReturnType<typeof activityOfRow> | "rest";
-  /** Dask's own name of the activity. */
-  measured: string;
-  base: number | null;
-  head: number | null;
-  delta: number;
-}
+import type { Comparison } from "./differences.ts";
+import { allParts, foldedParts, type Part, partTimes } from "./folded_parts.ts";
 
 interface PartsProps {
   comparison: Comparison;
   variables: { base: string; head: string };
 }
 
-/** Every part of the difference, the largest first. They add up to it exactly. */
+/** The parts of the difference, the largest first. With the sum of the small ones they add up to it exactly. */
 export function Parts({ comparison, variables }: PartsProps) {
   const [isTable, setTable] = useState(false);
-  const parts = useMemo(() => partsOf(comparison), [comparison]);
+  const parts = useMemo(() => allParts(comparison), [comparison]);
+  const shown = useMemo(() => foldedParts(parts), [parts]);
+  const times = useMemo(() => partTimes(parts), [parts]);
   const sheet = {
     head: ["function", "activity", "A, s", "B, s", "B − A, s"],
     rows: parts.map(({ name, measured, base, head, delta }) => [name, measured, base, head, delta]),
@@ -55,46 +46,24 @@ export function Parts({ comparison, variables }: PartsProps) {
       ) : (
         <Table
           label="Every part"
-          columns={columns(comparison, parts)}
-          rows={parts}
+          columns={columns(comparison, shown, times)}
+          rows={shown}
           rowKey={({ id }) => id}
           hasSums
+          compact={(part) => <Compact part={part} times={times} />}
         />
       )}
     </Section>
   );
 }
 
-function partsOf({ rows, remaining: rest }: Comparison): Part[] {
-  const parts: Part[] = rows.map(({ key, base, head, delta }) => ({
-    id: `${key.part}\n${key.function}\n${key.activity}`,
-    name: nameOfRow(key),
-    activity: activityOfRow(key),
-    measured: key.activity ?? key.part.toLowerCase(),
-    base,
-    head,
-    delta,
-  }));
-  if (rest.rows > 0)
-    parts.push({
-      id: "rest",
-      name: `${count(rest.rows)} smaller parts`,
-      activity: "rest",
-      measured: "",
-      base: rest.base,
-      head: rest.head,
-      delta: rest.delta,
-    });
-  return parts;
-}
+type Times = (seconds: number) => string;
 
-function columns(comparison: Comparison, parts: readonly Part[]): Column<Part>[] {
+function columns(comparison: Comparison, parts: readonly Part[], times: Times): Column<Part>[] {
   const { base, head, delta } = comparison;
-  // The totals are often so much larger that their unit would show most parts as less than a tenth.
-  const unit = threadUnit(Math.max(0, ...parts.flatMap((part) => [part.base ?? 0, part.head ?? 0])));
   const time = (value: number | null) =>
-    value === null ? <span className="faint">none</span> : threadTime(value, unit);
-  const change = (value: number) => signed(value, (size) => threadTime(size, unit));
+    value === null ? <span className="faint">none</span> : times(value);
+  const change = (value: number) => signed(value, times);
   const largest = Math.max(...parts.map((part) => Math.abs(part.delta)));
   return [
     {
@@ -115,7 +84,7 @@ function columns(comparison: Comparison, parts: readonly Part[]): Column<Part>[]
       head: "A",
       width: "100px",
       align: "end",
-      sum: threadTime(base.total, unit),
+      sum: times(base.total),
       cell: (part) => time(part.base),
     },
     {
@@ -123,7 +92,7 @@ function columns(comparison: Comparison, parts: readonly Part[]): Column<Part>[]
       head: "B",
       width: "100px",
       align: "end",
-      sum: threadTime(head.total, unit),
+      sum: times(head.total),
       cell: (part) => time(part.head),
     },
     {
@@ -155,6 +124,24 @@ function columns(comparison: Comparison, parts: readonly Part[]): Column<Part>[]
       ),
     },
   ];
+}
+
+function Compact({ part, times }: { part: Part; times: Times }) {
+  const { name, base, head, delta } = part;
+  const time = (value: number | null) => (value === null ? "none" : times(value));
+  return (
+    <>
+      <div className={styles.line}>
+        <span className="truncated grow">{name}</span>
+        <span className="num">{signed(delta, times)}</span>
+      </div>
+      <div className={`${styles.line} muted small`}>
+        <Activity part={part} />
+        <span className="grow" />
+        {time(base)} → {time(head)}
+      </div>
+    </>
+  );
 }
 
 function Activity({ part: { activity, measured } }: { part: Part }) {

@@ -43,7 +43,7 @@ describe("the price of an hour", () => {
   it("is the sum of all clusters, by currency, or unknown", () => {
     const known = nodes.filter(({ costPerHour }) => costPerHour !== null);
     const price = hourly(known);
-    expect(price && hourlyText(price)).toBe("est. $1.50 an hour");
+    expect(price && hourlyText(price)).toBe("$1.50 est. an hour");
     expect(hourly(nodes)).toBeNull();
     expect(hourly([])).toBeNull();
     const paid = { costPerHour: { amount: 2, currency: "EUR", basis: "RATE_CARD" as const } };

@@ -54,7 +54,7 @@ export function hourly(clusters: readonly Pick<LiveCluster, "costPerHour">[]): C
 }
 
 export function hourlyText({ text, isEstimated }: CostText): string {
-  return `${isEstimated ? "est. " : ""}${text} an hour`;
+  return `${text}${isEstimated ? " est." : ""} an hour`;
 }
 
 /** Returns the difference of two costs in one currency: `$336 or 10 % more`. Null if they cannot be compared. */

@@ -3,7 +3,7 @@ import type { ReactNode } from "react";
 import { useAccount } from "@/data/account.ts";
 import type { OverviewNowQuery, OverviewToBeWonQuery, OverviewUsageQuery } from "@/data/gql/graphql.ts";
 import type { Asked } from "@/data/queries.ts";
-import { duration } from "@/format/duration.ts";
+import { runningTime } from "@/format/duration.ts";
 import { costText } from "@/format/money.ts";
 import { count, counted } from "@/format/number.ts";
 import { dayAndClock, inSentence } from "@/format/time.ts";
@@ -137,7 +137,7 @@ function Idle({ live }: { live: Live }) {
       {longest ? (
         <>
           Longest: <strong>{longest.name ?? longest.schedulerId}</strong>
-          {longest.user && ` of ${longest.user.name}`}, {duration(longest.idleSeconds)}.{" "}
+          {longest.user && ` of ${longest.user.name}`}, {runningTime(longest.idleSeconds)}.{" "}
           <Link className="link" to="/$account/clusters" params={{ account }} search={{ state: "IDLE" }}>
             See idle clusters
           </Link>
@@ -220,7 +220,7 @@ function ToBeWonFigure({ days, backtest }: { days: Days; backtest: Backtest }) {
       verdict={backtest.stops > 0 ? "NOTICE" : "GOOD"}
       name="To be won"
       value={saved?.text ?? "Nothing"}
-      unit={saved ? `${saved.isEstimated ? "est. " : ""}at most` : undefined}
+      unit={saved ? `${saved.isEstimated ? "est., " : ""}at most` : undefined}
     >
       {backtest.stops > 0
         ? `By stopping clusters after ${IDLE_HOUR_SECONDS / 3600} hour without work.`

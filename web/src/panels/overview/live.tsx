@@ -7,7 +7,7 @@ import {
   type OverviewNowQueryVariables,
 } from "@/data/gql/graphql.ts";
 import type { Asked } from "@/data/queries.ts";
-import { duration } from "@/format/duration.ts";
+import { runningTime } from "@/format/duration.ts";
 import { money } from "@/format/money.ts";
 import { count, counted } from "@/format/number.ts";
 import { NOT_ADMIN, useIsAdmin } from "@/panels/clusters/change/permission.ts";
@@ -124,7 +124,7 @@ function reason(row: LiveCluster): string {
 function Why({ row }: { row: LiveCluster }) {
   return (
     <span className="truncated" title={reason(row)}>
-      {row.state === "IDLE" && <span className={styles.idle}>idle {duration(row.idleSeconds)}, </span>}
+      {row.state === "IDLE" && <span className={styles.idle}>idle {runningTime(row.idleSeconds)}, </span>}
       {reason(row)}
       {row.totals.tasksErred > 0 && `, ${counted(row.totals.tasksErred, "task")} failed`}
     </span>

@@ -5,7 +5,7 @@ import { ACTIVITIES, ACTIVITY_NAMES, ACTIVITY_TOKENS, isHatched } from "@/charts
 import { OverviewUsageDocument, type OverviewUsageQuery } from "@/data/gql/graphql.ts";
 import { type Asked, useAsk } from "@/data/queries.ts";
 import { bytes } from "@/format/bytes.ts";
-import { threadTime, threadTimeInWords, threadUnit } from "@/format/duration.ts";
+import { threadTime, threadTimeInWords, threadTimes } from "@/format/duration.ts";
 import { count, share, shortCount } from "@/format/number.ts";
 import { day } from "@/format/time.ts";
 import { type Days, isoDay } from "@/panels/range/range.ts";
@@ -80,7 +80,7 @@ interface ShownProps {
 function Shown({ days, statistics, before, choice }: ShownProps) {
   const [isTable, setTable] = useState(false);
   const { usage } = statistics;
-  const unit = threadUnit(usage.threadSeconds);
+  const times = threadTimes(usage.threadSeconds);
   const seconds = new Map(usage.causes.map(({ cause, seconds }) => [cause, seconds]));
   const parts = ACTIVITIES.map((activity) => ({
     id: activity,
@@ -126,14 +126,14 @@ function Shown({ days, statistics, before, choice }: ShownProps) {
       {usage.threadSeconds <= 0 && <Empty title="There is nothing to split" />}
       {usage.threadSeconds > 0 &&
         (isTable ? (
-          <SheetTable label={title} sheet={sheet} format={(value) => threadTime(value, unit)} />
+          <SheetTable label={title} sheet={sheet} format={times} />
         ) : (
           <>
             <StackedBar
               label={title}
               parts={parts}
               size="large"
-              format={(value) => `${threadTime(value, unit)} · ${share(value / usage.threadSeconds)}`}
+              format={(value) => `${times(value)} · ${share(value / usage.threadSeconds)}`}
             />
             <Legend parts={parts} format={(value) => share(value / usage.threadSeconds)} />
           </>

@@ -5,7 +5,7 @@ import { heatCuts } from "@/charts/heat/steps.ts";
 import { useAccount } from "@/data/account.ts";
 import { OverviewUserDaysDocument } from "@/data/gql/graphql.ts";
 import { useAsk } from "@/data/queries.ts";
-import { threadTime, threadUnit } from "@/format/duration.ts";
+import { secondsOf, threadTime, threadTimes, threadUnit } from "@/format/duration.ts";
 import { costText, money } from "@/format/money.ts";
 import { count, counted, share } from "@/format/number.ts";
 import { day as dayText } from "@/format/time.ts";
@@ -37,7 +37,6 @@ const MEASURE_NAMES: Record<Measure, string> = {
   cost: "Cost",
   errors: "Errors",
 };
-const UNIT_SECONDS = { h: 3600, min: 60, s: 1, ms: 0.001 } as const;
 const MOST_DAYS = 90;
 const NARROW_DAYS = 14;
 
@@ -81,9 +80,10 @@ function Shown({ rows, from, to, search, onSearch, isCut }: ShownProps) {
   const table = useMemo(() => userDays(rows, days, measure), [rows, days, measure]);
   const cells = table.users.flatMap(({ byDay }) => [...byDay.values()]);
   const unit = threadUnit(table.total);
+  const times = threadTimes(table.total);
   const format = (value: number): string => {
     if (measure === "cost") return money(value, currency ?? "USD");
-    return measure === "errors" ? count(value) : threadTime(value, unit);
+    return measure === "errors" ? count(value) : times(value);
   };
   const main = mainUsers(table);
   const noun = { compute: "computed", cluster: "offered", cost: "spent", errors: "had" }[measure];
@@ -106,7 +106,7 @@ function Shown({ rows, from, to, search, onSearch, isCut }: ShownProps) {
     ],
   };
   // The limits are round in the unit in which they are shown.
-  const scale = measure === "cost" || measure === "errors" ? 1 : UNIT_SECONDS[unit];
+  const scale = measure === "cost" || measure === "errors" ? 1 : secondsOf(unit);
   const cuts = heatCuts(cells.map((cell) => cell / scale)).map((cut) => cut * scale);
   const top = cuts.at(-1);
   const chosen = search.user !== undefined && search.from !== undefined;

@@ -2,7 +2,7 @@ import { type ReactNode, useState } from "react";
 import { StackedBar } from "@/charts/bars/stacked_bar.tsx";
 import type { Token } from "@/charts/colour.ts";
 import { ClusterCostDocument } from "@/data/gql/graphql.ts";
-import { threadTime, threadUnit } from "@/format/duration.ts";
+import { threadTimes } from "@/format/duration.ts";
 import { share } from "@/format/number.ts";
 import { SheetTable } from "@/panels/take_away/sheet_table.tsx";
 import { TakeAway } from "@/panels/take_away/take_away.tsx";
@@ -85,7 +85,9 @@ function columns({ cost, noun, times, lines }: DivisionProps): Column<Line>[] {
   const format = amountFormat(cost);
   const whole = lines.reduce((sum, { amount }) => sum + amount, 0);
   const largest = Math.max(0, ...lines.map(({ amount }) => amount));
-  const unit = threadUnit(Math.max(0, ...lines.flatMap(({ seconds }) => seconds.map((value) => value ?? 0))));
+  const time = threadTimes(
+    Math.max(0, ...lines.flatMap(({ seconds }) => seconds.map((value) => value ?? 0))),
+  );
   return [
     { id: "name", head: noun, width: "minmax(150px, 2fr)", sum: "All", cell: ({ name }) => name },
     {
@@ -107,10 +109,10 @@ function columns({ cost, noun, times, lines }: DivisionProps): Column<Line>[] {
         head,
         width: "120px",
         align: "end",
-        sum: sum === null ? "" : threadTime(sum, unit),
+        sum: sum === null ? "" : time(sum),
         cell: ({ seconds }) => {
           const value = seconds[index] ?? null;
-          return value === null ? "–" : threadTime(value, unit);
+          return value === null ? "–" : time(value);
         },
       }),
     ),

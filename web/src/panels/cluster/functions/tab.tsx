@@ -2,7 +2,7 @@ import { StackedBar } from "@/charts/bars/stacked_bar.tsx";
 import { ClusterFunctionsDocument, type ClusterFunctionsQuery } from "@/data/gql/graphql.ts";
 import { useAsk } from "@/data/queries.ts";
 import { bytes } from "@/format/bytes.ts";
-import { type ThreadUnit, threadTime, threadTimeInWords, threadUnit } from "@/format/duration.ts";
+import { threadTimeInWords, threadTimes } from "@/format/duration.ts";
 import { costText } from "@/format/money.ts";
 import { count, counted } from "@/format/number.ts";
 import type { Sheet } from "@/panels/take_away/csv.ts";
@@ -40,12 +40,11 @@ export default function FunctionsTab({ cluster }: ClusterTabProps) {
         {(data) => {
           const rows = data.cluster?.functions ?? [];
           if (rows.length === 0) return <Empty title="No task has finished" />;
-          const unit = threadUnit(rows[0]?.computeSeconds ?? 0);
           const largest = rows[0]?.computeSeconds ?? 0;
           return (
             <Table
               label="Functions"
-              columns={columns(unit, largest, rows)}
+              columns={columns(threadTimes(largest), largest, rows)}
               hasSums
               rows={rows}
               rowKey={(row) => row.prefix}
@@ -96,7 +95,7 @@ function amountIn(costs: Row["costs"], wanted: string): number | null {
   return own.length === 0 ? null : own.reduce((sum, { amount }) => sum + amount, 0);
 }
 
-function columns(unit: ThreadUnit, largest: number, rows: readonly Row[]): Column<Row>[] {
+function columns(time: (seconds: number) => string, largest: number, rows: readonly Row[]): Column<Row>[] {
   const sum = (of: "computeSeconds" | "transferSeconds" | "tasks" | "tasksErred" | "bytes") =>
     rows.reduce((total, row) => total + row[of], 0);
   return [
@@ -116,7 +115,7 @@ function columns(unit: ThreadUnit, largest: number, rows: readonly Row[]): Colum
           label={row.prefix}
           parts={[{ id: "compute", label: "compute time", value: row.computeSeconds, colour: "--act-cpu" }]}
           whole={largest}
-          format={(value) => threadTime(value, unit)}
+          format={time}
         />
       ),
     },
@@ -125,16 +124,16 @@ function columns(unit: ThreadUnit, largest: number, rows: readonly Row[]): Colum
       head: "Compute time",
       width: "120px",
       align: "end",
-      cell: (row) => threadTime(row.computeSeconds, unit),
-      sum: threadTime(sum("computeSeconds"), unit),
+      cell: (row) => time(row.computeSeconds),
+      sum: time(sum("computeSeconds")),
     },
     {
       id: "transfer",
       head: "Fetching inputs",
       width: "130px",
       align: "end",
-      cell: (row) => threadTime(row.transferSeconds, unit),
-      sum: threadTime(sum("transferSeconds"), unit),
+      cell: (row) => time(row.transferSeconds),
+      sum: time(sum("transferSeconds")),
     },
     {
       id: "tasks",

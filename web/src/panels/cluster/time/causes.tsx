@@ -4,7 +4,7 @@ import type { Part } from "@/charts/bars/stacked_bar.tsx";
 import { ACTIVITIES, ACTIVITY_NAMES, ACTIVITY_TOKENS, type Activity, isHatched } from "@/charts/colour.ts";
 import { ClusterCausesDocument, type ClusterCausesQuery } from "@/data/gql/graphql.ts";
 import { useAsk } from "@/data/queries.ts";
-import { threadTime, threadTimeInWords, threadUnit } from "@/format/duration.ts";
+import { threadTimeInWords, threadTimes } from "@/format/duration.ts";
 import { money } from "@/format/money.ts";
 import { share, threeDigits } from "@/format/number.ts";
 import type { Sheet } from "@/panels/take_away/csv.ts";
@@ -112,13 +112,13 @@ function parts(values: ReadonlyMap<Activity, number>): Part[] {
 
 function times({ threadSeconds, causes }: Usage): Shown {
   const values = new Map(causes.map(({ cause, seconds }) => [cause, seconds]));
-  const unit = threadUnit(threadSeconds);
+  const time = threadTimes(threadSeconds);
   const part = (cause: Activity) => share((values.get(cause) ?? 0) / threadSeconds);
   const finding = threadSeconds > 0 ? `: ${part("CPU")} used the CPU, ${part("IDLE")} had no task` : "";
   return {
     title: threadTimeInWords(threadSeconds) + finding,
     parts: parts(values),
-    format: (seconds) => `${threadTime(seconds, unit)} · ${share(seconds / threadSeconds)}`,
+    format: (seconds) => `${time(seconds)} · ${share(seconds / threadSeconds)}`,
   };
 }
 

@@ -119,11 +119,7 @@ const MUCH = 0.05;
 function Difference({ versus, total, format, of }: DifferenceProps) {
   const delta = versus?.delta ?? 0;
   const look = { function: delta > total * MUCH ? styles.more : "muted", detail: "", sum: "" }[of];
-  return (
-    <span className={`${styles.end} ${look}`}>
-      {signed(delta, (size) => format(size).replace(/^<\D*0\.1/, "0.0"))}
-    </span>
-  );
+  return <span className={`${styles.end} ${look}`}>{signed(delta, format)}</span>;
 }
 
 interface FunctionRowProps {

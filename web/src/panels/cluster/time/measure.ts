@@ -1,5 +1,5 @@
 import { byteExponent, bytesIn, byteUnit } from "@/format/bytes.ts";
-import { threadTime, threadUnit } from "@/format/duration.ts";
+import { threadTimes } from "@/format/duration.ts";
 import { shortCount } from "@/format/number.ts";
 
 export const MEASURES = [
@@ -17,6 +17,5 @@ export function formatOf(measure: Measure, largest: number): (value: number) => 
     return (value) => `${bytesIn(value, exponent)}\u00a0${byteUnit(exponent)}`;
   }
   if (measure === "count") return shortCount;
-  const unit = threadUnit(largest);
-  return (value) => threadTime(value, unit);
+  return threadTimes(largest);
 }
