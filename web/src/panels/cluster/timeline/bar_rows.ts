@@ -20,14 +20,15 @@ export function rowsWithoutOverlap(bars: readonly Bar[], most: number): { rows: 
 }
 
 /** Returns the spans by depth. Overlapping spans of one depth take further rows. */
-export function spansLane(cluster: Marked, end: number): BarsLane {
-  const byId = new Map(cluster.spans.nodes.map((span) => [span.id, span]));
+export function spansLane(spans: Pick<Marked["spans"], "totalCount" | "nodes">, end: number): BarsLane {
+  const { totalCount, nodes } = spans;
+  const byId = new Map(nodes.map((span) => [span.id, span]));
   const depth = (id: string): number => {
     const parent = byId.get(id)?.parent;
     return parent ? depth(parent.id) + 1 : 0;
   };
   const levels: Bar[][] = [];
-  for (const span of cluster.spans.nodes) {
+  for (const span of nodes) {
     const { tasks, tasksErred, computeSeconds } = span.totals;
     const failed = tasksErred > 0 ? `, ${count(tasksErred)} failed` : "";
     const level = depth(span.id);
@@ -42,7 +43,6 @@ export function spansLane(cluster: Marked, end: number): BarsLane {
     });
   }
   const placed = levels.map((bars) => rowsWithoutOverlap(bars, 6));
-  const { totalCount, nodes } = cluster.spans;
   const left = placed.reduce((sum, level) => sum + level.left, 0) + totalCount - nodes.length;
   return {
     kind: "bars",

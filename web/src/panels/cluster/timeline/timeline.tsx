@@ -6,6 +6,7 @@ import {
   ClusterFunctionActivityDocument,
   ClusterLanesDocument,
   ClusterMarksDocument,
+  type MarkedSpanFragment,
 } from "@/data/gql/graphql.ts";
 import { useAsk } from "@/data/queries.ts";
 import { clockSeconds, period } from "@/format/time.ts";
@@ -23,9 +24,11 @@ import { FUNCTIONS_LANE, functionSheet } from "./function_lane.ts";
 import { ALL_LANES, defaultLanes, LANE_KINDS, plotLanes } from "./lane_kinds.ts";
 import { lanesSheet } from "./lanes_sheet.ts";
 import { deathMarks, marksNote, marksOf } from "./marks.ts";
+import { withMoreSpans } from "./more_spans.ts";
 import styles from "./timeline.module.css";
 import { useEndedWorkers } from "./use_ended_workers.ts";
 import { useFunctionActivity } from "./use_function_activity.ts";
+import { useMoreSpans } from "./use_more_spans.ts";
 import { bucketWidth, iso } from "./window.ts";
 
 const LanesTable = lazy(async () => ({
@@ -38,6 +41,8 @@ interface TimelineProps {
   cluster: ShownCluster;
   onOpenMark(mark: Mark): void;
 }
+
+const NO_SPANS: readonly MarkedSpanFragment[] = [];
 
 /** The search part of the whole run. */
 const NO_PART = { from: undefined, to: undefined, zoom: undefined };
@@ -76,6 +81,7 @@ export function Timeline({ cluster, onOpenMark }: TimelineProps) {
   };
   const lanes = useAsk(ClusterLanesDocument, variables, { keepsPrevious: true, enabled: hasPlots });
   const marks = useAsk(ClusterMarksDocument, { id: cluster.id });
+  const moreSpans = useMoreSpans(cluster.id, marks.data?.data.cluster ?? null);
   const { query: endedQuery, ended } = useEndedWorkers(cluster.id);
 
   const baseline = useBaseline(cluster.id);
@@ -85,18 +91,19 @@ export function Timeline({ cluster, onOpenMark }: TimelineProps) {
     () => [...deathMarks(ended), ...(marked ? marksOf(marked) : [])],
     [marked, ended],
   );
+  const spansBehind = moreSpans.data?.data ?? NO_SPANS;
   const byFunction = activity.lane;
   const drawn = useMemo(() => {
     const bars: Lane[] = [];
     if (marked && chosen.includes("spans") && marked.spans.totalCount > 0)
-      bars.push(spansLane(marked, extent.to));
+      bars.push(spansLane(withMoreSpans(marked, spansBehind), extent.to));
     if (marked && chosen.includes("groups")) bars.push(groupsLane(marked));
     const plots = plotLanes(
       LANE_KINDS.filter(({ id }) => chosen.includes(id)),
       lanes.data?.data.cluster?.series ?? [],
     );
     return [...bars, ...(byFunction ? [byFunction] : []), ...plots];
-  }, [lanes.data, marked, extent, chosen, byFunction]);
+  }, [lanes.data, marked, spansBehind, extent, chosen, byFunction]);
 
   const sheet = useMemo(() => lanesSheet(drawn, shown), [drawn, shown]);
 
@@ -173,7 +180,7 @@ export function Timeline({ cluster, onOpenMark }: TimelineProps) {
     <section className={styles.box} aria-label="Over time">
       <div className={styles.head}>
         <h2 className="h3">{selection ? "Part of the run" : "Whole run"}</h2>
-        <span className="faint small">
+        <span className={`${selection ? "" : styles.hint} faint small`}>
           {selection ? `${period(selection.from * 1000, selection.to * 1000)} UTC` : "drag to choose a part"}
           {playedTo !== null && ` · the tabs show it until ${clockSeconds(playedTo)}`}
         </span>
@@ -244,6 +251,7 @@ export function Timeline({ cluster, onOpenMark }: TimelineProps) {
       <div className={styles.said}>
         {byFunction && <QueryState name={FUNCTIONS_LANE.title} query={activity.query} />}
         <QueryState name="Errors, flags, events, spans and task groups" query={marks} />
+        {moreSpans.isEnabled && <QueryState name="Spans after the first 100" query={moreSpans} />}
         <QueryState name="Deaths of workers" query={endedQuery} />
       </div>
       <div className={lanes.data || !hasPlots ? undefined : styles.reserved}>
