@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { type FlameTree, flameNodeAt, layoutFlame } from "./layout.ts";
+import { type FlameTree, fitted, flameNodeAt, layoutFlame } from "./layout.ts";
 
 const tree: FlameTree = {
   parents: Int32Array.from([-1, 0, 1, 0, -1]),
@@ -46,5 +46,19 @@ describe("the layout of a flame graph", () => {
         });
       }),
     );
+  });
+});
+
+describe("a name in a flame graph", () => {
+  // Each letter is ten pixels wide.
+  const shown = (text: string, room: number) => fitted(text, room, ({ length }) => length * 10);
+  it("has its share where there is room, and is shortened with an ellipsis", () => {
+    const text = "read_part 22.9\u00a0%";
+    expect(shown(text, 160)).toBe(text);
+    expect(shown(text, 159)).toBe("read_part");
+    expect(shown(text, 90)).toBe("read_part");
+    expect(shown(text, 89)).toBe("read_pa…");
+    expect(shown("clean <\u00a00.1\u00a0%", 60)).toBe("clean");
+    expect(shown(text, 5)).toBe("r…");
   });
 });

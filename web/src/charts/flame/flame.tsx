@@ -10,7 +10,7 @@ import {
 import { useShownTheme } from "@/ui/theme.ts";
 import { type Token, tokenValue } from "../colour.ts";
 import styles from "./flame.module.css";
-import { type FlameLayout, type FlameTree, flameNodeAt, layoutFlame } from "./layout.ts";
+import { type FlameLayout, type FlameTree, fitted, flameNodeAt, layoutFlame } from "./layout.ts";
 
 export interface FlameProps {
   /** A sentence that says what the graph shows. */
@@ -178,13 +178,18 @@ function paint(canvas: HTMLCanvasElement, scene: Scene): void {
   context.textBaseline = "middle";
   context.fillStyle = tokenValue("--text");
   for (const i of wide) {
+    const room = (layout.widths[i] ?? 0) * width - 8;
     const x = (layout.lefts[i] ?? 0) * width + 4;
     const y = (layout.depths[i] ?? 0) * ROW;
     context.save();
     context.beginPath();
-    context.rect(x, y, (layout.widths[i] ?? 0) * width - 8, ROW);
+    context.rect(x, y, room, ROW);
     context.clip();
-    context.fillText(tree.names[i] ?? "", x, y + ROW / 2);
+    context.fillText(
+      fitted(tree.names[i] ?? "", room, (text) => context.measureText(text).width),
+      x,
+      y + ROW / 2,
+    );
     context.restore();
   }
 }

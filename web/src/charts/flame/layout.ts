@@ -54,6 +54,16 @@ export function layoutFlame(tree: FlameTree, root = -1): FlameLayout {
   return { depths, lefts, widths, selves, depth, whole };
 }
 
+/** Returns the name and the share if there is room for both, or the name alone, or its beginning. */
+export function fitted(text: string, room: number, widthOf: (text: string) => number): string {
+  if (widthOf(text) <= room) return text;
+  const name = text.replace(/ [<>]?\s?[\d.]+\s%$/, "");
+  const width = widthOf(name);
+  if (width <= room) return name;
+  // The letters are about as wide as one another, and what is too much is clipped.
+  return `${name.slice(0, Math.max(1, Math.floor((name.length * (room - 11)) / width)))}…`;
+}
+
 /** Returns the node at a place, or -1. */
 export function flameNodeAt(layout: FlameLayout, share: number, row: number): number {
   const { depths, lefts, widths } = layout;

@@ -102,7 +102,7 @@ export function HeatMap(props: HeatMapProps) {
                 />
               );
             })}
-            {props.margins && <RowSum {...props.margins} rows={rows} of={row} />}
+            {props.margins && <RowSum {...props.margins} rows={rows} of={row} tone={tone} />}
           </div>
         ))}
         <div role="row" style={{ display: "contents" }}>
@@ -149,13 +149,13 @@ function ColumnSums(props: HeatMapMargins & Pick<HeatMapProps, "columns">) {
   );
 }
 
-function RowSum(props: HeatMapMargins & Pick<HeatMapProps, "rows"> & { of: string }) {
+function RowSum(props: HeatMapMargins & Pick<HeatMapProps, "rows" | "tone"> & { of: string }) {
   const { rows, row, of, format } = props;
   const top = Math.max(...rows.map(({ id }) => row(id)), Number.MIN_VALUE);
   return (
     <div role="gridcell" className={styles.rowSum}>
       <span className={styles.rowBar}>
-        <i style={{ width: `${(row(of) / top) * 100}%` }} />
+        <i style={{ width: `${(row(of) / top) * 100}%`, background: `var(--${props.tone}-5)` }} />
       </span>
       <span className="num">{format(row(of))}</span>
     </div>

@@ -28,8 +28,10 @@ export const Bars = memo(function Bars({ lane, shown }: { lane: BarsLane; shown:
                   ...(bar.colour ? { borderLeft: `3px solid var(${bar.colour})` } : {}),
                 }}
               >
-                {bar.label}
-                {bar.detail && <span className="faint"> · {bar.detail}</span>}
+                <span className={styles.barText}>
+                  {bar.label}
+                  {bar.detail && <span className="faint"> · {bar.detail}</span>}
+                </span>
               </div>
             );
           }),
