@@ -254,6 +254,11 @@ describe("errors", () => {
     assert.deepEqual(await violations(page), []);
   });
 
+  it("says that no error passes the filter, and not that there was none", async () => {
+    await page.goto(`${site.url}/${account}/errors?type=NoSuchError`, { waitUntil: "domcontentloaded" });
+    await page.getByText("No open error passes the filter").waitFor();
+  });
+
   it("names the users of a group, and leads to the comparison with the run before", async () => {
     const { errorGroups } = await graphql(
       `{ viewer { account { errorGroups(first: 50) { nodes { id type clusterCount
@@ -272,6 +277,13 @@ describe("errors", () => {
     assert.equal(await clusters.locator("dd").textContent(), `${group.clusterCount} of ${users}`);
     const current = page.getByRole("navigation", { name: "Breadcrumbs" }).locator("span[aria-current=page]");
     assert.equal(await current.textContent(), "ValueError");
+    // The changes stand below, and not in the sentence a second time.
+    const changes = page.locator("section", { hasText: "What changed when it began" }).last();
+    const finding = await changes.locator("strong").textContent();
+    assert.match(finding, /^\d+ things? changed since cluster \d+$/);
+    const rows = await changes.locator("p").count();
+    // The first two rows are the finding, and what it was compared with.
+    assert.equal(rows - 2, Number.parseInt(finding, 10));
     await page.getByRole("link", { name: "Compare", exact: true }).click();
     await page.waitForURL((address) => address.pathname === `/${account}/compare`, { waitUntil: "commit" });
     const { searchParams } = new URL(page.url());

@@ -59,7 +59,8 @@ export function Beginning({ id }: { id: string }) {
               <div className={styles.changes}>
                 <p className={styles.change}>
                   <VerdictMark verdict={verdict} />
-                  <strong>{headline}</strong>
+                  {/* The changes stand below, each in a line. */}
+                  <strong>{headline.replace(/: [^;]+/, "")}</strong>
                 </p>
                 {evidence.map(({ label, value, unit }) => (
                   <p key={`${label} ${value}`} className={styles.change}>

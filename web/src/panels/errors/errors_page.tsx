@@ -99,30 +99,31 @@ export function ErrorsPage({ days, search, group }: ErrorsPageProps) {
             {counted(known.statistics.clusters, "cluster")}
           </span>
         )}
-        <span className="grow" />
-        {chosen === null && <CopyLink fixed={{ range: fixedRange(days) }} />}
-        <Segmented
-          label="Origin"
-          value={ORIGINS.find((origin) => origin === search.origin) ?? "ALL"}
-          onChange={(origin) => onSearch(withOrigin(search, origin))}
-          options={ORIGINS.map((value) => ({ value, label: ORIGIN_LABELS[value] }))}
-        />
-        <Segmented
-          label="Status"
-          value={tab}
-          onChange={(status) => onSearch(withStatus(search, status))}
-          options={STATUS_TABS.map((value) => ({
-            value,
-            label: TAB_NAMES[value],
-            count: known?.[value]?.totalCount ?? null,
-          }))}
-        />
-        <TakeAway
-          name="errors"
-          document={ErrorGroupsDocument}
-          variables={variables}
-          sheet={groupSheet(groups)}
-        />
+        <div className={styles.tools}>
+          {chosen === null && <CopyLink fixed={{ range: fixedRange(days) }} />}
+          <Segmented
+            label="Origin"
+            value={ORIGINS.find((origin) => origin === search.origin) ?? "ALL"}
+            onChange={(origin) => onSearch(withOrigin(search, origin))}
+            options={ORIGINS.map((value) => ({ value, label: ORIGIN_LABELS[value] }))}
+          />
+          <Segmented
+            label="Status"
+            value={tab}
+            onChange={(status) => onSearch(withStatus(search, status))}
+            options={STATUS_TABS.map((value) => ({
+              value,
+              label: TAB_NAMES[value],
+              count: known?.[value]?.totalCount ?? null,
+            }))}
+          />
+          <TakeAway
+            name="errors"
+            document={ErrorGroupsDocument}
+            variables={variables}
+            sheet={groupSheet(groups)}
+          />
+        </div>
       </div>
       {search.type && (
         <div className={styles.filters}>
@@ -144,7 +145,13 @@ export function ErrorsPage({ days, search, group }: ErrorsPageProps) {
               {!(isNarrow && group !== null) && (
                 <div>
                   {groups.length === 0 ? (
-                    <Empty title={`No ${tab} error was seen in ${days.words}`}>
+                    <Empty
+                      title={
+                        search.type || search.origin
+                          ? `No ${tab} error passes the filter`
+                          : `No ${tab} error was seen in ${days.words}`
+                      }
+                    >
                       {known ? otherTabs(tab, known) : ""}
                     </Empty>
                   ) : (

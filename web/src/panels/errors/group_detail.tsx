@@ -78,7 +78,7 @@ export function GroupDetail({ id, days, now }: GroupDetailProps) {
               <Fact
                 name="Happened"
                 value={count(node.occurrenceCount)}
-                note={`${node.occurrenceCount === 1 ? "time" : "times"}, ${ORIGIN_NAMES[node.origin]}`}
+                note={`${node.occurrenceCount === 1 ? "time" : "times"} in all, ${ORIGIN_NAMES[node.origin]}`}
               />
               <Fact
                 name="Clusters"

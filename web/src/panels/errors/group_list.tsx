@@ -58,7 +58,7 @@ export function GroupList({ groups, chosen, search, isWeekly, now }: GroupListPr
               <Trend points={group.trend} isWeekly={isWeekly} isBad={isNew(group, now)} />
               <span className="grow" />
               <span className="muted small">
-                <strong className="num">{count(group.occurrenceCount)}</strong> on{" "}
+                <strong className="num">{count(group.occurrenceCount)}</strong> in all, on{" "}
                 {counted(group.clusterCount, "cluster")}
               </span>
             </span>
