@@ -122,6 +122,8 @@ describe("the head of a cluster's page", () => {
     await page.setViewportSize({ width: 390, height: 844 });
     await open(live);
     await button("Actions").click();
+    // The library of menus is loaded in idle time.
+    await page.getByRole("menuitem", { name: "Stop…" }).waitFor();
     const items = await page.getByRole("menuitem").allTextContents();
     assert.deepEqual(items, ["Copy link", "Copy query", "Notebook", "Tag…", "Stop…"]);
     await page.keyboard.press("Escape");

@@ -1,6 +1,7 @@
 import { useAccount } from "@/data/account.ts";
 import { type Document, documentId, documentText } from "@/data/ask.ts";
 import { Button, type ButtonSize } from "@/ui/button.tsx";
+import { useIsNarrow } from "@/ui/media.ts";
 import { Menu, MenuItem } from "@/ui/menu.tsx";
 import { useCopy } from "@/ui/use_copy.ts";
 import { csv, graphqlText, pythonText, type Sheet } from "./csv.ts";
@@ -24,6 +25,8 @@ export function TakeAway<Result, Variables>(props: TakeAwayProps<Result, Variabl
   const account = useAccount();
   const { copy, look } = useCopy();
   const { isTable = false, onTable, label = "Take away", size = "normal" } = props;
+  // Beside other controls there is no room for the words of the only one.
+  const isIcon = useIsNarrow() && !props.label;
   const query = async (write: typeof graphqlText) =>
     write(await documentText(documentId(props.document)), props.variables, account);
   const { icon, words } = look(label, "export");
@@ -31,7 +34,7 @@ export function TakeAway<Result, Variables>(props: TakeAwayProps<Result, Variabl
     <Menu
       trigger={
         <Button look="ghost" size={size} icon={icon}>
-          {words}
+          <span className={isIcon && words === label ? "hidden" : undefined}>{words}</span>
           <span className="hidden"> {props.name}</span>
         </Button>
       }

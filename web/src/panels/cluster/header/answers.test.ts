@@ -33,7 +33,7 @@ describe("answers", () => {
   });
 
   it("show their evidence with units", () => {
-    expect(plain(evidenceText(answer, 2))).toBe("Thread time, busy or idle 75.4 h · Rates set");
+    expect(plain(evidenceText(answer, 2))).toBe("Thread time, busy or idle: 75.4 h · Rates set");
     expect(plain(quantity(1, "tasks"))).toBe("1 task");
     expect(plain(quantity(1288, "tasks"))).toBe("1,288 tasks");
     expect(plain(quantity(0.996, "share"))).toBe("> 99 %");

@@ -50,7 +50,7 @@ export function quantity(value: number, unit: string): string {
 /** Returns the first items of the evidence as one line. */
 export function evidenceText(answer: Answer, most: number): string {
   const items = answer.evidence.slice(0, most).map(({ label, value, unit }) => {
-    return value === null || unit === null ? label : `${label} ${quantity(value, unit)}`;
+    return value === null || unit === null ? label : `${label}: ${quantity(value, unit)}`;
   });
   return items.join(" · ");
 }

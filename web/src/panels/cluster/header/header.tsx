@@ -35,11 +35,10 @@ export function Header({ cluster }: { cluster: HeaderCluster }) {
         <span className="faint small" role="status">
           {said}
         </span>
-        <span className="grow" />
         <span className={styles.actions}>
           <Actions cluster={cluster} />
+          {!isNarrow && <CompareLink cluster={cluster} />}
         </span>
-        {!isNarrow && <CompareLink cluster={cluster} />}
       </div>
       <Facts cluster={cluster} />
       <Answers cluster={cluster} />
