@@ -157,7 +157,8 @@ function Compact({ computation }: { computation: CodeComputation }) {
         {clockSeconds(computation.startedAt)} · {RUN_STATES[computation.state]}
       </div>
       <div className="muted small truncated">
-        {took(computation)} · <Amount value={computation.totals?.tasks} /> tasks
+        {took(computation)} · <Amount value={computation.totals?.tasks} />{" "}
+        {computation.totals?.tasks === 1 ? "task" : "tasks"}
       </div>
     </>
   );

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { codeLines, linesIn, ranIn, snippetsOf, withoutCode } from "./snippets.ts";
+import { codeLines, linesIn, placeText, ranIn, snippetsOf, withoutCode } from "./snippets.ts";
 
 const frame = (
   file: string | null,
@@ -29,19 +29,19 @@ const older = run("older", "02:00:00", [[main, load]], "02:10:00");
 const told = (computations: (typeof newer)[], period: Parameters<typeof snippetsOf>[1] = null) =>
   snippetsOf(computations, period).map((snippet) => [
     snippet.id,
-    snippet.file,
+    placeText(snippet),
     snippet.computations.map(({ id }) => id).join(" "),
   ]);
 
 describe("pieces of code", () => {
   it("are listed once, with all computations that ran them", () => {
     expect(told([newer, older])).toEqual([
-      ["main", "/srv/etl/main.py", "newer older"],
-      ["load", "/srv/etl/load.py", "older"],
+      ["main", "etl/main.py:40", "newer older"],
+      ["load", "etl/load.py:12", "older"],
     ]);
     expect(told([older])).toEqual([
-      ["load", "/srv/etl/load.py", "older"],
-      ["main", "/srv/etl/main.py", "older"],
+      ["load", "etl/load.py:12", "older"],
+      ["main", "etl/main.py:40", "older"],
     ]);
     expect(told([run("none", "02:00:00", [])])).toEqual([]);
   });
@@ -49,8 +49,8 @@ describe("pieces of code", () => {
   it("have a row for each place if they have no text", () => {
     const bare = run("bare", "02:00:00", [[frame("a.py", 3, null), frame(null, null, null)]]);
     expect(told([bare])).toEqual([
-      ["unknown:unknown", null, "bare"],
-      ["a.py:3", "a.py", "bare"],
+      ["unknown:unknown", "file unknown", "bare"],
+      ["a.py:3", "a.py:3", "bare"],
     ]);
   });
 
@@ -65,7 +65,7 @@ describe("pieces of code", () => {
     // It has not ended.
     expect(ranIn(newer, period("05:00:00", "06:00:00"))).toBe(true);
     expect(told([newer, older], period("02:15:00", "03:00:00"))).toEqual([
-      ["main", "/srv/etl/main.py", "newer"],
+      ["main", "etl/main.py:40", "newer"],
     ]);
   });
 

@@ -1,5 +1,6 @@
 import type { ClusterCodeQuery, ClusterCodeTextQuery, RunState } from "@/data/gql/graphql.ts";
 import { counted } from "@/format/number.ts";
+import { shortFile } from "@/panels/errors/traceback.ts";
 import { type Absence, absence, type Receipt } from "../receipts/receipts.ts";
 
 export type CodeComputation = NonNullable<ClusterCodeQuery["cluster"]>["computations"]["nodes"][number];
@@ -24,8 +25,16 @@ export interface Snippet<Computation> {
   hash: string | null;
   /** The file of the newest computation. Null if it is unknown. */
   file: string | null;
+  /** The line that called, in the newest computation. Null if it is unknown. */
+  line: number | null;
   /** The newest one first. */
   computations: Computation[];
+}
+
+/** Returns the place of a piece of code, by which pieces of one file differ. */
+export function placeText({ file, line }: Pick<Snippet<unknown>, "file" | "line">): string {
+  if (file === null) return "file unknown";
+  return line === null ? shortFile(file) : `${shortFile(file)}:${line}`;
 }
 
 interface Period {
@@ -59,8 +68,8 @@ export function snippetsOf<Computation extends Run>(
       const id = frameId(frame);
       const known = found.get(id);
       if (!known) {
-        const { file, snippet } = frame;
-        found.set(id, { id, hash: snippet?.hash ?? null, file, computations: [computation] });
+        const { file, line, snippet } = frame;
+        found.set(id, { id, hash: snippet?.hash ?? null, file, line, computations: [computation] });
       } else if (known.computations.at(-1) !== computation) {
         known.computations.push(computation);
       }

@@ -3,7 +3,6 @@ import { ClusterCodeDocument, type ClusterCodeQuery } from "@/data/gql/graphql.t
 import { type Asked, useAskPages } from "@/data/queries.ts";
 import { count, counted } from "@/format/number.ts";
 import { clockSeconds } from "@/format/time.ts";
-import { shortFile } from "@/panels/errors/traceback.ts";
 import { TakeAway } from "@/panels/take_away/take_away.tsx";
 import { usePart } from "@/routes/cluster/part.ts";
 import type { ClusterTabProps } from "@/routes/cluster/tabs.ts";
@@ -14,7 +13,14 @@ import { Absent, Missing } from "../receipts/absent.tsx";
 import { absence, missing, receiptOf } from "../receipts/receipts.ts";
 import styles from "./code.module.css";
 import { SnippetDetail } from "./snippet_detail.tsx";
-import { type CodeComputation, linesIn, type Snippet, snippetsOf, withoutCode } from "./snippets.ts";
+import {
+  type CodeComputation,
+  linesIn,
+  placeText,
+  type Snippet,
+  snippetsOf,
+  withoutCode,
+} from "./snippets.ts";
 
 const ROUTE = "/$account/clusters/$number";
 
@@ -142,7 +148,7 @@ interface ListProps {
 function List({ snippets, chosen, onChoose }: ListProps) {
   return (
     <ul className={styles.list} aria-label="Pieces of code">
-      {snippets.map(({ id, file, computations }) => (
+      {snippets.map(({ id, file, line, computations }) => (
         <li key={id}>
           <button
             type="button"
@@ -151,7 +157,7 @@ function List({ snippets, chosen, onChoose }: ListProps) {
             title={file ?? undefined}
             onClick={() => onChoose(id)}
           >
-            <code className="truncated">{file === null ? "file unknown" : shortFile(file)}</code>
+            <code className="truncated">{placeText({ file, line })}</code>
             <span className="muted small">
               {counted(computations.length, "computation")}, last{" "}
               {clockSeconds(computations[0]?.startedAt ?? "")}

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { finding, packageRows, processesOf, versionsText } from "./software.ts";
+import { finding, packageRows, processesOf, pythonText, versionsLine, versionsText } from "./software.ts";
 
 const software = (python: string, osRelease = "6.1") => ({
   python,
@@ -23,6 +23,22 @@ describe("versions of a package", () => {
     expect(versionsText(pyarrow, "SCHEDULER")).toBe("18.1.0");
     expect(versionsText(pyarrow, "WORKER")).toBe("17.0.0 on 1,200, not installed on 2");
     expect(versionsText(pyarrow, "CLIENT")).toBe("not reported");
+  });
+
+  it("stand once in a line if all processes have the same", () => {
+    const line = (WORKER: string) =>
+      versionsLine({ versions: { SCHEDULER: "2.4.6", WORKER, CLIENT: "2.4.6" } });
+    expect(line("2.4.6")).toBe("2.4.6 on all");
+    expect(line("2.4.5")).toBe("Scheduler 2.4.6 · Workers 2.4.5 · Clients 2.4.6");
+  });
+
+  it("of Python are those of the release", () => {
+    expect(["3.11.7.final.0", "3.14.0.candidate.2", "3.11.7", null].map(pythonText)).toEqual([
+      "3.11.7",
+      "3.14.0.candidate.2",
+      "3.11.7",
+      null,
+    ]);
   });
 
   it("are those of the first process if they do not differ", () => {

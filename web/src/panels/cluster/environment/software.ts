@@ -48,6 +48,18 @@ export function processesOf(known: Pick<Known, "environment" | "workers" | "clie
   return [...groups.values()];
 }
 
+/** Returns the release of Python without what every final release has: `3.11.7`. */
+export function pythonText(python: string | null): string | null {
+  return python?.replace(/\.final\.0$/, "") ?? null;
+}
+
+/** Returns the versions of a package in one line, and one version for all processes that have the same. */
+export function versionsLine({ versions }: Pick<PackageRow, "versions">): string {
+  const [first, ...others] = ROLES.map((role) => versions[role]);
+  if (first && others.every((version) => version === first)) return `${first} on all`;
+  return ROLES.map((role) => `${ROLE_NAMES[role]} ${versions[role]}`).join(" · ");
+}
+
 export interface Verdict {
   verdict: "GOOD" | "NOTICE" | "UNKNOWN";
   title: string;

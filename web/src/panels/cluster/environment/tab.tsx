@@ -16,8 +16,10 @@ import {
   type Processes,
   packageRows,
   processesOf,
+  pythonText,
   ROLE_NAMES,
   ROLES,
+  versionsLine,
 } from "./software.ts";
 
 /** The software of the scheduler, the workers and the clients, its differences first. */
@@ -130,7 +132,7 @@ const PROCESS_COLUMNS: Column<Processes>[] = [
     id: "python",
     head: "Python",
     width: "minmax(80px, 0.6fr)",
-    cell: ({ software }) => (software ? <Fact value={software.python} /> : <em>not reported</em>),
+    cell: ({ software }) => (software ? <Fact value={pythonText(software.python)} /> : <em>not reported</em>),
   },
   {
     id: "os",
@@ -163,7 +165,7 @@ function CompactProcesses({ row }: { row: Processes }) {
     <>
       <div className="truncated">
         {ROLE_NAMES[role]}, {count(row.count)}:{" "}
-        {software ? `Python ${software.python ?? "unknown"}` : "not reported"}
+        {software ? `Python ${pythonText(software.python) ?? "unknown"}` : "not reported"}
       </div>
       <div className="muted small truncated">
         {software && `${systemText(software) ?? "system unknown"}, ${software.machine ?? "machine unknown"}`}
@@ -210,9 +212,7 @@ function CompactPackage({ row }: { row: PackageRow }) {
       <div className="truncated">
         <code>{row.name}</code> {row.differs && <span className={styles.differs}>differs</span>}
       </div>
-      <div className="muted small truncated">
-        {ROLES.map((role) => `${ROLE_NAMES[role]} ${row.versions[role]}`).join(" · ")}
-      </div>
+      <div className="muted small truncated">{versionsLine(row)}</div>
     </>
   );
 }

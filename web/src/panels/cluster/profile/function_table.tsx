@@ -56,7 +56,7 @@ function columns(samples: number, largest: number): Column<Row>[] {
     {
       id: "function",
       head: "Function",
-      width: "minmax(200px, 3fr)",
+      width: "minmax(184px, 3fr)",
       sum: "All samples",
       cell: ({ name, file, origin }) => (
         <span className={styles.function}>
@@ -92,7 +92,7 @@ function columns(samples: number, largest: number): Column<Row>[] {
     {
       id: "own",
       head: "Own",
-      width: "90px",
+      width: "80px",
       align: "end",
       sum: percent(samples, samples),
       cell: ({ self }) => percent(self, samples),

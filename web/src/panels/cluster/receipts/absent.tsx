@@ -11,7 +11,7 @@ export function Absent({ absence }: { absence: Absence }) {
 export function Missing({ sentences }: { sentences: readonly string[] }) {
   if (sentences.length === 0) return null;
   return (
-    <p className="muted small" role="note">
+    <p className="muted small spaced" role="note">
       {sentences.join(" ")}
     </p>
   );

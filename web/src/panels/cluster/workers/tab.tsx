@@ -8,7 +8,7 @@ import {
 import { type Asked, useAskPages } from "@/data/queries.ts";
 import { bytes } from "@/format/bytes.ts";
 import { count, counted, share } from "@/format/number.ts";
-import { clockSeconds } from "@/format/time.ts";
+import { clock, clockSeconds } from "@/format/time.ts";
 import { deathsOf, type EndedWorkers } from "@/panels/cluster/timeline/ended_workers.ts";
 import { useEndedWorkers } from "@/panels/cluster/timeline/use_ended_workers.ts";
 import { TakeAway } from "@/panels/take_away/take_away.tsx";
@@ -156,7 +156,7 @@ function columns(cluster: ShownCluster): Column<Worker>[] {
     },
     {
       id: "life",
-      head: `Life, ${clockSeconds(cluster.startedAt)} – ${clockSeconds(cluster.lastAt)}`,
+      head: `Life, ${clock(cluster.startedAt)} – ${clock(cluster.lastAt)}`,
       width: "minmax(140px, 2fr)",
       cell: (worker) => <Life worker={worker} cluster={cluster} />,
     },
