@@ -34,15 +34,6 @@ export function Section({ title, sub, actions, children, level = 2 }: SectionPro
   );
 }
 
-/** A bordered box around one object. */
-export function Panel({ label, children }: { label: string; children: ReactNode }) {
-  return (
-    <section className={styles.panel} aria-label={label}>
-      {children}
-    </section>
-  );
-}
-
 interface LoadedProps<Result> {
   /** The subject with its article, for the message of a failure: `The logs`. */
   name: string;
