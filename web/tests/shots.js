@@ -3,7 +3,7 @@
 //   server and the user. With GALVO_BIN, as tests/demo.sh sets it, an empty account is made for the first run.
 //   Pictures go to tests/shots/.
 import { mkdirSync } from "node:fs";
-import { collectComplaints, openBrowser, signIn } from "./browser.js";
+import { collectComplaints, openBrowser, settled, signIn } from "./browser.js";
 import { pathsOfPages } from "./pages.js";
 import { serve } from "./serve.js";
 import { commandOfDemo } from "./server.js";
@@ -34,8 +34,7 @@ async function picture(page, path, theme, number, words = neutral(path)) {
   for (const width of options.width.split(",").map(Number)) {
     await page.setViewportSize({ width, height: 900 });
     await page.goto(url + path, { waitUntil: "domcontentloaded", timeout: 90_000 });
-    await page.waitForTimeout(300);
-    await page.waitForFunction(() => !document.querySelector("[aria-busy=true]"), null, { timeout: 60_000 });
+    await settled(page);
     await page.waitForTimeout(Number(options.wait));
     const slug = words.replace(/\W+/g, "-").replace(/^-|-$/g, "") || "start";
     const name = `${String(number).padStart(2, "0")}-${slug}-${width}-${theme}.png`;
