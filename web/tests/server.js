@@ -28,11 +28,16 @@ export function commandOfDemo(...words) {
   return command(environment({ GALVO_DATABASE_URL, GALVO_LOG: "warn" }), ...words);
 }
 
-/** A server that keeps its store and its port when it is started again. */
+/** A server that keeps its store and its port when it is started again. It has these settings besides its own. */
 export class Server {
   #directory;
   #process = null;
   #port = 0;
+  #more;
+
+  constructor(settings = {}) {
+    this.#more = settings;
+  }
 
   get url() {
     return `http://127.0.0.1:${this.#port}`;
@@ -75,6 +80,7 @@ export class Server {
     return environment({
       GALVO_DATABASE_URL: `sqlite://${join(this.#directory, "galvo.db")}?mode=rwc`,
       GALVO_LOG: "warn",
+      ...this.#more,
     });
   }
 
@@ -84,13 +90,13 @@ export class Server {
   }
 }
 
-/** The cluster of live.py. */
+/** The cluster of live.py, with these variables in its environment. */
 export class DaskCluster {
   #process;
   #answers;
 
-  constructor(server, token) {
-    const settings = { DASK_GALVO__SERVER: server, DASK_GALVO__TOKEN: token };
+  constructor(server, token, variables = {}) {
+    const settings = { DASK_GALVO__SERVER: server, DASK_GALVO__TOKEN: token, ...variables };
     this.#process = spawn(python, [new URL("live.py", import.meta.url).pathname], {
       env: environment(settings),
       stdio: ["pipe", "pipe", "inherit"],

@@ -6,12 +6,21 @@ const part = (id: string, value: number, width = 60) => ({ id, value, width });
 
 describe("the labels of a bar", () => {
   it("stand above wide parts, and below narrow ones in their middle", () => {
-    const labels = barLabels([part("cpu", 60), part("spill", 10), part("idle", 30)], 500);
+    // Two pixels are between the parts.
+    const labels = barLabels([part("cpu", 60), part("spill", 10), part("idle", 30)], 502);
     expect(labels).toEqual([
       { id: "cpu", side: "above", left: 0, width: 60, middle: 150 },
-      { id: "spill", side: "below", left: 295, width: 60, middle: 325 },
-      { id: "idle", side: "above", left: 350, width: 60, middle: 425 },
+      { id: "spill", side: "below", left: 296, width: 60, middle: 326 },
+      { id: "idle", side: "above", left: 352, width: 60, middle: 427 },
     ]);
+  });
+
+  it("stand at parts behind some that are only as wide as a pixel", () => {
+    const tiny = ["a", "b", "c", "d"].map((id) => part(id, 0.001, 20));
+    // Four pixels are the parts, and five are between them and the last two.
+    const labels = barLabels([...tiny, part("cpu", 50), part("idle", 50)], 409);
+    const [cpu, idle] = labels?.filter(({ side }) => side === "above") ?? [];
+    expect([cpu?.left, cpu?.middle, idle?.left, idle?.middle]).toEqual([8, 108, 209, 309]);
   });
 
   it("stand below a part that is narrower than its label", () => {

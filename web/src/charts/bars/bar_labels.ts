@@ -3,6 +3,9 @@ const LEAST_PIXELS = 66;
 const GAP_PIXELS = 14;
 /** The room between a label above the bar and the next part. */
 const ROOM_PIXELS = 8;
+/** The room between two parts, and the width of the smallest one, as stacked_bar.module.css has them. */
+const BETWEEN_PIXELS = 1;
+const SMALLEST_PIXELS = 1;
 
 /** The place of the label of a part, in pixels from the start of the bar. */
 export interface BarLabel {
@@ -26,13 +29,15 @@ interface Labelled {
  * lies on another one. Null if they do not fit.
  */
 export function barLabels(parts: readonly Labelled[], width: number): BarLabel[] | null {
-  const total = parts.reduce((sum, { value }) => sum + value, 0);
-  const pixels = width / total;
+  const widths = drawnWidths(
+    parts.map(({ value }) => value),
+    width - (parts.length - 1) * BETWEEN_PIXELS,
+  );
   let start = 0;
-  const labels = parts.map(({ id, value, width: own }): BarLabel => {
-    const from = start * pixels;
-    start += value;
-    const to = start * pixels;
+  const labels = parts.map(({ id, width: own }, index): BarLabel => {
+    const from = start;
+    const to = from + (widths[index] ?? 0);
+    start = to + BETWEEN_PIXELS;
     const isWide = to - from >= Math.max(LEAST_PIXELS, own + ROOM_PIXELS);
     const middle = (from + to) / 2;
     return {
@@ -55,4 +60,13 @@ export function barLabels(parts: readonly Labelled[], width: number): BarLabel[]
     limit = label.left;
   }
   return limit < 0 ? null : labels;
+}
+
+/** Returns the widths of parts that share a number of pixels, of which each has at least the smallest width. */
+function drawnWidths(values: readonly number[], pixels: number): number[] {
+  const sum = (list: readonly number[]) => list.reduce((total, value) => total + value, 0);
+  const isSmallest = (value: number) => (value / sum(values)) * pixels < SMALLEST_PIXELS;
+  const others = values.filter((value) => !isSmallest(value));
+  const room = pixels - (values.length - others.length) * SMALLEST_PIXELS;
+  return values.map((value) => (isSmallest(value) ? SMALLEST_PIXELS : (value / sum(others)) * room));
 }
