@@ -358,10 +358,10 @@ async fn serve_until_shutdown(common: &CommonConfig, serve: &ServeConfig) -> Res
         () = signals.wait_for_stop() => return Ok(()),
     };
     print_startup_info(&server, common, serve);
-    tell_service_manager(&[NotifyState::Ready]);
+    notify_service_manager(&[NotifyState::Ready]);
     signals.wait_for_stop().await;
     tracing::info!("shutting down; a second signal exits immediately");
-    tell_service_manager(&[NotifyState::Stopping]);
+    notify_service_manager(&[NotifyState::Stopping]);
     tokio::select! {
         stopped = server.stop() => stopped?,
         () = signals.wait_for_stop() => {}
@@ -369,10 +369,10 @@ async fn serve_until_shutdown(common: &CommonConfig, serve: &ServeConfig) -> Res
     Ok(())
 }
 
-/// Tells systemd how far the server is, if it was started by a unit that asks for it.
-fn tell_service_manager(states: &[NotifyState<'_>]) {
+/// Notifies systemd of the server's state, if a unit that asks for it started the server.
+fn notify_service_manager(states: &[NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(states) {
-        tracing::warn!(%error, "the service manager could not be told");
+        tracing::warn!(%error, "systemd was not notified");
     }
 }
 

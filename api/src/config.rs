@@ -53,7 +53,7 @@ pub use self::traces::TracesConfig;
 pub use self::user::{RoleName, UserCommand};
 
 /// Every environment variable the program reads.
-const VARIABLES: [&str; 59] = [
+const VARIABLES: [&str; 60] = [
     "GALVO_ALERT_PRIVATE_TARGETS",
     "GALVO_CORS_ORIGINS",
     "GALVO_DASHBOARD_DIR",
@@ -99,6 +99,7 @@ const VARIABLES: [&str; 59] = [
     "GALVO_QUOTA_DAILY",
     "GALVO_QUOTA_RETENTION",
     "GALVO_QUOTA_STORED",
+    "GALVO_QUOTA_THREADS",
     "GALVO_REDIS_URL",
     "GALVO_REPORTS_URL",
     "GALVO_REPORTS_PER_SECOND",
@@ -401,12 +402,28 @@ fn parse_duration(text: &str) -> Result<Duration, &'static str> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     #[test]
     fn the_command_line_is_consistent() {
         use clap::CommandFactory;
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_variable_of_an_option_is_known_and_no_other() {
+        use clap::CommandFactory;
+        fn collect(command: &clap::Command, found: &mut BTreeSet<String>) {
+            let variables = command.get_arguments().filter_map(clap::Arg::get_env);
+            found.extend(variables.map(|name| name.to_string_lossy().into_owned()));
+            command.get_subcommands().for_each(|one| collect(one, found));
+        }
+        // These have no options, since others could read them.
+        let mut found = BTreeSet::from([SECRET_KEY, JWT_SECRET, OIDC_CLIENT_SECRET].map(str::to_owned));
+        collect(&Cli::command(), &mut found);
+        assert_eq!(found, VARIABLES.map(str::to_owned).into());
     }
 
     #[test]

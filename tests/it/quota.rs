@@ -449,5 +449,6 @@ async fn settings_that_are_none_are_named() {
         let flag = name.trim_start_matches("GALVO_").to_lowercase().replace('_', "-");
         assert_eq!(output.status.code(), Some(2), "{name}");
         assert!(errors.contains(&format!("--{flag}")) || errors.contains(name), "{errors}");
+        assert!(!errors.contains("unknown setting"), "{errors}");
     }
 }

@@ -2,24 +2,30 @@
 //! the example of the settings that `docker/systemd` has.
 
 use std::{
-    ffi::OsStr,
-    fs::{self, File, OpenOptions},
+    ffi::{OsStr, OsString},
+    fs::{self, File, OpenOptions, Permissions},
     io::{self, IsTerminal, Read, Write},
-    os::unix::{fs::OpenOptionsExt, process::CommandExt},
+    os::unix::{
+        ffi::{OsStrExt, OsStringExt},
+        fs::{OpenOptionsExt, PermissionsExt},
+        process::CommandExt,
+    },
     path::{Path, PathBuf},
-    process::{Command, ExitStatus},
+    process::{Command, ExitStatus, Stdio},
 };
 
 use crate::config::{InstallArgs, ServiceCommand};
 
 const UNIT_NAME: &str = "galvo.service";
 const PROGRAM: &str = "usr/local/bin/galvo";
-/// The program before the latest installation, for the way back.
+/// The program before the latest installation, for a rollback.
 const PREVIOUS: &str = "usr/local/bin/galvo.previous";
 const SETTINGS: &str = "etc/galvo/galvo.env";
 const USER: &str = "usr/lib/sysusers.d/galvo.conf";
 const UNIT: &str = "etc/systemd/system/galvo.service";
 const DATA: &str = "var/lib/galvo";
+/// The changes of an administrator to the unit.
+const DROP_INS: &str = "etc/systemd/system/galvo.service.d";
 
 const SETTINGS_CONTENT: &str = include_str!("../../../docker/systemd/galvo.env");
 const USER_CONTENT: &str = include_str!("../../../docker/systemd/galvo.sysusers");
@@ -33,13 +39,16 @@ const RUNS_SYSTEMD: &str = "/run/systemd/system";
 pub(super) enum ServiceError {
     #[error("only root can manage the service: run the command with sudo")]
     NotRoot,
-    #[error(
-        "systemd does not run this machine: start `galvo serve` by its own service manager; --root=DIRECTORY \
-         installs the service into the root directory of another system"
-    )]
+    #[error("systemd does not run this machine: start `galvo serve` by the machine's own service manager")]
     NoSystemd,
-    #[error("the service is not installed: run `sudo galvo service install`")]
+    #[error("the service is not installed: `galvo service install` installs it")]
     NotInstalled,
+    #[error(
+        "{} is a script, such as the command of the Python package, and is not overwritten: install that \
+         package into a virtual environment",
+        .0.display()
+    )]
+    Script(PathBuf),
     #[error("cannot read the program {}", .0.display())]
     Program(PathBuf, #[source] io::Error),
     #[error("cannot write {}", .0.display())]
@@ -50,7 +59,7 @@ pub(super) enum ServiceError {
     Run(&'static str, #[source] io::Error),
     #[error("{0} failed with {1}")]
     Failed(&'static str, ExitStatus),
-    #[error("the service does not start: `journalctl --unit galvo` has the reason")]
+    #[error("the service did not start: `journalctl --unit galvo` has the reason")]
     NotStarted,
 }
 
@@ -111,23 +120,24 @@ impl<'a> System<'a> {
         self.call("systemctl", &["--quiet", "enable", UNIT_NAME])
     }
 
-    /// Copies the program that runs now. The one before stays under another name, also if it is this one.
+    /// Copies the program that runs now. The installed program is kept as the previous one, even if it is the
+    /// one that runs.
     fn install_program(&self) -> Result<(), ServiceError> {
-        let own = Path::new("/proc/self/exe");
-        let failed = |error| ServiceError::Program(own.to_owned(), error);
         let mut program = Vec::new();
-        File::open(own).and_then(|mut file| file.read_to_end(&mut program)).map_err(failed)?;
+        let read = File::open("/proc/self/exe").and_then(|mut file| file.read_to_end(&mut program));
+        read.map_err(|error| ServiceError::Program(std::env::current_exe().unwrap_or_default(), error))?;
         let (path, previous) = (self.path(PROGRAM), self.path(PREVIOUS));
         match fs::read(&path) {
             Ok(installed) if installed == program => {
                 println!("{}: kept", path.display());
                 return Ok(());
             }
+            Ok(installed) if is_script(&installed) => return Err(ServiceError::Script(path)),
             Ok(_) => {
                 let failed = |error| ServiceError::Write(previous.clone(), error);
                 let _ = fs::remove_file(&previous);
                 fs::hard_link(&path, &previous).map_err(failed)?;
-                println!("{}: the program until now", previous.display());
+                println!("{}: the previous program", previous.display());
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(ServiceError::Program(path, error)),
@@ -135,12 +145,12 @@ impl<'a> System<'a> {
         self.write(PROGRAM, &program, 0o755)
     }
 
-    /// Writes a file as a whole, or leaves the one that is there.
+    /// Writes a file as a whole, or leaves the one that is there. The mask of root's shell has no influence:
+    /// all users run the program, and the service's user reaches its key.
     fn write(&self, name: &str, content: &[u8], mode: u32) -> Result<(), ServiceError> {
         let path = self.path(name);
         let failed = |error| ServiceError::Write(path.clone(), error);
-        let directory = path.parent().unwrap_or(Path::new("/"));
-        fs::create_dir_all(directory).map_err(failed)?;
+        make_directory(path.parent().unwrap_or(Path::new("/"))).map_err(failed)?;
         let unfinished = path.with_added_extension(format!("{}.new", std::process::id()));
         let written = OpenOptions::new()
             .write(true)
@@ -149,8 +159,7 @@ impl<'a> System<'a> {
             .open(&unfinished)
             .and_then(|mut file| {
                 file.write_all(content)?;
-                // The mask of the shell does not apply to a program that all users may run.
-                file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(mode))?;
+                file.set_permissions(Permissions::from_mode(mode))?;
                 file.sync_all()
             })
             .and_then(|()| fs::rename(&unfinished, &path));
@@ -169,16 +178,19 @@ impl<'a> System<'a> {
             done => done?,
         }
         println!(
-            "The service runs. Its settings: {}. Its commands, for example:\n  \
-             sudo galvo service run user list",
-            self.path(SETTINGS).display()
+            "The service runs. Its settings are in {}. A command for its data:\n  \
+             sudo {} service run user list",
+            self.path(SETTINGS).display(),
+            self.path(PROGRAM).display()
         );
         Ok(())
     }
 
     /// Replaces this process by a transient unit that runs a command of the program.
-    fn execute(&self, arguments: &[impl AsRef<OsStr>]) -> Result<(), ServiceError> {
-        if !self.path(UNIT).exists() {
+    fn execute(&self, arguments: &[OsString]) -> Result<(), ServiceError> {
+        let mut shown = Command::new("systemctl");
+        shown.args(["cat", UNIT_NAME]).stdout(Stdio::null()).stderr(Stdio::null());
+        if !shown.status().map_err(|error| ServiceError::Run("systemctl", error))?.success() {
             return Err(ServiceError::NotInstalled);
         }
         let mut command = Command::new("systemd-run");
@@ -187,17 +199,22 @@ impl<'a> System<'a> {
         command.arg(if io::stdin().is_terminal() && io::stdout().is_terminal() { "--pty" } else { "--pipe" });
         command.arg(format!("--working-directory={}", self.path(DATA).display()));
         command.arg(format!("--property=EnvironmentFile=-{}", self.path(SETTINGS).display()));
-        command.args(["--property=UMask=0077", "--"]).arg(self.path(PROGRAM)).args(arguments);
+        // The directory is made by the first start of the service or of a command.
+        command.args(["--property=StateDirectory=galvo", "--property=StateDirectoryMode=0700"]);
+        command.args(["--property=UMask=0077", "--"]).arg(self.path(PROGRAM));
+        command.args(arguments.iter().map(|argument| escaped(argument)));
         Err(ServiceError::Run("systemd-run", command.exec()))
     }
 
     /// Removes the service. A file that is not there was removed before.
     fn uninstall(&self) -> Result<(), ServiceError> {
-        if self.path(UNIT).exists() {
-            let command: &[&str] = if self.is_running() { &["disable", "--now"] } else { &["disable"] };
-            self.call("systemctl", &[&["--quiet"], command, &[UNIT_NAME]].concat())?;
+        if !self.path(UNIT).exists() {
+            return Err(ServiceError::NotInstalled);
         }
-        for name in [UNIT, USER, PROGRAM, PREVIOUS] {
+        let command: &[&str] = if self.is_running() { &["disable", "--now"] } else { &["disable"] };
+        self.call("systemctl", &[&["--quiet"], command, &[UNIT_NAME]].concat())?;
+        // The unit goes last, so that an interrupted removal can be repeated.
+        for name in [USER, PREVIOUS, PROGRAM, UNIT] {
             let path = self.path(name);
             match fs::remove_file(&path) {
                 Ok(()) => println!("{}: removed", path.display()),
@@ -208,7 +225,7 @@ impl<'a> System<'a> {
         if self.is_running() {
             self.call("systemctl", &["daemon-reload"])?;
         }
-        for name in [DATA, SETTINGS] {
+        for name in [DATA, SETTINGS, DROP_INS] {
             let path = self.path(name);
             if path.exists() {
                 println!("{}: remains", path.display());
@@ -226,4 +243,29 @@ impl<'a> System<'a> {
         let status = command.args(arguments).status().map_err(|error| ServiceError::Run(program, error))?;
         if status.success() { Ok(()) } else { Err(ServiceError::Failed(program, status)) }
     }
+}
+
+/// Makes a directory and those above it that are missing, for all users to read.
+fn make_directory(directory: &Path) -> io::Result<()> {
+    if directory.is_dir() {
+        return Ok(());
+    }
+    if let Some(above) = directory.parent() {
+        make_directory(above)?;
+    }
+    fs::create_dir(directory)?;
+    fs::set_permissions(directory, Permissions::from_mode(0o755))
+}
+
+fn is_script(program: &[u8]) -> bool {
+    program.starts_with(b"#!")
+}
+
+/// Returns an argument for systemd, which replaces variables in those of commands.
+fn escaped(argument: &OsStr) -> OsString {
+    let bytes = argument.as_bytes().iter().flat_map(|byte| match byte {
+        b'$' => vec![b'$', b'$'],
+        other => vec![*other],
+    });
+    OsString::from_vec(bytes.collect())
 }

@@ -7,8 +7,8 @@ use clap::{Args, Subcommand};
 /// A command for the systemd service.
 #[derive(Clone, Debug, Subcommand)]
 pub enum ServiceCommand {
-    /// Install this program as a service of systemd and start it: program, user, settings and unit. An
-    /// installed service gets this program, and keeps its settings.
+    /// Install this program as a systemd service, and start it. Writes the program, the user, the settings
+    /// and the unit. If the service is installed, replaces the program and keeps the settings.
     Install(InstallArgs),
     /// Run another command as the service does: with its user, settings and directory.
     Run {
