@@ -22,7 +22,7 @@ const ENTRY = /<script type="module" crossorigin src="([^"]+)"><\/script>/;
  * app, so that only the download of the app begins before the first paint.
  */
 export function earlyScript(): Plugin {
-  const code = readFileSync(source, "utf8").replace(/^\/\/.*\n/gm, "");
+  const code = readFileSync(source, "utf8").replace(/^\s*\/\/.*\n|^\s+/gm, "");
   const name = `assets/early-${createHash("sha256").update(code).digest("hex").slice(0, 8)}.js`;
   return {
     name: "galvo-early-script",

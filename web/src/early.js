@@ -2,8 +2,12 @@
 // the session, which src/data/session.ts reads. After the first paint it starts the app, whose evaluation takes longer
 // than all else on a slow machine, and loads the files of the page beside it. The build fills in the names.
 (() => {
-  const theme = localStorage.getItem("galvo.theme");
-  if (theme === "light" || theme === "dark") document.documentElement.dataset.theme = theme;
+  try {
+    const theme = localStorage.getItem("galvo.theme");
+    if (theme === "light" || theme === "dark") document.documentElement.dataset.theme = theme;
+  } catch {
+    // A browser that keeps no data of sites has the theme of the system.
+  }
 
   const { app, pages } = document.currentScript.dataset;
   if (!app) return;
@@ -11,7 +15,10 @@
   window.galvoSession = fetch("api/v1/session", request);
   window.galvoSession.catch(() => undefined);
 
+  let isStarted = false;
   function start() {
+    if (isStarted) return;
+    isStarted = true;
     const script = document.createElement("script");
     script.type = "module";
     script.crossOrigin = "";
@@ -28,7 +35,10 @@
       document.head.append(link);
     }
   }
-  // A tab in the background is not painted.
-  if (document.hidden) start();
-  else requestAnimationFrame(() => setTimeout(start));
+  // The app needs the whole document. A tab in the background is not painted.
+  document.addEventListener("DOMContentLoaded", () => {
+    if (document.hidden) return start();
+    document.addEventListener("visibilitychange", start, { once: true });
+    requestAnimationFrame(() => setTimeout(start));
+  });
 })();
