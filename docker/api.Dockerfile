@@ -2,8 +2,9 @@
 # The cache mounts keep downloaded crates and compiled dependencies between builds, so a change to the
 # source recompiles the workspace only. They need BuildKit, which is Docker's default.
 #
-# scripts/dockerfile.py reads this file for scripts/oci_image.py, which makes the image of a release from it without Docker.
-# scripts/image.sh runs that image. The reader knows the instructions that are used here, and fails for any other.
+# scripts/dockerfile.py reads this file for scripts/oci_image.py, which makes the image of a release from it without
+# Docker. scripts/image.sh runs that image. The reader knows the instructions that are used here, and fails for any
+# other.
 
 FROM rust:1.95-slim-bookworm AS build
 WORKDIR /src

@@ -19,7 +19,9 @@ PACKAGES = "systemd-sysv,dbus,sudo,curl"
 CHECKS = {
     "Install": "systemctl is-active galvo; curl -s http://127.0.0.1:8000/readyz; echo; "
     "stat -c '%U %a' /var/lib/galvo /var/lib/galvo/galvo.db /etc/galvo/galvo.env",
-    "Run commands": "galvo service run user list; galvo service run token list --account team",
+    # systemd replaces variables in the arguments of commands.
+    "Run commands": "galvo service run user list; galvo service run token create --user ada "
+    "--account team --label 'a $HOME' >/dev/null; galvo service run token list --account team",
     "Upgrade": "cmp galvo /usr/local/bin/galvo && echo upgraded; galvo service run user list",
     "Roll back": "cmp galvo /usr/local/bin/galvo.previous && echo rolled back; "
     "galvo service run user list",
@@ -107,6 +109,7 @@ def test_the_documented_steps(machine, galvo_bin):
     members = [line.split() for line in output["Run commands"].splitlines()]
     assert ["ada", "team", "owner", "-"] in members
     assert any("clusters" in line and "ingest" in line for line in members)
+    assert any(line[-2:] == ["a", "$HOME"] for line in members)
     assert output["Upgrade"].startswith("upgraded\n") and "ada" in output["Upgrade"]
     assert output["Roll back"].startswith("rolled back\n") and "ada" in output["Roll back"]
     assert "galvo\n" not in output["Uninstall"] and "galvo.db\n" in output["Uninstall"]
@@ -124,7 +127,7 @@ def test_wrong_settings_are_in_the_log(machine, galvo_bin):
     found = boot(machine, steps)
     assert [found[name][0] for name in steps] == [0, 1, 0, 0], found
     assert found["wrong"][1].endswith(
-        "galvo: the service does not start: `journalctl --unit galvo` has the reason\n"
+        "galvo: the service did not start: `journalctl --unit galvo` has the reason\n"
     )
     assert "--listen (GALVO_LISTEN): must be an IP address and a port" in found["log"][1]
     # Wrong settings do not become right by a restart.

@@ -32,7 +32,7 @@ def typed_lines(heading):
 
 
 class Typed(NamedTuple):
-    """What a line did."""
+    """The result of a line."""
 
     status: int
     output: str

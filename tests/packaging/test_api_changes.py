@@ -1,4 +1,4 @@
-"""What a release says about changes of its APIs since the previous one."""
+"""The changes of the APIs since the previous release, as a release lists them."""
 
 import json
 import os

@@ -57,6 +57,9 @@ def test_it_installs_all_that_the_service_needs(root, galvo_bin):
     assert program.read_bytes() == Path(galvo_bin).read_bytes()
     # All users run it, whatever the mask of root's shell is.
     assert stat.S_IMODE(program.stat().st_mode) == 0o755
+    for directory in {parent for name in FILES for parent in (root / name).parents}:
+        if root in directory.parents:
+            assert stat.S_IMODE(directory.stat().st_mode) == 0o755, directory
     assert os.readlink(root / ENABLED) == "/etc/systemd/system/galvo.service"
     assert re.search(r"^galvo:", (root / "etc/passwd").read_text(), re.MULTILINE)
     written = {"usr/local/bin/galvo", *FILES}
@@ -117,16 +120,41 @@ def test_uninstalling_keeps_settings_and_data(root, galvo_bin):
         f"{root}/etc/galvo/galvo.env: remains",
     ]
     again = service(galvo_bin, "uninstall", f"--root={root}")
-    assert (again.returncode, again.stderr) == (0, "")
-    assert "removed" not in again.stdout
+    assert (again.returncode, again.stdout) == (1, "")
+    assert again.stderr == (
+        "galvo: the service is not installed: `galvo service install` installs it\n"
+    )
 
 
-@pytest.mark.skipif(Path("/run/systemd/system").exists(), reason="systemd runs this machine")
-@pytest.mark.parametrize("command", [["install"], ["uninstall"], ["run", "user", "list"]])
-def test_without_systemd_the_command_says_so_and_changes_nothing(command, galvo_bin):
-    done = service(galvo_bin, *command)
+def test_a_script_of_the_python_package_is_not_replaced(root, galvo_bin):
+    program = root / "usr/local/bin/galvo"
+    program.parent.mkdir(parents=True)
+    program.write_text("#!/usr/bin/python3\n")
+    done = service(galvo_bin, "install", f"--root={root}")
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith("galvo: systemd does not run this machine: start `galvo serve` ")
+    assert done.stderr.startswith(f"galvo: {program} is a script, such as the command of the Py")
+    assert installed(root) == {"usr/local/bin/galvo"}
+    assert program.read_text() == "#!/usr/bin/python3\n"
+
+
+@pytest.mark.parametrize("command", [["install"], ["uninstall"], ["run", "user", "list"]])
+def test_where_it_cannot_be_managed_the_command_says_so_and_changes_nothing(command, galvo_bin):
+    words, message = [galvo_bin], "systemd does not run this machine: start `galvo serve` "
+    if Path("/run/systemd/system").exists() and os.geteuid() == 0:
+        # The command sees a machine without systemd.
+        hide = 'mount -t tmpfs tmpfs /run/systemd && exec "$@"'
+        words = ["unshare", "--mount", "sh", "-c", hide, "sh", galvo_bin]
+    elif Path("/run/systemd/system").exists():
+        message = "only root can manage the service: run the command with sudo"
+    done = subprocess.run(
+        [*words, "service", *command],
+        env=clean_environment(),
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(f"galvo: {message}")
 
 
 def test_the_documented_commands_are_those_of_the_program(galvo_bin):

@@ -84,7 +84,7 @@ export function matchKeys(
 
 const SEQUENCE_MS = 1200;
 
-/** What is open above the page takes the keys itself. */
+/** A menu or dialog above the page takes the keys itself. */
 const COVERS = "[role=dialog], [role=menu]";
 
 function isTyping(target: EventTarget | null): boolean {

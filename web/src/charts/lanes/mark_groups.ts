@@ -13,7 +13,7 @@ export interface MarkGroup {
   share: number;
   /** The worst one stands first. */
   marks: Mark[];
-  /** What can be hit, in pixels from the start of the axis. */
+  /** The area that can be hit, in pixels from the start of the axis. */
   from: number;
   to: number;
 }

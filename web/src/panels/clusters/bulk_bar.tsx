@@ -11,7 +11,7 @@ import { MAX_SELECTED, type Selected } from "./selection.ts";
 const StopDialog = lazy(() => import("./change/stop_dialog.tsx"));
 const TagDialog = lazy(() => import("./change/tag_dialog.tsx"));
 
-/** What can be done with the selected clusters. */
+/** The actions for the selected clusters. */
 export function BulkBar({ selected, onChanged }: { selected: Selected; onChanged(): void }) {
   const account = useAccount();
   const navigate = useNavigate();

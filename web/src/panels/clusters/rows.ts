@@ -3,7 +3,7 @@ import type { Answered } from "@/data/ask.ts";
 import type { ClusterRowFragment, ClustersQuery } from "@/data/gql/graphql.ts";
 
 export type Row = ClustersQuery["viewer"]["account"]["clusters"]["nodes"][number];
-/** What the dialogs show of the clusters that they change. */
+/** The part of clusters that the dialogs which change them show. */
 export type ChangedRow = Pick<
   Row,
   "id" | "number" | "schedulerId" | "name" | "state" | "idleSeconds" | "user"

@@ -8,7 +8,7 @@ import { Icon } from "@/ui/icon.tsx";
 import styles from "./first_run.module.css";
 
 interface TokenStepProps {
-  /** What the viewer's role permits. Null while it is being asked for. */
+  /** The rights of the viewer's role. Null while it is being asked for. */
   scopes: readonly TokenScope[] | null;
   server: string;
   token: string | null;

@@ -2,7 +2,7 @@ import { useSearch } from "@tanstack/react-router";
 import { createContext, useContext } from "react";
 import type { ClusterSearch } from "../search_types.ts";
 
-/** How far a playback of the run has come. */
+/** The state of a playback of the run. */
 export interface Played {
   /** The time up to which the tabs show the run. Null if it is not played back. */
   to: string | null;

@@ -31,7 +31,7 @@ interface DivisionProps {
   title: string;
   level: 2 | 3;
   sub: string;
-  /** What the lines are, as `Hour`. */
+  /** The noun for a line, such as `Hour`. */
   noun: string;
   /** The columns of times. A sum is null if the lines do not add up to the cluster's. */
   times: readonly { head: string; sum: number | null }[];

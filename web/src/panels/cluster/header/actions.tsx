@@ -20,13 +20,13 @@ const TagDialog = lazy(() => import("@/panels/clusters/change/tag_dialog.tsx"));
 interface Action {
   label: string;
   icon: IconName;
-  /** What it does, or why it cannot. */
+  /** The effect of the action, or the reason why it is not possible. */
   title?: string | undefined;
   isDisabled?: boolean;
   run(): unknown;
 }
 
-/** What can be done with the cluster: buttons, or one menu where there is little room. */
+/** The actions for the cluster: buttons, or one menu where there is little room. */
 export function Actions({ cluster }: { cluster: HeaderCluster }) {
   const account = useAccount();
   const client = useQueryClient();

@@ -27,7 +27,7 @@ type Account = Cluster["account"];
 
 const REFETCH_SECONDS = 60;
 
-/** What is kept of the cluster, what was left out, and who may see it. */
+/** The data that is kept of the cluster, the data that was left out, and who may see it. */
 export default function PrivacyTab({ cluster }: ClusterTabProps) {
   const shell = useShell();
   const asAdmin = shell.data?.data.viewer.scopes.includes("ADMIN") ?? false;
@@ -56,7 +56,7 @@ interface ClassesProps {
   variables: { id: string; asAdmin: boolean };
 }
 
-/** What was sent, withheld and stored of each class of data. */
+/** The numbers of items of each class of data that were sent, withheld and stored. */
 function Classes({ cluster, variables }: ClassesProps) {
   const [isTable, setTable] = useState(false);
   const receipts = cluster.privacy.classes;
@@ -187,7 +187,7 @@ function columns(account: Account, receipts: readonly Receipt[]): Column<Receipt
   ];
 }
 
-/** What is missing, and why. */
+/** The data that is missing, and the reasons. */
 function LeftOut({ cluster }: { cluster: Cluster }) {
   const discards = discarded(cluster.dropped);
   const away = cluster.privacy.classes.filter(

@@ -13,7 +13,7 @@ export interface FunctionTime {
   measured: { name: string; value: number }[];
 }
 
-/** What lies beside the tasks, and hence in no sum. */
+/** The time outside of tasks, which is in no sum. */
 export interface Beside {
   name: string;
   value: number;

@@ -11,7 +11,7 @@ interface Periods {
   shown: TimeRange;
 }
 
-/** Whether the lane is shown: also without data, only with data, or not at all. */
+/** The condition for showing the lane: always, only with data, or never. */
 type Choice = "chosen" | "default" | "none";
 
 /**
