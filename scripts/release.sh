@@ -28,6 +28,10 @@ mkdir -p "$directory"
 clean_up_at_exit
 umask 022
 
+# The time of files in archives. Compilers of C have it for the present time, which a library puts into the program.
+SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
+export SOURCE_DATE_EPOCH
+
 # Builds the program for release. Messages of panics contain paths of the sources: those of this machine do not
 # concern anybody else, and the program would differ in another directory.
 build() {
@@ -50,9 +54,8 @@ if [[ -z ${GALVO_SERVER_BIN:-} ]]; then
   GALVO_SERVER_BIN=$target_dir/release/galvo
 fi
 GALVO_SERVER_BIN=$(realpath "$GALVO_SERVER_BIN")
-SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
 REVISION=$(git rev-parse HEAD)
-export GALVO_SERVER_BIN SOURCE_DATE_EPOCH REVISION
+export GALVO_SERVER_BIN REVISION
 
 # archive PATH FILE: archives a directory. The same files give the same archive.
 archive() {
