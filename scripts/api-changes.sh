@@ -10,7 +10,9 @@ version=$1 directory=$(realpath "$2")
 node_packages scripts/api-changes
 clean_up_at_exit
 
-previous=$(git describe --tags --abbrev=0 --match 'v[0-9]*' --exclude "v$version" 2>/dev/null) || previous=
+# Not a candidate such as v0.2.0-rc1.
+tags=(--match 'v[0-9]*' --exclude '*-*' --exclude "v$version")
+previous=$(git describe --tags --abbrev=0 "${tags[@]}" 2>/dev/null) || previous=
 [[ -n $previous || $(git rev-parse --is-shallow-repository) == false ]] ||
   fail "the history is incomplete: git fetch --unshallow --tags"
 

@@ -12,7 +12,7 @@ source "$(dirname "$0")/lib.sh"
 suite=${EMPTY_ROOT_SUITE:-trixie}
 system=$target_dir/empty-root-$suite
 as_root=()
-if ((EUID != 0)); then as_root=(sudo); fi
+if ((EUID != 0)); then as_root=(sudo "--preserve-env=http_proxy,https_proxy,no_proxy"); fi
 
 # mmdebstrap takes half of debootstrap's time. Debian's keys are missing on other systems.
 if ! command -v mmdebstrap >/dev/null || [[ ! -e /usr/share/keyrings/debian-archive-keyring.gpg ]]; then

@@ -84,7 +84,10 @@ changes() {
 }
 say "the changes"
 notes=$(changes "$version")
-notes=${notes:-$(changes Unreleased)}
+if [[ -z $notes ]]; then
+  say "CHANGELOG.md has no heading for $version: these are the changes that are not released"
+  notes=$(changes Unreleased)
+fi
 [[ -n $notes ]] || fail "CHANGELOG.md says nothing about $version"
 printf '%s\n' "$notes" >"$directory/galvo-$version-changes.md"
 
