@@ -19,7 +19,7 @@ BUILD = re.compile(
     r"RUN (--mount=\S+ )*cargo build --locked --release --package galvo --bin galvo"
     rf" && cp target/release/galvo {PROGRAM}"
 )
-# What `docker/root.sh` lays out is copied as a whole, and belongs to root.
+# The image has the whole layout of `docker/root.sh`, which belongs to root.
 LAYOUT = f"RUN docker/root.sh /image {PROGRAM}"
 COPY = "COPY --from=build /image /"
 UNITS = {"ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}

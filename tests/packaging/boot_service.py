@@ -15,7 +15,7 @@ from conftest import REPOSITORY
 from empty_root import typed_blocks
 
 PACKAGES = "systemd-sysv,dbus,sudo,curl"
-# What each heading of the page shows, and what is run after its commands to check them.
+# The headings of the page, each with a command that checks the result of its commands.
 CHECKS = {
     "Install": "systemctl is-active galvo; curl -s http://127.0.0.1:8000/readyz; echo; "
     "stat -c '%U %a' /var/lib/galvo /var/lib/galvo/galvo.db /etc/galvo/galvo.env",

@@ -73,5 +73,9 @@ def release(tmp_path_factory, galvo_bin):
 
 def blocks(document, language):
     """Returns the blocks of a language in a page of the documentation."""
-    text = (REPOSITORY / "docs" / document).read_text(encoding="utf-8")
+    return blocks_in((REPOSITORY / "docs" / document).read_text(encoding="utf-8"), language)
+
+
+def blocks_in(text, language):
+    """Returns the blocks of a language in a text in Markdown."""
     return re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)

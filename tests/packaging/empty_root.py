@@ -10,7 +10,7 @@ import urllib.parse
 import urllib.request
 from typing import NamedTuple
 
-from conftest import REPOSITORY
+from conftest import REPOSITORY, blocks_in
 
 SCRIPT = REPOSITORY / "scripts" / "empty-root.sh"
 SUITE = "trixie"
@@ -21,7 +21,7 @@ def typed_blocks(document, heading):
     """Returns the blocks of shell commands below a heading of a document."""
     text = (REPOSITORY / document).read_text(encoding="utf-8")
     (section,) = re.findall(rf"^## {heading}\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
-    blocks = re.findall(r"^```sh\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
+    blocks = blocks_in(section, "sh")
     assert blocks, f"{document} has no commands below {heading!r}"
     return blocks
 

@@ -166,7 +166,7 @@ def test_the_documented_commands_are_those_of_the_program(galvo_bin):
     listed = subprocess.run([galvo_bin, "service", "--help"], capture_output=True, text=True)
     known = re.findall(r"^  (\w+) ", listed.stdout.partition("Commands:\n")[2], re.MULTILINE)
     assert named == set(known) - {"help"} == {"install", "run", "uninstall"}
-    # What `service run` passes on is a command, too.
+    # The arguments of `service run` begin with a command of the program.
     passed_on = re.findall(
         r"galvo service run ([a-z ]+?)(?= ada| team| --| /|$)", "\n".join(commands), re.M
     )
