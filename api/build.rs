@@ -41,17 +41,28 @@ fn main() {
         "{} is no build of the dashboard: it has no index.html",
         directory.display()
     );
+    let out = PathBuf::from(env::var_os("OUT_DIR").expect("Cargo sets it"));
+    // The program depends on the text of the table. With the path of the sources in it, two builds of the same
+    // sources in different directories would differ.
+    let copies = out.join("dashboard");
     let mut table = String::from("&[\n");
     for (name, path) in &files {
-        let path = path.to_str().expect("the path of the sources is UTF-8");
-        writeln!(table, "    ({name:?}, include_bytes!({path:?}) as &[u8]),").expect("a text takes all");
+        write_if_changed(&copies.join(name), &fs::read(path).expect("the file can be read"));
+        let copy = format!("dashboard/{name}");
+        writeln!(table, "    ({name:?}, include_bytes!({copy:?}) as &[u8]),").expect("a text takes all");
     }
     table += "]\n";
-    let out = PathBuf::from(env::var_os("OUT_DIR").expect("Cargo sets it")).join("dashboard_files.rs");
-    // An unchanged table keeps its time.
-    if fs::read_to_string(&out).ok().as_deref() != Some(&table) {
-        fs::write(out, table).expect("the directory of the build can be written");
+    write_if_changed(&out.join("dashboard_files.rs"), table.as_bytes());
+}
+
+/// Writes a file below the directory of the build. An unchanged file keeps its time.
+fn write_if_changed(path: &Path, content: &[u8]) {
+    if fs::read(path).is_ok_and(|old| old == content) {
+        return;
     }
+    fs::create_dir_all(path.parent().expect("the file is in a directory"))
+        .and_then(|()| fs::write(path, content))
+        .expect("the directory of the build can be written");
 }
 
 /// Adds the files below a directory with their names, which are relative to the build and have slashes.

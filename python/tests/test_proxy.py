@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import http.client
+import os
 import select
 import socket
 import ssl
@@ -21,9 +22,11 @@ from conftest import reached, wait_until
 from fake_galvo import TOKEN
 from test_courier import final, names, run
 
+from galvo import plugin
 from galvo.plugin.proxy import proxy_for
 
 scheduler = test_courier.scheduler  # a fixture
+PACKAGE = os.path.dirname(plugin.__file__)
 CREDENTIALS = "Basic " + base64.b64encode(b"ada:p@ss").decode()
 
 
@@ -266,7 +269,9 @@ def test_a_program_that_ends_without_closing_its_cluster(proxy, galvo, monkeypat
     arguments = [sys.executable, "-c", SCRIPT, galvo.address, TOKEN]
     done = subprocess.run(arguments, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
-    assert galvo.accepted[-1]["final"] and "Traceback" not in done.stderr
+    assert galvo.accepted[-1]["final"]
+    # Dask logs the traceback of its own worker whose heartbeat it interrupts.
+    assert PACKAGE not in done.stderr and "interpreter shutdown" not in done.stderr
     assert len(proxy.seen) == len(galvo.requests) + len(galvo.exchanges)
 
 
