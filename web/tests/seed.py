@@ -22,40 +22,57 @@ from distributed import span as dask_span
 MIB = 2**20
 
 
+def repeat(seconds, compute):
+    """Repeats a computation for so long, so that a run is alike on every machine."""
+    end = time.monotonic() + seconds
+    while True:
+        result = compute()
+        if time.monotonic() >= end:
+            return result
+
+
 def read_part(number, megabytes):
     time.sleep(0.15)
     return numpy.arange(megabytes * MIB // 8, dtype="float64") + number
 
 
 def clean(part):
-    return numpy.sqrt(numpy.abs(part)) + numpy.sin(part)
+    return repeat(0.3, lambda: numpy.sqrt(numpy.abs(part)) + numpy.sin(part))
 
 
 def join(left, right):
-    return left[: right.size] + right[: left.size]
+    return repeat(0.2, lambda: left[: right.size] + right[: left.size])
 
 
-def add_features(part):
+def add_powers(part):
     total = part
     for power in range(2, 6):
         total = total + part / power
     return total
 
 
+def add_features(part):
+    return repeat(0.7, lambda: add_powers(part))
+
+
 def measure(part):
-    return float(part.sum())
+    return repeat(0.1, lambda: float(part.sum()))
 
 
 def summarize(sums):
     return sum(sums)
 
 
-def python_loop(number):
+def count_up(number):
     """Holds the GIL, as pure Python code does."""
     total = 0
-    for value in range(1_500_000):
+    for value in range(10_000):
         total += value * number
     return total
+
+
+def python_loop(number):
+    return repeat(2.0, lambda: count_up(number))
 
 
 def parse_row(number):
@@ -129,8 +146,8 @@ def bad_run():
     dask.config.set({"distributed.scheduler.allowed-failures": 0})
     with cluster("features-daily", 3, 2, "450MiB") as local, Client(local) as client:
         pipelines(client, 30, 24)
-        wait(client.map(python_loop, range(36)))
         wait(client.submit(log_lines, 500))
+        wait(client.map(python_loop, range(36)))
         wait(client.map(parse_row, range(40)))
         for number in range(2):
             wait(client.submit(exhaust_memory, number, retries=0))
@@ -170,7 +187,7 @@ def main():
         else:
             good_run()
             for name in ("sensor-hourly", "adhoc-lidar", "sim-mesh"):
-                small_run(name, 12)
+                small_run(name, 4)
             bad_run()
 
 
