@@ -29,6 +29,8 @@ async function open({ number }, path = "") {
 }
 
 async function copied(name) {
+  // The button of the copy before says so for a moment.
+  await button("Copied").waitFor({ state: "detached" });
   await button(name).click();
   await button("Copied").waitFor();
   return page.evaluate(() => navigator.clipboard.readText());

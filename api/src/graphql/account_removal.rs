@@ -67,7 +67,7 @@ pub(super) async fn delete_data(
         }
         None => None,
     };
-    let removed = scope.store.remove_class(input.class.into(), cluster).await?;
+    let removed = scope.store.remove_class(input.class.into(), cluster, scope.now.into()).await?;
     Ok(DeleteDataPayload {
         account: Account(scope.with_empty_caches()),
         rows: BigInt(i64::try_from(removed).unwrap_or(i64::MAX)),

@@ -29,6 +29,7 @@ use super::{
     cluster_owner::{REPORTER_SEEN_MS, reported_with},
     composite_in::IsOneOf,
     error::StoreError,
+    ingest_day::Change,
     retention::BATCH,
     scoped::{AccountStore, Write},
     system::SystemStore,
@@ -169,6 +170,7 @@ impl AccountStore {
                 store.upsert_removal(&row, State::Removing, None, now).await?;
                 if state.is_none() {
                     store.remove_from_shared_rows(&row, now).await?;
+                    store.change_ingest_of_clusters(&[row], Change::Subtract).await?;
                 }
                 Ok(true)
             })
@@ -217,12 +219,15 @@ impl AccountStore {
         use cluster::Column;
         let some = clusters.select_only().column(Column::Id).order_by_asc(Column::Id).limit(CLUSTER_BATCH);
         let ids: Vec<ClusterId> = some.into_tuple().all(&self.write_executor()).await?;
+        let mut hidden = Vec::new();
         for id in &ids {
             let Some((row, None)) = self.lock_with_removal(*id).await? else { continue };
             self.record_cluster_change(&row, now).await?;
             self.upsert_removal(&row, State::Removing, None, now).await?;
             self.remove_from_shared_rows(&row, now).await?;
+            hidden.push(row);
         }
+        self.change_ingest_of_clusters(&hidden, Change::Subtract).await?;
         Ok(ids.len() as u64)
     }
 
@@ -255,14 +260,16 @@ impl AccountStore {
                     .into_tuple()
                     .all(&store.write_executor())
                     .await?;
-                let mut hidden = 0;
+                let mut hidden = Vec::new();
                 for id in &ids {
                     let Some((row, None)) = store.lock_with_removal(*id).await? else { continue };
                     store.record_cluster_change(&row, now).await?;
                     store.upsert_removal(&row, State::Quarantined, Some(token.clone()), now).await?;
                     store.remove_from_shared_rows(&row, now).await?;
-                    hidden += 1;
+                    hidden.push(row);
                 }
+                store.change_ingest_of_clusters(&hidden, Change::Subtract).await?;
+                let hidden = hidden.len() as u64;
                 if hidden > 0 || ids.is_empty() {
                     let detail = json!({ "quarantined": hidden, "since": since.0.to_rfc3339() });
                     store
@@ -289,6 +296,7 @@ impl AccountStore {
                 let quarantined =
                     store.quarantined(&token).order_by_asc(Column::ClusterId).limit(CLUSTER_BATCH);
                 let rows: Vec<Model> = quarantined.all(&store.write_executor()).await?;
+                let mut shown_again = Vec::new();
                 for removal in &rows {
                     let id = removal.cluster_id;
                     let cluster = store.lock_with_removal(id).await?;
@@ -297,7 +305,9 @@ impl AccountStore {
                     let Some((row, _)) = cluster else { continue };
                     store.add_to_shared_rows(&row).await?;
                     store.record_cluster_change(&row, now).await?;
+                    shown_again.push(row);
                 }
+                store.change_ingest_of_clusters(&shown_again, Change::Add).await?;
                 let restored = rows.len() as u64;
                 if restored > 0 || rows.is_empty() {
                     let detail = json!({ "restored": restored });
@@ -401,6 +411,7 @@ impl AccountStore {
                     .eq(subject.as_str())
                     .or(alert::Column::Subject.starts_with(format!("{subject}:")));
                 store.delete::<alert::Entity>().filter(about).exec(&store.write_executor()).await?;
+                store.remove_ingest_of_cluster(cluster).await?;
                 // The remaining tables have few rows of the cluster, which are deleted with it.
                 let gone = store.delete_with_hidden::<cluster::Entity>();
                 gone.filter(cluster::Column::Id.eq(cluster)).exec(&store.write_executor()).await?;

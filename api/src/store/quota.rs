@@ -16,8 +16,13 @@ use sea_orm::{
 use serde_json::Value;
 
 use super::{
-    audit_entry, connect::IMMEDIATE_TRANSACTION, error::StoreError, ingest_day::SECTIONS,
-    scoped::AccountStore, system::SystemStore, upsert::replace,
+    audit_entry,
+    connect::IMMEDIATE_TRANSACTION,
+    error::StoreError,
+    ingest_day::{IS_SUM, SECTIONS},
+    scoped::AccountStore,
+    system::SystemStore,
+    upsert::replace,
 };
 use crate::domain::{
     audit::{Actor, Entry, Target},
@@ -127,6 +132,7 @@ async fn load_status(
         .expr_as(bigint(of_today(Expr::col(ingest_day::Column::Clusters))), "daily_clusters")
         .from(ingest_day::Entity)
         .and_where(Expr::col(ingest_day::Column::AccountId).eq(account.0))
+        .and_where(Expr::cust(IS_SUM))
         .and_where(day().gte(oldest))
         .take();
     let row = connection.query_one(&select).await?;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use entity::{
+    Timestamp,
     audit_entry::Action,
     data_policy::{self, DataClass},
     ids::{AccountId, ClusterId},
@@ -14,7 +15,12 @@ use sea_orm::{
 };
 use serde_json::json;
 
-use super::{connect::IMMEDIATE_TRANSACTION, error::StoreError, scoped::AccountStore, system::SystemStore};
+use super::{
+    connect::IMMEDIATE_TRANSACTION,
+    error::StoreError,
+    scoped::{AccountStore, Write},
+    system::SystemStore,
+};
 use crate::domain::{
     audit::{Entry, Target},
     retention::{AccountRetention, AgeSource, RULES, Rule},
@@ -200,13 +206,16 @@ impl AccountStore {
         &self,
         class: DataClass,
         cluster: Option<ClusterId>,
+        now: Timestamp,
     ) -> Result<u64, StoreError> {
         let detail = json!({ "class": class.to_value(), "cluster": cluster.map(|cluster| cluster.0) });
         let target = cluster.map_or(Target::Account, Target::Cluster);
         self.record_audit_entry(Entry::done(Action::DeleteData, target, detail)).await?;
-        let mut removed = 0;
+        let (mut removed, mut is_of_clusters) = (0, false);
         for rule in RULES.into_iter().filter(|rule| rule.class == class) {
-            if cluster.is_some() && rule.key.first() != Some(&"cluster_id") {
+            if rule.key.first() == Some(&"cluster_id") {
+                is_of_clusters = true;
+            } else if cluster.is_some() {
                 continue;
             }
             loop {
@@ -220,10 +229,18 @@ impl AccountStore {
                 }
             }
         }
-        if cluster.is_none() {
-            self.write(move |store| Box::pin(async move { store.subtract_ingest_of_class(class).await }))
-                .await?;
-        }
+        let subtract = move |store: Self| -> Write<()> {
+            Box::pin(async move {
+                match cluster {
+                    Some(cluster) if is_of_clusters => {
+                        store.subtract_ingest_of_cluster_class(cluster, class).await
+                    }
+                    Some(_) => Ok(()),
+                    None => store.subtract_ingest_of_class(class, now).await,
+                }
+            })
+        };
+        self.write(subtract).await?;
         Ok(removed)
     }
 
