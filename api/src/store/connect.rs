@@ -469,6 +469,9 @@ async fn postgres(
             // disk. With the default, which is for spinning disks, a range of days would cost a whole
             // table.
             ("random_page_cost", "1.1"),
+            // Statements are written so that one plan serves all parameters. PostgreSQL would often plan a page of a
+            // list anew each time, which takes longer than reading it.
+            ("plan_cache_mode", "force_generic_plan"),
         ]);
     // The program logs statements itself, and only on request. sqlx would log slow statements at their full
     // length.

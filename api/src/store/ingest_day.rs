@@ -14,7 +14,7 @@ use sea_orm::{
     sea_query::{Alias, Expr, ExprTrait, OnConflict},
 };
 
-use super::{error::StoreError, scoped::AccountStore};
+use super::{composite_in::IsOneOf, error::StoreError, scoped::AccountStore};
 use crate::domain::{retention::DAY, section_bytes::SectionBytes};
 
 /// The number of rows that an account's sums of a day are spread over, so that reports of different
@@ -185,7 +185,7 @@ impl AccountStore {
         let rows = self
             .select::<Entity>()
             .filter(Column::Day.gte(first))
-            .filter(Column::Part.is_in(clusters.iter().map(|cluster| cluster.id.0)));
+            .filter(Column::Part.is_one_of(clusters.iter().map(|cluster| cluster.id.0)));
         let mut sums = BTreeMap::<(i64, i64), [i64; NUMBERS]>::new();
         for row in rows.all(&self.write_executor()).await? {
             let sum = sums.entry((row.day, part_of(Some(ClusterId(row.part))))).or_default();
