@@ -85,10 +85,11 @@ const NODES: [&str; 9] = [
 ];
 
 /// The routes, and the mechanism that isolates accounts on each.
-const ROUTES: [(&str, Guard); 76] = [
+const ROUTES: [(&str, Guard); 77] = [
     ("DELETE /api/v1/api-tokens/{identifier}/revoke", Guard::Case),
     ("DELETE /api/v2/clusters/account/{workspace}/id/{id}", Guard::Case),
     ("GET /api/v1/api-tokens/", Guard::Case),
+    ("GET /api/v1/clusters/{id}/profile", Guard::Case),
     ("GET /api/v1/export/alert-deliveries", Guard::Case),
     ("GET /api/v1/export/alert-rules", Guard::Case),
     ("GET /api/v1/export/alerts", Guard::Case),
@@ -191,7 +192,7 @@ enum Guard {
     /// `what_the_coiled_client_asks_of_another_account_is_not_there`, for tokens and sessions
     /// `tokens_and_sessions_are_of_their_own_account_and_user`, for the client's spans
     /// `spans_with_code_metrics_and_profiles_are_the_accounts_own`, and for exports
-    /// `exports_tell_of_their_own_account_only`. Those of pages are in `coiled_view.rs` and
+    /// `exports_tell_of_their_own_account_only`. Those of profiles are in `profile_file.rs`, of pages are in `coiled_view.rs` and
     /// `performance_report.rs`.
     Case,
 }

@@ -81,6 +81,7 @@ mod prefix;
 mod preload;
 mod privacy;
 mod profile;
+mod profile_file;
 mod quota;
 mod report;
 mod retention;

@@ -132,6 +132,7 @@ const DECIDERS: [u16; 6] = [200, 200, 403, 403, 403, 401];
 const ROUTES: &[(&str, Sent, [u16; 6])] = &[
     ("DELETE /api/v1/api-tokens/{identifier}/revoke", Sent::Nothing, [404, 404, 404, 404, 404, 401]),
     ("GET /api/v1/api-tokens/", Sent::Nothing, READERS),
+    ("GET /api/v1/clusters/{id}/profile", Sent::Nothing, READERS),
     ("GET /api/v1/export/alert-deliveries", Sent::Nothing, DECIDERS),
     ("GET /api/v1/export/alert-rules", Sent::Nothing, DECIDERS),
     ("GET /api/v1/export/alerts", Sent::Nothing, READERS),

@@ -36,6 +36,7 @@ mod page_viewer;
 mod path;
 mod preload;
 mod problem;
+mod profile_export;
 mod rate_limit;
 mod report;
 mod report_page;

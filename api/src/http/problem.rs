@@ -139,6 +139,11 @@ impl Problem {
         Self::new(StatusCode::NOT_FOUND, "NOT_FOUND", message)
     }
 
+    /// Creates the error of stored data that cannot be decrypted.
+    pub(super) fn undecryptable(code: &'static str, message: impl Into<String>) -> Self {
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, code, message)
+    }
+
     pub(super) fn method_not_allowed() -> Self {
         Self::new(
             StatusCode::METHOD_NOT_ALLOWED,
@@ -325,6 +330,8 @@ fn refused(error: &ServerError) -> Problem {
     match extension("code") {
         Some("UNAVAILABLE") => Problem::unavailable(&error.message),
         Some("FORBIDDEN") => Problem::forbidden("FORBIDDEN", &error.message),
+        Some("KEY_MISSING") => Problem::undecryptable("KEY_MISSING", &error.message),
+        Some("DAMAGED") => Problem::undecryptable("DAMAGED", &error.message),
         Some(INTERNAL) => extension("reference")
             .and_then(|text| text.parse().ok())
             .map_or_else(unexplained_error, Problem::internal),

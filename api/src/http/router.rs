@@ -30,7 +30,7 @@ use super::{
     origin::{self, ProxySettings, request_id},
     page, preload,
     problem::Problem,
-    report, report_page, request_slot,
+    profile_export, report, report_page, request_slot,
     response_compression::compress,
     scheduler_token, security_headers, session, sign_in, sign_in_link,
     state::AppState,
@@ -215,6 +215,7 @@ fn described() -> OpenApiRouter<AppState> {
     let compressed = OpenApiRouter::new()
         .routes(routes!(preload::get))
         .routes(routes!(metrics::get))
+        .routes(routes!(profile_export::get))
         .merge(coiled::routes())
         .layer(middleware::from_fn(compress));
     // The other responses contain secrets, are short, or are streams.
