@@ -44,6 +44,12 @@ async fn a_deleted_class_and_a_deleted_performance_report_make_room_at_once() {
 const DELETE: &str =
     "mutation($id: ID!) { deleteCluster(input: { clusterId: $id }) { userErrors { code } } }";
 
+/// Returns the global identifier of a cluster.
+async fn id_of(member: &Member, number: i64) -> Value {
+    let query = "query($id: ID!) { cluster(id: $id) { id } }";
+    member.query(query, json!({ "id": number.to_string() })).await["cluster"]["id"].take()
+}
+
 /// Returns the used bytes of storage and the clusters of the day at a time, since the server knows a change of the
 /// sums a minute later.
 async fn used_at(app: &TestApp, member: &Member, clock: &str) -> (i64, i64) {
@@ -68,7 +74,7 @@ async fn a_deleted_cluster_makes_room_for_what_it_stored_on_each_of_its_days() {
     let all = rest + size(&first) + size(&second);
     assert_eq!(used_at(&app, &ada, "2026-11-21T12:02:00Z").await, (all, 1));
 
-    ada.query(DELETE, json!({ "id": deleted.to_string() })).await;
+    ada.query(DELETE, json!({ "id": id_of(&ada, deleted).await })).await;
     assert_eq!(used_at(&app, &ada, "2026-11-21T12:04:00Z").await, (rest, 1));
     app.run_jobs().await;
     assert_eq!(used_at(&app, &ada, "2026-11-21T12:06:00Z").await, (rest, 1));
@@ -114,18 +120,19 @@ async fn a_deleted_class_of_a_cluster_makes_room_once() {
     let (one, other) = (logs("Scheduler-1", 1, 4), logs("Scheduler-2", 1, 3));
     let number = ada.reported(&one).await;
     ada.reported(&other).await;
+    let id = id_of(&ada, number).await;
     let rest = size(&one) - i64::try_from(one["logs"].to_string().len()).unwrap() + size(&other);
     let delete = "mutation($input: DeleteDataInput!) { deleteData(input: $input) { rows } }";
     for (clock, rows) in [("2026-11-20T12:02:00Z", 4), ("2026-11-20T12:04:00Z", 0)] {
-        let input = json!({ "class": "LOGS", "clusterId": number.to_string() });
+        let input = json!({ "class": "LOGS", "clusterId": id });
         let answer = ada.query(delete, json!({ "input": input })).await;
         assert_eq!(answer["deleteData"]["rows"], rows);
         assert_eq!(used_at(&app, &ada, clock).await, (rest, 2));
     }
     // The snippets of code are shared by clusters, so that none is deleted with one of them.
-    let input = json!({ "class": "CODE", "clusterId": number.to_string() });
+    let input = json!({ "class": "CODE", "clusterId": id });
     ada.query(delete, json!({ "input": input })).await;
-    ada.query(DELETE, json!({ "id": number.to_string() })).await;
+    ada.query(DELETE, json!({ "id": id })).await;
     assert_eq!(used_at(&app, &ada, "2026-11-20T12:06:00Z").await, (size(&other), 1));
     app.stop().await;
 }

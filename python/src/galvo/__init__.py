@@ -25,6 +25,7 @@ from galvo.client.export import Export, export
 from galvo.client.graphql import graphql
 from galvo.client.log import list_logs
 from galvo.client.login import login
+from galvo.client.profile import save_profile
 from galvo.client.records import Records
 from galvo.client.report import Report, report
 from galvo.client.snapshot import Snapshot
@@ -65,5 +66,6 @@ __all__ = [
     "login",
     "register",
     "report",
+    "save_profile",
     "watch",
 ]

@@ -100,15 +100,7 @@ class Export:
         """
         target = Path(path)
         media_type = CSV if target.suffix.lower() == ".csv" else ARROW
-        part = target.with_name(target.name + ".part")
-        try:
-            with self._body(media_type) as body, part.open("wb") as file:
-                shutil.copyfileobj(body, file, PIECE)
-            part.replace(target)
-        finally:
-            if part.exists():
-                part.unlink()
-        return target
+        return write_body(self._body(media_type), target)
 
     @contextlib.contextmanager
     def _reader(self) -> Iterator[Any]:
@@ -117,13 +109,13 @@ class Export:
         with self._body(ARROW) as body, ipc.open_stream(io.BufferedReader(body, PIECE)) as reader:
             yield reader
 
-    def _body(self, media_type: str) -> _Body:
+    def _body(self, media_type: str) -> Body:
         path = ROUTE + quote(self._name)
         try:
             response = self._server.download(path, self._parameters, media_type)
         except NotFound as error:
             raise NotFound(_missing(self._server, self._name), error.codes) from None
-        return _Body(response, self._server.address)
+        return Body(response, self._server.address)
 
 
 def _missing(server: Server, name: str) -> str:
@@ -152,7 +144,7 @@ def _the_first(limit: int | None, batches: Iterable[Any]) -> Iterator[Any]:
             return
 
 
-class _Body(io.RawIOBase):
+class Body(io.RawIOBase):
     """A response's body as a file.
 
     Reading raises ServerUnreachable if the connection breaks early.
@@ -185,6 +177,19 @@ class _Body(io.RawIOBase):
             else:
                 self._response.close()
         super().close()
+
+
+def write_body(body: Body, target: Path) -> Path:
+    """Writes a file that replaces another one only after the whole body has arrived."""
+    part = target.with_name(target.name + ".part")
+    try:
+        with body, part.open("wb") as file:
+            shutil.copyfileobj(body, file, PIECE)
+        part.replace(target)
+    finally:
+        if part.exists():
+            part.unlink()
+    return target
 
 
 def export(name: str, account: str | None = None, **parameters: Any) -> Export:

@@ -1,0 +1,76 @@
+"""Profiles of clusters as files of other viewers."""
+
+from __future__ import annotations
+
+import os
+from datetime import datetime
+from pathlib import Path
+
+from galvo.client.cluster import ClusterLike, key_of
+from galvo.client.export import Body, write_body
+from galvo.client.server import Server
+from galvo.client.values import plain
+
+# The ends of names of files in the format of pprof.
+PPROF_ENDS = (".pb.gz", ".pprof", ".prof")
+
+
+def save_profile(
+    path: str | os.PathLike[str],
+    cluster: ClusterLike | None = None,
+    account: str | None = None,
+    *,
+    start: datetime | None = None,
+    end: datetime | None = None,
+    min_share: float = 0.0,
+) -> Path:
+    """Writes the statistical profile of a cluster as a file for another viewer.
+
+    Parameters
+    ----------
+    path:
+        The file. It is for ``pprof`` if its name ends in ``.pb.gz``, ``.pprof`` or ``.prof``, and
+        otherwise JSON for speedscope. An existing file is replaced.
+    cluster:
+        The cluster: its number, name, identifier or scheduler's identifier, or a client or cluster
+        object of Dask. By default the cluster of Dask's current client, or else the newest one.
+    account:
+        The account. By default the configured account, then the token's own.
+    start, end:
+        The period, by the scheduler's clock. By default all of the cluster's life.
+    min_share:
+        The smallest share of the samples that a line needs to have a node of its own, 0 to 1. The
+        samples of the others are counted as ``(omitted)``.
+
+    Returns
+    -------
+    The path.
+
+    Raises
+    ------
+    NotFound
+        There is no such cluster, or it has no profile in the period.
+    """
+    with Server.configured(account) as server:
+        return write_profile(server, Path(path), cluster, (start, end), min_share)
+
+
+def write_profile(
+    server: Server,
+    path: Path,
+    cluster: ClusterLike | None,
+    period: tuple[datetime | None, datetime | None] = (None, None),
+    min_share: float = 0.0,
+) -> Path:
+    """Writes the profile as :func:`save_profile` does."""
+    found = key_of(server, cluster)
+    is_pprof = path.name.lower().endswith(PPROF_ENDS)
+    parameters = {
+        "format": "pprof" if is_pprof else "speedscope",
+        "minShare": repr(float(min_share)),
+    }
+    for name, time in zip(("from", "to"), period):
+        if time is not None:
+            parameters[name] = str(plain(time, name))
+    route = f"/api/v1/clusters/{found.number}/profile"
+    return write_body(Body(server.download(route, parameters, "*/*"), server.address), path)

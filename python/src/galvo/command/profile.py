@@ -1,0 +1,36 @@
+"""``galvo profile``: writes the profile of a cluster as a file for speedscope or pprof."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from galvo.client.cluster import NEWEST, key_of
+from galvo.client.profile import write_profile
+from galvo.client.server import Server
+from galvo.command.arguments import CLUSTER_HELP
+
+
+def describe(commands: Any, name: str, common: argparse.ArgumentParser) -> None:
+    parser = commands.add_parser(
+        name,
+        help="write a cluster's profile as a file for speedscope or pprof",
+        parents=[common],
+        description=__doc__,
+    )
+    parser.add_argument("cluster", nargs="?", help=CLUSTER_HELP)
+    parser.add_argument(
+        "--output",
+        metavar="FILE",
+        help="write it there: for pprof if the name ends in .pb.gz, .pprof or .prof, for speedscope"
+        " otherwise; cluster-NUMBER.speedscope.json if not given",
+    )
+
+
+def run(asked: argparse.Namespace) -> int:
+    with Server.configured(asked.account, asked.server) as server:
+        found = key_of(server, asked.cluster or NEWEST)
+        path = Path(asked.output or f"cluster-{found.number}.speedscope.json")
+        print(f"Written to {write_profile(server, path, found.number)}")
+    return 0
