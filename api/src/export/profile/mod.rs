@@ -107,9 +107,8 @@ impl ProfileRequest {
         if !response.errors.is_empty() {
             return Err(ReadError::Refused(response.errors));
         }
-        let read = run_blocking(move || from_value::<Answer>(response.data)).await;
-        let answer =
-            read.map_err(|error| ReadError::Refused(vec![error.into_server_error(Default::default())]))?;
+        let answer: Answer =
+            run_blocking(move || from_value(response.data).expect("the query selects these fields")).await;
         let ClusterAnswer { number, name, profile } = answer.of.ok_or(ReadError::NotFound)?;
         Ok(profile.map(|tree| ProfileFile { number, name, tree }))
     }
