@@ -58,6 +58,7 @@ mod isolation;
 mod job;
 mod jwt;
 mod key;
+mod latest_value;
 mod life_cycle;
 mod listed;
 mod live;

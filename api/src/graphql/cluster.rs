@@ -31,6 +31,7 @@ use super::{
     id::GlobalId,
     idleness::ClusterIdleness,
     json::write_enums_by_name,
+    latest_value::{LatestValue, load_latest_values},
     log_line::{LogArguments, LogLine, LogSource, logs},
     profile::{Profile, ProfileArguments},
     projection::{Inline, InlineList, inline_fields, inline_members},
@@ -432,6 +433,20 @@ impl Cluster {
     ) -> Result<Connection<Client>, ApiError> {
         let page = PageArguments { first, after, last, before };
         load_connection(&self.scope, self.row.id, ClientSort::OldestFirst, page, Client::new).await
+    }
+
+    /// The last measurements of the cluster as a whole. Null once it closed or is `LOST`.
+    async fn latest_values(
+        &self,
+        #[graphql(desc = "The metrics. The result has one value for each of them, in this order.")]
+        metrics: Vec<SampleMetric>,
+    ) -> NullOnError<Vec<LatestValue>> {
+        if self.row.status != Status::Running {
+            return None;
+        }
+        let parent = SeriesParent::Cluster(self.row.id);
+        let until = Self::last_reported_at(&self.row);
+        Some(load_latest_values(&self.scope, parent, until, metrics).await)
     }
 
     /// The changes of the number of threads, the first one first.

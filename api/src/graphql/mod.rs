@@ -54,6 +54,7 @@ mod idle_policy;
 mod idleness;
 mod invitation;
 mod json;
+mod latest_value;
 mod loaders;
 mod log_line;
 mod member;

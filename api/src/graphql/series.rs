@@ -7,7 +7,6 @@ use std::{
 
 use async_graphql::{Enum, SimpleObject, dataloader::Loader};
 use chrono::{DateTime, Utc};
-use entity::ids::ClusterId;
 
 use super::{
     error::ApiError,
@@ -134,16 +133,16 @@ impl WindowArguments {
     }
 }
 
-/// Returns a cluster's measurements between two times, batched with those of other clusters.
+/// Returns the measurements of a cluster or worker between two times, batched with those of others.
 pub(super) async fn load_measurements(
     scope: &AccountScope,
-    cluster: ClusterId,
+    parent: SeriesParent,
     (from, until): (DateTime<Utc>, DateTime<Utc>),
     bucket_seconds: i64,
     metrics: &[Metric],
 ) -> Result<Arc<Buckets>, ApiError> {
     let too_much = ApiError::LimitExceeded(
-        "the series and answers of the query are too much for one response: request fewer clusters",
+        "the series and answers of the query are too much for one response: request fewer clusters or workers",
     );
     // The end is exclusive, and a measurement at the last moment belongs to the series.
     let (from, to) = (from.timestamp_millis(), until.timestamp_millis() + 1);
@@ -151,7 +150,7 @@ pub(super) async fn load_measurements(
     if !scope.charge_points(window.cost(metrics.len())) {
         return Err(too_much);
     }
-    let key = SeriesKey { parent: SeriesParent::Cluster(cluster), window, metrics: metrics.to_vec() };
+    let key = SeriesKey { parent, window, metrics: metrics.to_vec() };
     let nothing = || Arc::new(Buckets::new(window, &[]));
     Ok(scope.loader.load_one(key).await?.unwrap_or_else(nothing))
 }

@@ -5,6 +5,7 @@ use std::{collections::HashMap, sync::Arc};
 use async_graphql::{Enum, ID, Object, dataloader::Loader};
 use chrono::{DateTime, Utc};
 use entity::{
+    cluster::Status,
     ids::{ClusterId, WorkerId},
     worker::{End, Model},
 };
@@ -14,6 +15,7 @@ use super::{
     environment::Environment,
     error::{ApiError, NullOnError},
     id::GlobalId,
+    latest_value::{LatestValue, load_latest_values},
     loaders::{ParentList, StoreReader},
     projection::inline_fields,
     scalar::BigInt,
@@ -120,6 +122,23 @@ impl Worker {
     /// The end of the worker. Null while it is connected, as of the last report.
     async fn end(&self) -> Option<WorkerDeath<'_>> {
         Some(WorkerDeath { at: self.row.ended_at?.0, row: &self.row })
+    }
+
+    /// The last measurements of the worker. Null once it left, and once its cluster closed or is `LOST`.
+    async fn latest_values(
+        &self,
+        #[graphql(desc = "The metrics. The result has one value for each of them, in this order.")]
+        metrics: Vec<SampleMetric>,
+    ) -> NullOnError<Vec<LatestValue>> {
+        let values = async {
+            let cluster = self.scope.loader.load_one(self.row.cluster_id).await?;
+            let running = cluster.filter(|cluster| cluster.status == Status::Running);
+            let Some(cluster) = running.filter(|_| self.row.ended_at.is_none()) else { return Ok(None) };
+            let parent = SeriesParent::Worker(self.row.cluster_id, self.row.id);
+            let until = Cluster::last_reported_at(&cluster);
+            load_latest_values(&self.scope, parent, until, metrics).await.map(Some)
+        };
+        values.await.transpose()
     }
 
     /// The measurements of the worker over time. Null, with the error code `BAD_USER_INPUT`, if they

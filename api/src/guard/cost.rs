@@ -60,7 +60,7 @@ const OTHER_PAGES: [(&str, u64, u64); 5] = [
 ];
 
 /// Lists with one item for each item of an argument.
-const SIZED_BY_ARGUMENT: [(&str, &str); 1] = [("series", "metrics")];
+const SIZED_BY_ARGUMENT: [(&str, &str); 2] = [("series", "metrics"), ("latestValues", "metrics")];
 
 /// Lists whose length is set by `first` or `last` of the field above them, in addition to those of
 /// connections.

@@ -36,8 +36,10 @@ const ARGUMENTS: [(&str, Arguments); 17] = [
     ("Account.usageTable", &[("from", r#""2026-11-01""#), ("to", r#""2026-12-01""#), ("by", "[FUNCTION]")]),
     ("Cluster.fineMetrics", &[("unit", r#""seconds""#)]),
     ("Cluster.flags", &[("active", "null"), ("first", "30")]),
+    ("Cluster.latestValues", &[("metrics", "[WORKERS, CPU]")]),
     ("Cluster.series", &[("metrics", "[WORKERS, CPU]")]),
     ("ErrorGroup.trend", &[("bucket", "HOUR")]),
+    ("Worker.latestValues", &[("metrics", "[CPU]")]),
     ("Worker.series", &[("metrics", "[CPU]")]),
 ];
 
