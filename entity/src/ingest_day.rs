@@ -1,7 +1,8 @@
 //! `ingest_days`: the data that an account stored on one day (UTC), in bytes of JSON, by groups of equal
 //! retention. Each row is written in the transaction that stores the data.
 //!
-//! Rows with a negative part are sums. The others have what single clusters stored.
+//! Rows with a negative part are those of the account: sums of what was accepted, and what was deleted before the
+//! end of its retention. The others have what single clusters stored.
 
 use sea_orm::entity::prelude::*;
 
@@ -15,7 +16,7 @@ pub struct Model {
     /// The number of whole days since 1970-01-01 UTC.
     #[sea_orm(primary_key, auto_increment = false)]
     pub day: i64,
-    /// The number of the cluster, or a negative number for a partial sum of the day.
+    /// The number of the cluster. From -4 to -1 for a partial sum of the day, and -5 for the deleted data.
     #[sea_orm(primary_key, auto_increment = false)]
     pub part: i64,
     /// Clusters, workers, clients, samples and usage.

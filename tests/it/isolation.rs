@@ -192,8 +192,8 @@ enum Guard {
     /// `what_the_coiled_client_asks_of_another_account_is_not_there`, for tokens and sessions
     /// `tokens_and_sessions_are_of_their_own_account_and_user`, for the client's spans
     /// `spans_with_code_metrics_and_profiles_are_the_accounts_own`, and for exports
-    /// `exports_tell_of_their_own_account_only`. Those of profiles are in `profile_file.rs`, of pages are in `coiled_view.rs` and
-    /// `performance_report.rs`.
+    /// `exports_tell_of_their_own_account_only`. Those of pages are in `coiled_view.rs` and
+    /// `performance_report.rs`, and that of profiles is in `profile_file.rs`.
     Case,
 }
 

@@ -176,6 +176,46 @@ async fn texts_of_errors_stored_in_the_open_can_still_be_read() {
 }
 
 #[tokio::test]
+async fn what_was_stored_before_bytes_were_counted_by_cluster_still_counts() {
+    let database = Database::empty().await;
+    let connection = database.migrating_connection().await;
+    let migrations = Migrator::migrations();
+    let name = "m20261128_000061_count_bytes_by_cluster";
+    let before = migrations.iter().position(|migration| migration.name() == name).unwrap();
+    let steps = |steps: usize| Some(u32::try_from(steps).unwrap());
+    Migrator::up(&connection, steps(before)).await.unwrap();
+    let account = AccountId(uuid::Uuid::from_u128(1));
+    let now = Timestamp::from(chrono::DateTime::UNIX_EPOCH);
+    let row = account::Model { id: account, slug: "ada".to_owned(), name: "ada".to_owned(), created_at: now };
+    row.into_active_model().reset_all().insert(&connection).await.unwrap();
+    for part in 0..4_i64 {
+        // 2026-11-20, which is today.
+        let sql = "INSERT INTO ingest_days (account_id, day, part, basic_bytes, task_bytes, error_bytes, code_bytes, \
+            profile_bytes, event_bytes, log_bytes, clusters) VALUES ($1, 20777, $2, 0, 0, 0, 0, 0, 0, $3, 1)";
+        let values = [account.0.into(), part.into(), (100 + part).into()];
+        let backend = connection.get_database_backend();
+        connection.execute_raw(Statement::from_sql_and_values(backend, sql, values)).await.unwrap();
+    }
+    let parts =
+        async || column(&connection, "SELECT CAST(part AS TEXT) FROM ingest_days ORDER BY part").await;
+    Migrator::up(&connection, None).await.unwrap();
+    assert_eq!(parts().await, ["-4", "-3", "-2", "-1"]);
+    Migrator::down(&connection, steps(migrations.len() - before)).await.unwrap();
+    assert_eq!(parts().await, ["0", "1", "2", "3"]);
+    Migrator::up(&connection, None).await.unwrap();
+    let app = TestApp::start_on(database, KeySource::Ring(Keys::generate()), |_| {}).await;
+    let ada = app.member("ada", "ada").await;
+    let query = "{ account(slug: \"ada\") { quota { storedBytes { used } dailyBytes { used } dailyClusters { used } } } }";
+    let answer = ada.query(query, serde_json::json!({})).await;
+    assert_eq!(
+        answer["account"]["quota"],
+        serde_json::json!({ "storedBytes": { "used": 406 }, "dailyBytes": { "used": 406 },
+            "dailyClusters": { "used": 4 } })
+    );
+    app.stop().await;
+}
+
+#[tokio::test]
 async fn several_processes_may_migrate_at_once() {
     let database = Database::empty().await;
     let url = database.store_url();

@@ -72,8 +72,10 @@ impl ClientSpans {
         let write = move |store: AccountStore| -> Write<Result<i64, ClientSpanError>> {
             let report = Arc::clone(&report);
             Box::pin(async move {
-                let found = store.clusters_by_id(&[cluster]).await?.pop();
-                let Some(known) = found else { return Ok(Err(ClientSpanError::NoCluster)) };
+                // The lock keeps the cluster from being hidden before its data is counted.
+                let Some((known, None)) = store.lock_with_removal(cluster).await? else {
+                    return Ok(Err(ClientSpanError::NoCluster));
+                };
                 if let Err(refusal) = by.check_owner(known.user_id) {
                     return Ok(Err(refusal.into()));
                 }

@@ -25,7 +25,8 @@ const MIN_SHARE: &str = "minShare";
 ///
 /// The statistical profile of a period as one file, for speedscope or for `pprof` and the programs that read its
 /// format. The values are numbers of samples. It has at most 20,000 nodes, those with the most samples. The
-/// samples in other nodes have the function `(omitted)`.
+/// samples in other nodes have the function `(omitted)`. At most the newest 200 windows are merged. If windows
+/// are left out, the name of the profile says so.
 #[utoipa::path(
     get,
     path = "/api/v1/clusters/{id}/profile",
@@ -40,7 +41,7 @@ const MIN_SHARE: &str = "minShare";
         ("minShare" = Option<f64>, Query, description = "The minimum share of the samples that a node needs to be included, 0 to 1. Default: 0."),
     ),
     responses(
-        (status = 200, description = "The file.", content((String = "application/json"), (Vec<u8> = "application/octet-stream"))),
+        (status = 200, description = "The file.", content((Object = "application/json"), (String = "application/octet-stream"))),
         (status = 400, description = "A parameter is invalid. The message names it.", body = ErrorBody),
         (status = 401, description = "The token is missing or invalid.", body = ErrorBody),
         (status = 403, description = "The token lacks the scope `read`.", body = ErrorBody),

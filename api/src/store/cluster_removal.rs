@@ -29,7 +29,7 @@ use super::{
     cluster_owner::{REPORTER_SEEN_MS, reported_with},
     composite_in::IsOneOf,
     error::StoreError,
-    ingest_day::Change,
+    ingest_day::Deletion,
     retention::BATCH,
     scoped::{AccountStore, Write},
     system::SystemStore,
@@ -170,7 +170,7 @@ impl AccountStore {
                 store.upsert_removal(&row, State::Removing, None, now).await?;
                 if state.is_none() {
                     store.remove_from_shared_rows(&row, now).await?;
-                    store.change_ingest_of_clusters(&[row], Change::Subtract).await?;
+                    store.delete_ingest_of_clusters(&[row], Deletion::Begins).await?;
                 }
                 Ok(true)
             })
@@ -227,7 +227,7 @@ impl AccountStore {
             self.remove_from_shared_rows(&row, now).await?;
             hidden.push(row);
         }
-        self.change_ingest_of_clusters(&hidden, Change::Subtract).await?;
+        self.delete_ingest_of_clusters(&hidden, Deletion::Begins).await?;
         Ok(ids.len() as u64)
     }
 
@@ -268,7 +268,7 @@ impl AccountStore {
                     store.remove_from_shared_rows(&row, now).await?;
                     hidden.push(row);
                 }
-                store.change_ingest_of_clusters(&hidden, Change::Subtract).await?;
+                store.delete_ingest_of_clusters(&hidden, Deletion::Begins).await?;
                 let hidden = hidden.len() as u64;
                 if hidden > 0 || ids.is_empty() {
                     let detail = json!({ "quarantined": hidden, "since": since.0.to_rfc3339() });
@@ -307,7 +307,7 @@ impl AccountStore {
                     store.record_cluster_change(&row, now).await?;
                     shown_again.push(row);
                 }
-                store.change_ingest_of_clusters(&shown_again, Change::Add).await?;
+                store.delete_ingest_of_clusters(&shown_again, Deletion::Ends).await?;
                 let restored = rows.len() as u64;
                 if restored > 0 || rows.is_empty() {
                     let detail = json!({ "restored": restored });
@@ -411,7 +411,9 @@ impl AccountStore {
                     .eq(subject.as_str())
                     .or(alert::Column::Subject.starts_with(format!("{subject}:")));
                 store.delete::<alert::Entity>().filter(about).exec(&store.write_executor()).await?;
-                store.remove_ingest_of_cluster(cluster).await?;
+                if let Some((row, _)) = store.lock_with_removal(cluster).await? {
+                    store.remove_ingest_of_cluster(&row).await?;
+                }
                 // The remaining tables have few rows of the cluster, which are deleted with it.
                 let gone = store.delete_with_hidden::<cluster::Entity>();
                 gone.filter(cluster::Column::Id.eq(cluster)).exec(&store.write_executor()).await?;
@@ -445,7 +447,7 @@ impl AccountStore {
 
     /// Locks the row of a cluster, hidden or not, against reports until the transaction ends. Returns it
     /// with the stage of its removal.
-    async fn lock_with_removal(
+    pub(crate) async fn lock_with_removal(
         &self,
         id: ClusterId,
     ) -> Result<Option<(cluster::Model, Option<State>)>, StoreError> {

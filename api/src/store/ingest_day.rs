@@ -1,16 +1,19 @@
-//! The amount of data that an account stored per day: sums, and the part of each cluster in them, which is
-//! subtracted when the cluster is deleted.
+//! The amount of data that an account accepted and deleted per day, in several kinds of rows. `part` names the
+//! kind: sums of what was accepted, the sum of what was deleted before the end of its retention, and what single
+//! clusters stored, which is added to the deleted data with them.
+//!
+//! Reports write only sums and the rows of their clusters, so that no deletion makes them wait for long.
 
 use std::collections::BTreeMap;
 
 use entity::{
-    Timestamp, cluster, cluster_removal,
+    Timestamp, cluster,
     data_policy::DataClass,
     ids::ClusterId,
     ingest_day::{Column, Entity, Model},
 };
 use sea_orm::{
-    ColumnTrait, Condition, ModelTrait, QueryFilter, QuerySelect, QueryTrait, Value,
+    ColumnTrait, ModelTrait, QueryFilter, QueryOrder, Select, Value,
     sea_query::{Alias, Expr, ExprTrait, OnConflict},
 };
 
@@ -20,6 +23,13 @@ use crate::domain::{retention::DAY, section_bytes::SectionBytes};
 /// The number of rows that an account's sums of a day are spread over, so that reports of different
 /// clusters rarely contend for the same row.
 const PARTS: i64 = 4;
+
+/// The part of the row with deleted data.
+pub(super) const DELETED: i64 = -PARTS - 1;
+
+/// The condition of the rows of the account as a whole, as literal text, so that the partial index with this
+/// condition is used.
+pub(super) const OF_ACCOUNT: &str = "ingest_days.part < 0";
 
 /// The columns of data with the same retention, each with its data classes. The longest retention of
 /// these classes applies.
@@ -33,9 +43,15 @@ pub(super) const SECTIONS: [(Column, &[DataClass]); 7] = [
     (Column::LogBytes, &[DataClass::Logs]),
 ];
 
-/// The condition of the rows that are sums, as literal text, so that the partial index with this condition is
-/// used.
-pub(super) const IS_SUM: &str = "ingest_days.part < 0";
+/// The columns of data that are deleted with a cluster. Clusters share code, which is kept.
+const OF_CLUSTER: [Column; 6] = [
+    Column::BasicBytes,
+    Column::TaskBytes,
+    Column::ErrorBytes,
+    Column::ProfileBytes,
+    Column::EventBytes,
+    Column::LogBytes,
+];
 
 /// Returns the part of the sums that a cluster's data are counted in; that of performance reports for `None`.
 fn part_of(cluster: Option<ClusterId>) -> i64 {
@@ -52,39 +68,21 @@ fn column_of(class: DataClass) -> Option<Column> {
     SECTIONS.iter().find(|(_, classes)| **classes == [class]).map(|(column, _)| *column)
 }
 
-/// The number of the columns with numbers.
-const NUMBERS: usize = SECTIONS.len() + 1;
-
-/// Returns the columns with numbers.
-fn columns() -> impl Iterator<Item = Column> {
-    SECTIONS.iter().map(|(column, _)| *column).chain([Column::Clusters])
-}
-
-/// Returns the value of a column with numbers.
-fn value_of(row: &Model, column: Column) -> i64 {
+/// Returns the number in a column of a row.
+fn number_in(row: &Model, column: Column) -> i64 {
     match row.get(column) {
         Value::BigInt(value) => value.unwrap_or_default(),
         _ => 0,
     }
 }
 
-/// The change of sums by the data of a cluster.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Change {
-    /// The data are stored again.
-    Add,
-    /// The data are deleted. A sum stays at 0 if the same data were subtracted with their class before.
-    Subtract,
-}
-
-impl Change {
-    fn of(self, column: Column, value: i64) -> Expr {
-        let there = || Expr::col(column);
-        match self {
-            Self::Add => there().add(value),
-            Self::Subtract => Expr::case(there().gt(value), there().sub(value)).finally(0_i64).into(),
-        }
-    }
+/// A change of the deleted data.
+#[derive(Clone, Copy)]
+pub(super) enum Deletion {
+    /// The data of clusters are deleted, or hidden.
+    Begins,
+    /// The data of clusters are shown again. What was deleted with its class meanwhile stays deleted.
+    Ends,
 }
 
 impl AccountStore {
@@ -114,105 +112,162 @@ impl AccountStore {
             let there = Expr::col((Entity, column));
             (column, there.add(Expr::col((Alias::new("excluded"), column))))
         };
+        let numbers = SECTIONS.iter().map(|(column, _)| *column).chain([Column::Clusters]);
         let keys = [Column::AccountId, Column::Day, Column::Part];
-        let add = OnConflict::columns(keys).values(columns().map(sum)).to_owned();
+        let add = OnConflict::columns(keys).values(numbers.map(sum)).to_owned();
         let of_cluster = cluster.map(|cluster| Model { part: cluster.0, ..sums.clone() });
         let rows = [sums].into_iter().chain(of_cluster).collect();
         self.insert::<Entity>(rows, &add).await?;
         Ok(())
     }
 
-    /// Removes the data of a class from the account's sums. Errors of Dask and of computations are
-    /// counted together: they count until the end of their retention.
+    /// Counts all data of a class as deleted. Errors of Dask and of computations are counted together: they count
+    /// until the end of their retention.
     ///
-    /// Rows of clusters can be many. Those of earlier days stay: nothing is added to the sums of these days any more,
-    /// so that subtracting such a row changes nothing. Those of quarantined clusters may be added again.
-    pub(super) async fn subtract_ingest_of_class(
+    /// Of earlier days, nothing is left. Rows of their clusters can be many and stay as they are: more deleted than
+    /// accepted data of a day count as none.
+    pub(super) async fn delete_ingest_of_class(
         &self,
         class: DataClass,
         now: Timestamp,
     ) -> Result<(), StoreError> {
         let Some(column) = column_of(class) else { return Ok(()) };
-        let quarantined = self
-            .select::<cluster_removal::Entity>()
-            .select_only()
-            .column(cluster_removal::Column::ClusterId)
-            .filter(cluster_removal::Column::State.eq(cluster_removal::State::Quarantined))
-            .into_query();
-        let concerned = Condition::any()
-            .add(Expr::cust(IS_SUM))
-            .add(Column::Day.gte(day_of(now)))
-            .add(Column::Part.in_subquery(quarantined));
-        let nothing = self.update::<Entity>().col_expr(column, Expr::val(0_i64)).filter(concerned);
-        nothing.exec(&self.write_executor()).await?;
+        // The row that a report just wrote can be of the next day, by the clock of another server.
+        let today = day_of(now);
+        let nothing = || self.update::<Entity>().col_expr(column, Expr::val(0_i64));
+        let earlier = nothing().filter(Expr::cust(OF_ACCOUNT)).filter(Column::Day.lt(today));
+        earlier.exec(&self.write_executor()).await?;
+        let sums = self.select::<Entity>().filter(Expr::cust(OF_ACCOUNT)).filter(Column::Day.gte(today));
+        let mut accepted = BTreeMap::<i64, i64>::new();
+        for row in sums.all(&self.write_executor()).await? {
+            let value = number_in(&row, column);
+            *accepted.entry(row.day).or_default() += if row.part == DELETED { -value } else { value };
+        }
+        for (day, bytes) in accepted {
+            self.add_deleted(day, &[(column, bytes)], Deletion::Begins).await?;
+        }
+        let of_clusters = nothing().filter(Column::Day.gte(today)).filter(Column::Part.gte(0));
+        of_clusters.exec(&self.write_executor()).await?;
         Ok(())
     }
 
-    /// Removes the data of a class of one cluster from the account's sums.
-    pub(super) async fn subtract_ingest_of_cluster_class(
+    /// Counts the data of a class of a locked cluster as deleted. A cluster that `is_hidden` counts as deleted
+    /// already, and is not added again when it is shown again.
+    pub(super) async fn delete_ingest_of_cluster_class(
         &self,
-        cluster: ClusterId,
+        cluster: &cluster::Model,
         class: DataClass,
+        is_hidden: bool,
     ) -> Result<(), StoreError> {
         let Some(column) = column_of(class) else { return Ok(()) };
-        let rows = self.select::<Entity>().filter(Column::Part.eq(cluster.0));
-        for row in rows.all(&self.write_executor()).await? {
-            let less = Change::Subtract.of(column, value_of(&row, column));
-            for (part, value) in [(part_of(Some(cluster)), less), (cluster.0, Expr::val(0_i64))] {
-                self.update::<Entity>()
-                    .col_expr(column, value)
-                    .filter(Column::Day.eq(row.day))
-                    .filter(Column::Part.eq(part))
-                    .exec(&self.write_executor())
-                    .await?;
+        for row in self.ingest_of_cluster(cluster).all(&self.write_executor()).await? {
+            if !is_hidden {
+                let bytes = number_in(&row, column);
+                self.add_deleted(row.day, &[(column, bytes)], Deletion::Begins).await?;
             }
+            self.update::<Entity>()
+                .col_expr(column, Expr::val(0_i64))
+                .filter(Column::Day.eq(row.day))
+                .filter(Column::Part.eq(row.part))
+                .exec(&self.write_executor())
+                .await?;
         }
         Ok(())
     }
 
-    /// Adds the data of clusters, which are shown again, to the account's sums, or subtracts those of clusters that
-    /// are hidden. The number of new clusters counts like data. A transaction does it last, as one that stores a
-    /// report does, because all reports of the account update these rows.
-    pub(super) async fn change_ingest_of_clusters(
+    /// Counts the data of locked clusters as deleted, or no longer so.
+    pub(super) async fn delete_ingest_of_clusters(
         &self,
         clusters: &[cluster::Model],
-        change: Change,
+        deletion: Deletion,
     ) -> Result<(), StoreError> {
-        let Some(first) = clusters.iter().map(|cluster| day_of(cluster.first_seen_at)).min() else {
-            return Ok(());
-        };
-        // The days before are left out, because the primary key begins with the day.
-        let rows = self
-            .select::<Entity>()
-            .filter(Column::Day.gte(first))
-            .filter(Column::Part.is_one_of(clusters.iter().map(|cluster| cluster.id.0)));
-        let mut sums = BTreeMap::<(i64, i64), [i64; NUMBERS]>::new();
-        for row in rows.all(&self.write_executor()).await? {
-            let sum = sums.entry((row.day, part_of(Some(ClusterId(row.part))))).or_default();
-            for (sum, column) in sum.iter_mut().zip(columns()) {
-                *sum = sum.saturating_add(value_of(&row, column));
+        let mut days = BTreeMap::<i64, [i64; OF_CLUSTER.len()]>::new();
+        for cluster in clusters {
+            for row in self.ingest_of_cluster(cluster).all(&self.write_executor()).await? {
+                let sums = days.entry(row.day).or_default();
+                for (sum, column) in sums.iter_mut().zip(OF_CLUSTER) {
+                    *sum = sum.saturating_add(number_in(&row, column));
+                }
             }
         }
-        for ((day, part), values) in sums {
-            let update = columns().zip(values).fold(self.update::<Entity>(), |update, (column, value)| {
-                update.col_expr(column, change.of(column, value))
-            });
-            let update = update.filter(Column::Day.eq(day)).filter(Column::Part.eq(part));
-            update.exec(&self.write_executor()).await?;
+        // In the order of days, so that two deletions cannot deadlock.
+        for (day, sums) in days {
+            let numbers: Vec<(Column, i64)> = OF_CLUSTER.into_iter().zip(sums).collect();
+            self.add_deleted(day, &numbers, deletion).await?;
         }
         Ok(())
     }
 
     /// Deletes the rows of a cluster.
-    pub(super) async fn remove_ingest_of_cluster(&self, cluster: ClusterId) -> Result<(), StoreError> {
-        let rows = self.delete::<Entity>().filter(Column::Part.eq(cluster.0));
-        rows.exec(&self.write_executor()).await?;
+    pub(super) async fn remove_ingest_of_cluster(&self, cluster: &cluster::Model) -> Result<(), StoreError> {
+        let (first, last) = days_of(cluster);
+        let rows = self.delete::<Entity>().filter(Column::Part.eq(cluster.id.0));
+        rows.filter(Column::Day.between(first, last)).exec(&self.write_executor()).await?;
         Ok(())
     }
 
-    /// Subtracts deleted performance reports, each with the time at which it was stored and its size in
-    /// bytes, from the sums of their days.
-    pub(super) async fn subtract_ingest_of_performance_reports(
+    /// Selects the rows of a cluster, the first day first.
+    fn ingest_of_cluster(&self, cluster: &cluster::Model) -> Select<Entity> {
+        // Other days are left out, because the primary key begins with the day.
+        let (first, last) = days_of(cluster);
+        self.select::<Entity>()
+            .filter(Column::Day.between(first, last))
+            .filter(Column::Part.eq(cluster.id.0))
+            .order_by_asc(Column::Day)
+    }
+
+    /// Changes the row with the deleted data of a day.
+    async fn add_deleted(
+        &self,
+        day: i64,
+        numbers: &[(Column, i64)],
+        deletion: Deletion,
+    ) -> Result<(), StoreError> {
+        let number = |column: Column| {
+            numbers.iter().find(|(of, _)| *of == column).map_or(0, |(_, value)| (*value).max(0))
+        };
+        let row = Model {
+            account_id: self.account_id(),
+            day,
+            part: DELETED,
+            basic_bytes: number(Column::BasicBytes),
+            task_bytes: number(Column::TaskBytes),
+            error_bytes: number(Column::ErrorBytes),
+            code_bytes: number(Column::CodeBytes),
+            profile_bytes: number(Column::ProfileBytes),
+            event_bytes: number(Column::EventBytes),
+            log_bytes: number(Column::LogBytes),
+            clusters: 0,
+        };
+        match deletion {
+            Deletion::Begins => {
+                let sum = |(column, _): &(Column, i64)| {
+                    let there = Expr::col((Entity, *column));
+                    (*column, there.add(Expr::col((Alias::new("excluded"), *column))))
+                };
+                let keys = [Column::AccountId, Column::Day, Column::Part];
+                let add = OnConflict::columns(keys).values(numbers.iter().map(sum)).to_owned();
+                self.insert::<Entity>(vec![row], &add).await?;
+            }
+            Deletion::Ends => {
+                let less = |column: Column| {
+                    let there = || Expr::col(column);
+                    let value = number(column);
+                    Expr::case(there().gt(value), there().sub(value)).finally(0_i64)
+                };
+                let update = numbers.iter().fold(self.update::<Entity>(), |update, (column, _)| {
+                    update.col_expr(*column, less(*column).into())
+                });
+                let update = update.filter(Column::Day.eq(day)).filter(Column::Part.eq(DELETED));
+                update.exec(&self.write_executor()).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Counts deleted performance reports, each with the time at which it was stored and its size in bytes, as
+    /// deleted on the days on which they were stored.
+    pub(super) async fn delete_ingest_of_performance_reports(
         &self,
         reports: &[(Timestamp, i64)],
     ) -> Result<(), StoreError> {
@@ -221,13 +276,14 @@ impl AccountStore {
             *days.entry(day_of(*stored_at)).or_default() += bytes;
         }
         for (day, bytes) in days {
-            self.update::<Entity>()
-                .col_expr(Column::ProfileBytes, Expr::col(Column::ProfileBytes).sub(bytes))
-                .filter(Column::Day.eq(day))
-                .filter(Column::Part.eq(part_of(None)))
-                .exec(&self.write_executor())
-                .await?;
+            self.add_deleted(day, &[(Column::ProfileBytes, bytes)], Deletion::Begins).await?;
         }
         Ok(())
     }
+}
+
+/// Returns the first and the last day on which data of a cluster can be counted. Clocks of servers differ, and a
+/// report can be counted after midnight.
+fn days_of(cluster: &cluster::Model) -> (i64, i64) {
+    (day_of(cluster.first_seen_at).saturating_sub(1), day_of(cluster.last_seen_at).saturating_add(1))
 }

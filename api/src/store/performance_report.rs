@@ -246,7 +246,7 @@ impl AccountStore {
         let sizes: Vec<(Timestamp, i64)> =
             sizes.filter(Column::UserId.eq(user)).into_tuple().all(&self.write_executor()).await?;
         self.delete::<Entity>().filter(Column::UserId.eq(user)).exec(&self.write_executor()).await?;
-        self.subtract_ingest_of_performance_reports(&sizes).await
+        self.delete_ingest_of_performance_reports(&sizes).await
     }
 
     /// Deletes a report. Returns false if there was none.
@@ -260,7 +260,7 @@ impl AccountStore {
                 let select = store.select::<Entity>().filter(Column::Id.eq(id));
                 let Some(row) = select.one(&store.write_executor()).await? else { return Ok(false) };
                 store.delete::<Entity>().filter(Column::Id.eq(id)).exec(&store.write_executor()).await?;
-                store.subtract_ingest_of_performance_reports(&[(row.created_at, row.size_bytes)]).await?;
+                store.delete_ingest_of_performance_reports(&[(row.created_at, row.size_bytes)]).await?;
                 let detail = json!({ "name": row.name });
                 let target = Target::PerformanceReport(id);
                 store

@@ -19,7 +19,7 @@ use super::{
     audit_entry,
     connect::IMMEDIATE_TRANSACTION,
     error::StoreError,
-    ingest_day::{IS_SUM, SECTIONS},
+    ingest_day::{DELETED, OF_ACCOUNT, SECTIONS},
     scoped::AccountStore,
     system::SystemStore,
     upsert::replace,
@@ -30,11 +30,22 @@ use crate::domain::{
     retention::{AccountRetention, DAY},
 };
 
+/// The data of a day that is still stored, by section. Less than nothing is left if data that was deleted with its
+/// class was deleted with its cluster again.
 #[derive(FromQueryResult)]
-struct Sums {
-    stored_bytes: Option<i64>,
-    daily_bytes: Option<i64>,
-    daily_clusters: Option<i64>,
+struct DaySums {
+    day: i64,
+    basic_bytes: i64,
+    task_bytes: i64,
+    error_bytes: i64,
+    code_bytes: i64,
+    profile_bytes: i64,
+    event_bytes: i64,
+    log_bytes: i64,
+    /// All data that was accepted on the day.
+    accepted_bytes: i64,
+    /// The number of new clusters.
+    clusters: i64,
 }
 
 impl AccountStore {
@@ -111,37 +122,53 @@ async fn load_status(
     let kept =
         AccountRetention { configured_days: policies.all(connection).await?, at_most: limits.retention_days };
     let today = now.timestamp_millis().div_euclid(DAY);
-    let day = || Expr::col(ingest_day::Column::Day);
-    let bigint = |sum: Expr| Expr::from(Func::cast_as(Func::sum(sum), "bigint"));
-    let since = |classes: &[DataClass]| {
+    // A day at the limit of its age is partly removed already, and counts as a whole.
+    let since = SECTIONS.map(|(_, classes)| {
         let days = classes.iter().map(|class| kept.days(*class)).max().unwrap_or_default();
         today.saturating_sub(days)
+    });
+    let is_deleted = || Expr::col(ingest_day::Column::Part).eq(DELETED);
+    let sum = |value: Expr| Expr::from(Func::cast_as(Func::sum(value), "bigint"));
+    let left = |column: ingest_day::Column| -> Expr {
+        let value = || Expr::col(column);
+        sum(Expr::case(is_deleted(), Expr::val(0_i64).sub(value())).finally(value()).into())
     };
-    // A day at the limit of its age is partly removed already, and counts as a whole.
-    let kept_of = |column: ingest_day::Column, classes: &[DataClass]| -> Expr {
-        Expr::case(day().gte(since(classes)), Expr::col(column)).finally(0_i64).into()
-    };
-    let of_today = |column: Expr| -> Expr { Expr::case(day().eq(today), column).finally(0_i64).into() };
-    let add = |one: Expr, other: Expr| one.add(other);
-    let all = SECTIONS.iter().map(|(column, _)| Expr::col(*column)).reduce(add);
-    let stored = SECTIONS.iter().map(|(column, classes)| kept_of(*column, classes)).reduce(add);
-    let oldest = SECTIONS.iter().map(|(_, classes)| since(classes)).min().unwrap_or(today);
-    let select = Query::select()
-        .expr_as(bigint(stored.expect("there are sections")), "stored_bytes")
-        .expr_as(bigint(of_today(all.expect("there are sections"))), "daily_bytes")
-        .expr_as(bigint(of_today(Expr::col(ingest_day::Column::Clusters))), "daily_clusters")
+    let accepted = SECTIONS.iter().map(|(column, _)| Expr::col(*column)).reduce(ExprTrait::add);
+    let accepted = accepted.expect("there are sections");
+    let mut select = Query::select();
+    for (column, _) in SECTIONS {
+        select.expr_as(left(column), column.as_str());
+    }
+    let select = select
+        .column(ingest_day::Column::Day)
+        .expr_as(sum(Expr::case(is_deleted(), 0_i64).finally(accepted).into()), "accepted_bytes")
+        .expr_as(sum(Expr::col(ingest_day::Column::Clusters)), "clusters")
         .from(ingest_day::Entity)
         .and_where(Expr::col(ingest_day::Column::AccountId).eq(account.0))
-        .and_where(Expr::cust(IS_SUM))
-        .and_where(day().gte(oldest))
+        .and_where(Expr::cust(OF_ACCOUNT))
+        .and_where(Expr::col(ingest_day::Column::Day).gte(since.into_iter().min().unwrap_or(today)))
+        .group_by_col(ingest_day::Column::Day)
         .take();
-    let row = connection.query_one(&select).await?;
-    let sums = row.map(|row| Sums::from_query_result(&row, "")).transpose()?;
-    let sum = |of: fn(&Sums) -> Option<i64>| sums.as_ref().and_then(of).unwrap_or_default();
-    let used = QuotaUsage {
-        stored_bytes: sum(|sums| sums.stored_bytes),
-        daily_bytes: sum(|sums| sums.daily_bytes),
-        daily_clusters: sum(|sums| sums.daily_clusters),
-    };
+    let mut used = QuotaUsage::default();
+    for row in connection.query_all(&select).await? {
+        let sums = DaySums::from_query_result(&row, "")?;
+        let of_sections = [
+            sums.basic_bytes,
+            sums.task_bytes,
+            sums.error_bytes,
+            sums.code_bytes,
+            sums.profile_bytes,
+            sums.event_bytes,
+            sums.log_bytes,
+        ];
+        for (bytes, since) in of_sections.into_iter().zip(since) {
+            if sums.day >= since {
+                used.stored_bytes = used.stored_bytes.saturating_add(bytes.max(0));
+            }
+        }
+        if sums.day == today {
+            (used.daily_bytes, used.daily_clusters) = (sums.accepted_bytes, sums.clusters);
+        }
+    }
     Ok(QuotaStatus { limits, used, by_credential: None })
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use entity::{
     Timestamp,
     audit_entry::Action,
+    cluster_removal::State,
     data_policy::{self, DataClass},
     ids::{AccountId, ClusterId},
     quota,
@@ -229,18 +230,21 @@ impl AccountStore {
                 }
             }
         }
-        let subtract = move |store: Self| -> Write<()> {
+        let count = move |store: Self| -> Write<()> {
             Box::pin(async move {
-                match cluster {
-                    Some(cluster) if is_of_clusters => {
-                        store.subtract_ingest_of_cluster_class(cluster, class).await
-                    }
-                    Some(_) => Ok(()),
-                    None => store.subtract_ingest_of_class(class, now).await,
+                let Some(cluster) = cluster else { return store.delete_ingest_of_class(class, now).await };
+                // Some other rows of these classes stay, so that their size is not known.
+                if !is_of_clusters || class == DataClass::Basic {
+                    return Ok(());
+                }
+                let Some((row, removal)) = store.lock_with_removal(cluster).await? else { return Ok(()) };
+                match removal {
+                    Some(State::Removing | State::Removed) => Ok(()),
+                    removal => store.delete_ingest_of_cluster_class(&row, class, removal.is_some()).await,
                 }
             })
         };
-        self.write(subtract).await?;
+        self.write(count).await?;
         Ok(removed)
     }
 

@@ -14,7 +14,7 @@ use super::{life::Life, node_ids, of_nothing};
 use crate::sdl::{Sdl, innermost, path, required};
 
 /// Arguments for fields that require them, or return little without; some fields have several variants.
-const ARGUMENTS: [(&str, Arguments); 17] = [
+const ARGUMENTS: [(&str, Arguments); 19] = [
     ("Account.alertRules", &[("first", "5")]),
     ("Account.alerts", &[("active", "null"), ("first", "30")]),
     // This test reads code, which adds audit entries.

@@ -5,6 +5,7 @@ mod pprof;
 mod speedscope;
 
 use async_graphql::{Request, from_value};
+use chrono::{DateTime, Utc};
 use serde::Deserialize;
 use serde_json::{Map, Value as Json};
 
@@ -17,10 +18,11 @@ use crate::{
     guard::Price,
 };
 
-/// The query for a profile. Lines of code are not part of the files.
+/// The query for a profile. Texts of lines are not part of the files.
 const DOCUMENT: &str = "query ProfileFile($_of: ID!, $from: DateTime, $to: DateTime, $minShare: Float!) {
   of: cluster(id: $_of) { number name profile(from: $from, to: $to, minShare: $minShare) {
-    from to samples frames { file function line } columns { parents frames self totals } } } }";
+    from to windows complete samples frames { file function line }
+    columns { parents frames self totals } } } }";
 
 /// The function of a frame for the samples in nodes that are left out.
 const OMITTED: &str = "(omitted)";
@@ -110,7 +112,7 @@ impl ProfileRequest {
         let answer: Answer =
             run_blocking(move || from_value(response.data).expect("the query selects these fields")).await;
         let ClusterAnswer { number, name, profile } = answer.of.ok_or(ReadError::NotFound)?;
-        Ok(profile.map(|tree| ProfileFile { number, name, tree }))
+        Ok(profile.map(|profile| ProfileFile::new(number, name, profile)))
     }
 }
 
@@ -123,14 +125,15 @@ struct Answer {
 struct ClusterAnswer {
     number: i64,
     name: Option<String>,
-    profile: Option<Tree>,
+    profile: Option<ProfileAnswer>,
 }
 
-/// The call tree of a profile, with the fields of the API.
 #[derive(Deserialize)]
-struct Tree {
-    from: chrono::DateTime<chrono::Utc>,
-    to: chrono::DateTime<chrono::Utc>,
+struct ProfileAnswer {
+    from: DateTime<Utc>,
+    to: DateTime<Utc>,
+    windows: i64,
+    complete: bool,
     samples: i64,
     frames: Vec<Frame>,
     columns: Columns,
@@ -144,71 +147,79 @@ struct Frame {
     line: i64,
 }
 
-/// The nodes of the tree, parents before their children.
+/// The nodes of the call tree, parents before their children.
 #[derive(Deserialize)]
 struct Columns {
     parents: Vec<Option<usize>>,
     frames: Vec<usize>,
     #[serde(rename = "self")]
     own: Vec<i64>,
+    totals: Vec<i64>,
 }
 
-/// The profile of a cluster.
+/// A node of the call tree.
+struct Node {
+    parent: Option<usize>,
+    frame: usize,
+    /// The number of samples in which it was innermost.
+    own: i64,
+    /// The number of samples that contain it, at least that of its own and its children's samples.
+    total: i64,
+}
+
+/// The profile of a cluster. The samples in nodes that are left out are those of nodes with the function
+/// [`OMITTED`], so that each node has as many samples as itself and its children.
 pub(crate) struct ProfileFile {
     number: i64,
-    name: Option<String>,
-    tree: Tree,
-}
-
-/// A call stack and the number of samples in which it was taken.
-struct Stack {
-    /// The indexes of frames, the outermost first.
-    frames: Vec<usize>,
+    title: String,
+    from: DateTime<Utc>,
+    to: DateTime<Utc>,
     samples: i64,
+    frames: Vec<Frame>,
+    /// The nodes, parents before their children.
+    nodes: Vec<Node>,
 }
 
 impl ProfileFile {
-    /// Returns the file and its name.
-    pub(crate) async fn encode(mut self, format: ProfileFormat) -> (Vec<u8>, String) {
-        let name = format!("cluster-{}.{}", self.number, format.extension());
-        let file = run_blocking(move || {
-            let stacks = self.stacks();
-            match format {
-                ProfileFormat::Speedscope => speedscope::encode(&self, &stacks),
-                ProfileFormat::Pprof => pprof::encode(&self, &stacks),
-            }
+    fn new(number: i64, name: Option<String>, profile: ProfileAnswer) -> Self {
+        let ProfileAnswer { from, to, windows, complete, samples, mut frames, columns } = profile;
+        let Columns { parents, frames: lines, own, totals } = columns;
+        let nodes = parents.into_iter().zip(lines).zip(own.into_iter().zip(totals));
+        let nodes = nodes.map(|((parent, frame), (own, total))| Node { parent, frame, own, total });
+        let mut nodes: Vec<Node> = nodes.collect();
+        // From the leaves up, so that a node has its children's samples before its parent adds them.
+        let mut of_children = vec![0_i64; nodes.len()];
+        let mut of_roots = 0_i64;
+        for index in (0..nodes.len()).rev() {
+            let node = &mut nodes[index];
+            node.total = node.total.max(node.own.saturating_add(of_children[index]));
+            let sum = node.parent.map_or(&mut of_roots, |parent| &mut of_children[parent]);
+            *sum = sum.saturating_add(node.total);
+        }
+        let omitted = |parent, samples: i64| {
+            (samples > 0).then_some(Node { parent, frame: frames.len(), own: samples, total: samples })
+        };
+        let of_nodes = nodes.iter().enumerate().filter_map(|(index, node)| {
+            omitted(Some(index), node.total.saturating_sub(node.own).saturating_sub(of_children[index]))
         });
-        (file.await, name)
-    }
-
-    /// Returns the name of the cluster with its number.
-    fn title(&self) -> String {
-        match &self.name {
-            Some(name) => format!("{name} #{}", self.number),
-            None => format!("#{}", self.number),
-        }
-    }
-
-    /// Returns the stacks of the innermost frames. The samples in nodes that are left out have a stack of their
-    /// own, so that the sum is the number of all samples.
-    fn stacks(&mut self) -> Vec<Stack> {
-        let Tree { samples, frames, columns, .. } = &mut self.tree;
-        let mut stacks = Vec::new();
-        for (node, own) in columns.own.iter().enumerate().filter(|(_, own)| **own > 0) {
-            let mut stack = Vec::new();
-            let mut next = Some(node);
-            while let Some(node) = next {
-                stack.push(columns.frames[node]);
-                next = columns.parents[node];
-            }
-            stack.reverse();
-            stacks.push(Stack { frames: stack, samples: *own });
-        }
-        let shown: i64 = columns.own.iter().sum();
-        if shown < *samples {
-            stacks.push(Stack { frames: vec![frames.len()], samples: *samples - shown });
+        let of_roots = of_roots.max(0);
+        let all: Vec<Node> = of_nodes.chain(omitted(None, samples.saturating_sub(of_roots))).collect();
+        if !all.is_empty() {
             frames.push(Frame { file: String::new(), function: OMITTED.to_owned(), line: 0 });
         }
-        stacks
+        nodes.extend(all);
+        let name = name.map_or_else(|| format!("#{number}"), |name| format!("{name} #{number}"));
+        let title = if complete { name } else { format!("{name}, incomplete: {windows} windows") };
+        Self { number, title, from, to, samples: samples.max(of_roots), frames, nodes }
+    }
+
+    /// Returns the file and its name.
+    pub(crate) async fn encode(self, format: ProfileFormat) -> (Vec<u8>, String) {
+        let name = format!("cluster-{}.{}", self.number, format.extension());
+        let file = run_blocking(move || match format {
+            ProfileFormat::Speedscope => speedscope::encode(&self),
+            ProfileFormat::Pprof => pprof::encode(&self),
+        });
+        (file.await, name)
     }
 }

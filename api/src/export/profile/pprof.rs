@@ -5,7 +5,11 @@ use std::{collections::HashMap, io::Write};
 use flate2::{Compression, write::GzEncoder};
 use prost::Message;
 
-use super::{ProfileFile, Stack};
+use super::{Node, OMITTED, ProfileFile};
+
+/// The largest number of locations in all call stacks of a file. The samples of further stacks are those of one
+/// stack with [`OMITTED`] alone. A stack of an ordinary program has less than a hundred.
+const MAX_LOCATIONS: usize = 2_000_000;
 
 #[derive(Clone, PartialEq, Message)]
 struct Profile {
@@ -13,6 +17,8 @@ struct Profile {
     sample_type: Vec<ValueType>,
     #[prost(message, repeated, tag = "2")]
     sample: Vec<Sample>,
+    #[prost(message, repeated, tag = "3")]
+    mapping: Vec<Mapping>,
     #[prost(message, repeated, tag = "4")]
     location: Vec<Location>,
     #[prost(message, repeated, tag = "5")]
@@ -23,8 +29,6 @@ struct Profile {
     time_nanos: i64,
     #[prost(int64, tag = "10")]
     duration_nanos: i64,
-    #[prost(int64, repeated, tag = "13")]
-    comment: Vec<i64>,
 }
 
 /// Indexes of texts.
@@ -45,10 +49,27 @@ struct Sample {
     value: Vec<i64>,
 }
 
+/// The program, of which all names are known.
+#[derive(Clone, PartialEq, Message)]
+struct Mapping {
+    #[prost(uint64, tag = "1")]
+    id: u64,
+    #[prost(int64, tag = "5")]
+    filename: i64,
+    #[prost(bool, tag = "7")]
+    has_functions: bool,
+    #[prost(bool, tag = "8")]
+    has_filenames: bool,
+    #[prost(bool, tag = "9")]
+    has_line_numbers: bool,
+}
+
 #[derive(Clone, PartialEq, Message)]
 struct Location {
     #[prost(uint64, tag = "1")]
     id: u64,
+    #[prost(uint64, tag = "2")]
+    mapping_id: u64,
     #[prost(message, repeated, tag = "4")]
     line: Vec<Line>,
 }
@@ -61,14 +82,13 @@ struct Line {
     line: i64,
 }
 
+/// A function. It has no system name, because viewers would take names such as `<lambda>` for mangled ones.
 #[derive(Clone, PartialEq, Message)]
 struct Function {
     #[prost(uint64, tag = "1")]
     id: u64,
     #[prost(int64, tag = "2")]
     name: i64,
-    #[prost(int64, tag = "3")]
-    system_name: i64,
     #[prost(int64, tag = "4")]
     filename: i64,
 }
@@ -93,42 +113,72 @@ impl<'a> Texts<'a> {
 }
 
 /// Returns the identifier for an index. 0 is none.
-fn id(index: usize) -> u64 {
+fn id_of(index: usize) -> u64 {
     u64::try_from(index + 1).expect("an index is no larger")
 }
 
 /// Returns the file.
-pub(super) fn encode(profile: &ProfileFile, stacks: &[Stack]) -> Vec<u8> {
-    let title = profile.title();
+pub(super) fn encode(profile: &ProfileFile) -> Vec<u8> {
     let mut texts = Texts::new();
     let sample_type = vec![ValueType { kind: texts.index("samples"), unit: texts.index("count") }];
+    let mapping = Mapping {
+        id: 1,
+        filename: texts.index(&profile.title),
+        has_functions: true,
+        has_filenames: true,
+        has_line_numbers: true,
+    };
     let (mut function, mut location) = (Vec::new(), Vec::new());
     let mut functions: HashMap<(&str, &str), u64> = HashMap::new();
-    for (index, frame) in profile.tree.frames.iter().enumerate() {
-        let function_id = *functions.entry((&frame.function, &frame.file)).or_insert_with(|| {
-            let (name, filename) = (texts.index(&frame.function), texts.index(&frame.file));
-            let id = id(function.len());
-            function.push(Function { id, name, system_name: name, filename });
+    let mut add_location = |name, file, line| {
+        let function_id = *functions.entry((name, file)).or_insert_with(|| {
+            let (name, filename) = (texts.index(name), texts.index(file));
+            let id = id_of(function.len());
+            function.push(Function { id, name, filename });
             id
         });
-        location.push(Location { id: id(index), line: vec![Line { function_id, line: frame.line }] });
+        let id = id_of(location.len());
+        location.push(Location { id, mapping_id: mapping.id, line: vec![Line { function_id, line }] });
+        id
+    };
+    for frame in &profile.frames {
+        add_location(frame.function.as_str(), frame.file.as_str(), frame.line);
     }
-    let sample = stacks.iter().map(|stack| Sample {
-        location_id: stack.frames.iter().rev().map(|frame| id(*frame)).collect(),
-        value: vec![stack.samples],
-    });
-    let (from, to) = (profile.tree.from, profile.tree.to);
-    let comment = vec![texts.index(&title)];
+    let (mut sample, omitted) = stacks(&profile.nodes);
+    if omitted > 0 {
+        sample.push(Sample { location_id: vec![add_location(OMITTED, "", 0)], value: vec![omitted] });
+    }
     let file = Profile {
         sample_type,
-        sample: sample.collect(),
+        sample,
+        mapping: vec![mapping],
         location,
         function,
         string_table: texts.list,
-        time_nanos: from.timestamp_nanos_opt().unwrap_or_default(),
-        duration_nanos: (to - from).num_nanoseconds().unwrap_or_default(),
-        comment,
+        time_nanos: profile.from.timestamp_nanos_opt().unwrap_or_default(),
+        duration_nanos: (profile.to - profile.from).num_nanoseconds().unwrap_or_default(),
     };
     let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
     encoder.write_all(&file.encode_to_vec()).and_then(|()| encoder.finish()).expect("memory takes all")
+}
+
+/// Returns the call stacks of all nodes with samples of their own, and the number of samples in further stacks
+/// than fit into a file.
+fn stacks(nodes: &[Node]) -> (Vec<Sample>, i64) {
+    let (mut stacks, mut omitted, mut left) = (Vec::new(), 0_i64, MAX_LOCATIONS);
+    for node in nodes.iter().filter(|node| node.own > 0) {
+        let mut stack = Vec::new();
+        let mut next = Some(node);
+        while let Some(node) = next.filter(|_| stack.len() < left) {
+            stack.push(id_of(node.frame));
+            next = node.parent.map(|parent| &nodes[parent]);
+        }
+        if next.is_some() {
+            omitted = omitted.saturating_add(node.own);
+        } else {
+            left -= stack.len();
+            stacks.push(Sample { location_id: stack, value: vec![node.own] });
+        }
+    }
+    (stacks, omitted)
 }

@@ -1,8 +1,11 @@
 //! Files for speedscope: <https://github.com/jlfwong/speedscope/wiki/Importing-from-custom-sources>.
+//!
+//! A profile is a list of events, at which a frame is opened or closed. Its length is that of the call tree, however
+//! deep the tree is. Time is counted in samples.
 
 use serde::Serialize;
 
-use super::{ProfileFile, Stack};
+use super::ProfileFile;
 
 /// The identifier of the format, which files have to contain.
 const SCHEMA: &str = "https://www.speedscope.app/file-format-schema.json";
@@ -16,7 +19,7 @@ struct File<'a> {
     exporter: &'static str,
     active_profile_index: usize,
     shared: Shared<'a>,
-    profiles: [Sampled<'a>; 1],
+    profiles: [Evented<'a>; 1],
 }
 
 #[derive(Serialize)]
@@ -35,40 +38,78 @@ struct Frame<'a> {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Sampled<'a> {
+struct Evented<'a> {
     #[serde(rename = "type")]
     kind: &'static str,
     name: &'a str,
     unit: &'static str,
     start_value: i64,
     end_value: i64,
-    samples: Vec<&'a [usize]>,
-    weights: Vec<i64>,
+    events: Vec<Event>,
+}
+
+/// The opening (`O`) or closing (`C`) of a frame.
+#[derive(Serialize)]
+struct Event {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    frame: usize,
+    at: i64,
 }
 
 /// Returns the file.
-pub(super) fn encode(profile: &ProfileFile, stacks: &[Stack]) -> Vec<u8> {
-    let title = profile.title();
-    let frames = profile.tree.frames.iter().map(|frame| Frame {
+pub(super) fn encode(profile: &ProfileFile) -> Vec<u8> {
+    let frames = profile.frames.iter().map(|frame| Frame {
         name: &frame.function,
         file: &frame.file,
         line: (frame.line > 0).then_some(frame.line),
     });
     let file = File {
         schema: SCHEMA,
-        name: &title,
+        name: &profile.title,
         exporter: concat!("galvo@", env!("CARGO_PKG_VERSION")),
         active_profile_index: 0,
         shared: Shared { frames: frames.collect() },
-        profiles: [Sampled {
-            kind: "sampled",
-            name: &title,
+        profiles: [Evented {
+            kind: "evented",
+            name: &profile.title,
             unit: "none",
             start_value: 0,
-            end_value: stacks.iter().map(|stack| stack.samples).sum(),
-            samples: stacks.iter().map(|stack| stack.frames.as_slice()).collect(),
-            weights: stacks.iter().map(|stack| stack.samples).collect(),
+            end_value: profile.samples,
+            events: events(profile),
         }],
     };
     serde_json::to_vec(&file).expect("texts and numbers are always JSON")
+}
+
+/// Returns the events of all nodes: of each, first its children, and then its own samples.
+fn events(profile: &ProfileFile) -> Vec<Event> {
+    let nodes = &profile.nodes;
+    let mut children: Vec<Vec<usize>> = vec![Vec::new(); nodes.len()];
+    let mut roots = Vec::new();
+    for (index, node) in nodes.iter().enumerate() {
+        node.parent.map_or(&mut roots, |parent| &mut children[parent]).push(index);
+    }
+    let mut events = Vec::with_capacity(2 * nodes.len());
+    let mut next_root = 0;
+    for root in roots {
+        // A list of its own instead of recursion, because the tree can be deep: open nodes with the number of their
+        // children that were visited, and the start of the next child.
+        let mut open = vec![(root, 0, next_root)];
+        events.push(Event { kind: "O", frame: nodes[root].frame, at: next_root });
+        next_root = next_root.saturating_add(nodes[root].total);
+        while let Some((index, visited, at)) = open.last_mut() {
+            if let Some(child) = children[*index].get(*visited).copied() {
+                let start = *at;
+                (*visited, *at) = (*visited + 1, at.saturating_add(nodes[child].total));
+                events.push(Event { kind: "O", frame: nodes[child].frame, at: start });
+                open.push((child, 0, start));
+            } else {
+                let node = &nodes[*index];
+                events.push(Event { kind: "C", frame: node.frame, at: at.saturating_add(node.own) });
+                open.pop();
+            }
+        }
+    }
+    events
 }

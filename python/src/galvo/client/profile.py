@@ -6,7 +6,7 @@ import os
 from datetime import datetime
 from pathlib import Path
 
-from galvo.client.cluster import ClusterLike, key_of
+from galvo.client.cluster import ClusterLike, current_client, key_of
 from galvo.client.export import Body, write_body
 from galvo.client.server import Server
 from galvo.client.values import plain
@@ -37,7 +37,8 @@ def save_profile(
     account:
         The account. By default the configured account, then the token's own.
     start, end:
-        The period, by the scheduler's clock. By default all of the cluster's life.
+        The period, by the scheduler's clock. By default all of the cluster's life. At most the
+        newest 200 windows of the period are merged; the profile's name says if some are missing.
     min_share:
         The smallest share of the samples that a line needs to have a node of its own, 0 to 1. The
         samples of the others are counted as ``(omitted)``.
@@ -51,19 +52,20 @@ def save_profile(
     NotFound
         There is no such cluster, or it has no profile in the period.
     """
-    with Server.configured(account) as server:
-        return write_profile(server, Path(path), cluster, (start, end), min_share)
+    about = current_client() if cluster is None else cluster
+    with Server.configured(account, about=about) as server:
+        found = key_of(server, about)
+        return write_profile(server, Path(path), found.number, (start, end), min_share)
 
 
 def write_profile(
     server: Server,
     path: Path,
-    cluster: ClusterLike | None,
+    number: int,
     period: tuple[datetime | None, datetime | None] = (None, None),
     min_share: float = 0.0,
 ) -> Path:
-    """Writes the profile as :func:`save_profile` does."""
-    found = key_of(server, cluster)
+    """Writes the profile of a cluster as :func:`save_profile` does."""
     is_pprof = path.name.lower().endswith(PPROF_ENDS)
     parameters = {
         "format": "pprof" if is_pprof else "speedscope",
@@ -72,5 +74,5 @@ def write_profile(
     for name, time in zip(("from", "to"), period):
         if time is not None:
             parameters[name] = str(plain(time, name))
-    route = f"/api/v1/clusters/{found.number}/profile"
+    route = f"/api/v1/clusters/{number}/profile"
     return write_body(Body(server.download(route, parameters, "*/*"), server.address), path)
