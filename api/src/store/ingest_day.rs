@@ -17,7 +17,7 @@ use sea_orm::{
     sea_query::{Alias, Expr, ExprTrait, OnConflict},
 };
 
-use super::{composite_in::IsOneOf, error::StoreError, scoped::AccountStore};
+use super::{error::StoreError, scoped::AccountStore};
 use crate::domain::{retention::DAY, section_bytes::SectionBytes};
 
 /// The number of rows that an account's sums of a day are spread over, so that reports of different
@@ -143,7 +143,7 @@ impl AccountStore {
             let value = number_in(&row, column);
             *accepted.entry(row.day).or_default() += if row.part == DELETED { -value } else { value };
         }
-        for (day, bytes) in accepted {
+        for (day, bytes) in accepted.into_iter().filter(|(_, bytes)| *bytes > 0) {
             self.add_deleted(day, &[(column, bytes)], Deletion::Begins).await?;
         }
         let of_clusters = nothing().filter(Column::Day.gte(today)).filter(Column::Part.gte(0));
@@ -223,22 +223,22 @@ impl AccountStore {
         numbers: &[(Column, i64)],
         deletion: Deletion,
     ) -> Result<(), StoreError> {
-        let number = |column: Column| {
-            numbers.iter().find(|(of, _)| *of == column).map_or(0, |(_, value)| (*value).max(0))
-        };
-        let row = Model {
+        let mut row = Model {
             account_id: self.account_id(),
             day,
             part: DELETED,
-            basic_bytes: number(Column::BasicBytes),
-            task_bytes: number(Column::TaskBytes),
-            error_bytes: number(Column::ErrorBytes),
-            code_bytes: number(Column::CodeBytes),
-            profile_bytes: number(Column::ProfileBytes),
-            event_bytes: number(Column::EventBytes),
-            log_bytes: number(Column::LogBytes),
+            basic_bytes: 0,
+            task_bytes: 0,
+            error_bytes: 0,
+            code_bytes: 0,
+            profile_bytes: 0,
+            event_bytes: 0,
+            log_bytes: 0,
             clusters: 0,
         };
+        for (column, value) in numbers {
+            row.set(*column, (*value).into());
+        }
         match deletion {
             Deletion::Begins => {
                 let sum = |(column, _): &(Column, i64)| {
@@ -250,13 +250,10 @@ impl AccountStore {
                 self.insert::<Entity>(vec![row], &add).await?;
             }
             Deletion::Ends => {
-                let less = |column: Column| {
-                    let there = || Expr::col(column);
-                    let value = number(column);
-                    Expr::case(there().gt(value), there().sub(value)).finally(0_i64)
-                };
-                let update = numbers.iter().fold(self.update::<Entity>(), |update, (column, _)| {
-                    update.col_expr(*column, less(*column).into())
+                let update = numbers.iter().fold(self.update::<Entity>(), |update, (column, value)| {
+                    let there = || Expr::col(*column);
+                    let less = Expr::case(there().gt(*value), there().sub(*value)).finally(0_i64);
+                    update.col_expr(*column, less.into())
                 });
                 let update = update.filter(Column::Day.eq(day)).filter(Column::Part.eq(DELETED));
                 update.exec(&self.write_executor()).await?;

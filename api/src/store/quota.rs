@@ -9,8 +9,8 @@ use entity::{
     quota::{Entity, Model},
 };
 use sea_orm::{
-    ActiveModelTrait, ColumnTrait, ConnectionTrait, EntityTrait, FromQueryResult, IntoActiveModel,
-    QueryFilter, QuerySelect, TransactionTrait,
+    ActiveModelTrait, ColumnTrait, ConnectionTrait, EntityTrait, FromQueryResult, IdenStatic,
+    IntoActiveModel, QueryFilter, QuerySelect, TransactionTrait,
     sea_query::{Expr, ExprTrait, Func, Query},
 };
 use serde_json::Value;
@@ -163,7 +163,7 @@ async fn load_status(
         ];
         for (bytes, since) in of_sections.into_iter().zip(since) {
             if sums.day >= since {
-                used.stored_bytes = used.stored_bytes.saturating_add(bytes.max(0));
+                used.stored_bytes = used.stored_bytes.saturating_add(Ord::max(bytes, 0));
             }
         }
         if sums.day == today {
