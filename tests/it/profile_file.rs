@@ -99,7 +99,8 @@ async fn reported(member: &Member) -> i64 {
         &json!([frame("main", 1), frame("load", 5), frame("main", 7)]),
         &json!([[-1, 0, 10, 99], [0, 1, 30, 89], [1, 2, 59, 59], [-1, 1, 1, 1]]),
     );
-    member.reported(&ReportBuilder::new("Scheduler-1", 1).with("/profiles", vec![window]).build()).await
+    let report = ReportBuilder::new("Scheduler-1", 1).with("/cluster/name", "etl");
+    member.reported(&report.with("/profiles", vec![window]).build()).await
 }
 
 async fn file(member: &Member, id: &str, query: &[(&str, &str)]) -> reqwest::Response {
@@ -227,19 +228,19 @@ async fn a_file_says_that_older_windows_are_missing() {
     let app = TestApp::start().await;
     let ada = app.account("ada").await;
     let mut id = 0;
-    for part in 0..3_u8 {
+    for part in 0..11_u8 {
         let window = |n: u8| {
-            let at = f64::from(part) * 700.0 + f64::from(n) * 10.0;
+            let at = f64::from(part) * 200.0 + f64::from(n) * 10.0;
             let frame = json!([{ "file": "a.py", "function": "main", "line": 1, "text": null }]);
-            profile(u128::from(part) * 70 + u128::from(n), at, 1, &frame, &json!([[-1, 0, 1, 1]]))
+            profile(u128::from(part) * 20 + u128::from(n), at, 1, &frame, &json!([[-1, 0, 1, 1]]))
         };
-        let windows: Vec<Value> = (0..70).map(window).collect();
+        let windows: Vec<Value> = (0..20).map(window).collect();
         let report = ReportBuilder::new("Scheduler-1", i64::from(part) + 1).with("/profiles", windows);
         id = ada.reported(&report.build()).await;
     }
     let (_, content) = downloaded(file(&ada, &id.to_string(), &[]).await).await;
     let content: Value = serde_json::from_slice(&content).unwrap();
-    assert_eq!(content["name"], format!("etl #{id}, incomplete: 200 windows"));
+    assert_eq!(content["name"], format!("#{id}, incomplete: 200 windows"));
     assert_eq!(content["profiles"][0]["endValue"], 200);
     app.stop().await;
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use entity::{api_token::Scope, membership::Role};
 use galvo::domain::access::{Grant, NewInvitation};
 use harness::{
-    Member, ReportBuilder, SigningKey, TestApp, claims, computation, error, shared_jwt_config, span,
+    Member, ReportBuilder, SigningKey, TestApp, claims, computation, error, profile, shared_jwt_config, span,
     task_group, uuid,
 };
 use reqwest::{Method, header};
@@ -309,6 +309,7 @@ impl World {
             .with("/spans", json!([span(30, None, &["etl"], 1.0, None)]))
             .with("/task_groups", json!([task_group(10, "load", 4)]))
             .with("/errors", json!([error(20, 10, 1)]))
+            .with("/profiles", json!([profile(50, 0.0, 1, &json!([]), &json!([]))]))
             .build();
         let cluster = owner.reported(&report).await;
         let named = |what: &str| format!("{what}-of-{slug}");

@@ -164,11 +164,15 @@ impl<'a> Life<'a> {
             self.owner.reported(&report).await;
         }
         self.app.run_jobs().await;
-        // The reasons are unknown for silent clusters.
+        // The reasons and the last values are unknown for silent clusters.
         let reasons =
             "{ viewer { account { clusters { nodes { runReasons { __typename code detail count } } } } } }";
-        let answer = self.owner.query(reasons, json!({})).await;
-        self.answers.push(answer);
+        let latest = "{ viewer { account { clusters { nodes { workers { nodes { __typename
+            latestValues(metrics: [CPU]) { __typename metric unit at value } } } } } } } }";
+        for query in [reasons, latest] {
+            let answer = self.owner.query(query, json!({})).await;
+            self.answers.push(answer);
+        }
     }
 
     /// Creates user-defined annotations.
