@@ -1,8 +1,8 @@
 //! `ingest_days`: the data that an account stored on one day (UTC), in bytes of JSON, by groups of equal
 //! retention. Each row is written in the transaction that stores the data.
 //!
-//! Rows with a negative part are those of the account: sums of what was accepted, and what was deleted before the
-//! end of its retention. The others have what single clusters stored.
+//! Rows with a negative part are those of the account: sums of what was accepted, and what was deleted before
+//! the end of its retention. The others have what single clusters stored.
 
 use sea_orm::entity::prelude::*;
 

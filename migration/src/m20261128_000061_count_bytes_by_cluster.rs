@@ -1,7 +1,7 @@
 //! The data that each cluster stored per day, beside the sums of its account, so that they can be counted as
-//! deleted with it. Rows of the account get negative parts, and rows of clusters the numbers of these. What clusters
-//! stored before is only in the sums. A server of the build before counts in parts that no sum contains any more, so
-//! that its reports during an upgrade are not counted.
+//! deleted with it. Rows of the account get negative parts, and rows of clusters the numbers of these. What
+//! clusters stored before is only in the sums. A server of the build before counts in parts that no sum
+//! contains any more, so that its reports during an upgrade are not counted.
 
 use sea_orm_migration::prelude::*;
 

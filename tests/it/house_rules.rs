@@ -26,7 +26,7 @@ const LONG: [(&str, usize); 26] = [
     ("api/src/graphql/cluster.rs", 700),
     ("api/src/graphql/mutation.rs", 520),
     ("api/src/store/cluster.rs", 510),
-    ("api/src/store/cluster_removal.rs", 710),
+    ("api/src/store/cluster_removal.rs", 660),
     ("api/src/store/connect.rs", 610),
     ("tests/it/account_list.rs", 790),
     ("tests/it/alert.rs", 640),

@@ -50,8 +50,8 @@ async fn id_of(member: &Member, number: i64) -> Value {
     member.query(query, json!({ "id": number.to_string() })).await["cluster"]["id"].take()
 }
 
-/// Returns the used bytes of storage, and the bytes and clusters of the day, at a time, since the server knows a
-/// change of the sums a minute later.
+/// Returns the used bytes of storage, and the bytes and clusters of the day, at a time, since the server
+/// knows a change of the sums a minute later.
 async fn used_at(app: &TestApp, member: &Member, clock: &str) -> (i64, i64, i64) {
     app.set_clock(clock);
     let quota = quota(member).await;

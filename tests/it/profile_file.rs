@@ -135,7 +135,8 @@ async fn speedscope_shows_all_samples_by_their_stacks() {
     });
     assert_eq!(serde_json::from_slice::<Value>(&content).unwrap(), expected);
 
-    // The inner `main` and the second root are below the share, and their samples are counted where they were.
+    // The inner `main` and the second root are below the share, and their samples are counted where they
+    // were.
     let (_, content) = downloaded(file(&ada, &id, &[("minShare", "0.6")]).await).await;
     let content: Value = serde_json::from_slice(&content).unwrap();
     let omitted = json!({ "name": "(omitted)" });

@@ -1,6 +1,6 @@
 //! Retention: the tables whose rows expire, the age that counts, and the default days of each data class.
-//! Tables without a rule are kept: clusters with their workers, clients and receipts, usage, and the sizes of what was
-//! stored by day.
+//! Tables without a rule are kept: clusters with their workers, clients and receipts, usage, and the sizes of
+//! what was stored by day.
 
 use entity::{Timestamp, data_policy::DataClass};
 

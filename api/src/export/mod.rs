@@ -1,5 +1,5 @@
-//! Exports: all pages of a list as one Arrow or CSV file, for notebooks and spreadsheets, and profiles as files
-//! of profile viewers.
+//! Exports: all pages of a list as one Arrow or CSV file, for notebooks and spreadsheets, and profiles as
+//! files of profile viewers.
 //!
 //! An export is a field of the schema. Its parameters are the field's arguments, and its columns are
 //! fields of the items. It reads the same pages as a GraphQL client, through the same guard, resolvers

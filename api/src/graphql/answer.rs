@@ -37,7 +37,6 @@ use crate::{
         series::Buckets,
         usage::Usage,
     },
-    store::SeriesParent,
 };
 
 /// The hours before the last report whose measurements count. They describe the present, and are few
@@ -84,8 +83,7 @@ impl CurrentWork {
     pub(super) async fn load_for_cluster(scope: &AccountScope, row: &Model) -> Result<Self, ApiError> {
         let until = row.reported_at.0;
         let range = (until - TimeDelta::minutes(LAST_SAMPLE_MINUTES), until);
-        let parent = SeriesParent::Cluster(row.id);
-        let measured = series::load_measurements(scope, parent, range, 1, &TASK_STATE_METRICS).await?;
+        let measured = series::load_measurements(scope, row.id, range, 1, &TASK_STATE_METRICS).await?;
         #[expect(
             clippy::cast_possible_truncation,
             reason = "the value is a count, or the mean of two counts within one second"
@@ -184,7 +182,7 @@ impl Answers {
         let range = (from, until);
         let buckets = series::load_measurements(
             &self.scope,
-            SeriesParent::Cluster(self.row.id),
+            self.row.id,
             range,
             CONTENTION_BUCKET,
             &CONTENTION_METRICS,

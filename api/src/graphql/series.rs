@@ -136,7 +136,7 @@ impl WindowArguments {
 /// Returns the measurements of a cluster or worker between two times, batched with those of others.
 pub(super) async fn load_measurements(
     scope: &AccountScope,
-    parent: SeriesParent,
+    parent: impl Into<SeriesParent>,
     (from, until): (DateTime<Utc>, DateTime<Utc>),
     bucket_seconds: i64,
     metrics: &[Metric],
@@ -150,7 +150,7 @@ pub(super) async fn load_measurements(
     if !scope.charge_points(window.cost(metrics.len())) {
         return Err(too_much);
     }
-    let key = SeriesKey { parent, window, metrics: metrics.to_vec() };
+    let key = SeriesKey { parent: parent.into(), window, metrics: metrics.to_vec() };
     let nothing = || Arc::new(Buckets::new(window, &[]));
     Ok(scope.loader.load_one(key).await?.unwrap_or_else(nothing))
 }

@@ -23,10 +23,10 @@ const MIN_SHARE: &str = "minShare";
 
 /// Export the profile of a cluster
 ///
-/// The statistical profile of a period as one file, for speedscope or for `pprof` and the programs that read its
-/// format. The values are numbers of samples. It has at most 20,000 nodes, those with the most samples. The
-/// samples in other nodes have the function `(omitted)`. At most the newest 200 windows are merged. If windows
-/// are left out, the name of the profile says so.
+/// The statistical profile of a period as one file, for speedscope or for `pprof` and the programs that read
+/// its format. The values are numbers of samples. It has at most 20,000 nodes, those with the most samples.
+/// The samples in other nodes have the function `(omitted)`. At most the newest 200 windows are merged. If
+/// windows are left out, the name of the profile says so.
 #[utoipa::path(
     get,
     path = "/api/v1/clusters/{id}/profile",

@@ -21,7 +21,7 @@ use entity::{
 use sea_orm::{
     ColumnTrait, Condition, DatabaseBackend, EntityTrait, FromQueryResult, Iterable, PaginatorTrait,
     PrimaryKeyToColumn, QueryFilter, QueryOrder, QuerySelect, QueryTrait, Select,
-    sea_query::{Expr, ExprTrait, Func, Query, SelectStatement, SubQueryStatement},
+    sea_query::{Expr, ExprTrait, Query, SelectStatement, SubQueryStatement},
 };
 use serde_json::json;
 
@@ -70,34 +70,6 @@ pub(super) fn is_shown(cluster: Expr, account: AccountId, backend: DatabaseBacke
     } else {
         cluster.not_in_subquery(hidden)
     }
-}
-
-/// The numbers of rows of clusters that are to be removed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct RemovalCounts {
-    /// The clusters.
-    pub clusters: u64,
-    /// The number of those clusters that were first seen before the time from which on the token's reports
-    /// are removed.
-    pub clusters_seen_before: u64,
-    /// Their workers.
-    pub workers: u64,
-    /// Their computations.
-    pub computations: u64,
-    /// Their task groups.
-    pub task_groups: u64,
-    /// Their spans.
-    pub spans: u64,
-    /// Their errors.
-    pub errors: u64,
-    /// Their events.
-    pub events: u64,
-    /// Lines of their logs.
-    pub log_lines: u64,
-    /// Windows of their profiles.
-    pub profiles: u64,
-    /// Hours in which they used something.
-    pub usage_hours: u64,
 }
 
 /// A cluster whose rows are to be deleted.
@@ -352,35 +324,6 @@ impl AccountStore {
             })
         })
         .await
-    }
-
-    /// Counts the rows of the clusters that are quarantined for a token.
-    ///
-    /// # Errors
-    /// Returns an error if the database does not answer.
-    #[tracing::instrument(name = "store.cluster_removal.counts", skip_all)]
-    pub async fn quarantined_counts(
-        &self,
-        token: &str,
-        since: Timestamp,
-    ) -> Result<RemovalCounts, StoreError> {
-        let before = self
-            .select_with_hidden::<cluster::Entity>()
-            .filter(cluster::Column::Id.in_subquery(self.quarantined_ids(token)))
-            .filter(cluster::Column::FirstSeenAt.lt(since));
-        Ok(RemovalCounts {
-            clusters: self.count_hidden::<cluster::Entity>(token).await?,
-            clusters_seen_before: before.count(&self.read_executor()).await?,
-            workers: self.count_hidden::<worker::Entity>(token).await?,
-            computations: self.count_hidden::<computation::Entity>(token).await?,
-            task_groups: self.count_hidden::<task_group::Entity>(token).await?,
-            spans: self.count_hidden::<span::Entity>(token).await?,
-            errors: self.count_hidden::<error_occurrence::Entity>(token).await?,
-            events: self.count_hidden::<event::Entity>(token).await?,
-            log_lines: self.count_hidden::<log_line::Entity>(token).await?,
-            profiles: self.count_hidden::<profile::Entity>(token).await?,
-            usage_hours: self.count_hidden::<usage_hour::Entity>(token).await?,
-        })
     }
 
     /// Deletes a bounded number of rows of a cluster, and at last the cluster itself. The removal's row
@@ -675,17 +618,8 @@ impl AccountStore {
         of_token.filter(Column::State.eq(State::Quarantined))
     }
 
-    fn quarantined_ids(&self, token: &str) -> SelectStatement {
+    pub(super) fn quarantined_ids(&self, token: &str) -> SelectStatement {
         self.quarantined(token).select_only().column(Column::ClusterId).into_query()
-    }
-
-    async fn count_hidden<E: AccountOwned>(&self, token: &str) -> Result<u64, StoreError> {
-        let of_cluster = E::CLUSTER_ID.expect("the table is one of clusters");
-        let hidden = self.select_with_hidden::<E>();
-        let hidden = hidden.filter(of_cluster.in_subquery(self.quarantined_ids(token)));
-        let count = hidden.select_only().expr_as(Func::count(Expr::cust("*")), "count");
-        let count: Option<i64> = count.into_tuple().one(&self.read_executor()).await?;
-        Ok(count.and_then(|count| u64::try_from(count).ok()).unwrap_or_default())
     }
 }
 

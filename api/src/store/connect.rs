@@ -461,16 +461,13 @@ async fn postgres(
             ("tcp_keepalives_idle", "30"),
             ("tcp_keepalives_interval", "10"),
             ("tcp_keepalives_count", "3"),
-            // A generic plan assumes that each account is of average size. If that is small, a bitmap scan
-            // would read and sort all rows of a large account, instead of the page that an index has in
-            // order.
+            // A generic plan assumes accounts of average size. A bitmap scan would read and sort all rows of a
+            // large one, instead of the page that an index has in order.
             ("enable_bitmapscan", "off"),
-            // An index scan costs little more than a sequential scan if rows are cached or on a solid-state
-            // disk. With the default, which is for spinning disks, a range of days would cost a whole
-            // table.
+            // On a solid-state disk, an index scan costs little more than a sequential one. With the default,
+            // which is for spinning disks, a range of days would cost a whole table.
             ("random_page_cost", "1.1"),
-            // Statements are written so that one plan serves all parameters. PostgreSQL would often plan a page of a
-            // list anew each time, which takes longer than reading it.
+            // Planning a page of a list anew each time takes longer than reading it.
             ("plan_cache_mode", "force_generic_plan"),
         ]);
     // The program logs statements itself, and only on request. sqlx would log slow statements at their full

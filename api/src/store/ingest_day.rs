@@ -1,6 +1,6 @@
-//! The amount of data that an account accepted and deleted per day, in several kinds of rows. `part` names the
-//! kind: sums of what was accepted, the sum of what was deleted before the end of its retention, and what single
-//! clusters stored, which is added to the deleted data with them.
+//! The amount of data that an account accepted and deleted per day, in several kinds of rows. `part` names
+//! the kind: sums of what was accepted, the sum of what was deleted before the end of its retention, and what
+//! single clusters stored, which is added to the deleted data with them.
 //!
 //! Reports write only sums and the rows of their clusters, so that no deletion makes them wait for long.
 
@@ -121,11 +121,11 @@ impl AccountStore {
         Ok(())
     }
 
-    /// Counts all data of a class as deleted. Errors of Dask and of computations are counted together: they count
-    /// until the end of their retention.
+    /// Counts all data of a class as deleted. Errors of Dask and of computations are counted together: they
+    /// count until the end of their retention.
     ///
-    /// Of earlier days, nothing is left. Rows of their clusters can be many and stay as they are: more deleted than
-    /// accepted data of a day count as none.
+    /// Of earlier days, nothing is left. Rows of their clusters can be many and stay as they are: more
+    /// deleted than accepted data of a day count as none.
     pub(super) async fn delete_ingest_of_class(
         &self,
         class: DataClass,
@@ -151,8 +151,8 @@ impl AccountStore {
         Ok(())
     }
 
-    /// Counts the data of a class of a locked cluster as deleted. A cluster that `is_hidden` counts as deleted
-    /// already, and is not added again when it is shown again.
+    /// Counts the data of a class of a locked cluster as deleted. A cluster that `is_hidden` counts as
+    /// deleted already, and is not added again when it is shown again.
     pub(super) async fn delete_ingest_of_cluster_class(
         &self,
         cluster: &cluster::Model,
@@ -262,8 +262,8 @@ impl AccountStore {
         Ok(())
     }
 
-    /// Counts deleted performance reports, each with the time at which it was stored and its size in bytes, as
-    /// deleted on the days on which they were stored.
+    /// Counts deleted performance reports, each with the time at which it was stored and its size in bytes,
+    /// as deleted on the days on which they were stored.
     pub(super) async fn delete_ingest_of_performance_reports(
         &self,
         reports: &[(Timestamp, i64)],
@@ -279,8 +279,8 @@ impl AccountStore {
     }
 }
 
-/// Returns the first and the last day on which data of a cluster can be counted. Clocks of servers differ, and a
-/// report can be counted after midnight.
+/// Returns the first and the last day on which data of a cluster can be counted. Clocks of servers differ,
+/// and a report can be counted after midnight.
 fn days_of(cluster: &cluster::Model) -> (i64, i64) {
     (day_of(cluster.first_seen_at).saturating_sub(1), day_of(cluster.last_seen_at).saturating_add(1))
 }

@@ -67,6 +67,7 @@ mod profile;
 mod provisioning;
 mod quota;
 pub mod reencrypt;
+mod removal_counts;
 pub mod retention;
 mod retention_watch;
 mod row_encryption;
@@ -114,7 +115,7 @@ pub use cluster_filter::{ClusterFilter, ClusterTotals, PackageFilter, VersionFil
 pub(crate) use cluster_flag::MAX_DUE_CLUSTERS;
 pub use cluster_flag::{AccountFlagFilter, DueCluster, FlagFilter, FlagParent, FlagSort, FlaggedFilter};
 pub use cluster_owner::HandOverOutcome;
-pub use cluster_removal::{ClusterRemovalStep, DueRemoval, RemovalCounts};
+pub use cluster_removal::{ClusterRemovalStep, DueRemoval};
 pub use cluster_tag::TagFilter;
 pub use computation::{AccountComputations, ComputationSort, ComputationTotals};
 pub use connect::{MigrationError, Store, StoreUrl};
@@ -143,6 +144,7 @@ pub use performance_report::{
 };
 pub use profile::WindowKey;
 pub use provisioning::ProvisionedUser;
+pub use removal_counts::RemovalCounts;
 pub use sample_chunk::SeriesParent;
 pub(crate) use scheduler_token::BATCH as SCHEDULER_TOKEN_BATCH;
 pub use scoped::{AccountStore, Write};

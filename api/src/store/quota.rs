@@ -30,8 +30,8 @@ use crate::domain::{
     retention::{AccountRetention, DAY},
 };
 
-/// The data of a day that is still stored, by section. Less than nothing is left if data that was deleted with its
-/// class was deleted with its cluster again.
+/// The data of a day that is still stored, by section. Less than nothing is left if data that was deleted
+/// with its class was deleted with its cluster again.
 #[derive(FromQueryResult)]
 struct DaySums {
     day: i64,

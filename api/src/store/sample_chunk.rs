@@ -34,6 +34,12 @@ pub enum SeriesParent {
     Worker(ClusterId, WorkerId),
 }
 
+impl From<ClusterId> for SeriesParent {
+    fn from(cluster: ClusterId) -> Self {
+        Self::Cluster(cluster)
+    }
+}
+
 /// The largest number of index lookups of one statement: its lists of workers and times multiply.
 const MAX_LOOKUP: usize = 20_000;
 

@@ -1,5 +1,5 @@
-//! The profile of a cluster as a file of a profile viewer. It is read by a query, as the rows of other exports
-//! are.
+//! The profile of a cluster as a file of a profile viewer. It is read by a query, as the rows of other
+//! exports are.
 
 mod pprof;
 mod speedscope;

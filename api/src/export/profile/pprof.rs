@@ -7,8 +7,8 @@ use prost::Message;
 
 use super::{Node, OMITTED, ProfileFile};
 
-/// The largest number of locations in all call stacks of a file. The samples of further stacks are those of one
-/// stack with [`OMITTED`] alone. A stack of an ordinary program has less than a hundred.
+/// The largest number of locations in all call stacks of a file. The samples of further stacks are those of
+/// one stack with [`OMITTED`] alone. A stack of an ordinary program has less than a hundred.
 const MAX_LOCATIONS: usize = 2_000_000;
 
 #[derive(Clone, PartialEq, Message)]
@@ -162,8 +162,8 @@ pub(super) fn encode(profile: &ProfileFile) -> Vec<u8> {
     encoder.write_all(&file.encode_to_vec()).and_then(|()| encoder.finish()).expect("memory takes all")
 }
 
-/// Returns the call stacks of all nodes with samples of their own, and the number of samples in further stacks
-/// than fit into a file.
+/// Returns the call stacks of all nodes with samples of their own, and the number of samples in further
+/// stacks than fit into a file.
 fn stacks(nodes: &[Node]) -> (Vec<Sample>, i64) {
     let (mut stacks, mut omitted, mut left) = (Vec::new(), 0_i64, MAX_LOCATIONS);
     for node in nodes.iter().filter(|node| node.own > 0) {

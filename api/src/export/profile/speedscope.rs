@@ -1,7 +1,7 @@
 //! Files for speedscope: <https://github.com/jlfwong/speedscope/wiki/Importing-from-custom-sources>.
 //!
-//! A profile is a list of events, at which a frame is opened or closed. Its length is that of the call tree, however
-//! deep the tree is. Time is counted in samples.
+//! A profile is a list of events, at which a frame is opened or closed. Its length is that of the call tree,
+//! however deep the tree is. Time is counted in samples.
 
 use serde::Serialize;
 
@@ -93,8 +93,8 @@ fn events(profile: &ProfileFile) -> Vec<Event> {
     let mut events = Vec::with_capacity(2 * nodes.len());
     let mut next_root = 0;
     for root in roots {
-        // A list of its own instead of recursion, because the tree can be deep: open nodes with the number of their
-        // children that were visited, and the start of the next child.
+        // A list of its own instead of recursion, because the tree can be deep: open nodes with the number of
+        // their children that were visited, and the start of the next child.
         let mut open = vec![(root, 0, next_root)];
         events.push(Event { kind: "O", frame: nodes[root].frame, at: next_root });
         next_root = next_root.saturating_add(nodes[root].total);
