@@ -57,6 +57,28 @@ async fn a_list_of_clusters_with_their_totals_costs_three_statements_at_any_dept
             package: { name: \"dask\" } }",
     );
     assert_eq!(cost(&app, &ada, &summed, json!({})).await.0, SIGN_IN + 3, "one more for all sums");
+    for (facets, statements) in [
+        ("states { count }", 1),
+        // The names of users are read with the counts.
+        ("users { values { user { name } count } valueCount }", 1),
+        ("tags { values { count } valueCount }", 1),
+        ("flags { count }", 1),
+        ("packageVersions { values { count } }", 2),
+        ("states { count } users { valueCount } tags { valueCount } flags { count }", 4),
+    ] {
+        let query = format!("{{ viewer {{ account {{ clusters {{ facets {{ {facets} }} }} }} }} }}");
+        assert_eq!(cost(&app, &ada, &query, json!({})).await.0, SIGN_IN + 1 + statements, "{facets}");
+    }
+    for (list, facets, statements) in [
+        ("errorGroups", "types { values { count } }", 2),
+        ("errorGroups", "isComplete types { values { count } }", 3),
+        ("logs", "levels { values { count } }", 2),
+        // The clusters are counted for the page, and again for the facet.
+        ("events", "topics { values { count } }", 4),
+    ] {
+        let query = format!("{{ viewer {{ account {{ {list} {{ facets {{ {facets} }} }} }} }} }}");
+        assert_eq!(cost(&app, &ada, &query, json!({})).await.0, SIGN_IN + statements, "{list}: {facets}");
+    }
     app.stop().await;
 }
 

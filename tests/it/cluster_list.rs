@@ -377,18 +377,24 @@ async fn the_usage_of_very_many_clusters_is_null_beside_their_other_sums() {
     for rows in others.chunks(500) {
         entity::cluster::Entity::insert_many(rows.to_vec()).exec_without_returning(&database).await.unwrap();
     }
-    let query =
-        "{ viewer { account { clusters(first: 1) { aggregates { clusters usage { threadSeconds } } } } } }";
+    let query = "{ viewer { account { clusters(first: 1) { aggregates { clusters usage { threadSeconds } }
+        facets { packageVersions { valueCount } } } } } }";
+    let versions =
+        |answer: &Value| answer["data"]["viewer"]["account"]["clusters"]["facets"]["packageVersions"].clone();
     let aggregates = |answer: &Value| answer["data"]["viewer"]["account"]["clusters"]["aggregates"].clone();
     let answer = ada.ask(query, json!({})).await;
     let expected = json!({ "clusters": 10_000, "usage": { "threadSeconds": 14_400.0 } });
     assert_eq!((aggregates(&answer), &answer["errors"]), (expected, &Value::Null));
+    assert_eq!(versions(&answer), json!({ "valueCount": 0 }));
     last.clone().insert(&database).await.unwrap();
     let answer = ada.ask(query, json!({})).await;
     assert_eq!(aggregates(&answer), json!({ "clusters": 10_001, "usage": null }));
-    let error = &answer["errors"][0];
-    let path = json!(["viewer", "account", "clusters", "aggregates", "usage"]);
-    assert_eq!((&error["extensions"]["code"], &error["path"]), (&json!("BAD_USER_INPUT"), &path), "{error}");
+    assert_eq!(versions(&answer), Value::Null);
+    for field in [["aggregates", "usage"], ["facets", "packageVersions"]] {
+        let path = json!(["viewer", "account", "clusters", field[0], field[1]]);
+        let error = answer["errors"].as_array().unwrap().iter().find(|error| error["path"] == path);
+        assert_eq!(error.unwrap()["extensions"]["code"], "BAD_USER_INPUT", "{answer}");
+    }
     app.stop().await;
 }
 

@@ -37,6 +37,7 @@ mod error_status;
 mod event;
 mod event_stream;
 mod export;
+mod facet;
 mod fine_metric;
 mod flag;
 mod function;

@@ -19,7 +19,7 @@ use super::{
     cost::CostRate,
     data_policy::DataPolicy,
     error::{ApiError, NullOnError},
-    error_group::{self, ErrorGroup, ErrorGroupArguments, ErrorOrigin},
+    error_group::{self, ErrorGroupArguments, ErrorGroupConnection, ErrorOrigin},
     error_status::ErrorGroupStatus,
     function::{self, Function},
     id::GlobalId,
@@ -221,7 +221,7 @@ impl Account {
         #[graphql(desc = "Only groups with one of these statuses. Null for all.")] status: Option<
             Vec<ErrorGroupStatus>,
         >,
-    ) -> NullOnError<Connection<ErrorGroup>> {
+    ) -> NullOnError<ErrorGroupConnection> {
         let arguments = ErrorGroupArguments { clusters, origin, types, last_seen_in, status };
         Some(
             error_group::load_group_page(&self.0, arguments, PageArguments { first, after, last, before })

@@ -11,15 +11,16 @@ use super::{
     error::{ApiError, NullOnError},
     error_group::ErrorOrigin,
     error_occurrence::ErrorOccurrence,
-    event::Event,
-    log_line::{LogLine, LogSource},
+    event::{Event, EventConnection},
+    facet::{EventListFields, LogListFields},
+    log_line::{LogConnection, LogLine, LogSource},
     scalar::BigInt,
     scope::{AccountScope, QuotaKind},
     span::Span,
 };
 use crate::store::{
     self, AccountComputations, AccountErrors, AccountEvents, AccountLogs, AccountSpans, ComputationSort,
-    ErrorSort, EventSort, LogFilter, LogSort, SpanFilter, SpanSort,
+    ErrorSort, EventSort, FacetRows, LogFilter, LogSort, SpanFilter, SpanSort,
 };
 
 /// The maximum number of values in a list argument. Each value becomes a parameter of the statement.
@@ -260,7 +261,7 @@ impl AccountLists {
         #[graphql(desc = "Only items after this cursor.")] after: Option<String>,
         #[graphql(desc = "The number of items from the end, 1 to 100.")] last: Option<i32>,
         #[graphql(desc = "Only items before this cursor.")] before: Option<String>,
-    ) -> NullOnError<Connection<Event>> {
+    ) -> NullOnError<EventConnection> {
         let events = async {
             let sort = EventSort::OldestOfAllFirst;
             let request = PageArguments { first, after, last, before }.request(&self.0, sort)?;
@@ -271,12 +272,14 @@ impl AccountLists {
                 topics,
             };
             let page = self.0.store.account_event_page(&of, sort, &request).await?;
+            let events = FacetRows::OfAccount(of.clone());
+            let fields = EventListFields { scope: self.0.clone(), events };
             let store = self.0.store.clone();
             let total = total_count_by(move || {
                 let (store, of) = (store.clone(), of.clone());
                 async move { store.account_event_count(&of).await }
             });
-            Ok(Connection::new(page, sort, |row| Event::new(&self.0, row), total))
+            Ok(Connection::new(page, sort, |row| Event::new(&self.0, row), total).with_fields(fields))
         };
         Some(events.await)
     }
@@ -306,7 +309,7 @@ impl AccountLists {
         #[graphql(desc = "Only items after this cursor.")] after: Option<String>,
         #[graphql(desc = "The number of items from the end, 1 to 100.")] last: Option<i32>,
         #[graphql(desc = "Only items before this cursor.")] before: Option<String>,
-    ) -> Result<Connection<LogLine>, ApiError> {
+    ) -> Result<LogConnection, ApiError> {
         let sort = LogSort::OldestOfAllFirst;
         let request = PageArguments { first, after, last, before }.request(&self.0, sort)?;
         check_text_list("levels", levels.as_deref(), 20)?;
@@ -319,12 +322,13 @@ impl AccountLists {
         };
         let words = words.filter(|words| !words.is_empty());
         let page = self.0.store.account_log_page(&of, words.as_deref(), sort, &request).await?;
+        let fields = LogListFields { scope: self.0.clone(), lines: FacetRows::OfAccount(of.clone()) };
         let store = self.0.store.clone();
         let total = total_count_by(move || {
             let (store, of) = (store.clone(), of.clone());
             async move { store.account_log_count(&of).await }
         });
-        Ok(Connection::new(page, sort, |row| LogLine::new(&self.0, row), total))
+        Ok(Connection::new(page, sort, |row| LogLine::new(&self.0, row), total).with_fields(fields))
     }
 }
 

@@ -23,7 +23,8 @@ use super::{
     environment::{Environment, PackageMismatch, load_mismatches},
     error::{ApiError, NullOnError},
     error_occurrence::ErrorOccurrence,
-    event::Event,
+    event::{Event, EventConnection},
+    facet::EventListFields,
     fine_metric::{FineMetricArguments, FineMetrics},
     flag::{self, Flag, FlagKind},
     function::{self, Function},
@@ -32,7 +33,7 @@ use super::{
     idleness::ClusterIdleness,
     json::write_enums_by_name,
     latest_value::{LatestValue, load_latest_values},
-    log_line::{LogArguments, LogLine, LogSource, logs},
+    log_line::{LogArguments, LogConnection, LogSource, logs},
     profile::{Profile, ProfileArguments},
     projection::{Inline, InlineList, inline_fields, inline_members},
     scalar::BigInt,
@@ -47,7 +48,7 @@ use super::{
 use crate::{
     domain::{idle_verdict::idle_ms, life_cycle},
     store::{
-        ClientSort, ComputationSort, ErrorParent, ErrorSort, EventParent, EventSort, SeriesParent,
+        ClientSort, ComputationSort, ErrorParent, ErrorSort, EventParent, EventSort, FacetRows, SeriesParent,
         SpanParent, SpanSort, TaskGroupParent, TaskGroupSort, ThreadChangeSort, WorkerParent, WorkerSort,
     },
 };
@@ -346,12 +347,15 @@ impl Cluster {
         #[graphql(desc = "Only items after this cursor.")] after: Option<String>,
         #[graphql(desc = "The number of items from the end, 1 to 100.")] last: Option<i32>,
         #[graphql(desc = "Only items before this cursor.")] before: Option<String>,
-    ) -> Result<Connection<Event>, ApiError> {
+    ) -> Result<EventConnection, ApiError> {
         let page = PageArguments { first, after, last, before };
         check_text_list("topics", topics.as_deref(), 100)?;
         let parent =
             EventParent { cluster: self.row.id, at: TimeRange::range_of_argument("at", at)?, topics };
-        load_connection(&self.scope, parent, EventSort::OldestFirst, page, Event::new).await
+        let events = FacetRows::OfCluster(parent.clone());
+        let fields = EventListFields { scope: self.scope.clone(), events };
+        let events = load_connection(&self.scope, parent, EventSort::OldestFirst, page, Event::new).await?;
+        Ok(events.with_fields(fields))
     }
 
     /// The log lines of the scheduler, the workers and the nannies, the oldest first. With `match`, one
@@ -378,7 +382,7 @@ impl Cluster {
         #[graphql(desc = "Only items after this cursor.")] after: Option<String>,
         #[graphql(desc = "The number of items from the end, 1 to 100.")] last: Option<i32>,
         #[graphql(desc = "Only items before this cursor.")] before: Option<String>,
-    ) -> Result<Connection<LogLine>, ApiError> {
+    ) -> Result<LogConnection, ApiError> {
         let page = PageArguments { first, after, last, before };
         check_text_list("levels", levels.as_deref(), 20)?;
         check_max_len("sources", sources.as_deref(), 20)?;

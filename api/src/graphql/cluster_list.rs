@@ -10,6 +10,7 @@ use super::{
     cluster_tag::ClusterTagFilter,
     connection::{Connection, RequestedPage, total_count_by},
     error::{ApiError, NullOnError},
+    facet::ClusterFacets,
     flag::{FlagKind, MAX_KINDS},
     scalar::BigInt,
     scope::{AccountScope, QuotaKind},
@@ -341,7 +342,7 @@ impl PackageFilter {
     }
 }
 
-fn check_search_text(argument: &'static str, text: &str) -> Result<(), ApiError> {
+pub(super) fn check_search_text(argument: &'static str, text: &str) -> Result<(), ApiError> {
     if !(1..=MAX_TEXT).contains(&text.chars().count()) {
         return Err(ApiError::invalid(argument, format!("must have 1 to {MAX_TEXT} characters")));
     }
@@ -385,6 +386,11 @@ impl ClusterTotalsField {
             bytes: BigInt(totals.bytes),
             errors: BigInt(totals.errors),
         })
+    }
+
+    /// The values by which the list can be filtered further, with the number of clusters of each.
+    async fn facets(&self) -> ClusterFacets {
+        ClusterFacets { scope: self.scope.clone(), filter: self.filter.clone() }
     }
 }
 

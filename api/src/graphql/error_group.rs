@@ -19,6 +19,7 @@ use super::{
     error::{ApiError, NullOnError},
     error_occurrence::ErrorOccurrence,
     error_status::ErrorGroupStatus,
+    facet::ErrorGroupListFields,
     id::GlobalId,
     json::write_enums_by_name,
     loaders::{ErrorGroupCountsKey, RegressionKey, StoreReader},
@@ -34,6 +35,9 @@ use crate::{
     },
     store::{ErrorGroupCounts, ErrorGroupFilter, ErrorGroupSort, ErrorParent, ErrorSort, StoreError},
 };
+
+/// A page of error groups, with the fields that only their lists have.
+pub(super) type ErrorGroupConnection = Connection<ErrorGroup, ErrorGroupListFields>;
 
 /// A group of similar errors on all clusters of an account.
 pub(super) struct ErrorGroup {
@@ -245,7 +249,7 @@ pub(super) async fn load_group_page(
     scope: &AccountScope,
     arguments: ErrorGroupArguments,
     page: PageArguments,
-) -> Result<Connection<ErrorGroup>, ApiError> {
+) -> Result<ErrorGroupConnection, ApiError> {
     let sort = ErrorGroupSort::LastSeenFirst;
     let request = page.request(scope, sort)?;
     let ErrorGroupArguments { clusters, origin, types, last_seen_in, status } = arguments;
@@ -258,12 +262,13 @@ pub(super) async fn load_group_page(
         statuses: status.map(|statuses| statuses.into_iter().map(Into::into).collect()),
     };
     let page = scope.store.error_group_page(&filter, sort, &request).await?;
+    let fields = ErrorGroupListFields { scope: scope.clone(), filter: filter.clone() };
     let store = scope.store.clone();
     let total = total_count_by(move || {
         let (store, filter) = (store.clone(), filter.clone());
         async move { store.error_group_count(&filter).await }
     });
-    Ok(Connection::new(page, sort, |row| ErrorGroup::new(scope, row), total))
+    Ok(Connection::new(page, sort, |row| ErrorGroup::new(scope, row), total).with_fields(fields))
 }
 
 inline_fields! {

@@ -5,9 +5,12 @@ use chrono::{DateTime, Utc};
 use entity::event::Model;
 
 use super::{
-    cluster::Cluster, error::ApiError, projection::inline_fields, scalar::Json, scope::AccountScope,
-    worker::Worker,
+    cluster::Cluster, connection::Connection, error::ApiError, facet::EventListFields,
+    projection::inline_fields, scalar::Json, scope::AccountScope, worker::Worker,
 };
+
+/// A page of events, with the fields that only their lists have.
+pub(super) type EventConnection = Connection<Event, EventListFields>;
 
 /// An event that Dask or a user logged with `log_event`.
 pub(super) struct Event {

@@ -13,6 +13,7 @@ use super::{
     cluster::Cluster,
     connection::{Connection, PageArguments, load_connection},
     error::{ApiError, NullOnError},
+    facet::LogListFields,
     json::write_enums_by_name,
     loaders::CountKey,
     projection::inline_fields,
@@ -20,7 +21,10 @@ use super::{
     scope::{AccountScope, QuotaKind},
     worker::Worker,
 };
-use crate::store::{self, LogFilter, LogParent, LogSort};
+use crate::store::{self, FacetRows, LogFilter, LogParent, LogSort};
+
+/// A page of log lines, with the fields that only their lists have.
+pub(super) type LogConnection = Connection<LogLine, LogListFields>;
 
 /// A line of a log.
 pub(super) struct LogLine {
@@ -121,7 +125,7 @@ pub(super) async fn logs(
     cluster: ClusterId,
     arguments: LogArguments,
     page: PageArguments,
-) -> Result<Connection<LogLine>, ApiError> {
+) -> Result<LogConnection, ApiError> {
     let LogArguments { at, levels, sources, worker_id, words } = arguments;
     let worker = match worker_id {
         Some(id) => Some(id.parse().map_err(|_| ApiError::InvalidArgument {
@@ -133,8 +137,9 @@ pub(super) async fn logs(
     let sources = sources.map(|sources| sources.into_iter().map(Source::from).collect());
     let parent = LogParent { cluster, at, filter: LogFilter { levels, sources, worker, processes: None } };
     let sort = LogSort::OldestFirst;
+    let fields = LogListFields { scope: scope.clone(), lines: FacetRows::OfCluster(parent.clone()) };
     let Some(words) = words.filter(|words| !words.is_empty()) else {
-        return load_connection(scope, parent, sort, page, LogLine::new).await;
+        return Ok(load_connection(scope, parent, sort, page, LogLine::new).await?.with_fields(fields));
     };
     let request = page.request(scope, sort)?;
     scope.charge(QuotaKind::Searches, 1)?;
@@ -145,5 +150,5 @@ pub(super) async fn logs(
         let count = async move { Ok(loader.load_one(CountKey(parent, sort)).await?.unwrap_or_default()) };
         Box::pin(count) as _
     });
-    Ok(Connection::new(found, sort, |row| LogLine::new(scope, row), total))
+    Ok(Connection::new(found, sort, |row| LogLine::new(scope, row), total).with_fields(fields))
 }

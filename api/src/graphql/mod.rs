@@ -41,6 +41,7 @@ mod error_group;
 mod error_occurrence;
 mod error_status;
 mod event;
+mod facet;
 mod fine_metric;
 mod flag;
 mod flag_rule;

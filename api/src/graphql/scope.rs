@@ -159,8 +159,8 @@ impl AccountScope {
             ),
             QuotaKind::Searches => (
                 &self.quotas.searches,
-                "the query searches more than 50 pages of lists over all clusters or of logs with 'match': \
-                 request fewer",
+                "the query searches more than 50 pages of lists over all clusters or of logs with 'match', of \
+                 which some facets count as five: request fewer",
             ),
             QuotaKind::FineMetrics => (
                 &self.quotas.fine_metrics,

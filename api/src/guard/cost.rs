@@ -64,11 +64,14 @@ const SIZED_BY_ARGUMENT: [(&str, &str); 2] = [("series", "metrics"), ("latestVal
 
 /// Lists whose length is set by `first` or `last` of the field above them, in addition to those of
 /// connections.
-const SIZED_BY_PARENT: [(&str, &str); 4] = [
+const SIZED_BY_PARENT: [(&str, &str); 7] = [
     ("Comparison", "rows"),
     ("FineMetricTable", "rows"),
     ("FineMetrics", "rows"),
     ("FunctionActivity", "functions"),
+    ("TagFacet", "values"),
+    ("TextFacet", "values"),
+    ("UserFacet", "values"),
 ];
 
 /// The cost of a selection set: `fixed`, and `sized` for each item of the enclosing page.

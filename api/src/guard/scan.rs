@@ -13,8 +13,16 @@ use apollo_compiler::{
 /// second, and [a millisecond of its time](crate::http) costs 100 points.
 const CLUSTERS_OF_A_POINT: u64 = 8;
 
-/// Fields of a list of clusters that read all clusters that match its filter.
-const SUMS: [(&str, &str); 2] = [("ClusterConnection", "aggregates"), ("ClusterConnection", "totalCount")];
+/// Fields that read all clusters that match a filter.
+const SUMS: [(&str, &str); 7] = [
+    ("ClusterConnection", "aggregates"),
+    ("ClusterConnection", "totalCount"),
+    ("ClusterFacets", "flags"),
+    ("ClusterFacets", "packageVersions"),
+    ("ClusterFacets", "states"),
+    ("ClusterFacets", "tags"),
+    ("ClusterFacets", "users"),
+];
 
 /// Orders of clusters that have an index. Any other order reads all matching clusters and sorts them.
 const INDEXED_ORDERS: [&str; 2] = ["STARTED_AT", "ENDED_AT"];

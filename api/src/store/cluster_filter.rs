@@ -299,30 +299,13 @@ impl AccountStore {
             pattern.push(character.to_ascii_lowercase());
         }
         pattern.push('%');
-        let collation = if self.is_postgres() { r#" COLLATE "C""# } else { "" };
-        let lower = Func::lower(Expr::cust(format!(r#""clusters"."{column}"{collation}"#)));
-        Expr::from(lower).like(LikeExpr::new(pattern).escape(ESCAPE))
+        Expr::from(Func::lower(self.by_bytes(column))).like(LikeExpr::new(pattern).escape(ESCAPE))
     }
 
     /// Returns the environment of a cluster's scheduler if the package is installed in it.
     fn installed(&self, package: &PackageFilter) -> sea_orm::sea_query::SelectStatement {
-        let of_environment = |column: &'static str| Expr::col(("environments", column));
-        let mut select = Query::select()
-            .expr(Expr::val(1))
-            .from("environments")
-            .and_where(of_environment("account_id").eq(self.account_id().0))
-            .and_where(of_environment("cluster_id").equals((Entity, Column::Id)))
-            .and_where(of_environment("id").equals((Entity, Column::EnvironmentId)))
-            .take();
-        let version = if package.name == "python" {
-            of_environment("python")
-        } else {
-            let packages = Func::cust(self.package_rows_function()).arg(of_environment("packages"));
-            select
-                .from_function(packages, "package")
-                .and_where(Expr::col(("package", "key")).eq(package.name.as_str()));
-            Expr::col(("package", "value"))
-        };
+        let (mut select, version) = self.package_version(&package.name);
+        select.expr(Expr::val(1));
         select.and_where(match &package.version {
             VersionFilter::Any => version.is_not_null(),
             VersionFilter::Is(wanted) => version.eq(wanted.as_str()),
@@ -334,6 +317,26 @@ impl AccountStore {
             }
         });
         select
+    }
+
+    /// Returns a statement for the environment of a cluster's scheduler, without columns, and the version of
+    /// a package in it, which is null or has no row if the package is not installed.
+    pub(super) fn package_version(&self, package: &str) -> (sea_orm::sea_query::SelectStatement, Expr) {
+        let of_environment = |column: &'static str| Expr::col(("environments", column));
+        let mut select = Query::select()
+            .from("environments")
+            .and_where(of_environment("account_id").eq(self.account_id().0))
+            .and_where(of_environment("cluster_id").equals((Entity, Column::Id)))
+            .and_where(of_environment("id").equals((Entity, Column::EnvironmentId)))
+            .take();
+        let version = if package == "python" {
+            of_environment("python")
+        } else {
+            let packages = Func::cust(self.package_rows_function()).arg(of_environment("packages"));
+            select.from_function(packages, "package").and_where(Expr::col(("package", "key")).eq(package));
+            Expr::col(("package", "value"))
+        };
+        (select, version)
     }
 
     /// Returns the name of the function that expands the packages of an environment into rows of name and

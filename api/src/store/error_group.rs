@@ -81,7 +81,7 @@ pub struct ErrorGroupFilter {
 
 impl ErrorGroupFilter {
     /// Returns true if it is known without the database that no group passes.
-    fn is_of_no_cluster(&self) -> bool {
+    pub(super) fn is_of_no_cluster(&self) -> bool {
         self.clusters.as_ref().is_some_and(Vec::is_empty)
     }
 }
@@ -130,7 +130,7 @@ impl AccountStore {
         Ok(all.count(&self.read_executor()).await?)
     }
 
-    fn error_groups(&self, filter: &ErrorGroupFilter) -> Condition {
+    pub(super) fn error_groups(&self, filter: &ErrorGroupFilter) -> Condition {
         let ErrorGroupFilter { clusters, origin, types, seen_in: _, statuses } = filter;
         let is_one = |types: &Vec<String>| Column::ExceptionType.is_one_of(types.iter().map(String::as_str));
         Condition::all()

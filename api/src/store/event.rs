@@ -11,7 +11,7 @@ use entity::{
     ids::ClusterId,
 };
 use sea_orm::{
-    ColumnTrait, Condition, PaginatorTrait, QueryFilter, QuerySelect, QueryTrait,
+    ColumnTrait, Condition, PaginatorTrait, QueryFilter, QuerySelect, QueryTrait, Select,
     sea_query::{Alias, Asterisk, Expr, ExprTrait, Func, JoinType, OverStatement, Query, SelectStatement},
 };
 
@@ -121,10 +121,10 @@ pub struct AccountEvents {
 }
 
 /// The largest number of clusters whose events are merged.
-const MAX_CLUSTERS: u64 = 500;
+pub(super) const MAX_CLUSTERS: u64 = 500;
 
 /// The alias of these clusters in a statement.
-const THERE: &str = "there";
+pub(super) const THERE: &str = "there";
 
 impl AccountStore {
     /// Returns a page of the events of all clusters that pass a filter and existed in the time range. It
@@ -141,14 +141,7 @@ impl AccountStore {
         sort: EventSort,
         request: &PageRequest,
     ) -> Result<Page<Model>, StoreError> {
-        let clusters =
-            self.select_clusters_in_range(&of.clusters, of.at).select_only().column(cluster::Column::Id);
-        let count = self.count_up_to(clusters.clone(), MAX_CLUSTERS + 1).await?;
-        if count > MAX_CLUSTERS {
-            return Err(StoreError::TooLarge(
-                "more than 500 clusters match: shorten the period 'at', or narrow 'clusters'",
-            ));
-        }
+        let (clusters, count) = self.few_clusters_of_events(of).await?;
         let most = max(ROWS_PER_SEARCH / max(count, 1), request.limit + 1);
         let events = self.select_in_range::<Entity>(
             Column::OccurredAt,
@@ -163,8 +156,24 @@ impl AccountStore {
             .await
     }
 
+    /// Returns the clusters that pass a filter and existed in the time range, and their number.
+    pub(super) async fn few_clusters_of_events(
+        &self,
+        of: &AccountEvents,
+    ) -> Result<(Select<cluster::Entity>, u64), StoreError> {
+        let clusters =
+            self.select_clusters_in_range(&of.clusters, of.at).select_only().column(cluster::Column::Id);
+        let count = self.count_up_to(clusters.clone(), MAX_CLUSTERS + 1).await?;
+        if count > MAX_CLUSTERS {
+            return Err(StoreError::TooLarge(
+                "more than 500 clusters match: shorten the period 'at', or narrow 'clusters'",
+            ));
+        }
+        Ok((clusters, count))
+    }
+
     /// Selects the rows of a list for each of some clusters. `list` refers to the cluster.
-    fn select_for_each_cluster(
+    pub(super) fn select_for_each_cluster(
         &self,
         clusters: SelectStatement,
         list: SelectStatement,

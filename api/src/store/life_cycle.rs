@@ -11,7 +11,8 @@ use entity::{
 };
 use sea_orm::{
     ActiveEnum, ColumnTrait, Condition, EntityTrait, FromQueryResult, QueryFilter, QuerySelect, Statement,
-    TransactionTrait, sea_query::Expr,
+    TransactionTrait,
+    sea_query::{CaseStatement, Expr},
 };
 
 use super::{
@@ -39,6 +40,17 @@ pub(super) fn in_states(states: &[State]) -> Condition {
             }));
     }
     condition.add(Column::Status.is_one_of(statuses))
+}
+
+/// Returns the name of the state of a cluster that reports, as [`State::of`] defines it.
+pub(super) fn running_state_name() -> Expr {
+    let name = |state: State| Expr::cust(format!("'{}'", state.name()));
+    let begin = CaseStatement::new();
+    let others = [State::Closing, State::Starting, State::Idle];
+    let cases = others.into_iter().fold(begin, |cases, state| {
+        cases.case(Condition::all().add(running_state_condition(state)), name(state))
+    });
+    cases.finally(name(State::Running)).into()
 }
 
 /// The condition for a state of clusters that report, as [`State::of`] defines it.

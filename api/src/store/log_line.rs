@@ -152,7 +152,7 @@ impl LogParent {
 }
 
 impl LogFilter {
-    fn condition(&self) -> Condition {
+    pub(super) fn condition(&self) -> Condition {
         let Self { levels, sources, worker, processes } = self;
         let mut all = Condition::all();
         if let Some(levels) = levels {
@@ -320,7 +320,7 @@ impl AccountStore {
         Ok(lines.count(&self.read_executor()).await?)
     }
 
-    fn account_logs(&self, of: &AccountLogs) -> Condition {
+    pub(super) fn account_logs(&self, of: &AccountLogs) -> Condition {
         of.filter.condition().add_option(self.cluster_condition(&of.clusters, Column::ClusterId))
     }
 
