@@ -75,8 +75,11 @@ async fn a_list_of_clusters_with_their_totals_costs_three_statements_at_any_dept
         ("logs", "levels { values { count } }", 2),
         // The clusters are counted for the page, and again for the facet.
         ("events", "topics { values { count } }", 4),
+        ("search(text: \"x\")", "", 5),
+        ("search(text: \"1\", types: [CLUSTER])", "", 2),
     ] {
-        let query = format!("{{ viewer {{ account {{ {list} {{ facets {{ {facets} }} }} }} }} }}");
+        let fields = if facets.is_empty() { "matched".to_owned() } else { format!("facets {{ {facets} }}") };
+        let query = format!("{{ viewer {{ account {{ {list} {{ {fields} }} }} }} }}");
         assert_eq!(cost(&app, &ada, &query, json!({})).await.0, SIGN_IN + statements, "{list}: {facets}");
     }
     app.stop().await;

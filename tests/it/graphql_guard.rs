@@ -279,6 +279,8 @@ async fn reading_all_clusters_costs_by_how_many_there_are() {
         (list("", "facets { users(first: 3) { values { count } valueCount } }"), page + 2 + 1 + 3 + 1 + 5),
         (list("", "facets { tags { values { count tag { key } } } }"), page + 2 + 1 + 20 * 3 + 5),
         (list("", "facets { packageVersions(first: 100) { valueCount } }"), page + 3 + 5),
+        // Two of each of five types.
+        ("{ viewer { account { search(text: \"x\", first: 2) { matched } } } }".to_owned(), 2 + 1 + 10 + 5),
     ];
     for (query, cost) in cases {
         let answer = ada.ask(&query, json!({})).await;

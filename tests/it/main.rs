@@ -92,6 +92,7 @@ mod role;
 mod scheduler_token;
 mod schema;
 mod sdl;
+mod search;
 mod secrets;
 mod series;
 mod session;

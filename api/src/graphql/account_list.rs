@@ -16,11 +16,12 @@ use super::{
     log_line::{LogConnection, LogLine, LogSource},
     scalar::BigInt,
     scope::{AccountScope, QuotaKind},
+    search::{self, SearchResult, SearchType},
     span::Span,
 };
 use crate::store::{
     self, AccountComputations, AccountErrors, AccountEvents, AccountLogs, AccountSpans, ComputationSort,
-    ErrorSort, EventSort, FacetRows, LogFilter, LogSort, SpanFilter, SpanSort,
+    ErrorSort, EventSort, FacetRows, LogFilter, LogSort, SpanFilter, SpanSort, TagText,
 };
 
 /// The maximum number of values in a list argument. Each value becomes a parameter of the statement.
@@ -63,7 +64,7 @@ impl SpanTagMatch {
 }
 
 /// The use of one tag of spans.
-pub(super) struct SpanTag(store::TagUse);
+pub(super) struct SpanTag(pub(super) store::TagUse);
 
 /// The use of one tag of spans.
 #[Object]
@@ -101,6 +102,19 @@ pub(super) struct AccountLists(pub(super) AccountScope);
 /// The lists of an account over all of its clusters. One query may request at most 50 pages of them.
 #[Object]
 impl AccountLists {
+    /// The clusters, error groups, functions, tags of spans and users whose number, name or title
+    /// contains a text, at most `first` of each type, in the order of the types. The letters A to Z match
+    /// in upper and lower case. Each type counts as one page of the limit of 50.
+    async fn search(
+        &self,
+        #[graphql(desc = "The text, 1 to 200 characters.")] text: String,
+        #[graphql(desc = "Only objects of these types. Null for all types.")] types: Option<Vec<SearchType>>,
+        #[graphql(desc = "The number of results of each type, 1 to 20.", default = 5)] first: i32,
+    ) -> Result<Vec<SearchResult>, ApiError> {
+        check_max_len("types", types.as_deref(), MAX_VALUES)?;
+        search::search(&self.0, &text, types, first).await
+    }
+
     /// The computations of all clusters of the account, the newest first. With `states` or `clusters`,
     /// one page examines at most 10,000 computations.
     #[expect(clippy::too_many_arguments, reason = "they are the arguments of the field")]
@@ -194,7 +208,12 @@ impl AccountLists {
         let tags = self
             .0
             .store
-            .span_tags(&clusters, TimeRange::range_of_argument("enqueuedIn", enqueued_in)?, &prefix, limit)
+            .span_tags(
+                &clusters,
+                TimeRange::range_of_argument("enqueuedIn", enqueued_in)?,
+                TagText::StartsWith(&prefix),
+                limit,
+            )
             .await?;
         Ok(tags.into_iter().map(SpanTag).collect())
     }

@@ -73,6 +73,7 @@ mod response;
 mod scalar;
 mod schema;
 mod scope;
+mod search;
 mod series;
 mod span;
 mod span_loaders;

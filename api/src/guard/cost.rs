@@ -51,13 +51,17 @@ const ASSUMED: [(&str, &str, u64); 21] = [
 ];
 
 /// Fields whose `first` has other bounds than a page: the default and the maximum number of items.
-const OTHER_PAGES: [(&str, u64, u64); 5] = [
+const OTHER_PAGES: [(&str, u64, u64); 6] = [
     ("compare", 100, 5_000),
     ("fineMetrics", 1_000, 5_000),
     ("functionActivity", 10, 20),
     ("functions", 100, 1_000),
+    ("search", 5, 20),
     ("spanTags", 100, 1_000),
 ];
+
+/// Lists whose `first` is the number of items of each type, with the number of types.
+const TYPES: [(&str, u64); 1] = [("search", 5)];
 
 /// Lists with one item for each item of an argument.
 const SIZED_BY_ARGUMENT: [(&str, &str); 2] = [("series", "metrics"), ("latestValues", "metrics")];
@@ -150,7 +154,8 @@ impl<'request> CostVisitor<'request> {
     fn page_size(&self, field: &Field) -> Option<u64> {
         let (default, most) = page_bounds(field)?;
         let asked = ["first", "last"].into_iter().filter_map(|name| self.number(field, name)).max();
-        Some(asked.unwrap_or(default).clamp(1, most))
+        let types = TYPES.iter().find(|(name, _)| field.name == *name).map_or(1, |(_, types)| *types);
+        Some(asked.unwrap_or(default).clamp(1, most) * types)
     }
 
     /// Returns the length of a list that has an item for each item of an argument. Returns None for
@@ -237,6 +242,9 @@ mod tests {
         for (name, argument) in SIZED_BY_ARGUMENT {
             let found = schema.type_field("Cluster", name).expect(name);
             assert!(found.arguments.iter().any(|known| known.name == argument), "{name}({argument})");
+        }
+        for (name, _) in TYPES {
+            assert!(OTHER_PAGES.iter().any(|(page, ..)| *page == name), "{name}");
         }
         for (name, ..) in OTHER_PAGES {
             assert!(["Account", "Cluster", "Span"].into_iter().any(|parent| field(parent, name)), "{name}");

@@ -14,7 +14,8 @@ use apollo_compiler::{
 const CLUSTERS_OF_A_POINT: u64 = 8;
 
 /// Fields that read all clusters that match a filter.
-const SUMS: [(&str, &str); 7] = [
+const SUMS: [(&str, &str); 8] = [
+    ("Account", "search"),
     ("ClusterConnection", "aggregates"),
     ("ClusterConnection", "totalCount"),
     ("ClusterFacets", "flags"),

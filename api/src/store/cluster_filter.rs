@@ -266,7 +266,10 @@ impl AccountStore {
             select = select.filter(Column::Name.eq(name).or(Column::SchedulerId.eq(name)));
         }
         if let Some(text) = &filter.search {
-            select = select.filter(self.contains("name", text).or(self.contains("scheduler_id", text)));
+            select = select.filter(
+                self.contains(r#""clusters"."name""#, text)
+                    .or(self.contains(r#""clusters"."scheduler_id""#, text)),
+            );
         }
         if let Some(package) = &filter.package {
             select = select.filter(Expr::exists(self.installed(package)));
@@ -286,10 +289,10 @@ impl AccountStore {
         select
     }
 
-    /// Returns the condition that a text column of a cluster contains `text`. Upper and lower case are
+    /// Returns the condition that a text column contains `text`. Upper and lower case are
     /// equal for ASCII letters only, because SQLite supports no others; PostgreSQL would follow the
     /// language of the database.
-    fn contains(&self, column: &str, text: &str) -> Expr {
+    pub(super) fn contains(&self, column: &str, text: &str) -> Expr {
         const ESCAPE: char = '!';
         let mut pattern = String::from("%");
         for character in text.chars() {

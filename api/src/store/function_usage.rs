@@ -10,7 +10,7 @@ use entity::{
 use sea_orm::{
     ColumnTrait, ConnectionTrait, FromQueryResult, JoinType, QueryFilter, QueryOrder, QueryResult,
     QuerySelect, QueryTrait,
-    sea_query::{Expr, ExprTrait, Func, Query, SelectStatement},
+    sea_query::{Expr, ExprTrait, Func, Order, Query, SelectStatement},
 };
 
 use super::{
@@ -23,6 +23,9 @@ use super::{
 
 /// The columns with sums of a function's usage, which the tables of hours and days share.
 pub(super) const FUNCTION_SUMS: [&str; 5] = ["compute_us", "transfer_us", "tasks", "tasks_erred", "bytes"];
+
+/// The number of rows that a search for functions examines: days of users and functions, the newest first.
+const ROWS_PER_NAME: u64 = 50_000;
 
 /// The resources that the tasks of one function used in some time.
 #[derive(Clone, Debug, PartialEq, Eq, FromQueryResult)]
@@ -108,6 +111,36 @@ impl AccountStore {
             select = select.expr_as(sum_of(self.backend(), column), column);
         }
         Ok(select.into_model().all(&self.read_executor()).await?)
+    }
+
+    /// Returns functions whose name contains a text, each with the last day on which it was used, the most
+    /// recently used first. Searches the newest [`ROWS_PER_NAME`] rows.
+    ///
+    /// # Errors
+    /// Returns an error if the database does not answer.
+    #[tracing::instrument(name = "store.function_usage.find", skip_all)]
+    pub async fn find_functions(&self, text: &str, limit: u64) -> Result<Vec<(String, i64)>, StoreError> {
+        use function_usage_day::{Column, Entity};
+        let newest = self
+            .select::<Entity>()
+            .select_only()
+            .columns([Column::Prefix, Column::Day])
+            .order_by_desc(Column::Day)
+            .limit(ROWS_PER_NAME)
+            .into_query();
+        let prefix = r#""functions"."prefix""#;
+        let statement = Query::select()
+            .column(("functions", "prefix"))
+            .expr_as(Expr::col(("functions", "day")).max(), "last_day")
+            .from_subquery(newest, "functions")
+            .and_where(self.contains(prefix, text))
+            .group_by_col(("functions", "prefix"))
+            .order_by("last_day", Order::Desc)
+            .order_by_expr(self.by_bytes(prefix), Order::Asc)
+            .limit(limit)
+            .take();
+        let rows = self.read_executor().query_all(&statement).await?;
+        rows.iter().map(|row| Ok((row.try_get("", "prefix")?, row.try_get("", "last_day")?))).collect()
     }
 
     /// Returns the functions of each cluster, at most `limit` per cluster, the most compute time first.

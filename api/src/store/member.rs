@@ -5,13 +5,14 @@ use std::collections::HashMap;
 use entity::{
     Timestamp,
     audit_entry::Action,
+    cluster,
     ids::{AccountId, UserId},
-    membership::{Column, Entity, Model, Role},
+    membership::{Column, Entity, Model, Relation, Role},
     removed_member, user,
 };
 use sea_orm::{
-    ActiveModelTrait, ColumnTrait, EntityTrait, IntoActiveModel, PaginatorTrait, QueryFilter, QueryOrder,
-    QuerySelect, Set, TransactionTrait,
+    ActiveModelTrait, ColumnTrait, EntityTrait, IntoActiveModel, JoinType, PaginatorTrait, QueryFilter,
+    QueryOrder, QuerySelect, QueryTrait, RelationTrait, Set, TransactionTrait,
     sea_query::{Expr, ExprTrait, OnConflict},
 };
 use serde_json::json;
@@ -98,6 +99,33 @@ impl AccountStore {
             .all(&self.read_executor())
             .await?;
         Ok(members.into_iter().filter_map(|(_, user)| user.map(|user| (user.id, user))).collect())
+    }
+
+    /// Returns members who have clusters and whose name contains a text, in the order of their names.
+    ///
+    /// # Errors
+    /// Returns an error if the database does not answer.
+    #[tracing::instrument(name = "store.member.find", skip_all)]
+    pub async fn find_users_with_clusters(
+        &self,
+        text: &str,
+        limit: u64,
+    ) -> Result<Vec<user::Model>, StoreError> {
+        let clusters =
+            self.select::<cluster::Entity>().select_only().expr(Expr::val(1)).filter(
+                Expr::col((cluster::Entity, cluster::Column::UserId)).equals((Entity, Column::UserId)),
+            );
+        let name = r#""users"."name""#;
+        let members = self
+            .select::<Entity>()
+            .join(JoinType::InnerJoin, Relation::User.def())
+            .filter(self.contains(name, text))
+            .filter(Expr::exists(clusters.into_query()))
+            .select_only()
+            .columns([user::Column::Id, user::Column::Name, user::Column::CreatedAt])
+            .order_by_asc(self.by_bytes(name))
+            .limit(limit);
+        Ok(members.into_model().all(&self.read_executor()).await?)
     }
 
     /// Returns the member of the account with this name.

@@ -152,7 +152,7 @@ pub(crate) use scheduler_token::BATCH as SCHEDULER_TOKEN_BATCH;
 pub use scoped::{AccountStore, Write};
 pub use search::ROWS_PER_SEARCH;
 pub use span::{AccountSpans, SpanFilter, SpanParent, SpanSort};
-pub use span_tag::{SPANS_PER_TAGS, TagMatch, TagUse};
+pub use span_tag::{SPANS_PER_TAGS, TagMatch, TagText, TagUse};
 pub(crate) use statement_time::StatementTime;
 pub use system::SystemStore;
 pub use task_group::{TaskGroupParent, TaskGroupSort};

@@ -29,6 +29,15 @@ pub struct TagMatch {
     pub under: Vec<String>,
 }
 
+/// A condition on the text of a tag.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TagText<'a> {
+    /// The tag begins with exactly this text.
+    StartsWith(&'a str),
+    /// The tag contains this text. Upper and lower case are equal for ASCII letters.
+    Contains(&'a str),
+}
+
 /// The part of a span's path that a condition covers.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum PathPart {
@@ -117,7 +126,7 @@ pub struct TagUse {
 }
 
 impl AccountStore {
-    /// Returns the tags of spans that begin with `prefix`, the most recently used first, at most
+    /// Returns the tags of spans that meet a condition, the most recently used first, at most
     /// `limit`. Only the newest [`SPANS_PER_TAGS`] spans are searched.
     ///
     /// # Errors
@@ -127,7 +136,7 @@ impl AccountStore {
         &self,
         clusters: &ClusterFilter,
         enqueued_in: TimeRange,
-        prefix: &str,
+        text: TagText<'_>,
         limit: u64,
     ) -> Result<Vec<TagUse>, StoreError> {
         let newest = self
@@ -147,10 +156,15 @@ impl AccountStore {
             .from_subquery(newest, Entity)
             .cond_where(Condition::all().add_option(self.cluster_condition(clusters, Column::ClusterId)))
             .take();
-        let length = i32::try_from(prefix.chars().count()).unwrap_or(i32::MAX);
-        let tag = || Expr::col(Alias::new("tag"));
-        // LIKE is case-sensitive on one of the databases only.
-        let start = Func::cust("substr").args([tag(), Expr::val(1_i32), Expr::val(length)]);
+        let condition = match text {
+            TagText::StartsWith(prefix) => {
+                let length = i32::try_from(prefix.chars().count()).unwrap_or(i32::MAX);
+                // LIKE is case-sensitive on one of the databases only.
+                let start = [Expr::col(Alias::new("tag")), Expr::val(1_i32), Expr::val(length)];
+                Expr::from(Func::cust("substr").args(start)).eq(prefix)
+            }
+            TagText::Contains(part) => self.contains(r#""tags"."tag""#, part),
+        };
         let statement = Query::select()
             .column(Alias::new("tag"))
             .expr_as(Func::count(Expr::cust("*")), Alias::new("spans"))
@@ -158,7 +172,7 @@ impl AccountStore {
             .expr_as(Expr::col(Column::EnqueuedAt).min(), Alias::new("first_at"))
             .expr_as(Expr::col(Column::EnqueuedAt).max(), Alias::new("last_at"))
             .from_subquery(tags, Alias::new("tags"))
-            .and_where(Expr::from(start).eq(prefix))
+            .and_where(condition)
             .group_by_col(Alias::new("tag"))
             .order_by(Alias::new("last_at"), Order::Desc)
             .order_by(Alias::new("tag"), Order::Asc)

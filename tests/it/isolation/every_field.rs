@@ -14,7 +14,7 @@ use super::{life::Life, node_ids, of_nothing};
 use crate::sdl::{Sdl, innermost, path, required};
 
 /// Arguments for fields that require them, or return little without; some fields have several variants.
-const ARGUMENTS: [(&str, Arguments); 19] = [
+const ARGUMENTS: [(&str, Arguments); 22] = [
     ("Account.alertRules", &[("first", "5")]),
     ("Account.alerts", &[("active", "null"), ("first", "30")]),
     // This test reads code, which adds audit entries.
@@ -28,6 +28,9 @@ const ARGUMENTS: [(&str, Arguments); 19] = [
     ("Account.fineMetrics", &[("by", "[TAG]")]),
     ("Account.flags", &[("active", "null"), ("first", "30")]),
     ("Account.idleBacktest", &[("timeoutSeconds", "60")]),
+    ("Account.search", &[("text", r#""load""#), ("types", "[FUNCTION, SPAN_TAG]")]),
+    ("Account.search", &[("text", r#""ada""#), ("types", "[CLUSTER, ERROR_GROUP, USER]")]),
+    ("Account.search", &[("text", r#""bob""#), ("types", "[CLUSTER, ERROR_GROUP, USER]")]),
     ("Account.series", &[("metrics", "[WORKERS, CPU]")]),
     (
         "Account.usageTable",
