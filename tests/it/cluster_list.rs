@@ -26,6 +26,8 @@ fn cluster(name: &str, minutes: i32, seconds: f64, is_final: bool) -> ReportBuil
     let started_at = STARTED_AT + 60.0 * f64::from(minutes);
     let report = ReportBuilder::new(name, 1)
         .with("/cluster/started_at", started_at)
+        .with("/cluster/workers", minutes * 2 % 5)
+        .with("/cluster/memory_used_bytes", minutes * 3 % 5)
         .with("/sent_at", started_at + seconds)
         .with("/final", is_final);
     if is_final { report.with("/cluster/closed_at", started_at + seconds) } else { report }
@@ -43,7 +45,7 @@ async fn five(app: &TestApp) -> (Member, Member) {
     let totals = |tasks: i64, errors: i64, compute: f64, threads: f64| {
         json!({ "tasks": tasks, "tasks_succeeded": tasks - errors, "tasks_erred": errors, "errors": errors,
             "compute_seconds": compute, "transfer_seconds": 0.0, "thread_seconds": threads, "bytes": 10 * tasks,
-            "workers": 2, "peak_workers": 2, "peak_threads": 4 })
+            "workers": 2, "peak_workers": 2 + tasks % 4, "peak_threads": 4 })
     };
     let packages = json!({ "dask": "2026.1.0", "numpy": "2.1.0", "lz4": null, "we.i\"rd": "1", "7": "7.0" });
     app.set_clock("2026-11-20T12:05:00Z");
@@ -166,6 +168,14 @@ async fn every_order_is_by_its_values_and_then_by_number() {
         ("ERRORS", "a d e c b"),
         ("TASKS", "d e a c b"),
         ("LAST_SEEN_AT", "e d c b a"),
+        // Three have no name; the letters of the others are equal but for their case.
+        ("NAME", "c d e b a"),
+        ("USER", "a b c d e"),
+        ("UTILIZATION", "d b a e c"),
+        ("IDLE_SECONDS", "a e b c d"),
+        ("WORKERS", "a d b e c"),
+        ("PEAK_WORKERS", "b d a c e"),
+        ("MEMORY_USED", "a c e b d"),
     ] {
         let (names, _) = list(&ada, json!({ "order": { "field": field, "direction": "ASC" } })).await;
         assert_eq!(names, ascending, "{field}");

@@ -24,6 +24,7 @@ async fn cluster(app: &TestApp, member: &Member, number: i32) {
     let started_at = 1_795_172_400.0 + f64::from(number / 3);
     let mut report = ReportBuilder::new(&format!("Scheduler-{number}"), 1)
         .with("/cluster/started_at", started_at)
+        .with("/cluster/name", ["", "Etl", "etl", "\u{e4}"][usize::try_from(number % 4).unwrap()])
         .with("/sent_at", started_at + f64::from(number % 5))
         .with("/cluster/totals/thread_seconds", 0.1 * f64::from(number * 5 % 7))
         .with("/cluster/totals/compute_seconds", 1e-3 / f64::from(1 + number % 4))
@@ -43,7 +44,7 @@ async fn clusters(app: &TestApp, member: &Member, numbers: std::ops::Range<i32>)
     }
 }
 
-const FIELDS: [&str; 9] = [
+const FIELDS: [&str; 11] = [
     "STARTED_AT",
     "ENDED_AT",
     "DURATION",
@@ -53,6 +54,8 @@ const FIELDS: [&str; 9] = [
     "TASKS",
     "LAST_SEEN_AT",
     "COST",
+    "NAME",
+    "UTILIZATION",
 ];
 
 const CLUSTERS: &str = "query($first: Int, $after: String, $last: Int, $before: String,
@@ -186,15 +189,19 @@ async fn a_cursor_belongs_to_one_order() {
             assert_eq!(refused, order != of, "{order} with a cursor of {of}: {answer}");
         }
     }
-    // A cursor of the right order with a NaN.
-    for (part, taken) in [
-        (json!(1), false),
-        (json!({ "bits": 0x4000_0000_0000_0000_i64 }), true),
-        (json!({ "bits": 0x7ff8_0000_0000_0000_i64 }), false),
-        (json!({ "bits": i64::MIN + 1 }), false),
+    // A cursor of the right order with a NaN, or with a text that PostgreSQL refuses.
+    let real = |bits: i64| json!({ "bits": bits });
+    for (field, order, part, taken) in [
+        ("THREAD_SECONDS", "thread_seconds:desc", json!(1), false),
+        ("THREAD_SECONDS", "thread_seconds:desc", real(0x4000_0000_0000_0000), true),
+        ("THREAD_SECONDS", "thread_seconds:desc", real(0x7ff8_0000_0000_0000), false),
+        ("THREAD_SECONDS", "thread_seconds:desc", real(i64::MIN + 1), false),
+        ("NAME", "name:desc", json!({ "text": "etl" }), true),
+        ("NAME", "name:desc", json!({ "text": "e\u{0}" }), false),
+        ("NAME", "name:desc", json!(uuid(1)), false),
     ] {
-        let cursor = URL_SAFE_NO_PAD.encode(json!([1, "thread_seconds:desc", [part, 1]]).to_string());
-        let answer = ada.ask(CLUSTERS, json!({ "field": "THREAD_SECONDS", "after": cursor })).await;
+        let cursor = URL_SAFE_NO_PAD.encode(json!([1, order, [part, 1]]).to_string());
+        let answer = ada.ask(CLUSTERS, json!({ "field": field, "after": cursor })).await;
         assert_eq!(answer.get("errors").is_none(), taken, "{part}: {answer}");
     }
     app.stop().await;

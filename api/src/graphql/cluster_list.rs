@@ -151,6 +151,23 @@ pub(super) enum ClusterOrderField {
     Tasks,
     /// The time of the last contact with the cluster, by the server's clock.
     LastSeenAt,
+    /// The name, without regard to the case of the letters A to Z. Clusters without a name are before all
+    /// others.
+    Name,
+    /// The name of the user, in the same way. Clusters of users who left the account are before all others.
+    User,
+    /// The share of the thread time in which tasks computed: `computeSeconds` divided by `threadSeconds` of
+    /// `totals`, with the time before the cluster was registered. 0 if one of them is less than a
+    /// millisecond.
+    Utilization,
+    /// The duration without work, as in `idleSeconds`.
+    IdleSeconds,
+    /// The number of workers as of the last report.
+    Workers,
+    /// The largest number of workers at a time.
+    PeakWorkers,
+    /// The memory in use as of the last report.
+    MemoryUsed,
     /// The cost in one currency, by the account's rates and by estimates together. Costs in other
     /// currencies do not count.
     Cost,
@@ -180,6 +197,13 @@ impl ClusterOrder {
             ClusterOrderField::Errors => ClusterSortBy::Errors,
             ClusterOrderField::Tasks => ClusterSortBy::Tasks,
             ClusterOrderField::LastSeenAt => ClusterSortBy::LastSeenAt,
+            ClusterOrderField::Name => ClusterSortBy::Name,
+            ClusterOrderField::User => ClusterSortBy::User,
+            ClusterOrderField::Utilization => ClusterSortBy::Utilization,
+            ClusterOrderField::IdleSeconds => ClusterSortBy::IdleTime,
+            ClusterOrderField::Workers => ClusterSortBy::Workers,
+            ClusterOrderField::PeakWorkers => ClusterSortBy::PeakWorkers,
+            ClusterOrderField::MemoryUsed => ClusterSortBy::MemoryUsed,
             ClusterOrderField::Cost => {
                 ClusterSortBy::Cost(currency(scope, scope.rates().await?, self.currency.as_deref())?)
             }

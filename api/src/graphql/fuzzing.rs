@@ -58,6 +58,13 @@ fn in_lists(text: &str) {
         ClusterSortBy::Errors,
         ClusterSortBy::Tasks,
         ClusterSortBy::LastSeenAt,
+        ClusterSortBy::Workers,
+        ClusterSortBy::PeakWorkers,
+        ClusterSortBy::MemoryUsed,
+        ClusterSortBy::Name,
+        ClusterSortBy::User,
+        ClusterSortBy::Utilization,
+        ClusterSortBy::IdleTime,
         ClusterSortBy::Cost(currency),
     ];
     for by in orders {

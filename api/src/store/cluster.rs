@@ -17,162 +17,21 @@ use sea_orm::{
 use super::{
     change_feed::LATE_AFTER_MS,
     cluster_filter::ClusterFilter,
+    cluster_order::{ClusterSort, ClusterSortBy},
     composite_in::IsOneOf,
     data_policy,
     error::StoreError,
-    page::{self, Key, KeyPart, Page, PageRequest, Slice, Sort},
+    page::{self, Slice},
     scoped::AccountStore,
     usage_hour::sum_of,
 };
 use crate::domain::{
-    cost::Currency,
     data_class::{Accepted, receipt},
     report::Report,
     validated::{Count, Seconds, Text, UnixTime},
 };
 
-/// The orders clusters can be listed in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct ClusterSort {
-    /// The value to order by.
-    pub by: ClusterSortBy,
-    /// True if large or late values come first.
-    pub descending: bool,
-}
-
-/// The value that clusters are ordered by. Times have an index. The other orders read all clusters that
-/// pass the filter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ClusterSortBy {
-    /// The start of the scheduler.
-    StartedAt,
-    /// The end of the cluster. Clusters that have not ended come after all that have.
-    EndedAt,
-    /// The time that the cluster ran, as far as it is known.
-    Duration,
-    /// The thread time that the cluster offered.
-    ThreadSeconds,
-    /// The thread time that the cluster computed.
-    ComputeSeconds,
-    /// The number of recorded errors.
-    Errors,
-    /// The number of tasks.
-    Tasks,
-    /// The time of the last report.
-    LastSeenAt,
-    /// The cost in a currency. No column holds it: see [`AccountStore::cluster_page_by_cost`].
-    Cost(Currency),
-}
-
-impl ClusterSortBy {
-    /// Returns the column of the value. `None` if no column holds it.
-    fn column(self) -> Option<Column> {
-        let column = match self {
-            Self::Cost(_) => return None,
-            Self::StartedAt => Column::StartedAt,
-            Self::EndedAt => Column::EndedKey,
-            Self::Duration => Column::DurationMs,
-            Self::ThreadSeconds => Column::TotalThreadSeconds,
-            Self::ComputeSeconds => Column::TotalComputeSeconds,
-            Self::Errors => Column::TotalErrors,
-            Self::Tasks => Column::TotalTasks,
-            Self::LastSeenAt => Column::LastSeenAt,
-        };
-        Some(column)
-    }
-
-    fn position(self, row: &Model) -> Option<KeyPart> {
-        let position = match self {
-            Self::Cost(_) => return None,
-            Self::StartedAt => row.started_at.into(),
-            Self::EndedAt => KeyPart::Integer(row.ended_key),
-            Self::Duration => KeyPart::Integer(row.duration_ms),
-            Self::ThreadSeconds => KeyPart::real(row.total_thread_seconds),
-            Self::ComputeSeconds => KeyPart::real(row.total_compute_seconds),
-            Self::Errors => KeyPart::Integer(row.total_errors),
-            Self::Tasks => KeyPart::Integer(row.total_tasks),
-            Self::LastSeenAt => row.last_seen_at.into(),
-        };
-        Some(position)
-    }
-}
-
-impl Sort for ClusterSort {
-    type Entity = Entity;
-
-    fn name(self) -> &'static str {
-        match (self.by, self.descending) {
-            (ClusterSortBy::StartedAt, false) => "started_at:asc",
-            (ClusterSortBy::StartedAt, true) => "started_at:desc",
-            (ClusterSortBy::EndedAt, false) => "ended_at:asc",
-            (ClusterSortBy::EndedAt, true) => "ended_at:desc",
-            (ClusterSortBy::Duration, false) => "duration:asc",
-            (ClusterSortBy::Duration, true) => "duration:desc",
-            (ClusterSortBy::ThreadSeconds, false) => "thread_seconds:asc",
-            (ClusterSortBy::ThreadSeconds, true) => "thread_seconds:desc",
-            (ClusterSortBy::ComputeSeconds, false) => "compute_seconds:asc",
-            (ClusterSortBy::ComputeSeconds, true) => "compute_seconds:desc",
-            (ClusterSortBy::Errors, false) => "errors:asc",
-            (ClusterSortBy::Errors, true) => "errors:desc",
-            (ClusterSortBy::Tasks, false) => "tasks:asc",
-            (ClusterSortBy::Tasks, true) => "tasks:desc",
-            (ClusterSortBy::LastSeenAt, false) => "last_seen_at:asc",
-            (ClusterSortBy::LastSeenAt, true) => "last_seen_at:desc",
-            (ClusterSortBy::Cost(_), false) => "cost:asc",
-            (ClusterSortBy::Cost(_), true) => "cost:desc",
-        }
-    }
-
-    fn columns(self) -> Vec<Column> {
-        self.by.column().into_iter().chain([Column::Id]).collect()
-    }
-
-    fn descending(self) -> bool {
-        self.descending
-    }
-
-    fn accepts(self, key: &Key) -> bool {
-        if let (ClusterSortBy::Cost(currency), [cost, KeyPart::Integer(_), of]) = (self.by, &key.0[..]) {
-            return cost.is_real() && *of == currency_key(currency);
-        }
-        let [position, KeyPart::Integer(_)] = key.0[..] else { return false };
-        match self.by {
-            ClusterSortBy::Cost(_) => false,
-            ClusterSortBy::ThreadSeconds | ClusterSortBy::ComputeSeconds => position.is_real(),
-            _ => matches!(position, KeyPart::Integer(_)),
-        }
-    }
-
-    fn key(self, row: &Model) -> Key {
-        let mut key: Vec<KeyPart> = self.by.position(row).into_iter().chain([row.id.into()]).collect();
-        if let ClusterSortBy::Cost(currency) = self.by {
-            key.push(currency_key(currency));
-        }
-        Key(key)
-    }
-}
-
-/// Returns the currency as a part of a position, so that a cursor of another currency's order is refused.
-fn currency_key(currency: Currency) -> KeyPart {
-    KeyPart::Integer(currency.number())
-}
-
 impl AccountStore {
-    /// Returns a page of the account's clusters that pass the filter.
-    ///
-    /// # Errors
-    /// Returns an error if the database does not answer.
-    #[tracing::instrument(name = "store.cluster.page", skip_all)]
-    pub async fn cluster_page(
-        &self,
-        filter: &ClusterFilter,
-        sort: ClusterSort,
-        request: &PageRequest,
-    ) -> Result<Page<Model>, StoreError> {
-        let select = self.filtered_clusters(&filter.without_implied_bounds(sort, request));
-        page::fetch(&self.read_executor(), select, sort, request).await
-    }
-
     /// Returns a slice of the account's clusters that pass the filter, the latest start first.
     ///
     /// # Errors

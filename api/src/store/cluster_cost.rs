@@ -12,11 +12,11 @@ use sea_orm::{
 };
 
 use super::{
-    cluster::ClusterSort,
     cluster_filter::ClusterFilter,
+    cluster_order::ClusterSort,
     composite_in::IsOneOf,
     error::StoreError,
-    page::{self, Page, PageRequest},
+    page::{self, ComputedValue, Page, PageRequest},
     scoped::AccountStore,
     usage_hour::{DAY, DAY_HOURS},
 };
@@ -47,14 +47,8 @@ impl AccountStore {
         sort: ClusterSort,
         request: &PageRequest,
     ) -> Result<Page<cluster::Model>, StoreError> {
-        page::fetch_by_number(
-            &self.read_executor(),
-            self.filtered_clusters(filter),
-            self.cost(prices),
-            sort,
-            request,
-        )
-        .await
+        let (clusters, cost) = (self.filtered_clusters(filter), ComputedValue::Number(self.cost(prices)));
+        page::fetch_by_value(&self.read_executor(), clusters, cost, sort, request).await
     }
 
     /// Returns the condition that a cluster's cost reaches a bound.

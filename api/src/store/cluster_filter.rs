@@ -12,9 +12,9 @@ use sea_orm::{
 };
 
 use super::{
-    cluster::{ClusterSort, ClusterSortBy},
     cluster_cost::CostAtLeast,
     cluster_flag::{FlaggedFilter, had_flag_condition, has_flag_condition},
+    cluster_order::{ClusterSort, ClusterSortBy},
     cluster_tag::TagFilter,
     composite_in::IsOneOf,
     cross_cluster::{TimeRange, remaining_range},

@@ -85,7 +85,7 @@ impl Key {
 }
 
 /// The value of one column in a [`Key`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum KeyPart {
     /// An integer, or a time in milliseconds since the epoch.
@@ -95,6 +95,11 @@ pub enum KeyPart {
     Real {
         /// The bits of the number.
         bits: i64,
+    },
+    /// A text, compared by its bytes.
+    Text {
+        /// The text.
+        text: String,
     },
     /// An identifier.
     Uuid(Uuid),
@@ -110,8 +115,14 @@ impl KeyPart {
 
     /// Returns true if the bits are those of a non-negative number. Clients can send any cursor.
     #[must_use]
-    pub fn is_real(self) -> bool {
+    pub fn is_real(&self) -> bool {
         matches!(self, Self::Real { bits } if f64::from_bits(bits.cast_unsigned()) >= 0.0)
+    }
+
+    /// Returns true for a text that both databases accept. Clients can send any cursor.
+    #[must_use]
+    pub fn is_text(&self) -> bool {
+        matches!(self, Self::Text { text } if !text.contains('\0'))
     }
 }
 
@@ -168,6 +179,7 @@ impl From<KeyPart> for Value {
         match part {
             KeyPart::Integer(number) => number.into(),
             KeyPart::Real { bits } => f64::from_bits(bits.cast_unsigned()).into(),
+            KeyPart::Text { text } => text.into(),
             KeyPart::Uuid(uuid) => uuid.into(),
         }
     }
@@ -346,29 +358,46 @@ pub(super) async fn fetch_slice<S: Sort>(
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
-/// The name of the column that [`fetch_by_number`] sorts by.
-const NUMBER: &str = "page_number";
+/// The name of the column that [`fetch_by_value`] sorts by.
+const COMPUTED: &str = "page_value";
 
-/// Reads one page of rows sorted by a number, which the statement computes for each row and which is not
-/// negative, and then by `sort`. The number is the first part of their keys.
-pub(super) async fn fetch_by_number<S: Sort>(
+/// A value that a statement computes for each row, to sort by.
+pub(super) enum ComputedValue {
+    /// A number that is not negative.
+    Number(Expr),
+    /// A text that is compared by its bytes.
+    Text(Expr),
+}
+
+/// Reads one page of rows sorted by a value, which the statement computes for each row, and then by `sort`.
+/// The value is the first part of their keys.
+pub(super) async fn fetch_by_value<S: Sort>(
     connection: &impl ConnectionTrait,
     select: Select<S::Entity>,
-    number: Expr,
+    value: ComputedValue,
     sort: S,
     request: &PageRequest,
 ) -> Result<Page<<S::Entity as EntityTrait>::Model>, StoreError> {
-    let columns: Vec<Expr> = [number.clone()].into_iter().chain(columns(sort)).collect();
-    // The order refers to the number by its name, so that it is computed once.
-    let order = [Expr::col(Alias::new(NUMBER))].into_iter().chain(self::columns(sort)).collect();
-    let select = select_range_by(select.expr_as(number, NUMBER), &columns, order, sort, request);
+    let (is_text, value) = match value {
+        ComputedValue::Number(value) => (false, value),
+        ComputedValue::Text(value) => (true, value),
+    };
+    let columns: Vec<Expr> = [value.clone()].into_iter().chain(columns(sort)).collect();
+    // The order refers to the value by its name, so that it is computed once.
+    let order = [Expr::col(Alias::new(COMPUTED))].into_iter().chain(self::columns(sort)).collect();
+    let select = select_range_by(select.expr_as(value, COMPUTED), &columns, order, sort, request);
     let mut rows = Vec::new();
     let mut text = SqlBuilder::new(connection.get_database_backend());
     text.select(&select.into_query());
     text.limit(request.limit + 1);
     for row in connection.query_all_raw(text.statement()).await? {
         let model = <S::Entity as EntityTrait>::Model::by_position(&row)?;
-        let mut key = vec![KeyPart::real(row.try_get("", NUMBER)?)];
+        let value = if is_text {
+            KeyPart::Text { text: row.try_get("", COMPUTED)? }
+        } else {
+            KeyPart::real(row.try_get("", COMPUTED)?)
+        };
+        let mut key = vec![value];
         key.extend(sort.key(&model).0);
         rows.push((Key(key), model));
     }
@@ -409,7 +438,7 @@ fn select_range_by<S: Sort>(
 ) -> Select<S::Entity> {
     let lies_behind = |key: &Key, descending: bool| {
         // Parts of a key beyond the columns only identify the order that the key belongs to.
-        let parts = key.0.iter().take(columns.len()).map(|part| Expr::val(*part));
+        let parts = key.0.iter().take(columns.len()).map(|part| Expr::val(part.clone()));
         let (row, position) = (Expr::tuple(columns.iter().cloned()), Expr::tuple(parts));
         if descending { row.lt(position) } else { row.gt(position) }
     };
