@@ -1,5 +1,7 @@
 //! Lists of clusters: filters, order, and totals.
 
+use std::collections::BTreeSet;
+
 use entity::ids::ClusterId;
 use harness::{Member, ReportBuilder, STARTED_AT, TestApp, usage, uuid};
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, ConnectionTrait, EntityTrait, IntoActiveModel};
@@ -400,6 +402,11 @@ async fn the_usage_of_very_many_clusters_is_null_beside_their_other_sums() {
     let answer = ada.ask(query, json!({})).await;
     assert_eq!(aggregates(&answer), json!({ "clusters": 10_001, "usage": null }));
     assert_eq!(versions(&answer), Value::Null);
+    let page = "{ viewer { account { clusters(first: 500) { nodes { schedulerId user { name } totals { tasks } } } } } }";
+    let nodes = ada.query(page, json!({})).await["viewer"]["account"]["clusters"]["nodes"].take();
+    let names: BTreeSet<_> =
+        nodes.as_array().unwrap().iter().map(|node| node["schedulerId"].to_string()).collect();
+    assert_eq!(names.len(), 500);
     for field in [["aggregates", "usage"], ["facets", "packageVersions"]] {
         let path = json!(["viewer", "account", "clusters", field[0], field[1]]);
         let error = answer["errors"].as_array().unwrap().iter().find(|error| error["path"] == path);

@@ -198,6 +198,11 @@ async fn a_query_costs_what_its_answer_may_hold() {
         (account("clusters { nodes { id } }"), 4 + 20),
         (account("clusters(last: 3) { nodes { id } }"), 4 + 3),
         (account("clusters(first: 100) { nodes { id } }"), 4 + 100),
+        (account("clusters(first: 500) { nodes { id } pageInfo { endCursor } }"), 4 + 500 + 2),
+        (
+            account("clusters(last: 300) { edges { cursor ...on ClusterEdge { node { name } } } }"),
+            4 + 300 * 3,
+        ),
         (account("clusters(first: 1) { nodes { id } }"), 4 + 1),
         (account("clusters(first: 4) { edges { cursor node { id } } }"), 4 + 4 * 3),
         (account("clusters(first: 2) { nodes { id errors(first: 3) { nodes { key } } } }"), 4 + 2 * (3 + 3)),
@@ -230,8 +235,22 @@ async fn a_query_costs_what_its_answer_may_hold() {
         let answer = ada.ask(&query, json!({})).await;
         assert_eq!(answer["errors"][0]["extensions"]["code"], "BAD_USER_INPUT", "{answer}");
         let message = answer["errors"][0]["message"].as_str().unwrap();
-        assert_eq!(message, format!("argument 'first': must be between 1 and 100, {what}"));
+        assert_eq!(message, format!("argument 'first': must be between 1 and 500, {what}"));
         assert_eq!(answer["data"], json!(null));
+    }
+    // Pages longer than 100 have few fields, whether or not a field above them may be null.
+    for (selection, fragment) in [
+        ("nodes { id closeReason }", ""),
+        ("edges { node { environment { python } } }", ""),
+        ("nodes { ...F }", "fragment F on Cluster { notes { text } }"),
+    ] {
+        for above in ["viewer { account {", "account(slug: \"ada\") {"] {
+            let close = "} ".repeat(above.matches('{').count() + 1);
+            let query = format!("{{ {above} clusters(first: 101) {{ {selection} }} {close} {fragment}");
+            let answer = ada.ask(&query, json!({})).await;
+            let message = "argument 'first': must be between 1 and 100, not 101";
+            assert_eq!(answer["errors"][0]["message"], message, "{query}: {answer}");
+        }
     }
     let paged = "query($n: Int = 6) { viewer { account { clusters(first: $n) { nodes { id } } } } }";
     for (variables, cost) in [(json!({}), 10), (json!({ "n": 7 }), 11), (json!({ "n": null }), 24)] {

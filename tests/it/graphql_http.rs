@@ -233,11 +233,14 @@ async fn one_wrong_argument_takes_nothing_with_it_that_it_has_nothing_to_do_with
     // If all ancestors are non-null, the data would be null: nothing is executed, as for a value of the
     // wrong type.
     for (selection, message) in [
-        ("viewer { user { name } account { clusters(first: 500) { totalCount } } }", page),
-        ("viewer { account { clusters(first: $many) { totalCount } } }", page),
-        ("viewer { account { ...A } } fragment A on Account { clusters(first: 500) { totalCount } }", page),
+        ("viewer { user { name } account { clusters(first: 500) { nodes { address } } } }", page),
+        ("viewer { account { clusters(first: $many) { nodes { address } } } }", page),
+        (
+            "viewer { account { ...A } } fragment A on Account { clusters(first: 500) { nodes { address } } }",
+            page,
+        ),
         ("viewer { account { ... { clusters(first: 1, last: 1) { totalCount } } } }", both),
-        ("viewer { account { clusters(first: 500) @include(if: $yes) { totalCount } } }", page),
+        ("viewer { account { clusters(first: 500) @include(if: $yes) { nodes { address } } } }", page),
         ("viewer { account { clusters { nodes { taskGroups(first: 500) { totalCount } } } } }", page),
         (
             format!(

@@ -278,10 +278,10 @@ async fn wrong_arguments_are_named() {
     clusters(&app, &ada, 0..2).await;
     let cursor = list(&ada.query(CLUSTERS, json!({ "first": 1 })).await)["pageInfo"]["endCursor"].clone();
     let cases = [
-        (json!({ "first": 0 }), "argument 'first': must be between 1 and 100, not 0"),
-        (json!({ "first": -1 }), "argument 'first': must be between 1 and 100, not -1"),
-        (json!({ "first": 1_000_000 }), "argument 'first': must be between 1 and 100, not 1000000"),
-        (json!({ "last": 101 }), "argument 'last': must be between 1 and 100, not 101"),
+        (json!({ "first": 0 }), "argument 'first': must be between 1 and 500, not 0"),
+        (json!({ "first": -1 }), "argument 'first': must be between 1 and 500, not -1"),
+        (json!({ "first": 1_000_000 }), "argument 'first': must be between 1 and 500, not 1000000"),
+        (json!({ "last": 501 }), "argument 'last': must be between 1 and 500, not 501"),
         (json!({ "first": 1, "last": 1 }), "argument 'last': only one of 'first' and 'last' can be given"),
         (json!({ "after": "x" }), "argument 'after': not a cursor of this list in this order"),
         (json!({ "before": "" }), "argument 'before': not a cursor of this list in this order"),

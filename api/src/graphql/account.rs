@@ -183,14 +183,22 @@ impl Account {
         #[graphql(desc = "Only clusters that pass this filter. Null for all clusters.")] filter: Option<
             ClusterFilter,
         >,
-        #[graphql(desc = "The number of items from the start, 1 to 100; 20 unless `last` is given.")]
+        #[graphql(
+            desc = "The number of items from the start, 1 to 100; 20 unless `last` is given. Up to 500 if only \
+                    these fields of the clusters are selected: `id`, `number`, `schedulerId`, `name`, `user`, \
+                    `state`, `desiredState`, `startedAt`, `endedAt`, `durationSeconds`, `lastSeenAt`, \
+                    `idleSince`, `idleSeconds` and `totals`."
+        )]
         first: Option<i32>,
         #[graphql(desc = "Only items after this cursor.")] after: Option<String>,
-        #[graphql(desc = "The number of items from the end, 1 to 100.")] last: Option<i32>,
+        #[graphql(desc = "The number of items from the end, 1 to 100, or to 500 as for `first`.")]
+        last: Option<i32>,
         #[graphql(desc = "Only items before this cursor.")] before: Option<String>,
         #[graphql(desc = "The order of the list.", default)] order_by: ClusterOrder,
     ) -> Result<ClusterConnection, ApiError> {
-        let page = PageArguments { first, after, last, before }.with_summary_columns::<Cluster>(context);
+        let page = PageArguments { first, after, last, before }
+            .with_summary_columns::<Cluster>(context)
+            .allow_long_page(context);
         cluster_list::clusters(&self.0, filter.unwrap_or_default(), order_by, page).await
     }
 

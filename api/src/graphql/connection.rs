@@ -32,6 +32,29 @@ pub(crate) const DEFAULT_PAGE_SIZE: u64 = DEFAULT_ITEMS.unsigned_abs() as u64;
 /// The maximum number of items on a page, as an unsigned number.
 pub(crate) const MAX_PAGE_SIZE: u64 = MAX_ITEMS.unsigned_abs() as u64;
 
+/// The maximum number of items on a page of a list with long pages, see [`LONG_PAGE_FIELDS`].
+pub(crate) const MAX_LONG_PAGE_SIZE: u64 = 500;
+
+/// The fields of clusters that a page of up to [`MAX_LONG_PAGE_SIZE`] may select. The clusters' rows have
+/// them, and they hold no lists.
+pub(crate) const LONG_PAGE_FIELDS: [&str; 15] = [
+    "__typename",
+    "desiredState",
+    "durationSeconds",
+    "endedAt",
+    "id",
+    "idleSeconds",
+    "idleSince",
+    "lastSeenAt",
+    "name",
+    "number",
+    "schedulerId",
+    "startedAt",
+    "state",
+    "totals",
+    "user",
+];
+
 /// The version of the format of cursors. A change of the format increments it, so that old cursors are
 /// refused, not misread.
 const CURSOR_VERSION: u8 = 1;
@@ -69,35 +92,45 @@ pub(super) struct PageArguments {
 pub(super) struct RequestedPage {
     page: PageArguments,
     extent: Columns,
+    is_long: bool,
 }
 
 impl From<PageArguments> for RequestedPage {
     fn from(page: PageArguments) -> Self {
-        Self { page, extent: Columns::Full }
+        Self { page, extent: Columns::Full, is_long: false }
     }
 }
 
 impl RequestedPage {
     /// Returns the request for this page of a list in the order `sort`.
     pub(super) fn request(self, scope: &AccountScope, sort: impl Sort) -> Result<PageRequest, ApiError> {
-        Ok(PageRequest { row_columns: self.extent, ..self.page.request(scope, sort)? })
+        let most = u64::from(scope.max_page.unsigned_abs());
+        let most = if self.is_long { most.max(MAX_LONG_PAGE_SIZE) } else { most };
+        Ok(PageRequest { row_columns: self.extent, ..self.page.request_up_to(most, sort)? })
+    }
+
+    /// Allows a long page if the selection of the list at `context` needs only [`LONG_PAGE_FIELDS`].
+    pub(super) fn allow_long_page(self, context: &Context<'_>) -> Self {
+        Self { is_long: selects_only(context, &LONG_PAGE_FIELDS), ..self }
     }
 }
 
 impl PageArguments {
     /// Returns the page with only those columns that the selection of the list at `context` needs.
     pub(super) fn with_summary_columns<Node: SummaryFields>(self, context: &Context<'_>) -> RequestedPage {
-        RequestedPage { page: self, extent: required_columns::<Node>(context) }
+        let is_enough = selects_only(context, Node::FIELDS);
+        let extent = if is_enough { Columns::Listed } else { Columns::Full };
+        RequestedPage { page: self, extent, is_long: false }
     }
 
     /// Returns the request for this page of a list in the order `sort`, with all columns.
     pub(super) fn request(self, scope: &AccountScope, sort: impl Sort) -> Result<PageRequest, ApiError> {
+        self.request_up_to(scope.max_page.unsigned_abs().into(), sort)
+    }
+
+    fn request_up_to(self, most: u64, sort: impl Sort) -> Result<PageRequest, ApiError> {
         let invalid = |(argument, reason)| ApiError::InvalidArgument { argument, reason };
-        let asked = parse_page_limit(
-            self.first.map(Into::into),
-            self.last.map(Into::into),
-            scope.max_page.unsigned_abs().into(),
-        );
+        let asked = parse_page_limit(self.first.map(Into::into), self.last.map(Into::into), most);
         let limit = asked.map_err(invalid)?.unwrap_or(DEFAULT_PAGE_SIZE);
         let end = if self.last.is_some() { End::Last } else { End::First };
         let key = |argument, cursor: Option<String>| {
@@ -121,21 +154,19 @@ pub(super) trait SummaryFields {
     const FIELDS: &'static [&'static str];
 }
 
-/// Returns the columns that the selection of the list at `context` needs.
-fn required_columns<Node: SummaryFields>(context: &Context<'_>) -> Columns {
+/// Returns true if the selection of the list at `context` needs no other fields of its items.
+fn selects_only(context: &Context<'_>, fields: &[&str]) -> bool {
     // Selections that have to be merged need one statement, because rows may be added between two.
     if context.data_opt::<HasOverlappingFields>().is_none_or(|merged| merged.0) {
-        return Columns::Full;
+        return false;
     }
-    let is_listed =
-        |field: SelectionField<'_>| field.name() == "__typename" || Node::FIELDS.contains(&field.name());
-    let of_node = |field: SelectionField<'_>| field.selection_set().all(is_listed);
-    let is_enough = context.field().selection_set().all(|field| match field.name() {
+    let is_known = |field: SelectionField<'_>| field.name() == "__typename" || fields.contains(&field.name());
+    let of_node = |field: SelectionField<'_>| field.selection_set().all(is_known);
+    context.field().selection_set().all(|field| match field.name() {
         "nodes" => of_node(field),
         "edges" => field.selection_set().filter(|field| field.name() == "node").all(of_node),
         _ => true,
-    });
-    if is_enough { Columns::Listed } else { Columns::Full }
+    })
 }
 
 fn invalid_cursor_error(argument: &'static str) -> ApiError {

@@ -94,7 +94,9 @@ pub(crate) use error::log_defect;
 pub use rate_limit::RateLimit;
 pub use schema::{Caller, Schema};
 
-pub(crate) use connection::{DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE, parse_page_limit};
+pub(crate) use connection::{
+    DEFAULT_PAGE_SIZE, LONG_PAGE_FIELDS, MAX_LONG_PAGE_SIZE, MAX_PAGE_SIZE, parse_page_limit,
+};
 pub(crate) use id::global_span_id;
 pub(crate) use projection::HasOverlappingFields;
 pub(crate) use response::{finalize_response, serialize_response};

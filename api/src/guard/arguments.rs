@@ -118,7 +118,7 @@ impl<'request> ArgumentVisitor<'request> {
     }
 
     fn check_page(&self, field: &'request Field) -> Result<(), ArgumentError> {
-        let Some((_, most)) = cost::page_bounds(field) else { return Ok(()) };
+        let Some((_, most)) = cost::page_bounds(self.document, field) else { return Ok(()) };
         let number = |name: &str| {
             let argument = field.arguments.iter().find(|given| given.name == name)?;
             self.resolve(GivenValue::Literal(&argument.value))?.number()

@@ -15,7 +15,7 @@ use apollo_compiler::{
 };
 
 use super::scan;
-use crate::graphql::{DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE};
+use crate::graphql::{DEFAULT_PAGE_SIZE, LONG_PAGE_FIELDS, MAX_LONG_PAGE_SIZE, MAX_PAGE_SIZE};
 
 /// The cost of an introspection field, whatever it selects: its result needs no store, and the size of
 /// the schema bounds it.
@@ -59,6 +59,9 @@ const OTHER_PAGES: [(&str, u64, u64); 6] = [
     ("search", 5, 20),
     ("spanTags", 100, 1_000),
 ];
+
+/// The type of lists that allow long pages.
+const LONG_PAGES: &str = "ClusterConnection";
 
 /// Lists whose `first` is the number of items of each type, with the number of types.
 const TYPES: [(&str, u64); 1] = [("search", 5)];
@@ -152,7 +155,7 @@ impl<'request> CostVisitor<'request> {
     /// Returns the maximum length of the field's page. Returns None if it is not paged. The resolver
     /// refuses a number out of bounds.
     fn page_size(&self, field: &Field) -> Option<u64> {
-        let (default, most) = page_bounds(field)?;
+        let (default, most) = page_bounds(self.document, field)?;
         let asked = ["first", "last"].into_iter().filter_map(|name| self.number(field, name)).max();
         let types = TYPES.iter().find(|(name, _)| field.name == *name).map_or(1, |(_, types)| *types);
         Some(asked.unwrap_or(default).clamp(1, most) * types)
@@ -184,15 +187,45 @@ impl<'request> CostVisitor<'request> {
 }
 
 /// Returns the default and the maximum length of the field's page. Returns None if it is not paged.
-pub(super) fn page_bounds(field: &Field) -> Option<(u64, u64)> {
+pub(super) fn page_bounds(document: &ExecutableDocument, field: &Field) -> Option<(u64, u64)> {
     let paging = |definition: &FieldDefinition, name: &str| {
         definition.arguments.iter().any(|argument| argument.name == name)
     };
     if !paging(&field.definition, "first") && !paging(&field.definition, "last") {
         return None;
     }
+    if field.definition.ty.inner_named_type() == LONG_PAGES && has_few_fields(document, &field.selection_set)
+    {
+        return Some((DEFAULT_PAGE_SIZE, MAX_LONG_PAGE_SIZE));
+    }
     let other = OTHER_PAGES.iter().find(|(name, ..)| field.name == *name);
     Some(other.map_or((DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE), |(_, default, most)| (*default, *most)))
+}
+
+/// Returns true if a selection of a list needs only [`LONG_PAGE_FIELDS`] of its items.
+fn has_few_fields(document: &ExecutableDocument, list: &SelectionSet) -> bool {
+    let of_item = |item: &SelectionSet| {
+        all_fields(document, item, &|field| LONG_PAGE_FIELDS.contains(&field.name.as_str()))
+    };
+    all_fields(document, list, &|field| match field.name.as_str() {
+        "nodes" => of_item(&field.selection_set),
+        "edges" => all_fields(document, &field.selection_set, &|field| {
+            field.name != "node" || of_item(&field.selection_set)
+        }),
+        _ => true,
+    })
+}
+
+/// Returns true if all fields of a selection, also those of its fragments, pass a test.
+fn all_fields(document: &ExecutableDocument, set: &SelectionSet, passes: &dyn Fn(&Field) -> bool) -> bool {
+    set.selections.iter().all(|selection| match selection {
+        Selection::Field(field) => passes(field),
+        Selection::InlineFragment(fragment) => all_fields(document, &fragment.selection_set, passes),
+        Selection::FragmentSpread(spread) => {
+            let fragment = document.fragments.get(&spread.fragment_name);
+            fragment.is_none_or(|fragment| all_fields(document, &fragment.selection_set, passes))
+        }
+    })
 }
 
 impl Cost {
@@ -242,6 +275,9 @@ mod tests {
         for (name, argument) in SIZED_BY_ARGUMENT {
             let found = schema.type_field("Cluster", name).expect(name);
             assert!(found.arguments.iter().any(|known| known.name == argument), "{name}({argument})");
+        }
+        for name in LONG_PAGE_FIELDS.into_iter().filter(|name| *name != "__typename") {
+            assert!(field("Cluster", name) && field(LONG_PAGES, "nodes"), "{name}");
         }
         for (name, _) in TYPES {
             assert!(OTHER_PAGES.iter().any(|(page, ..)| *page == name), "{name}");
