@@ -76,6 +76,8 @@ struct Checked {
     merged: HasOverlappingFields,
     /// The variable of a subscription that holds only its cursor.
     cursor: Option<String>,
+    /// True if a selected field depends on the user.
+    is_personal: bool,
 }
 
 /// A checked request, ready for execution.
@@ -86,6 +88,8 @@ pub(crate) struct CheckedRequest {
     pub(crate) kind: Kind,
     /// The upper bound of its cost.
     pub(crate) price: Price,
+    /// True if a selected field depends on the user, and not only on the role and the scopes.
+    pub(crate) is_personal: bool,
 }
 
 /// The cost of an operation, known before any of it runs.
@@ -233,7 +237,8 @@ impl Inner {
         let executable = convert::document(&document, &operation, &places, &[]);
         let merged = HasOverlappingFields(field_overlap::has_overlapping_fields(&document, &operation));
         let cursor = subscription_key::cursor_variable(&operation, &mentions);
-        Ok(Checked { key, document, operation, places, executable, merged, cursor })
+        let is_personal = subscription_rules::is_personal(&document, &operation);
+        Ok(Checked { key, document, operation, places, executable, merged, cursor, is_personal })
     }
 
     /// Runs the checks that depend on the variables. Also returns the coerced variables.
@@ -242,7 +247,7 @@ impl Inner {
         checked: &Checked,
         variables: Map<String, Value>,
     ) -> Result<(CheckedRequest, Valid<JsonMap>), ServerError> {
-        let Checked { key, document, operation, places, executable, merged, cursor } = checked;
+        let Checked { key, document, operation, places, executable, merged, cursor, is_personal } = checked;
         let kind = match operation.operation_type {
             OperationType::Query => Kind::Query,
             OperationType::Mutation => Kind::Mutation,
@@ -269,7 +274,7 @@ impl Inner {
         variables
             .extend(coerced.iter().map(|(name, value)| (Name::new(name.as_str()), convert::json(value))));
         let template = Template { executable, variables, merged: *merged };
-        Ok((CheckedRequest { template, kind, price }, coerced))
+        Ok((CheckedRequest { template, kind, price, is_personal: *is_personal }, coerced))
     }
 
     /// Returns an error if the cost exceeds the limit of one request.

@@ -1,5 +1,6 @@
 //! Fields that a subscription must not select: each access to code and profiles is audited with its
-//! user, but a subscription's payload is written once for many users.
+//! user, but a subscription's payload is written once for many users. And fields whose value depends on
+//! the user, so that the payload must not be shared.
 
 use apollo_compiler::{
     ExecutableDocument, Schema,
@@ -16,6 +17,14 @@ use crate::graphql::AUDITED_READS_REFUSED;
 /// The types that are decrypted whatever is selected of them, and the field that decrypts code.
 const PROFILES: [&str; 2] = ["Profile", "ProfileComparison"];
 const CODE: (&str, &str) = ("CodeSnippet", "text");
+
+/// The field whose value depends on the user. Other fields depend on the role and the scopes at most.
+const PERSONAL: &str = "performanceReports";
+
+/// Returns true if an operation selects a field whose value depends on the user.
+pub(super) fn is_personal(document: &ExecutableDocument, operation: &Operation) -> bool {
+    operation.all_fields(document).any(|field| field.name == PERSONAL)
+}
 
 /// Returns an error if a subscription selects such a field at any depth.
 pub(super) fn check(

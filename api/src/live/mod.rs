@@ -23,7 +23,7 @@ use std::{
 };
 
 use async_graphql::{Response, ServerError};
-use entity::ids::AccountId;
+use entity::ids::{AccountId, UserId};
 use tokio::sync::watch;
 
 use self::shared_subscription::{Renderer, SharedSubscription};
@@ -69,8 +69,9 @@ struct Inner {
     metrics: LiveMetrics,
 }
 
-/// The identity of a group: the account, the subscriber's access, and the digest of the document.
-type GroupKey = (AccountId, session_state::AccessLevel, Digest);
+/// The identity of a group: the account, the subscriber's access, the digest of the document, and the
+/// subscriber if a selected field depends on the user.
+type GroupKey = (AccountId, session_state::AccessLevel, Digest, Option<UserId>);
 
 impl fmt::Debug for SubscriptionHub {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -133,12 +134,13 @@ impl SubscriptionHub {
         let Inner { schema, store, clock, timeout, metrics, .. } = &*self.0;
         let (viewer, template) = (pass.viewer().clone(), guarded.template);
         let account = viewer.account_id();
+        let reader = guarded.is_personal.then_some(viewer.user_id());
         let request = template.clone().into_request();
         let caller = Caller { viewer, origin, rate_limit: left, now: clock.now() };
         let planned = schema.plan_subscription(request, caller.clone(), store).await;
         let mut planned = planned.map_err(refusal)?;
         let after = planned.after.take();
-        let key = (account, pass.access_level(), digest);
+        let key = (account, pass.access_level(), digest, reader);
         let group = {
             let mut groups = self.groups();
             let known = groups.get(&key).and_then(Weak::upgrade);

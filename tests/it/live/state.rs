@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
+use entity::membership::Role;
 use harness::{ReportBuilder, TestApp, code, code_frame, sample, span};
 use serde_json::{Value, json};
 
@@ -258,5 +259,29 @@ async fn what_is_written_down_when_it_is_read_cannot_be_watched() {
     let hash = "d5f7975aecd9d8e9e5fa73564a8420da3477900502455e5d9994abeb850abd23";
     let expected = json!([{ "code": [[{ "snippet": { "hash": hash } }]] }]);
     assert_eq!(shown["cluster"]["spans"]["nodes"], expected);
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn what_depends_on_the_user_is_not_shared_with_others() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    let (bob, eve) = (
+        app.member_with("bob", "ada", Role::Member).await,
+        app.member_with("eve", "ada", Role::Member).await,
+    );
+    bob.stored_report("private", "of bob.html", "<p>").await;
+    let query = "subscription($after: String) { clusters(account: \"ada\", after: $after) { cluster {
+        account { performanceReports { totalCount } } } } }";
+    let mut watching = Vec::new();
+    for member in [&ada, &bob, &eve] {
+        watching.push(Watching::begin(&app, member, "clusters", query, json!({})).await);
+    }
+    bob.reported(&report("one", 1, 1).build()).await;
+    // An owner sees all reports; members of one role differ by what is theirs.
+    for (watching, reports) in watching.iter_mut().zip([1, 1, 0]) {
+        let expected = json!({ "account": { "performanceReports": { "totalCount": reports } } });
+        assert_eq!(watching.next().await["cluster"], expected);
+    }
     app.stop().await;
 }
