@@ -18,7 +18,7 @@ pub enum Role {
     /// May do everything except manage owners.
     #[sea_orm(string_value = "admin")]
     Admin,
-    /// May report and read.
+    /// May report, read, and change their own clusters, errors and tokens.
     #[sea_orm(string_value = "member")]
     Member,
     /// May read.

@@ -1,5 +1,6 @@
 //! The number of statements per operation: independent of depth and number of rows.
 
+use entity::membership::Role;
 use harness::{Member, ReportBuilder, TestApp, computation, error, sample, task_group, usage, uuid, worker};
 use serde_json::{Value, json};
 
@@ -321,5 +322,55 @@ async fn an_answer_costs_two_statements_for_any_number_of_clusters() {
     assert_eq!(ask(&format!("finished {nodes}")).await, 2);
     let with_groups = ask(&format!("exceptions {nodes}")).await;
     assert!((3..=4).contains(&with_groups), "{with_groups}");
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn what_the_viewer_may_do_is_read_for_a_page_at_once() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    let bob = app.member_with("bob", "ada", Role::Member).await;
+    for (number, member) in [&ada, &bob, &ada, &bob].into_iter().enumerate() {
+        let mut raised = error(20, 10, 1);
+        raised["type"] = json!(format!("Error{number}"));
+        let report = ReportBuilder::new(&format!("Scheduler-{number}"), 1).with("/errors", json!([raised]));
+        member.reported(&report.build()).await;
+    }
+    let clusters =
+        "{ viewer { account { list: clusters { nodes { viewerCanTag viewerCanAnnotate viewerCanKeepAlive
+        viewerCanStop viewerCanHandOver viewerCanDelete } } } } }";
+    let groups = "{ viewer { account { list: errorGroups { nodes { can: viewerCanTriage } } } } }";
+    for (member, query, statements, own) in [
+        (&ada, clusters, 1, [true; 4]),
+        (&bob, clusters, 1, [true, false, true, false]),
+        (&ada, groups, 1, [true; 4]),
+        // One for the clusters of the errors of all groups.
+        (&bob, groups, 2, [true, false, true, false]),
+    ] {
+        let (found, answer) = cost(&app, member, query, json!({})).await;
+        assert_eq!(found, SIGN_IN + statements, "{query}");
+        let nodes = answer["viewer"]["account"]["list"]["nodes"].as_array().unwrap();
+        let mut can: Vec<bool> = nodes
+            .iter()
+            .map(|node| (node.get("viewerCanStop").unwrap_or(&node["can"])) == &json!(true))
+            .collect();
+        // Groups come by their last error, and all of these are of one moment.
+        let mut own = own.to_vec();
+        if query == groups {
+            can.sort_unstable();
+            own.sort_unstable();
+        }
+        assert_eq!(can, own, "{answer}");
+    }
+    // A member's role is needed only to compare it with the one of an admin.
+    let tokens = "{ viewer { account { tokens { nodes { viewerCanRevoke } } } } }";
+    let eve = app.member_with("eve", "ada", Role::Admin).await;
+    for (member, statements, can) in [(&ada, 1, [true, true, true]), (&eve, 2, [true, true, false])] {
+        let (found, answer) = cost(&app, member, tokens, json!({})).await;
+        let nodes = answer["viewer"]["account"]["tokens"]["nodes"].as_array().unwrap();
+        let mut found_can: Vec<bool> = nodes.iter().map(|node| node["viewerCanRevoke"] == true).collect();
+        found_can.sort_unstable_by(|one, other| other.cmp(one));
+        assert_eq!((found, found_can), (SIGN_IN + statements, can.to_vec()));
+    }
     app.stop().await;
 }

@@ -512,11 +512,12 @@ async fn closing_takes_and_leaves_the_same_as_the_mutation() {
     let mut log: Vec<Value> = log.as_array().unwrap().clone();
     log.reverse();
     let of = |user: &str, outcome: &str, kind: &str, detail: Value| json!({ "userName": user, "outcome": outcome, "target": { "kind": kind }, "detail": detail });
+    let not_owner = "it belongs to another user: only owners and admins of the account can change it";
     // An identical refusal within a minute is recorded once.
     assert_eq!(
         log,
         [
-            of("helper", "REFUSED", "ACCOUNT", json!({ "missing_scope": "admin" })),
+            of("helper", "REFUSED", "CLUSTER", json!({ "reasons": [not_owner] })),
             of("ada", "DONE", "CLUSTER", json!({ "state": "stopped", "reason": null })),
             of("ada", "DONE", "CLUSTER", json!({ "state": "running", "reason": null })),
             of("ada", "DONE", "CLUSTER", json!({ "state": "stopped", "reason": cut })),

@@ -1,6 +1,6 @@
 //! The triage status of error groups, and its change when an error recurs.
 
-use entity::api_token::Scope;
+use entity::{api_token::Scope, membership::Role};
 use harness::{Member, ReportBuilder, STARTED_AT, TestApp, error};
 use serde_json::{Value, json};
 
@@ -123,5 +123,39 @@ async fn groups_are_listed_by_what_is_to_be_thought_of_them() {
     let id = group(&ada, "open").await["id"].clone();
     let answer = reader.ask(SET, json!({ "group": id, "status": "IGNORED" })).await;
     assert_eq!(answer["errors"][0]["extensions"]["code"], "FORBIDDEN");
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn a_member_decides_on_the_newest_thousand_errors_of_a_group() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    let bob = app.member_with("bob", "ada", Role::Member).await;
+    happens(&bob, 1, 0.0, "boom").await;
+    let can = "{ viewer { account { errorGroups { nodes { viewerCanTriage } } } } }";
+    let can = async || {
+        bob.query(can, json!({})).await["viewer"]["account"]["errorGroups"]["nodes"][0]["viewerCanTriage"]
+            .take()
+    };
+    let id = group(&ada, "boom").await["id"].clone();
+    let code = async || {
+        let answer = bob.ask(SET, json!({ "group": id, "status": "IGNORED" })).await;
+        answer["errors"][0]["extensions"]["code"].as_str().unwrap_or_default().to_owned()
+    };
+    // The errors of others are newer, by their identifiers.
+    for (sequence, numbers, expected) in
+        [(1, 2..500, true), (2, 500..1_000, true), (3, 1_000..1_001, true), (4, 1_001..1_002, false)]
+    {
+        let errors = numbers.map(|number: u128| {
+            let mut error = error(number, 1, 1);
+            error["message"] = json!("boom");
+            error
+        });
+        let report =
+            ReportBuilder::new("Scheduler-of-ada", sequence).with("/errors", errors.collect::<Vec<_>>());
+        ada.reported(&report.build()).await;
+        assert_eq!(can().await, expected, "{sequence}");
+        assert_eq!(code().await, if expected { "" } else { "FORBIDDEN" }, "{sequence}");
+    }
     app.stop().await;
 }

@@ -182,22 +182,25 @@ async fn nobody_gives_more_than_they_have() {
     let same = json!({ "scopes": ["READ"], "end": "2026-11-20T13:00:00Z" });
     assert_eq!(result(&short, CREATE_TOKEN, same).await["userErrors"], json!([]));
 
-    // Without the scope `admin`, changes are refused, and neither members nor tokens are listed. A
-    // member cannot have that scope, and a read-only token of an admin is read-only.
+    // Without the scope `admin`, changes of others are refused, and neither members nor tokens are listed.
+    // A member cannot have that scope, and a read-only token of an admin is read-only.
     let reader = ada.with_token(ada.token(&[Scope::Ingest, Scope::Read], None).await);
     for member in [&reader, &dora] {
         for (query, variables) in [
             (ADD, json!({ "name": "mine", "role": "VIEWER" })),
             (SET_ROLE, json!({ "user": dora_id, "role": "ADMIN" })),
             (REMOVE, json!({ "user": eve_id })),
-            (CREATE_TOKEN, json!({ "scopes": ["READ"] })),
-            (CREATE_TOKEN, json!({ "scopes": ["ADMIN"] })),
-            (REVOKE, json!({ "identifier": identifier(&carl) })),
+            (CREATE_TOKEN, json!({ "user": eve_id, "scopes": ["READ"] })),
+            (CREATE_TOKEN, json!({ "user": carl_id, "scopes": ["ADMIN"] })),
         ] {
             let answer = member.ask(query, variables).await;
             assert_eq!(answer["errors"][0]["extensions"]["code"], "FORBIDDEN", "{query}: {answer}");
             assert!(answer["data"].is_null(), "{query}: {answer}");
         }
+        // The token of another user does not exist for a member.
+        let answer = member.ask(REVOKE, json!({ "identifier": identifier(&carl) })).await;
+        let expected = if std::ptr::eq(member, &dora) { "NOT_FOUND" } else { "FORBIDDEN" };
+        assert_eq!(answer["errors"][0]["extensions"]["code"], expected, "{answer}");
         let lists = "{ viewer { account { slug members { nodes { role } } tokens { nodes { label } } } } }";
         let answer = member.ask(lists, json!({})).await;
         let expected = json!({ "slug": "ada", "members": null, "tokens": null });
@@ -207,6 +210,8 @@ async fn nobody_gives_more_than_they_have() {
         }
     }
     assert_eq!(roles(&ada).await, before, "nothing was changed by all this");
+    let wrong = refused(&dora, CREATE_TOKEN, json!({ "scopes": ["ADMIN"] })).await;
+    assert_eq!(wrong, json!([["scopes", "SCOPE_NOT_HELD"], ["scopes", "SCOPE_NOT_COVERED"]]));
 
     // A former admin's token no longer has the scope.
     result(&ada, SET_ROLE, json!({ "user": carl_id, "role": "MEMBER" })).await;

@@ -300,7 +300,7 @@ async fn wrong_arguments_are_named() {
 
 /// Every list of the schema, and the fields that identify its items. Lists that a filter turns into a
 /// search have a second case.
-const LISTS: [(&str, &str, &str); 37] = [
+const LISTS: [(&str, &str, &str); 38] = [
     ("Account.alertDeliveries", "", "identifier"),
     ("Account.alertRules", "", "identifier"),
     ("Account.alerts", "active: null", "identifier"),
@@ -327,6 +327,7 @@ const LISTS: [(&str, &str, &str); 37] = [
     ("Account.spans", "", "daskId cluster { schedulerId }"),
     ("Account.spans", "tags: { any: [\"etl\"] }", "daskId cluster { schedulerId }"),
     ("Account.tokens", "", "identifier"),
+    ("Viewer.tokens", "", "identifier"),
     ("Cluster.clients", "", "daskId"),
     ("Cluster.computations", "", "daskId"),
     ("Cluster.errors", "", "key"),
@@ -476,7 +477,7 @@ async fn list_of(member: &Member, (field, arguments, node): (&str, &str, &str)) 
     };
     let (noun, name) = field.split_once('.').unwrap();
     let id = match noun {
-        "Account" => Value::Null,
+        "Account" | "Viewer" => Value::Null,
         "Cluster" => main["id"].clone(),
         "Computation" => parent(&main["computations"], "daskId", &uuid(PARENT)),
         "Span" => parent(&main["spans"], "daskId", &uuid(PARENT)),
@@ -489,6 +490,7 @@ async fn list_of(member: &Member, (field, arguments, node): (&str, &str, &str)) 
             pageInfo {{ hasNextPage hasPreviousPage startCursor endCursor }} }}"
     );
     let within = match id {
+        Value::Null if noun == "Viewer" => format!("viewer {{ {list} }}"),
         Value::Null => format!("viewer {{ account {{ {list} }} }}"),
         id => format!("node(id: {id}) {{ ... on {noun} {{ {list} }} }}"),
     };
@@ -499,7 +501,8 @@ async fn list_of(member: &Member, (field, arguments, node): (&str, &str, &str)) 
 impl List {
     async fn page(&self, member: &Member, variables: Value) -> Value {
         let answer = member.query(&self.query, variables).await;
-        answer.pointer("/node/list").or(answer.pointer("/viewer/account/list")).unwrap().clone()
+        let paths = ["/node/list", "/viewer/account/list", "/viewer/list"];
+        paths.iter().find_map(|path| answer.pointer(path)).unwrap().clone()
     }
 
     /// As [`walk`], through any list.

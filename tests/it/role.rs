@@ -1,6 +1,8 @@
 //! Authorization: every mutation and every route, for every role. The tables are written by hand, and a
 //! missing row fails the test.
 
+mod own;
+
 use std::collections::BTreeSet;
 
 use entity::{api_token::Scope, membership::Role};
@@ -25,9 +27,12 @@ const ROLES: [(Role, &str); 5] = [
 /// The operation succeeds.
 const DONE: &str = "";
 const FORBIDDEN: &str = "FORBIDDEN";
+const NOT_FOUND: &str = "NOT_FOUND";
 
 /// Only owners and admins may do it.
 const ADMINS: [&str; 5] = [DONE, DONE, FORBIDDEN, FORBIDDEN, FORBIDDEN];
+/// Only owners and admins may do it, and others do not see the object.
+const HIDDEN: [&str; 5] = [DONE, DONE, NOT_FOUND, NOT_FOUND, NOT_FOUND];
 /// Everybody may do it.
 const ALL: [&str; 5] = [DONE; 5];
 
@@ -78,7 +83,7 @@ const MUTATIONS: &[(&str, &str, [&str; 5])] = &[
         "(input: { user: <OWNER>, scopes: [READ], expiresAt: <END> }) { userErrors { code } }",
         owners("MEMBER_ABOVE"),
     ),
-    ("revokeToken", "(identifier: <TOKEN>) { userErrors { code } }", ADMINS),
+    ("revokeToken", "(identifier: <TOKEN>) { userErrors { code } }", HIDDEN),
     ("addMember", "(input: { name: \"new\", role: VIEWER }) { userErrors { code } }", ADMINS),
     ("addMember", "(input: { name: \"helper\", role: GUEST, until: <END> }) { userErrors { code } }", ADMINS),
     (
@@ -287,6 +292,7 @@ fn every_mutation_and_route_has_a_row() {
 
 /// A fresh account for an actor with a role.
 struct World {
+    owner: Member,
     actor: Member,
     slug: String,
     cluster: i64,
@@ -367,7 +373,13 @@ impl World {
             ("ACCOUNT", json!(slug)),
             ("END", json!("2026-11-20T12:04:00Z")),
         ];
-        Self { actor, slug, cluster, words }
+        Self { owner, actor, slug, cluster, words }
+    }
+
+    /// The object that a word stands for.
+    fn word(&self, word: &str) -> Value {
+        let (_, value) = self.words.iter().find(|(name, _)| *name == word).unwrap();
+        value.clone()
     }
 
     /// The value of a route's `{id}`.
@@ -375,10 +387,7 @@ impl World {
         let of = [("computations", "COMPUTATION"), ("error-groups", "GROUP"), ("spans", "SPAN")];
         let named = of.iter().find(|(of, _)| path.starts_with(&format!("/api/v1/export/{of}/")));
         match named {
-            Some((_, word)) => {
-                let (_, id) = self.words.iter().find(|(name, _)| name == word).unwrap();
-                id.as_str().unwrap().to_owned()
-            }
+            Some((_, word)) => self.word(word).as_str().unwrap().to_owned(),
             None => self.cluster.to_string(),
         }
     }

@@ -68,10 +68,12 @@ pub(super) fn token_detail(token: &Model) -> Value {
     })
 }
 
-/// Revokes a token. A token that has ended does not change.
+/// Revokes a token. A token that has ended does not change. With `owner`, only a token of that user is
+/// found, whatever the actor's role; without, the actor's role must not be below the one of the token's
+/// user.
 pub(crate) async fn revoke(
     store: &AccountStore,
-    actor: UserId,
+    (actor, owner): (UserId, Option<UserId>),
     identifier: String,
     now: Timestamp,
 ) -> Outcome<Model> {
@@ -79,14 +81,14 @@ pub(crate) async fn revoke(
         .write(move |store| {
             let identifier = identifier.clone();
             Box::pin(async move {
-                let Some(token) = store.api_token(&identifier).await? else {
-                    return Ok(Err(Refusal::NotFound));
-                };
+                let token = store.api_token(&identifier).await?;
+                let token = token.filter(|token| owner.is_none_or(|owner| token.user_id == owner));
+                let Some(token) = token else { return Ok(Err(Refusal::NotFound)) };
                 let members = store.lock_members(&[actor, token.user_id]).await?;
                 let Some(own) = role_of(&members, actor) else { return Ok(Err(Refusal::NoMember)) };
                 // A token without its member no longer exists.
                 let Some(role) = role_of(&members, token.user_id) else { return Ok(Err(Refusal::NotFound)) };
-                if !manages(own, role) {
+                if owner.is_none() && !manages(own, role) {
                     return Ok(Err(AccessError::MemberAbove.into()));
                 }
                 Ok(Ok(end(&store, token, now).await?))
@@ -102,23 +104,4 @@ async fn end(store: &AccountStore, token: Model, now: Timestamp) -> Result<Model
         store.record_audit_entry(Entry::done(Action::RevokeToken, target, detail)).await?;
     }
     Ok(Model { revoked_at: token.revoked_at.or(Some(now)), ..token })
-}
-
-/// Revokes one of the user's own tokens. This needs no role.
-pub(crate) async fn revoke_own(
-    store: &AccountStore,
-    actor: UserId,
-    identifier: String,
-    now: Timestamp,
-) -> Outcome<Model> {
-    store
-        .write(move |store| {
-            let identifier = identifier.clone();
-            Box::pin(async move {
-                let token = store.api_token(&identifier).await?.filter(|token| token.user_id == actor);
-                let Some(token) = token else { return Ok(Err(Refusal::NotFound)) };
-                Ok(Ok(end(&store, token, now).await?))
-            })
-        })
-        .await
 }

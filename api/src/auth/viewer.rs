@@ -12,6 +12,7 @@ use super::credential::{Credential, LimitKey};
 use crate::{
     domain::{
         audit::{Actor, Origin},
+        permission::Rights,
         role::scopes_of,
         scheduler_token::{Binding, permits_more_than_ingest},
         slug::Slug,
@@ -188,6 +189,14 @@ impl Viewer {
         let (credential, token) = self.credential.audit_kind();
         let user = Some((self.user_id(), self.user().name.clone()));
         Actor { user, credential, token, origin: Some(origin), at }
+    }
+
+    /// Returns the viewer's rights in the account. Changes need the scope `admin`, or every scope of a role
+    /// that does not cover `admin`.
+    #[must_use]
+    pub fn rights(&self) -> Rights {
+        let is_full = self.may(Scope::Admin) || self.has_every_scope();
+        Rights { user: self.user_id(), role: self.role(), is_full }
     }
 
     /// Returns true if the credentials have `scope`.

@@ -35,6 +35,7 @@ pub mod life_cycle;
 pub mod metric;
 pub(crate) mod outgoing_url;
 pub mod password;
+pub mod permission;
 pub mod profile;
 pub mod public_url;
 pub mod quota;

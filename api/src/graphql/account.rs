@@ -27,8 +27,8 @@ use super::{
     idle_policy::IdlePolicy,
     invitation::{self, Invitation},
     member::{self, Member},
-    mutation::require_admin,
     performance_report::{self, PerformanceReport},
+    permission::{AccountPermissions, require},
     profile::Profile,
     projection::InlineList,
     quota::AccountQuota,
@@ -42,7 +42,10 @@ use super::{
     usage_table::{self, TableArguments, UsageDimension, UsageRow},
     user::User,
 };
-use crate::{domain::fine_metric::SECONDS, store::TokenKind};
+use crate::{
+    domain::{fine_metric::SECONDS, permission::Permission},
+    store::TokenKind,
+};
 
 /// An account. All of its members, and nobody else, can read its data.
 pub(super) struct Account(pub(super) AccountScope);
@@ -245,6 +248,12 @@ impl Account {
 
     #[graphql(flatten)]
     #[expect(clippy::unused_async, reason = "the code that the macro generates awaits it")]
+    async fn permissions(&self) -> AccountPermissions {
+        AccountPermissions(self.0.clone())
+    }
+
+    #[graphql(flatten)]
+    #[expect(clippy::unused_async, reason = "the code that the macro generates awaits it")]
     async fn monitoring(&self) -> AccountMonitoring {
         AccountMonitoring(self.0.clone())
     }
@@ -373,7 +382,7 @@ impl Account {
         #[graphql(desc = "The number of items from the end, 1 to 100.")] last: Option<i32>,
         #[graphql(desc = "Only items before this cursor.")] before: Option<String>,
     ) -> NullOnError<Connection<Member>> {
-        if let Err(error) = require_admin(context) {
+        if let Err(error) = require(context, Permission::ManageMembers) {
             return Some(Err(error));
         }
         Some(member::members(&self.0, PageArguments { first, after, last, before }).await)
@@ -391,11 +400,11 @@ impl Account {
         #[graphql(desc = "The number of items from the end, 1 to 100.")] last: Option<i32>,
         #[graphql(desc = "Only items before this cursor.")] before: Option<String>,
     ) -> NullOnError<Connection<ApiToken>> {
-        if let Err(error) = require_admin(context) {
+        if let Err(error) = require(context, Permission::ManageMembers) {
             return Some(Err(error));
         }
         let page = PageArguments { first, after, last, before };
-        Some(api_token::tokens(&self.0, TokenKind::Personal, page).await)
+        Some(api_token::tokens(&self.0, TokenKind::Personal, None, page).await)
     }
 
     /// The tokens of the members' schedulers, the newest first. Each is valid only for the reports of
@@ -410,17 +419,17 @@ impl Account {
         #[graphql(desc = "The number of items from the end, 1 to 100.")] last: Option<i32>,
         #[graphql(desc = "Only items before this cursor.")] before: Option<String>,
     ) -> NullOnError<Connection<ApiToken>> {
-        if let Err(error) = require_admin(context) {
+        if let Err(error) = require(context, Permission::ManageMembers) {
             return Some(Err(error));
         }
         let page = PageArguments { first, after, last, before };
-        Some(api_token::tokens(&self.0, TokenKind::OfSchedulers, page).await)
+        Some(api_token::tokens(&self.0, TokenKind::OfSchedulers, None, page).await)
     }
 
     /// The account's policy for the tokens of schedulers. Null, with the error code `FORBIDDEN`, for a
     /// token without the scope `admin`.
     async fn token_policy(&self, context: &Context<'_>) -> NullOnError<TokenPolicy> {
-        if let Err(error) = require_admin(context) {
+        if let Err(error) = require(context, Permission::ChangeSettings) {
             return Some(Err(error));
         }
         Some(TokenPolicy::find(&self.0).await)
@@ -437,7 +446,7 @@ impl Account {
         #[graphql(desc = "The number of items from the end, 1 to 100.")] last: Option<i32>,
         #[graphql(desc = "Only items before this cursor.")] before: Option<String>,
     ) -> NullOnError<Connection<Invitation>> {
-        if let Err(error) = require_admin(context) {
+        if let Err(error) = require(context, Permission::ManageMembers) {
             return Some(Err(error));
         }
         Some(invitation::invitations(&self.0, PageArguments { first, after, last, before }).await)
@@ -457,7 +466,7 @@ impl Account {
         #[graphql(desc = "The number of items from the end, 1 to 100.")] last: Option<i32>,
         #[graphql(desc = "Only items before this cursor.")] before: Option<String>,
     ) -> NullOnError<Connection<AuditEntry>> {
-        if let Err(error) = require_admin(context) {
+        if let Err(error) = require(context, Permission::ReadAuditLog) {
             return Some(Err(error));
         }
         let page = PageArguments { first, after, last, before };

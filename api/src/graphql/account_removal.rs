@@ -1,7 +1,6 @@
 //! Removal of an account's data: of one class, or of the whole account.
 
 use async_graphql::{ID, InputObject, SimpleObject};
-use entity::membership::Role;
 
 use super::{
     account::Account,
@@ -80,9 +79,6 @@ pub(super) async fn delete_account(
     viewer: &Viewer,
     input: DeleteAccountInput,
 ) -> Result<DeleteAccountPayload, ApiError> {
-    if viewer.role() != Role::Owner {
-        return Err(ApiError::Forbidden("only an owner can delete the account".to_owned()));
-    }
     if input.confirm_slug != scope.account.slug {
         let message = "must be the short name of the account of the request";
         let error = UserError::new("confirmSlug", UserErrorCode::Invalid, message);

@@ -11,10 +11,10 @@ use super::{
     error::{ApiError, NullOnError},
     flag::{self, Flag, FlagKind},
     flag_rule::{self, FlagMute, FlagRule},
-    mutation::require_admin,
+    permission::require,
     scope::AccountScope,
 };
-use crate::store::AccountFlagFilter;
+use crate::{domain::permission::Permission, store::AccountFlagFilter};
 
 /// The monitoring of an account: flags, alerts, and their rules.
 pub(super) struct AccountMonitoring(pub(super) AccountScope);
@@ -95,7 +95,7 @@ impl AccountMonitoring {
         #[graphql(desc = "The number of items from the end, 1 to 100.")] last: Option<i32>,
         #[graphql(desc = "Only items before this cursor.")] before: Option<String>,
     ) -> NullOnError<Connection<AlertRule>> {
-        if let Err(error) = require_admin(context) {
+        if let Err(error) = require(context, Permission::ChangeSettings) {
             return Some(Err(error));
         }
         Some(alert_rule::rules(&self.0, PageArguments { first, after, last, before }).await)
@@ -114,7 +114,7 @@ impl AccountMonitoring {
         #[graphql(desc = "The number of items from the end, 1 to 100.")] last: Option<i32>,
         #[graphql(desc = "Only items before this cursor.")] before: Option<String>,
     ) -> NullOnError<Connection<AlertDelivery>> {
-        if let Err(error) = require_admin(context) {
+        if let Err(error) = require(context, Permission::ChangeSettings) {
             return Some(Err(error));
         }
         Some(alert_delivery::deliveries(&self.0, rule, PageArguments { first, after, last, before }).await)

@@ -5,6 +5,7 @@ use chrono::{DateTime, Utc};
 use entity::{
     api_token::{Model, Scope},
     audit_entry::Action,
+    ids::UserId,
 };
 
 use super::{
@@ -17,12 +18,13 @@ use super::{
     viewer::TokenScope,
 };
 use crate::{
-    app::api_token,
+    app::{api_token, member::Refusal},
     auth,
     clock::stored,
     domain::{
         access::{AccessError, NewToken},
         audit::Target,
+        permission::Denial,
         token,
     },
     store::{ApiTokenSort, TokenKind},
@@ -98,6 +100,11 @@ impl ApiToken {
     async fn revoked_at(&self) -> Option<DateTime<Utc>> {
         self.row.revoked_at.map(|end| end.0)
     }
+
+    /// True if the viewer may revoke the token with `revokeToken`. It stays true after that.
+    async fn viewer_can_revoke(&self) -> Result<bool, ApiError> {
+        self.scope.can_revoke(self.row.user_id).await
+    }
 }
 
 inline_fields! { ApiToken: identifier, label, scopes, created_at, expires_at, last_used_at, scheduler_id, broad_use_at, revoked_at }
@@ -114,8 +121,8 @@ pub(super) struct CreateTokenInput {
     /// The time at which the token expires. Null if it never expires. A token that expires cannot create
     /// a token that expires later.
     expires_at: Option<DateTime<Utc>>,
-    /// The member that the token authenticates. The member's role must not be higher than the viewer's.
-    /// Null for the viewer.
+    /// The member that the token authenticates. Only owners and admins can name another member than
+    /// themselves, whose role must not be higher than theirs. Null for the viewer.
     user: Option<ID>,
 }
 
@@ -140,19 +147,20 @@ pub(super) struct RevokeTokenPayload {
     user_errors: Vec<AccessUserError>,
 }
 
-/// Returns a page of the account's tokens of one kind.
+/// Returns a page of the account's tokens of one kind, of one user or of all.
 pub(super) async fn tokens(
     scope: &AccountScope,
     kind: TokenKind,
+    user: Option<UserId>,
     page: PageArguments,
 ) -> Result<Connection<ApiToken>, ApiError> {
     let sort = ApiTokenSort::NewestFirst;
     let request = page.request(scope, sort)?;
-    let page = scope.store.api_token_page(kind, sort, &request).await?;
+    let page = scope.store.api_token_page(kind, user, sort, &request).await?;
     let store = scope.store.clone();
     let total = total_count_by(move || {
         let store = store.clone();
-        async move { store.api_token_count(kind).await }
+        async move { store.api_token_count(kind, user).await }
     });
     Ok(Connection::new(page, sort, |row| ApiToken::new(scope, row), total))
 }
@@ -166,6 +174,10 @@ pub(super) async fn create_token(
         Some(user) => User::parse_id(scope, "user", user)?,
         None => viewer.user_id(),
     };
+    let action = Action::CreateToken;
+    if scope.required_owner(action).is_some_and(|owner| owner != holder) {
+        return Err(scope.deny_other_owner(action, Target::User(holder)).await?);
+    }
     let wish = NewToken {
         label: input.label,
         scopes: input.scopes.into_iter().map(Scope::from).collect(),
@@ -184,7 +196,7 @@ pub(super) async fn create_token(
                 AccessError::MemberAbove | AccessError::MembershipEnded => "user",
                 _ => "scopes",
             };
-            let attempt = (Action::CreateToken, Target::User(holder));
+            let attempt = (action, Target::User(holder));
             let user_errors = scope.refusal_errors(attempt, refusal, "user", about).await?;
             Ok(CreateTokenPayload { secret: None, token: None, user_errors })
         }
@@ -200,11 +212,19 @@ pub(super) async fn revoke_token(
     if !token::ApiToken::is_identifier(&identifier) {
         return Err(ApiError::NotFound("token"));
     }
-    let attempt = (Action::RevokeToken, Target::ApiToken(identifier.clone()));
-    match api_token::revoke(&scope.store, viewer.user_id(), identifier, scope.now.into()).await? {
+    let (action, target) = (Action::RevokeToken, Target::ApiToken(identifier.clone()));
+    let owner = scope.required_owner(action);
+    let revoked =
+        api_token::revoke(&scope.store, (viewer.user_id(), owner), identifier, scope.now.into()).await?;
+    if owner.is_some() && matches!(revoked, Err(Refusal::NotFound)) {
+        // The response does not reveal whether another user has such a token.
+        scope.record_denial(action, target.clone(), Denial::NotOwner).await?;
+    }
+    match revoked {
         Ok(row) => Ok(RevokeTokenPayload { token: Some(ApiToken::new(scope, row)), user_errors: Vec::new() }),
         Err(refusal) => {
-            let user_errors = scope.refusal_errors(attempt, refusal, "token", |_| "identifier").await?;
+            let user_errors =
+                scope.refusal_errors((action, target), refusal, "token", |_| "identifier").await?;
             Ok(RevokeTokenPayload { token: None, user_errors })
         }
     }

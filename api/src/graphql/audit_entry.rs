@@ -26,6 +26,7 @@ use crate::{
     domain::{
         access::AccessError,
         audit::{Entry, Target},
+        permission::Denial,
         token::ApiToken,
     },
     store::{self, AuditSort, StoreError},
@@ -396,10 +397,18 @@ impl AccountScope {
         Ok(self.audit_refusal_once(Entry::refused(action, target, detail)).await?)
     }
 
-    /// Records an attempt at an action that requires the scope `admin`, which the credentials lack.
-    pub(super) async fn record_missing_admin(&self, action: Action) -> Result<(), StoreError> {
-        let detail = json!({ "missing_scope": "admin" });
-        self.audit_refusal_once(Entry::refused(action, Target::Account, detail)).await
+    /// Records an attempt at an action for which the viewer lacks the permission.
+    pub(super) async fn record_denial(
+        &self,
+        action: Action,
+        target: Target,
+        denial: Denial,
+    ) -> Result<(), StoreError> {
+        let detail = match denial {
+            Denial::MissingAdmin => json!({ "missing_scope": "admin" }),
+            denial => json!({ "reasons": [denial.to_string()] }),
+        };
+        self.audit_refusal_once(Entry::refused(action, target, detail)).await
     }
 
     async fn audit_refusal_once(&self, entry: Entry) -> Result<(), StoreError> {

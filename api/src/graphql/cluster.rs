@@ -34,6 +34,7 @@ use super::{
     json::write_enums_by_name,
     latest_value::{LatestValue, load_latest_values},
     log_line::{LogArguments, LogConnection, LogSource, logs},
+    permission::ClusterPermissions,
     profile::{Profile, ProfileArguments},
     projection::{Inline, InlineList, inline_fields, inline_members},
     scalar::BigInt,
@@ -195,6 +196,12 @@ impl Cluster {
     #[expect(clippy::unused_async, reason = "the code that the macro generates awaits it")]
     async fn idleness(&self) -> ClusterIdleness<'_> {
         ClusterIdleness::new(&self.scope, &self.row)
+    }
+
+    #[graphql(flatten)]
+    #[expect(clippy::unused_async, reason = "the code that the macro generates awaits it")]
+    async fn permissions(&self) -> ClusterPermissions<'_> {
+        ClusterPermissions::new(&self.scope, &self.row)
     }
 
     /// The tags that users gave the cluster, ordered by key.
@@ -613,6 +620,12 @@ impl SummaryFields for Cluster {
         "notes",
         "usage",
         "flags",
+        "viewerCanTag",
+        "viewerCanAnnotate",
+        "viewerCanKeepAlive",
+        "viewerCanStop",
+        "viewerCanHandOver",
+        "viewerCanDelete",
     ];
 }
 

@@ -3,6 +3,7 @@
 use async_graphql::Object;
 use chrono::{DateTime, Utc};
 use entity::{
+    audit_entry::Action,
     cluster_note::Model,
     ids::{ClusterId, UserId},
 };
@@ -63,6 +64,8 @@ pub(super) async fn set_cluster_notes(
         let error = UserError::new("text", UserErrorCode::Invalid, message);
         return ClusterPayload::refused(scope, cluster, error).await;
     }
-    let row = scope.store.set_cluster_notes(cluster, text.to_owned(), user, scope.now.into()).await?;
-    Ok(ClusterPayload::changed(scope, row.ok_or(ApiError::NotFound("cluster"))?))
+    let (action, now) = (Action::SetClusterNotes, scope.now.into());
+    let owner = scope.required_owner(action);
+    let outcome = scope.store.set_cluster_notes(cluster, owner, text.to_owned(), user, now).await?;
+    ClusterPayload::from_outcome(scope, (action, cluster), outcome).await
 }

@@ -1,15 +1,18 @@
 //! The GraphQL types and the mutation of cluster tags, and the filters by tag.
 
 use async_graphql::{InputObject, SimpleObject};
-use entity::{cluster::Model, ids::ClusterId, json_columns};
+use entity::{audit_entry::Action, cluster::Model, ids::ClusterId, json_columns};
 
 use super::{
     cluster::Cluster, error::ApiError, loaders::TagsKey, projection::inline_members, scope::AccountScope,
     user_error::UserError,
 };
 use crate::{
-    domain::tag::{self, MAX_PATTERNS},
-    store::TagFilter,
+    domain::{
+        audit::Target,
+        tag::{self, MAX_PATTERNS},
+    },
+    store::{ChangeOutcome, TagFilter},
 };
 
 /// A tag of a cluster, for searches and sums: a word, or a key with a value.
@@ -106,7 +109,20 @@ impl ClusterPayload {
         Self { cluster: Cluster::new(&scope.with_empty_caches(), row), user_errors: Vec::new() }
     }
 
-    /// Returns the outcome of a change that was refused.
+    /// Returns the outcome of a change that the store made or refused.
+    pub(super) async fn from_outcome(
+        scope: &AccountScope,
+        (action, cluster): (Action, ClusterId),
+        outcome: ChangeOutcome<Model>,
+    ) -> Result<Self, ApiError> {
+        match outcome {
+            ChangeOutcome::Done(row) => Ok(Self::changed(scope, *row)),
+            ChangeOutcome::NotOwner => Err(scope.deny_other_owner(action, Target::Cluster(cluster)).await?),
+            ChangeOutcome::Missing => Err(ApiError::NotFound("cluster")),
+        }
+    }
+
+    /// Returns the outcome of a change whose input has an error.
     pub(super) async fn refused(
         scope: &AccountScope,
         cluster: ClusterId,
@@ -123,8 +139,10 @@ pub(super) async fn set_cluster_tags(
 ) -> Result<ClusterPayload, ApiError> {
     match tag::check(tags.iter().map(|tag| (tag.key.as_str(), tag.value.as_deref()))) {
         Ok(tags) => {
-            let row = scope.store.set_cluster_tags(cluster, tags, scope.now.into()).await?;
-            Ok(ClusterPayload::changed(scope, row.ok_or(ApiError::NotFound("cluster"))?))
+            let (action, now) = (Action::SetClusterTags, scope.now.into());
+            let owner = scope.required_owner(action);
+            let outcome = scope.store.set_cluster_tags(cluster, owner, tags, now).await?;
+            ClusterPayload::from_outcome(scope, (action, cluster), outcome).await
         }
         Err(errors) => {
             let user_errors = errors.iter().map(|error| UserError::from_rule("tags", error)).collect();

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use async_graphql::{Error, ErrorExtensions, Pos, ServerError};
-use entity::api_token::Scope;
 use uuid::Uuid;
 
 use crate::{
@@ -141,9 +140,4 @@ impl From<ApiError> for Error {
             _ => shown,
         }
     }
-}
-
-/// Returns the error of a request without a required scope.
-pub(super) fn missing_scope_error(scope: Scope) -> ApiError {
-    AuthError::MissingScope(scope).into()
 }

@@ -128,6 +128,12 @@ impl ErrorGroup {
         Ok(Some(first.unwrap_or(self.row.last_seen_at).0))
     }
 
+    /// True if the viewer may set the status with `setErrorGroupStatus`: for a member, if one of the
+    /// group's newest 1,000 errors happened on a cluster of the member.
+    async fn viewer_can_triage(&self) -> Result<bool, ApiError> {
+        self.scope.can_triage(self.row.id).await
+    }
+
     /// The number of stored errors in the group.
     async fn occurrence_count(&self) -> Result<BigInt, ApiError> {
         Ok(BigInt(self.counts().await?.occurrences))

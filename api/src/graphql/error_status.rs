@@ -2,6 +2,7 @@
 
 use async_graphql::{Enum, SimpleObject};
 use entity::{
+    audit_entry::Action,
     error_group,
     ids::{ErrorGroupId, UserId},
 };
@@ -10,7 +11,10 @@ use super::{
     error::ApiError, error_group::ErrorGroup, json::write_enums_by_name, scope::AccountScope,
     user_error::UserError,
 };
-use crate::domain::error_status::ErrorStatus;
+use crate::{
+    domain::{audit::Target, error_status::ErrorStatus},
+    store::ChangeOutcome,
+};
 
 /// The triage status of a group of errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
@@ -55,8 +59,14 @@ pub(super) async fn set_error_group_status(
     group: ErrorGroupId,
     verdict: ErrorGroupTriageStatus,
 ) -> Result<SetErrorGroupStatusPayload, ApiError> {
-    let row = scope.store.set_error_status(group, verdict.into(), user, scope.now.into()).await?;
-    let row = row.ok_or(ApiError::NotFound("error group"))?;
-    let error_group = ErrorGroup::new(&scope.with_empty_caches(), row);
-    Ok(SetErrorGroupStatusPayload { error_group, user_errors: Vec::new() })
+    let action = Action::SetErrorGroupStatus;
+    let by = (user, scope.required_owner(action));
+    match scope.store.set_error_status(group, verdict.into(), by, scope.now.into()).await? {
+        ChangeOutcome::Done(row) => {
+            let error_group = ErrorGroup::new(&scope.with_empty_caches(), *row);
+            Ok(SetErrorGroupStatusPayload { error_group, user_errors: Vec::new() })
+        }
+        ChangeOutcome::NotOwner => Err(scope.deny_other_owner(action, Target::ErrorGroup(group)).await?),
+        ChangeOutcome::Missing => Err(ApiError::NotFound("error group")),
+    }
 }

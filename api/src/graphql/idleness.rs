@@ -3,6 +3,7 @@
 use async_graphql::{Enum, Object, SimpleObject};
 use chrono::{DateTime, Utc};
 use entity::{
+    audit_entry::Action,
     cluster::{DesiredState, Model, Status},
     cluster_control::{self, StopOrigin},
     ids::{ClusterId, UserId},
@@ -25,6 +26,7 @@ use crate::{
     clock::stored,
     domain::{
         answer::{KnownPart, RunFacts, RunReasonCode as Code, run_reasons},
+        audit::Target,
         idle_policy::IdlePolicy,
         idle_verdict::{IdleFacts, IdleVerdict, MAX_KEPT_SECONDS},
         life_cycle::State,
@@ -314,12 +316,16 @@ pub(super) async fn keep_alive(
         return ClusterPayload::refused(scope, cluster, error).await;
     }
     let until = scope.now + chrono::TimeDelta::seconds(seconds);
-    match scope.store.keep_cluster(cluster, user, scope.now.into(), stored(until)).await? {
+    let by = (user, scope.required_owner(Action::KeepAlive));
+    match scope.store.keep_cluster(cluster, by, scope.now.into(), stored(until)).await? {
         KeepOutcome::Protected(row) => Ok(ClusterPayload::changed(scope, *row)),
         KeepOutcome::Closed(row) => Ok(ClusterPayload {
             cluster: Cluster::new(scope, *row),
             user_errors: vec![UserError::new("cluster", UserErrorCode::Ended, "has closed")],
         }),
+        KeepOutcome::NotOwner => {
+            Err(scope.deny_other_owner(Action::KeepAlive, Target::Cluster(cluster)).await?)
+        }
         KeepOutcome::Missing => Err(ApiError::NotFound("cluster")),
     }
 }

@@ -105,10 +105,16 @@ impl Invitation {
         let is_used = self.row.accepted_at.is_some() || self.row.revoked_at.is_some();
         !is_used && !has_ended(Some(self.row.expires_at), self.scope.now.into())
     }
+
+    /// True if the viewer may revoke the invitation with `revokeInvitation`.
+    async fn viewer_can_revoke(&self) -> bool {
+        self.scope.manages(self.row.role)
+    }
 }
 
 inline_fields! {
-    Invitation: identifier, name, label, role, until, created_at, expires_at, revoked_at, accepted_at, is_open
+    Invitation: identifier, name, label, role, until, created_at, expires_at, revoked_at, accepted_at, is_open,
+        viewer_can_revoke
 }
 
 /// The invitation to create.

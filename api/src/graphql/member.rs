@@ -69,9 +69,15 @@ impl Member {
     async fn is_over(&self) -> bool {
         has_ended(self.row.ends_at, self.scope.now.into())
     }
+
+    /// True if the viewer may change the membership with `setMemberRole`, and end it with
+    /// `removeMember`, unless it is the one of the last owner.
+    async fn viewer_can_change(&self) -> bool {
+        self.scope.manages(self.row.role)
+    }
 }
 
-inline_fields! { Member: role, since, until, is_over }
+inline_fields! { Member: role, since, until, is_over, viewer_can_change }
 
 /// The roles of members. A member's tokens are valid for no more than the role covers; a change of the
 /// role takes effect immediately.
@@ -82,7 +88,7 @@ pub(super) enum MemberRole {
     Owner,
     /// Everything except changes of owners.
     Admin,
-    /// Report and read: tokens with the scopes INGEST and READ.
+    /// Report, read, and change what is their own: tokens with the scopes INGEST and READ.
     Member,
     /// Read: tokens with the scope READ.
     Viewer,

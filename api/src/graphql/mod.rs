@@ -63,6 +63,7 @@ mod membership;
 mod mutation;
 mod node;
 mod performance_report;
+mod permission;
 mod profile;
 mod profile_comparison;
 mod projection;

@@ -3,7 +3,6 @@
 use async_graphql::{Context, ID, Object, SimpleObject};
 use chrono::{DateTime, Utc};
 use entity::{
-    api_token::Scope,
     audit_entry::Action,
     ids::{ClusterId, UserId},
 };
@@ -24,7 +23,7 @@ use super::{
     cluster_tag::{ClusterPayload, Tag, set_cluster_tags},
     cost::CostRateInput,
     data_policy::{SetDataPolicyInput, SetDataPolicyPayload, set_data_policy},
-    error::{ApiError, missing_scope_error},
+    error::ApiError,
     error_status::{ErrorGroupTriageStatus, SetErrorGroupStatusPayload, set_error_group_status},
     flag_rule::{self, FlagMutesPayload, MuteFlagInput, UnmuteFlagInput},
     id::GlobalId,
@@ -34,8 +33,9 @@ use super::{
     member::{self, AddMemberInput, DeleteUserInput, DeleteUserPayload, MemberPayload, MemberRole},
     membership::{self, AcceptInvitationPayload, SetDefaultAccountPayload},
     performance_report::{self, DeletePerformanceReportPayload},
+    permission::{authorize, authorize_own},
     scalar::Date,
-    schema::{self, RequestContext},
+    schema,
     scope::AccountScope,
     token_policy::{SetTokenPolicyInput, SetTokenPolicyPayload, set_token_policy},
     user_error::{UserError, UserErrorCode},
@@ -46,11 +46,13 @@ use crate::{domain::stop::StopReason, store::DesiredStateRequest};
 pub(super) struct Mutation;
 
 /// The changes that the API can make. A field requires credentials with the scope `admin` unless its
-/// description says otherwise.
+/// description says otherwise. Users whose role does not cover `admin` need all scopes of their role for
+/// the changes that they may make.
 #[Object]
 impl Mutation {
     /// Sets the desired state of a cluster. The scheduler receives it with the response to its next
     /// report, so it takes one report interval. It has no effect on a cluster that no longer reports.
+    /// Members may do this to their own clusters.
     async fn set_desired_state(
         &self,
         context: &Context<'_>,
@@ -62,7 +64,7 @@ impl Mutation {
         )]
         reason: Option<String>,
     ) -> Result<ClusterPayload, ApiError> {
-        let scope = require_admin_for(context, Action::SetDesiredState).await?;
+        let scope = authorize_own(context, Action::SetDesiredState).await?;
         let cluster = parse_cluster_id(scope, &cluster)?;
         let reason = match StopReason::new(reason.as_deref().unwrap_or_default()) {
             Ok(reason) => reason,
@@ -73,16 +75,18 @@ impl Mutation {
         let wish = DesiredStateRequest {
             state: state.into(),
             user: Some(acting_user(context)),
+            owner: scope.required_owner(Action::SetDesiredState),
             reason,
             at: scope.now.into(),
         };
-        let row = scope.store.request_desired_state(cluster, wish).await?;
-        Ok(ClusterPayload::changed(scope, row.ok_or(ApiError::NotFound("cluster"))?))
+        let outcome = scope.store.request_desired_state(cluster, wish).await?;
+        ClusterPayload::from_outcome(scope, (Action::SetDesiredState, cluster), outcome).await
     }
 
     /// Prevents a cluster from being stopped for being idle, by the account's idle policy or by its own
     /// setting `galvo.idle.timeout`. Replaces an earlier `keepAlive`. It does not affect Dask's own
-    /// `scheduler.idle-timeout`. The scheduler receives it with the response to its next report.
+    /// `scheduler.idle-timeout`. The scheduler receives it with the response to its next report. Members
+    /// may do this to their own clusters.
     async fn keep_alive(
         &self,
         context: &Context<'_>,
@@ -93,23 +97,24 @@ impl Mutation {
         )]
         seconds: i32,
     ) -> Result<ClusterPayload, ApiError> {
-        let scope = require_admin_for(context, Action::KeepAlive).await?;
+        let scope = authorize_own(context, Action::KeepAlive).await?;
         keep_alive(scope, acting_user(context), parse_cluster_id(scope, &cluster)?, seconds).await
     }
 
     /// Replaces all tags of a cluster. Tags are stored unencrypted, because clusters are searched by
-    /// them.
+    /// them. Members may do this to their own clusters.
     async fn set_cluster_tags(
         &self,
         context: &Context<'_>,
         #[graphql(desc = "The cluster's global identifier.")] cluster: ID,
         #[graphql(desc = "The new tags, at most 50, with distinct keys.")] tags: Vec<Tag>,
     ) -> Result<ClusterPayload, ApiError> {
-        let scope = require_admin_for(context, Action::SetClusterTags).await?;
+        let scope = authorize_own(context, Action::SetClusterTags).await?;
         set_cluster_tags(scope, parse_cluster_id(scope, &cluster)?, &tags).await
     }
 
-    /// Replaces the notes of a cluster. Notes are stored encrypted.
+    /// Replaces the notes of a cluster. Notes are stored encrypted. Members may do this to their own
+    /// clusters.
     async fn set_cluster_notes(
         &self,
         context: &Context<'_>,
@@ -117,7 +122,7 @@ impl Mutation {
         #[graphql(desc = "The text, at most 10,000 characters. An empty text removes the notes.")]
         text: String,
     ) -> Result<ClusterPayload, ApiError> {
-        let scope = require_admin_for(context, Action::SetClusterNotes).await?;
+        let scope = authorize_own(context, Action::SetClusterNotes).await?;
         set_cluster_notes(scope, acting_user(context), parse_cluster_id(scope, &cluster)?, &text).await
     }
 
@@ -128,7 +133,7 @@ impl Mutation {
         context: &Context<'_>,
         #[graphql(desc = "The cluster and its new owner.")] input: HandOverClusterInput,
     ) -> Result<ClusterPayload, ApiError> {
-        hand_over_cluster(require_admin_for(context, Action::HandOverCluster).await?, input).await
+        hand_over_cluster(authorize(context, Action::HandOverCluster).await?, input).await
     }
 
     /// Deletes a cluster with all of its data. It disappears at once from all lists, sums and exports,
@@ -139,7 +144,7 @@ impl Mutation {
         context: &Context<'_>,
         #[graphql(desc = "The cluster to delete.")] input: DeleteClusterInput,
     ) -> Result<DeleteClusterPayload, ApiError> {
-        cluster_removal::delete_cluster(require_admin_for(context, Action::DeleteCluster).await?, input).await
+        cluster_removal::delete_cluster(authorize(context, Action::DeleteCluster).await?, input).await
     }
 
     /// Removes all stored data of a class, of one cluster or of all clusters. Data that running clusters
@@ -149,7 +154,7 @@ impl Mutation {
         context: &Context<'_>,
         #[graphql(desc = "The data to remove.")] input: DeleteDataInput,
     ) -> Result<DeleteDataPayload, ApiError> {
-        account_removal::delete_data(require_admin_for(context, Action::DeleteData).await?, input).await
+        account_removal::delete_data(authorize(context, Action::DeleteData).await?, input).await
     }
 
     /// Deletes the account with all of its data. Requires the role OWNER. All memberships end at once,
@@ -160,7 +165,7 @@ impl Mutation {
         context: &Context<'_>,
         #[graphql(desc = "The account to delete, named as a confirmation.")] input: DeleteAccountInput,
     ) -> Result<DeleteAccountPayload, ApiError> {
-        let scope = require_admin_for(context, Action::DeleteAccount).await?;
+        let scope = authorize(context, Action::DeleteAccount).await?;
         account_removal::delete_account(scope, &schema::request_context(context).viewer, input).await
     }
 
@@ -171,12 +176,7 @@ impl Mutation {
         context: &Context<'_>,
         #[graphql(desc = "The user to delete.")] input: DeleteUserInput,
     ) -> Result<DeleteUserPayload, ApiError> {
-        member::delete_user(
-            require_admin_for(context, Action::DeleteUser).await?,
-            acting_user(context),
-            input,
-        )
-        .await
+        member::delete_user(authorize(context, Action::DeleteUser).await?, acting_user(context), input).await
     }
 
     /// Quarantines the clusters that were reported with a token: they are hidden as if they were
@@ -187,7 +187,7 @@ impl Mutation {
         context: &Context<'_>,
         #[graphql(desc = "The token, and the start of the period.")] input: ForgetTokenInput,
     ) -> Result<ForgetTokenPayload, ApiError> {
-        cluster_removal::forget_token(require_admin_for(context, Action::ForgetToken).await?, input).await
+        cluster_removal::forget_token(authorize(context, Action::ForgetToken).await?, input).await
     }
 
     /// Restores all clusters that are quarantined for a token. Clusters whose removal was confirmed are
@@ -197,18 +197,19 @@ impl Mutation {
         context: &Context<'_>,
         #[graphql(desc = "The token.")] input: RestoreTokenInput,
     ) -> Result<RestoreTokenPayload, ApiError> {
-        cluster_removal::restore_token(require_admin_for(context, Action::RestoreToken).await?, input).await
+        cluster_removal::restore_token(authorize(context, Action::RestoreToken).await?, input).await
     }
 
     /// Sets the triage status of an error group. Reports do not change it, but a resolved group is
-    /// REGRESSED when its error happens again.
+    /// REGRESSED when its error happens again. Members may do this if one of the group's newest 1,000
+    /// errors happened on a cluster of theirs.
     async fn set_error_group_status(
         &self,
         context: &Context<'_>,
         #[graphql(desc = "The group's global identifier.")] group: ID,
         #[graphql(desc = "The new triage status.")] status: ErrorGroupTriageStatus,
     ) -> Result<SetErrorGroupStatusPayload, ApiError> {
-        let scope = require_admin_for(context, Action::SetErrorGroupStatus).await?;
+        let scope = authorize_own(context, Action::SetErrorGroupStatus).await?;
         match GlobalId::parse(&group) {
             Some(GlobalId::ErrorGroup(account, id)) if account == scope.account.id => {
                 set_error_group_status(scope, acting_user(context), id, status).await
@@ -224,8 +225,7 @@ impl Mutation {
         context: &Context<'_>,
         #[graphql(desc = "The complete new policy.")] input: SetIdlePolicyInput,
     ) -> Result<SetIdlePolicyPayload, ApiError> {
-        set_idle_policy(require_admin_for(context, Action::SetIdlePolicy).await?, acting_user(context), input)
-            .await
+        set_idle_policy(authorize(context, Action::SetIdlePolicy).await?, acting_user(context), input).await
     }
 
     /// Mutes a kind of flag. Replaces an earlier mute with the same kind and tag. An account can have at
@@ -235,8 +235,7 @@ impl Mutation {
         context: &Context<'_>,
         #[graphql(desc = "The kind of flag to mute, and its scope.")] input: MuteFlagInput,
     ) -> Result<FlagMutesPayload, ApiError> {
-        flag_rule::mute(require_admin_for(context, Action::MuteFlag).await?, acting_user(context), input)
-            .await
+        flag_rule::mute(authorize(context, Action::MuteFlag).await?, acting_user(context), input).await
     }
 
     /// Ends the mute of a kind of flag.
@@ -245,7 +244,7 @@ impl Mutation {
         context: &Context<'_>,
         #[graphql(desc = "The mute to end.")] input: UnmuteFlagInput,
     ) -> Result<FlagMutesPayload, ApiError> {
-        flag_rule::unmute(require_admin_for(context, Action::UnmuteFlag).await?, input).await
+        flag_rule::unmute(authorize(context, Action::UnmuteFlag).await?, input).await
     }
 
     /// Creates an alert rule. The secret that signs its webhook requests is shown once.
@@ -254,12 +253,8 @@ impl Mutation {
         context: &Context<'_>,
         #[graphql(desc = "The new rule.")] input: AlertRuleInput,
     ) -> Result<AlertRulePayload, ApiError> {
-        alert_rule::create(
-            require_admin_for(context, Action::CreateAlertRule).await?,
-            acting_user(context),
-            input,
-        )
-        .await
+        alert_rule::create(authorize(context, Action::CreateAlertRule).await?, acting_user(context), input)
+            .await
     }
 
     /// Replaces the definition of an alert rule. If its condition or its scope changes, or if it is
@@ -272,7 +267,7 @@ impl Mutation {
         input: AlertRuleInput,
         #[graphql(desc = "True to sign requests with a new secret.", default)] new_secret: bool,
     ) -> Result<AlertRulePayload, ApiError> {
-        let scope = require_admin_for(context, Action::UpdateAlertRule).await?;
+        let scope = authorize(context, Action::UpdateAlertRule).await?;
         alert_rule::update(scope, acting_user(context), &identifier, input, new_secret).await
     }
 
@@ -282,7 +277,7 @@ impl Mutation {
         context: &Context<'_>,
         #[graphql(desc = "The rule's identifier.")] identifier: String,
     ) -> Result<DeleteAlertRulePayload, ApiError> {
-        alert_rule::delete(require_admin_for(context, Action::DeleteAlertRule).await?, &identifier).await
+        alert_rule::delete(authorize(context, Action::DeleteAlertRule).await?, &identifier).await
     }
 
     /// Sends a test message to each address of an alert rule, at most once a minute, and for at most ten
@@ -292,28 +287,29 @@ impl Mutation {
         context: &Context<'_>,
         #[graphql(desc = "The rule's identifier.")] identifier: String,
     ) -> Result<TestAlertRulePayload, ApiError> {
-        alert_delivery::test(require_admin_for(context, Action::TestAlertRule).await?, &identifier).await
+        alert_delivery::test(authorize(context, Action::TestAlertRule).await?, &identifier).await
     }
 
     /// Creates an API token. Its scopes, its expiry and its user's role must not exceed those of the
-    /// caller's token.
+    /// caller's token. Users of every role may create tokens of their own.
     async fn create_token(
         &self,
         context: &Context<'_>,
         #[graphql(desc = "The new token.")] input: CreateTokenInput,
     ) -> Result<CreateTokenPayload, ApiError> {
-        let scope = require_admin_for(context, Action::CreateToken).await?;
+        let scope = authorize_own(context, Action::CreateToken).await?;
         api_token::create_token(scope, &schema::request_context(context).viewer, input).await
     }
 
     /// Revokes a token, effective immediately. A token that was revoked before stays as it is. The token
-    /// of a member with a higher role cannot be revoked.
+    /// of a member with a higher role cannot be revoked. Users of every role may revoke their own tokens;
+    /// for those who are neither owner nor admin, other tokens do not exist.
     async fn revoke_token(
         &self,
         context: &Context<'_>,
         #[graphql(desc = "The token's identifier: the part before the dash.")] identifier: String,
     ) -> Result<RevokeTokenPayload, ApiError> {
-        let scope = require_admin_for(context, Action::RevokeToken).await?;
+        let scope = authorize_own(context, Action::RevokeToken).await?;
         api_token::revoke_token(scope, &schema::request_context(context).viewer, identifier).await
     }
 
@@ -323,8 +319,7 @@ impl Mutation {
         context: &Context<'_>,
         #[graphql(desc = "The user and the role.")] input: AddMemberInput,
     ) -> Result<MemberPayload, ApiError> {
-        member::add_member(require_admin_for(context, Action::AddMember).await?, acting_user(context), input)
-            .await
+        member::add_member(authorize(context, Action::AddMember).await?, acting_user(context), input).await
     }
 
     /// Sets a member's role, and the end of a guest's membership. The change limits the member's tokens
@@ -339,7 +334,7 @@ impl Mutation {
         >,
     ) -> Result<MemberPayload, ApiError> {
         member::set_member_role(
-            require_admin_for(context, Action::SetMemberRole).await?,
+            authorize(context, Action::SetMemberRole).await?,
             acting_user(context),
             &user,
             (role, until),
@@ -354,12 +349,8 @@ impl Mutation {
         context: &Context<'_>,
         #[graphql(desc = "The user's global identifier.")] user: ID,
     ) -> Result<MemberPayload, ApiError> {
-        member::remove_member(
-            require_admin_for(context, Action::RemoveMember).await?,
-            acting_user(context),
-            &user,
-        )
-        .await
+        member::remove_member(authorize(context, Action::RemoveMember).await?, acting_user(context), &user)
+            .await
     }
 
     /// Creates an invitation. The invited user becomes a member with `acceptInvitation`.
@@ -369,7 +360,7 @@ impl Mutation {
         #[graphql(desc = "The recipient and the role.")] input: InviteMemberInput,
     ) -> Result<InviteMemberPayload, ApiError> {
         invitation::invite_member(
-            require_admin_for(context, Action::InviteMember).await?,
+            authorize(context, Action::InviteMember).await?,
             acting_user(context),
             input,
         )
@@ -384,7 +375,7 @@ impl Mutation {
         #[graphql(desc = "The identifier: the part of the secret before the dash.")] identifier: String,
     ) -> Result<RevokeInvitationPayload, ApiError> {
         invitation::revoke_invitation(
-            require_admin_for(context, Action::RevokeInvitation).await?,
+            authorize(context, Action::RevokeInvitation).await?,
             acting_user(context),
             identifier,
         )
@@ -417,7 +408,7 @@ impl Mutation {
         context: &Context<'_>,
         #[graphql(desc = "The rate.")] input: CostRateInput,
     ) -> Result<CostRatesPayload, ApiError> {
-        let scope = require_admin_for(context, Action::SetCostRate).await?;
+        let scope = authorize(context, Action::SetCostRate).await?;
         match input.check() {
             Ok(rate) => {
                 scope.store.set_cost_rate(&rate).await?;
@@ -433,7 +424,7 @@ impl Mutation {
         context: &Context<'_>,
         #[graphql(desc = "The first day of the rate.")] valid_from: Date,
     ) -> Result<CostRatesPayload, ApiError> {
-        let scope = require_admin_for(context, Action::DeleteCostRate).await?;
+        let scope = authorize(context, Action::DeleteCostRate).await?;
         let deleted = scope.store.delete_cost_rate(valid_from.number()).await?;
         let missing = (!deleted)
             .then(|| UserError::new("validFrom", UserErrorCode::NotFound, "no rate begins on this day"));
@@ -449,7 +440,7 @@ impl Mutation {
         context: &Context<'_>,
         #[graphql(desc = "The report's identifier.")] identifier: String,
     ) -> Result<DeletePerformanceReportPayload, ApiError> {
-        let scope = require_admin_for(context, Action::DeletePerformanceReport).await?;
+        let scope = authorize(context, Action::DeletePerformanceReport).await?;
         performance_report::delete_performance_report(scope, &identifier).await
     }
 
@@ -461,7 +452,7 @@ impl Mutation {
         context: &Context<'_>,
         #[graphql(desc = "The complete new policy of a class.")] input: SetDataPolicyInput,
     ) -> Result<SetDataPolicyPayload, ApiError> {
-        set_data_policy(require_admin_for(context, Action::SetDataPolicy).await?, input).await
+        set_data_policy(authorize(context, Action::SetDataPolicy).await?, input).await
     }
 
     /// Sets which tokens the account accepts from schedulers.
@@ -470,29 +461,8 @@ impl Mutation {
         context: &Context<'_>,
         #[graphql(desc = "The complete new policy.")] input: SetTokenPolicyInput,
     ) -> Result<SetTokenPolicyPayload, ApiError> {
-        set_token_policy(require_admin_for(context, Action::SetTokenPolicy).await?, input).await
+        set_token_policy(authorize(context, Action::SetTokenPolicy).await?, input).await
     }
-}
-
-/// Returns the account of a caller with the scope `admin`.
-///
-/// # Errors
-/// Returns an error if the credentials lack the scope.
-pub(super) fn require_admin<'a>(context: &Context<'a>) -> Result<&'a AccountScope, ApiError> {
-    let RequestContext { viewer, scope, .. } = schema::request_context(context);
-    if viewer.may(Scope::Admin) { Ok(scope) } else { Err(missing_scope_error(Scope::Admin)) }
-}
-
-/// Returns the account of a caller with the scope `admin`. The attempt of any other caller is written to
-/// the audit log.
-async fn require_admin_for<'a>(context: &Context<'a>, action: Action) -> Result<&'a AccountScope, ApiError> {
-    let refusal = match require_admin(context) {
-        Ok(scope) => return Ok(scope),
-        Err(refusal) => refusal,
-    };
-    let RequestContext { scope, .. } = schema::request_context(context);
-    scope.record_missing_admin(action).await?;
-    Err(refusal)
 }
 
 /// Returns the user who makes the change.

@@ -21,6 +21,7 @@ use super::{
 };
 use crate::{
     auth::Viewer,
+    domain::permission::Permission,
     store::{PerformanceReportSort, ReportReader},
 };
 
@@ -69,9 +70,14 @@ impl PerformanceReport {
     async fn user(&self) -> Result<Option<User>, ApiError> {
         User::find(&self.scope, self.row.user_id).await
     }
+
+    /// True if the viewer may delete the report with `deletePerformanceReport`.
+    async fn viewer_can_delete(&self) -> bool {
+        self.scope.rights.permit(Permission::DeletePerformanceReport, Some(self.row.user_id))
+    }
 }
 
-inline_fields! { PerformanceReport: identifier, name, visibility, size, path, created_at }
+inline_fields! { PerformanceReport: identifier, name, visibility, size, path, created_at, viewer_can_delete }
 
 /// The visibilities of a performance report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]

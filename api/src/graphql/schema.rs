@@ -22,8 +22,9 @@ use super::{
 use crate::{
     auth::Viewer,
     domain::{
-        audit::{Actor, Origin},
+        audit::{Actor, Origin, Target},
         base_path::BasePath,
+        permission::Denial,
     },
     store::{AccountStore, Store, StoreError, UserStore},
 };
@@ -150,11 +151,11 @@ impl Schema {
         &self,
         viewer: &Viewer,
         store: &AccountStore,
-        action: Action,
+        (action, target, denial): (Action, Target, Denial),
         now: DateTime<Utc>,
     ) -> Result<(), StoreError> {
         let scope = self.scope(viewer, store, now);
-        scope.record_missing_admin(action).await
+        scope.record_denial(action, target, denial).await
     }
 
     /// Plans a subscription with the permissions of its viewer.

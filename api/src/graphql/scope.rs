@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     auth::{LimitKey, Viewer},
-    domain::{base_path::BasePath, cost::RateCard},
+    domain::{base_path::BasePath, cost::RateCard, permission::Rights},
     store::AccountStore,
 };
 
@@ -46,6 +46,8 @@ pub(super) struct ScopeData {
     quotas: Arc<RequestQuotas>,
     /// The key that limits are counted by.
     pub(super) limit_key: LimitKey,
+    /// The rights of the viewer.
+    pub(super) rights: Rights,
     /// The refusals that were recorded recently.
     pub(super) refusals: Arc<RecentRefusals>,
 }
@@ -120,6 +122,7 @@ impl AccountScope {
             points,
             quotas: work,
             limit_key,
+            rights: viewer.rights(),
             refusals,
         })
     }

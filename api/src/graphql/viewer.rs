@@ -5,6 +5,8 @@ use entity::api_token::Scope;
 
 use super::{
     account::Account,
+    api_token::{self, ApiToken},
+    connection::{Connection, PageArguments},
     error::ApiError,
     json::write_enums_by_name,
     membership::{self, Membership},
@@ -12,7 +14,7 @@ use super::{
     scope::AccountScope,
     user::User,
 };
-use crate::auth;
+use crate::{auth, store::TokenKind};
 
 /// The permissions of credentials.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
@@ -22,7 +24,8 @@ pub(super) enum TokenScope {
     Ingest,
     /// Read everything in the account.
     Read,
-    /// Make changes.
+    /// Make all changes that the role of the user allows. Roles below ADMIN do not cover it: their changes
+    /// need all scopes of the role.
     Admin,
 }
 
@@ -58,5 +61,19 @@ impl Viewer {
     /// covers them.
     async fn scopes(&self) -> Vec<TokenScope> {
         self.viewer.scopes().iter().copied().map(TokenScope::from).collect()
+    }
+
+    /// The user's own tokens in the account, the newest first, including revoked and expired ones. The
+    /// tokens of the user's schedulers are not among them.
+    async fn tokens(
+        &self,
+        #[graphql(desc = "The number of items from the start, 1 to 100; 20 unless `last` is given.")]
+        first: Option<i32>,
+        #[graphql(desc = "Only items after this cursor.")] after: Option<String>,
+        #[graphql(desc = "The number of items from the end, 1 to 100.")] last: Option<i32>,
+        #[graphql(desc = "Only items before this cursor.")] before: Option<String>,
+    ) -> Result<Connection<ApiToken>, ApiError> {
+        let page = PageArguments { first, after, last, before };
+        api_token::tokens(&self.scope, TokenKind::Personal, Some(self.viewer.user_id()), page).await
     }
 }

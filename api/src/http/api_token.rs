@@ -295,7 +295,8 @@ pub(super) async fn revoke(
         return Err(Problem::not_found());
     }
     let (store, now) = (state.audited_store(&viewer, origin), state.clock.timestamp());
-    let revoked = api_token::revoke_own(&store, viewer.user_id(), identifier, now).await?;
+    let by = (viewer.user_id(), Some(viewer.user_id()));
+    let revoked = api_token::revoke(&store, by, identifier, now).await?;
     revoked.map(|token| Json(TokenBody::of(token, now))).map_err(refused)
 }
 

@@ -9,7 +9,7 @@ use entity::{
     membership, user,
 };
 use sea_orm::{
-    ActiveModelTrait, ColumnTrait, ConnectionTrait, EntityTrait, IntoActiveModel, PaginatorTrait,
+    ActiveModelTrait, ColumnTrait, Condition, ConnectionTrait, EntityTrait, IntoActiveModel, PaginatorTrait,
     QueryFilter, QueryOrder, QuerySelect, Statement, TransactionTrait,
     sea_query::{CaseStatement, Expr, ExprTrait, OnConflict},
 };
@@ -197,7 +197,7 @@ impl Sort for ApiTokenSort {
 }
 
 impl AccountStore {
-    /// Returns a page of the account's tokens of a kind, including revoked and expired ones.
+    /// Returns a page of the tokens of a kind, of one user or of all, including revoked and expired ones.
     ///
     /// # Errors
     /// Returns an error if the database does not answer.
@@ -205,10 +205,11 @@ impl AccountStore {
     pub async fn api_token_page(
         &self,
         kind: TokenKind,
+        user: Option<UserId>,
         sort: ApiTokenSort,
         request: &PageRequest,
     ) -> Result<Page<Model>, StoreError> {
-        let of_kind = self.select::<Entity>().filter(kind.filter());
+        let of_kind = self.select::<Entity>().filter(list_filter(kind, user));
         page::fetch(&self.read_executor(), of_kind, sort, request).await
     }
 
@@ -233,13 +234,13 @@ impl AccountStore {
         Ok(newest.offset(skipped).limit(limit).all(&self.read_executor()).await?)
     }
 
-    /// Counts the account's tokens of a kind. Tokens of former members do not exist.
+    /// Counts the tokens of a kind, of one user or of all. Tokens of former members do not exist.
     ///
     /// # Errors
     /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.api_token.count", skip_all)]
-    pub async fn api_token_count(&self, kind: TokenKind) -> Result<u64, StoreError> {
-        Ok(self.select::<Entity>().filter(kind.filter()).count(&self.read_executor()).await?)
+    pub async fn api_token_count(&self, kind: TokenKind, user: Option<UserId>) -> Result<u64, StoreError> {
+        Ok(self.select::<Entity>().filter(list_filter(kind, user)).count(&self.read_executor()).await?)
     }
 
     /// Counts the tokens of the account that are valid at a time or [new](NEW_TOKEN_AGE), without those of
@@ -274,6 +275,11 @@ impl AccountStore {
         self.announce_access();
         Ok(())
     }
+}
+
+/// Returns the condition for the tokens of a kind, of one user or of all.
+fn list_filter(kind: TokenKind, user: Option<UserId>) -> Condition {
+    Condition::all().add(kind.filter()).add_option(user.map(|user| Column::UserId.eq(user)))
 }
 
 /// Returns the condition for a token and the tokens it was exchanged for.

@@ -18,9 +18,9 @@ use sea_orm::{
 use serde_json::{Value, json};
 
 use super::{
-    audit_entry, change_feed::next_change, cluster_removal::is_shown, composite_in::IsOneOf,
-    connect::IMMEDIATE_TRANSACTION, error::StoreError, life_cycle::in_states, scoped::AccountStore,
-    system::SystemStore, upsert::replace,
+    audit_entry, change_feed::next_change, cluster_owner::ChangeOutcome, cluster_removal::is_shown,
+    composite_in::IsOneOf, connect::IMMEDIATE_TRANSACTION, error::StoreError, life_cycle::in_states,
+    scoped::AccountStore, system::SystemStore, upsert::replace,
 };
 use crate::domain::{
     audit::{Actor, Entry, Target, time_detail},
@@ -35,6 +35,8 @@ pub struct DesiredStateRequest {
     pub state: DesiredState,
     /// The member who makes the request. `None` for an operator.
     pub user: Option<UserId>,
+    /// The user to whom the cluster must belong. `None` for any.
+    pub owner: Option<UserId>,
     /// The reason of a stop.
     pub reason: Option<StopReason>,
     /// The time of the request.
@@ -48,6 +50,8 @@ pub enum KeepOutcome {
     Protected(Box<cluster::Model>),
     /// The cluster has closed.
     Closed(Box<cluster::Model>),
+    /// The cluster belongs to another user than the request requires.
+    NotOwner,
     /// There is no such cluster.
     Missing,
 }
@@ -63,7 +67,7 @@ impl AccountStore {
         Ok(select.all(&self.read_executor()).await?)
     }
 
-    /// Sets the desired state of a cluster. Returns `None` if there is no such cluster.
+    /// Sets the desired state of a cluster.
     ///
     /// # Errors
     /// Returns an error if the database does not answer. Nothing is changed then.
@@ -72,11 +76,14 @@ impl AccountStore {
         &self,
         id: ClusterId,
         wish: DesiredStateRequest,
-    ) -> Result<Option<cluster::Model>, StoreError> {
+    ) -> Result<ChangeOutcome<cluster::Model>, StoreError> {
         self.write(move |store| {
             let wish = wish.clone();
             Box::pin(async move {
-                let Some(row) = store.lock_cluster_for_change(id, wish.at).await? else { return Ok(None) };
+                let row = match store.lock_cluster_of(id, wish.owner, wish.at).await? {
+                    ChangeOutcome::Done(row) => row,
+                    refused => return Ok(refused),
+                };
                 let control = store.cluster_control(id).await?;
                 let control = match wish.state {
                     DesiredState::Stopped => with_stop(&control, &wish),
@@ -84,14 +91,15 @@ impl AccountStore {
                 };
                 store.upsert_cluster_control(control).await?;
                 store.record_audit_entry(desired_state_audit_entry(id, &wish)).await?;
-                store.set_desired_state(row, wish.state).await.map(Some)
+                let row = store.set_desired_state(*row, wish.state).await?;
+                Ok(ChangeOutcome::Done(Box::new(row)))
             })
         })
         .await
     }
 
     /// Protects a cluster from being stopped for idleness until a time. Earlier decisions of the idle
-    /// policy are void.
+    /// policy are void. The cluster must belong to `owner` unless that is `None`.
     ///
     /// # Errors
     /// Returns an error if the database does not answer. Nothing is changed then.
@@ -99,17 +107,19 @@ impl AccountStore {
     pub async fn keep_cluster(
         &self,
         id: ClusterId,
-        user: UserId,
+        (user, owner): (UserId, Option<UserId>),
         now: Timestamp,
         until: Timestamp,
     ) -> Result<KeepOutcome, StoreError> {
         self.write(move |store| {
             Box::pin(async move {
-                let Some(row) = store.lock_cluster_for_change(id, now).await? else {
-                    return Ok(KeepOutcome::Missing);
+                let row = match store.lock_cluster_of(id, owner, now).await? {
+                    ChangeOutcome::Done(row) => row,
+                    ChangeOutcome::NotOwner => return Ok(KeepOutcome::NotOwner),
+                    ChangeOutcome::Missing => return Ok(KeepOutcome::Missing),
                 };
                 if row.status == cluster::Status::Closed {
-                    return Ok(KeepOutcome::Closed(Box::new(row)));
+                    return Ok(KeepOutcome::Closed(row));
                 }
                 let control = store.cluster_control(id).await?;
                 let by_policy = control.stop_origin == Some(StopOrigin::IdlePolicy);
@@ -124,9 +134,12 @@ impl AccountStore {
                     .await?;
                 let detail = json!({ "until": time_detail(Some(until)) });
                 store.record_audit_entry(Entry::done(Action::KeepAlive, Target::Cluster(id), detail)).await?;
-                let row =
-                    if by_policy { store.set_desired_state(row, DesiredState::Running).await? } else { row };
-                Ok(KeepOutcome::Protected(Box::new(row)))
+                let row = if by_policy {
+                    Box::new(store.set_desired_state(*row, DesiredState::Running).await?)
+                } else {
+                    row
+                };
+                Ok(KeepOutcome::Protected(row))
             })
         })
         .await
@@ -271,7 +284,8 @@ impl SystemStore {
             return Ok(Some(row));
         }
         let known = Entity::find_by_id((account, id)).one(&transaction).await?;
-        let wish = DesiredStateRequest { state: DesiredState::Stopped, user: None, reason, at: now };
+        let wish =
+            DesiredStateRequest { state: DesiredState::Stopped, user: None, owner: None, reason, at: now };
         let by = Actor::operator(now);
         audit_entry::insert_audit_entry(&transaction, account, &by, desired_state_audit_entry(id, &wish))
             .await?;

@@ -11,8 +11,8 @@ use sea_orm::{ColumnTrait, QueryFilter};
 use serde_json::json;
 
 use super::{
-    composite_in::IsOneOf, error::StoreError, row_encryption::AssociatedData, scoped::AccountStore,
-    upsert::replace,
+    cluster_owner::ChangeOutcome, composite_in::IsOneOf, error::StoreError, row_encryption::AssociatedData,
+    scoped::AccountStore, upsert::replace,
 };
 use crate::{
     domain::audit::{Entry, Target},
@@ -39,8 +39,8 @@ impl AccountStore {
         String::from_utf8(plain).map_err(|_| StoreError::Decryption(DecryptError::Damaged))
     }
 
-    /// Replaces the notes of a cluster, or removes them if the text is empty. Returns `None` if there is no
-    /// such cluster.
+    /// Replaces the notes of a cluster, or removes them if the text is empty. The cluster must belong to
+    /// `owner` unless that is `None`.
     ///
     /// # Errors
     /// Returns an error if the database does not answer. Nothing is changed then.
@@ -48,14 +48,18 @@ impl AccountStore {
     pub async fn set_cluster_notes(
         &self,
         cluster: ClusterId,
+        owner: Option<UserId>,
         text: String,
         user: UserId,
         now: Timestamp,
-    ) -> Result<Option<cluster::Model>, StoreError> {
+    ) -> Result<ChangeOutcome<cluster::Model>, StoreError> {
         self.write(move |store| {
             let text = text.clone();
             Box::pin(async move {
-                let Some(row) = store.lock_cluster_for_change(cluster, now).await? else { return Ok(None) };
+                let row = match store.lock_cluster_of(cluster, owner, now).await? {
+                    ChangeOutcome::Done(row) => row,
+                    refused => return Ok(refused),
+                };
                 // The log gets the length only: the text is encrypted in its row and must not be stored
                 // elsewhere.
                 let detail = json!({ "characters": text.chars().count() });
@@ -64,7 +68,7 @@ impl AccountStore {
                 if text.is_empty() {
                     let delete = store.delete::<Entity>().filter(Column::ClusterId.eq(cluster));
                     delete.exec(&store.write_executor()).await?;
-                    return Ok(Some(row));
+                    return Ok(ChangeOutcome::Done(row));
                 }
                 let sealed = store.encrypt_bytes(&store.cluster_note_row(cluster), text.as_bytes());
                 let note = Model {
@@ -76,7 +80,7 @@ impl AccountStore {
                     sealed: sealed.bytes,
                 };
                 store.insert::<Entity>(vec![note], &replace::<Entity>()).await?;
-                Ok(Some(row))
+                Ok(ChangeOutcome::Done(row))
             })
         })
         .await

@@ -34,12 +34,42 @@ pub enum HandOverOutcome {
     Missing,
 }
 
+/// The outcome of a change of an object by a user.
+#[derive(Clone, Debug)]
+pub enum ChangeOutcome<Row> {
+    /// The change was made.
+    Done(Box<Row>),
+    /// The object belongs to another user than the change requires. Nothing was changed.
+    NotOwner,
+    /// There is no such object.
+    Missing,
+}
+
 /// Returns the condition for reports with a token, or with a scheduler's token that was exchanged for it.
 pub(super) fn reported_with(token: &str) -> Condition {
     Condition::any().add(Column::TokenIdentifier.eq(token)).add(Column::ParentIdentifier.eq(token))
 }
 
 impl AccountStore {
+    /// Locks the row of a cluster that a user changes now until the transaction ends, and records the
+    /// change. `owner` is the user to whom the cluster must belong; `None` for any.
+    pub(super) async fn lock_cluster_of(
+        &self,
+        cluster: ClusterId,
+        owner: Option<UserId>,
+        now: Timestamp,
+    ) -> Result<ChangeOutcome<cluster::Model>, StoreError> {
+        let select = self.select::<cluster::Entity>().filter(cluster::Column::Id.eq(cluster));
+        let Some(row) = select.lock_exclusive().one(&self.write_executor()).await? else {
+            return Ok(ChangeOutcome::Missing);
+        };
+        if owner.is_some() && row.user_id != owner {
+            return Ok(ChangeOutcome::NotOwner);
+        }
+        self.record_cluster_change(&row, now).await?;
+        Ok(ChangeOutcome::Done(Box::new(row)))
+    }
+
     /// Makes a member the owner of a cluster. From then on, reports of the cluster are accepted with the
     /// credentials of this user only. The cluster's usage counts for the new owner once its days are folded
     /// again.
@@ -55,7 +85,7 @@ impl AccountStore {
     ) -> Result<HandOverOutcome, StoreError> {
         self.write(move |store| {
             Box::pin(async move {
-                let Some(row) = store.lock_cluster_for_change(cluster, now).await? else {
+                let ChangeOutcome::Done(row) = store.lock_cluster_of(cluster, None, now).await? else {
                     return Ok(HandOverOutcome::Missing);
                 };
                 let members = store.lock_members(&[user]).await?;
@@ -77,7 +107,7 @@ impl AccountStore {
                 if row.user_id != Some(user) {
                     store.mark_usage_unfolded(cluster).await?;
                 }
-                Ok(HandOverOutcome::Done(Box::new(cluster::Model { user_id: Some(user), ..row })))
+                Ok(HandOverOutcome::Done(Box::new(cluster::Model { user_id: Some(user), ..*row })))
             })
         })
         .await

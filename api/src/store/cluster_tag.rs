@@ -7,16 +7,19 @@ use entity::{
     audit_entry::Action,
     cluster,
     cluster_tag::{Column, Entity, Model},
-    ids::{AccountId, ClusterId},
+    ids::{AccountId, ClusterId, UserId},
     json_columns::TagPattern,
 };
 use sea_orm::{
-    ColumnTrait, QueryFilter, QueryOrder, QuerySelect,
+    ColumnTrait, QueryFilter, QueryOrder,
     sea_query::{Condition, Expr, ExprTrait, Query, SelectStatement},
 };
 use serde_json::json;
 
-use super::{composite_in::IsOneOf, error::StoreError, scoped::AccountStore, upsert::replace};
+use super::{
+    cluster_owner::ChangeOutcome, composite_in::IsOneOf, error::StoreError, scoped::AccountStore,
+    upsert::replace,
+};
 use crate::domain::{
     audit::{Entry, Target},
     tag::Tag,
@@ -101,7 +104,7 @@ impl AccountStore {
         Ok(self.cluster_tags(&[cluster]).await?.remove(&cluster).unwrap_or_default())
     }
 
-    /// Replaces the tags of a cluster. Returns `None` if there is no such cluster.
+    /// Replaces the tags of a cluster, which must belong to `owner` unless that is `None`.
     ///
     /// # Errors
     /// Returns an error if the database does not answer. Nothing is changed then.
@@ -109,13 +112,17 @@ impl AccountStore {
     pub async fn set_cluster_tags(
         &self,
         cluster: ClusterId,
+        owner: Option<UserId>,
         tags: Vec<Tag>,
         now: Timestamp,
-    ) -> Result<Option<cluster::Model>, StoreError> {
+    ) -> Result<ChangeOutcome<cluster::Model>, StoreError> {
         self.write(move |store| {
             let tags = tags.clone();
             Box::pin(async move {
-                let Some(row) = store.lock_cluster_for_change(cluster, now).await? else { return Ok(None) };
+                let row = match store.lock_cluster_of(cluster, owner, now).await? {
+                    ChangeOutcome::Done(row) => row,
+                    refused => return Ok(refused),
+                };
                 store
                     .delete::<Entity>()
                     .filter(Column::ClusterId.eq(cluster))
@@ -139,24 +146,9 @@ impl AccountStore {
                     value: tag.value().unwrap_or_default().to_owned(),
                 });
                 store.insert::<Entity>(rows.collect(), &replace::<Entity>()).await?;
-                Ok(Some(row))
+                Ok(ChangeOutcome::Done(row))
             })
         })
         .await
-    }
-
-    /// Locks the row of a cluster that a user changes now until the transaction ends, and records the
-    /// change.
-    pub(super) async fn lock_cluster_for_change(
-        &self,
-        cluster: ClusterId,
-        now: Timestamp,
-    ) -> Result<Option<cluster::Model>, StoreError> {
-        let select = self.select::<cluster::Entity>().filter(cluster::Column::Id.eq(cluster));
-        let row = select.lock_exclusive().one(&self.write_executor()).await?;
-        if let Some(row) = &row {
-            self.record_cluster_change(row, now).await?;
-        }
-        Ok(row)
     }
 }

@@ -1,25 +1,32 @@
 //! The triage status of groups of errors.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use entity::{
     Timestamp,
     audit_entry::Action,
+    cluster,
     error_group::{Column, Entity, Model, Status},
     error_occurrence,
     ids::{ErrorGroupId, UserId},
 };
 use sea_orm::{
-    ActiveEnum, ColumnTrait, Condition, QueryFilter, QuerySelect,
-    sea_query::{Expr, ExprTrait},
+    ActiveEnum, ColumnTrait, Condition, QueryFilter, QueryOrder, QuerySelect, QueryTrait,
+    sea_query::{Alias, Expr, ExprTrait, JoinType},
 };
 use serde_json::json;
 
-use super::{composite_in::IsOneOf, error::StoreError, scoped::AccountStore};
+use super::{cluster_owner::ChangeOutcome, composite_in::IsOneOf, error::StoreError, scoped::AccountStore};
 use crate::domain::{
     audit::{Entry, Target},
     error_status::ErrorStatus,
 };
+
+/// The limit of a group's newest errors that are examined for their clusters.
+const MAX_EXAMINED_ERRORS: u64 = 1_000;
+
+/// The name of the subquery of a group's newest errors.
+const NEWEST: &str = "newest";
 
 /// Returns the condition that a group has one of `statuses`.
 pub(super) fn has_any_status(statuses: &[ErrorStatus]) -> Condition {
@@ -42,7 +49,8 @@ fn has(status: ErrorStatus) -> Expr {
 }
 
 impl AccountStore {
-    /// Sets the status of a group of errors. Returns `None` if there is no such group.
+    /// Sets the status of a group of errors. One of the group's newest errors must have happened on a
+    /// cluster of `owner`, unless that is `None`; see [`Self::error_groups_of_user`].
     ///
     /// # Errors
     /// Returns an error if the database does not answer. Nothing is changed then.
@@ -51,9 +59,9 @@ impl AccountStore {
         &self,
         group: ErrorGroupId,
         status: Status,
-        user: UserId,
+        (user, owner): (UserId, Option<UserId>),
         now: Timestamp,
-    ) -> Result<Option<Model>, StoreError> {
+    ) -> Result<ChangeOutcome<Model>, StoreError> {
         // Errors have the times of schedulers' clocks. The resolution covers errors of a clock that is
         // fast, too.
         let last = || Expr::col((Entity, Column::LastSeenAt));
@@ -70,15 +78,67 @@ impl AccountStore {
                 .col_expr(Column::ResolvedUntil, until.clone())
                 .filter(Column::Id.eq(group));
             Box::pin(async move {
-                if update.exec(&store.write_executor()).await?.rows_affected > 0 {
+                let is_permitted = match owner {
+                    Some(owner) => store.error_groups_of_user(owner, &[group]).await?.contains(&group),
+                    None => true,
+                };
+                if is_permitted && update.exec(&store.write_executor()).await?.rows_affected > 0 {
                     let detail = json!({ "status": status.to_value() });
                     let entry = Entry::done(Action::SetErrorGroupStatus, Target::ErrorGroup(group), detail);
                     store.record_audit_entry(entry).await?;
                 }
-                Ok(store.select::<Entity>().filter(Column::Id.eq(group)).one(&store.write_executor()).await?)
+                let select = store.select::<Entity>().filter(Column::Id.eq(group));
+                Ok(match select.one(&store.write_executor()).await? {
+                    Some(row) if is_permitted => ChangeOutcome::Done(Box::new(row)),
+                    Some(_) => ChangeOutcome::NotOwner,
+                    None => ChangeOutcome::Missing,
+                })
             })
         })
         .await
+    }
+
+    /// Returns those of the groups of which one of the newest 1,000 errors happened on a cluster that
+    /// belongs to `user`. A group may have any number of errors, so that older ones are not examined.
+    ///
+    /// # Errors
+    /// Returns an error if the database does not answer.
+    #[tracing::instrument(name = "store.error_status.of_user", skip_all)]
+    pub async fn error_groups_of_user(
+        &self,
+        user: UserId,
+        groups: &[ErrorGroupId],
+    ) -> Result<HashSet<ErrorGroupId>, StoreError> {
+        use error_occurrence::Column::{ClusterId, GroupId, Id};
+        let newest = self
+            .select_with_hidden::<error_occurrence::Entity>()
+            .select_only()
+            .column(ClusterId)
+            .filter(Expr::col((error_occurrence::Entity, GroupId)).equals((Entity, Column::Id)))
+            .order_by_desc(Id)
+            .order_by_desc(ClusterId)
+            .limit(MAX_EXAMINED_ERRORS);
+        let newest_cluster = Expr::col((Alias::new(NEWEST), ClusterId));
+        let mut own = self
+            .select::<cluster::Entity>()
+            .select_only()
+            .expr(Expr::val(1))
+            .filter(cluster::Column::UserId.eq(user));
+        let is_same = Expr::col((cluster::Entity, cluster::Column::Id)).eq(newest_cluster);
+        QuerySelect::query(&mut own).join_subquery(
+            JoinType::InnerJoin,
+            newest.into_query(),
+            Alias::new(NEWEST),
+            is_same,
+        );
+        let found = self
+            .select::<Entity>()
+            .select_only()
+            .column(Column::Id)
+            .filter(Column::Id.is_one_of(groups.iter().copied()))
+            .filter(Expr::exists(own.into_query()));
+        let found: Vec<ErrorGroupId> = found.into_tuple().all(&self.read_executor()).await?;
+        Ok(found.into_iter().collect())
     }
 
     /// Returns the time of the first error of each group after the group was resolved. Groups without one

@@ -128,6 +128,17 @@ impl AccountStore {
         Ok(members.into_model().all(&self.read_executor()).await?)
     }
 
+    /// Returns the roles of those of the users who are members of the account.
+    ///
+    /// # Errors
+    /// Returns an error if the database does not answer.
+    #[tracing::instrument(name = "store.member.roles", skip_all)]
+    pub async fn member_roles(&self, ids: &[UserId]) -> Result<HashMap<UserId, Role>, StoreError> {
+        let members = self.select::<Entity>().filter(Column::UserId.is_one_of(ids.iter().copied()));
+        let members = members.all(&self.read_executor()).await?;
+        Ok(members.into_iter().map(|member| (member.user_id, member.role)).collect())
+    }
+
     /// Returns the member of the account with this name.
     ///
     /// # Errors

@@ -117,7 +117,7 @@ pub use cluster_filter::{ClusterFilter, ClusterTotals, PackageFilter, VersionFil
 pub(crate) use cluster_flag::MAX_DUE_CLUSTERS;
 pub use cluster_flag::{AccountFlagFilter, DueCluster, FlagFilter, FlagParent, FlagSort, FlaggedFilter};
 pub use cluster_order::{ClusterSort, ClusterSortBy};
-pub use cluster_owner::HandOverOutcome;
+pub use cluster_owner::{ChangeOutcome, HandOverOutcome};
 pub use cluster_removal::{ClusterRemovalStep, DueRemoval};
 pub use cluster_tag::TagFilter;
 pub use computation::{AccountComputations, ComputationSort, ComputationTotals};

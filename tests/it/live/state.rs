@@ -272,15 +272,15 @@ async fn what_depends_on_the_user_is_not_shared_with_others() {
     );
     bob.stored_report("private", "of bob.html", "<p>").await;
     let query = "subscription($after: String) { clusters(account: \"ada\", after: $after) { cluster {
-        account { performanceReports { totalCount } } } } }";
+        viewerCanStop account { performanceReports { totalCount } } } } }";
     let mut watching = Vec::new();
     for member in [&ada, &bob, &eve] {
         watching.push(Watching::begin(&app, member, "clusters", query, json!({})).await);
     }
     bob.reported(&report("one", 1, 1).build()).await;
-    // An owner sees all reports; members of one role differ by what is theirs.
-    for (watching, reports) in watching.iter_mut().zip([1, 1, 0]) {
-        let expected = json!({ "account": { "performanceReports": { "totalCount": reports } } });
+    // The admin may do everything; members of one role differ by what is theirs.
+    for (watching, (can_stop, reports)) in watching.iter_mut().zip([(true, 1), (true, 1), (false, 0)]) {
+        let expected = json!({ "viewerCanStop": can_stop, "account": { "performanceReports": { "totalCount": reports } } });
         assert_eq!(watching.next().await["cluster"], expected);
     }
     app.stop().await;

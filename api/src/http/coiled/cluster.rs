@@ -19,15 +19,17 @@ use super::{
 };
 use crate::{
     domain::{
+        audit::Target,
         cost::{self, RateCard},
         life_cycle::State,
+        permission::{Denial, Permission},
         stop::StopReason,
     },
     http::{
         body::{self, Limits},
         problem::{ErrorBody, Problem},
     },
-    store::{AccountStore, ClusterFilter, DesiredStateRequest, StoreError, page::Slice},
+    store::{AccountStore, ChangeOutcome, ClusterFilter, DesiredStateRequest, StoreError, page::Slice},
 };
 
 /// The number of values in a row, for its cost.
@@ -297,7 +299,7 @@ enum DesiredStatus {
         (status = 200, description = "The desired state is stored.", body = Object),
         (status = 400, description = "A value of the body is invalid. `pointer` locates it.", body = ErrorBody),
         (status = 401, description = "The token is missing or invalid.", body = ErrorBody),
-        (status = 403, description = "The token lacks the scope `admin`, or belongs to another account.", body = ErrorBody),
+        (status = 403, description = "The token lacks the scope `admin` and the cluster belongs to another user, the token has fewer scopes than its user, or it belongs to another account.", body = ErrorBody),
         (status = 404, description = "The cluster does not exist.", body = ErrorBody),
         (status = 408, description = "The body did not arrive in time.", body = ErrorBody),
         (status = 413, description = "The body is too large.", body = ErrorBody),
@@ -332,14 +334,19 @@ pub(super) async fn set_desired_state_in_store(
     state: DesiredState,
     reason: Option<StopReason>,
 ) -> Result<CoiledResponse<Map<String, Value>>, Problem> {
-    asked.require_admin(Action::SetDesiredState).await?;
+    let action = Action::SetDesiredState;
+    let owner = asked.authorize_own(Permission::StopCluster, action).await?;
     let id = asked.path("id").parse().map_err(|_| no_cluster())?;
     let wish = DesiredStateRequest {
         state,
         user: Some(asked.viewer.user_id()),
+        owner,
         reason,
         at: asked.state.clock.timestamp(),
     };
-    asked.store.request_desired_state(id, wish).await?.ok_or_else(no_cluster)?;
-    Ok(CoiledResponse::one(Map::new()))
+    match asked.store.request_desired_state(id, wish).await? {
+        ChangeOutcome::Done(_) => Ok(CoiledResponse::one(Map::new())),
+        ChangeOutcome::NotOwner => Err(asked.deny(action, Target::Cluster(id), Denial::NotOwner).await?),
+        ChangeOutcome::Missing => Err(no_cluster()),
+    }
 }

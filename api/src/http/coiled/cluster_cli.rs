@@ -229,7 +229,7 @@ pub(super) async fn details(asked: CoiledRequest) -> Result<Response, Problem> {
     responses(
         (status = 200, description = "The desired state is stored.", body = Object),
         (status = 401, description = "The token is missing or invalid.", body = ErrorBody),
-        (status = 403, description = "The token lacks the scope `admin`, or belongs to another account.", body = ErrorBody),
+        (status = 403, description = "The token lacks the scope `admin` and the cluster belongs to another user, the token has fewer scopes than its user, or it belongs to another account.", body = ErrorBody),
         (status = 404, description = "The cluster does not exist.", body = ErrorBody),
         (status = 429, description = "The quota of points is used up. See `Retry-After`.", body = ErrorBody),
         (status = 500, description = "An internal error. `reference` identifies it in the server's log.", body = ErrorBody),

@@ -19,6 +19,10 @@ use utoipa::IntoResponses;
 use super::paging;
 use crate::{
     auth::{AuthError, Viewer},
+    domain::{
+        audit::Target,
+        permission::{Denial, Permission, Reach},
+    },
     http::{
         credentials::Credentials,
         form::parameter,
@@ -187,12 +191,35 @@ impl CoiledRequest {
         Ok(Some(self.state.clock.timestamp().timestamp_millis() - age))
     }
 
-    /// Returns an error if the credentials do not allow changes. The refusal is audited, as for a
+    /// Returns the user to whom an object must belong for an action; `None` if it may belong to anyone.
+    /// Returns an error if the action is not allowed for any object. The refusal is audited, as for a
     /// mutation.
-    pub(super) async fn require_admin(&self, action: Action) -> Result<(), Problem> {
-        let Err(refusal) = self.viewer.require(Scope::Admin) else { return Ok(()) };
-        self.state.schema.record_refusal(&self.viewer, &self.store, action, self.state.clock.now()).await?;
-        Err(refusal.into())
+    pub(super) async fn authorize_own(
+        &self,
+        permission: Permission,
+        action: Action,
+    ) -> Result<Option<UserId>, Problem> {
+        let rights = self.viewer.rights();
+        if rights.reach(permission) == Reach::Nothing {
+            return Err(self.deny(action, Target::Account, rights.denial(permission)).await?);
+        }
+        Ok(rights.required_owner(permission))
+    }
+
+    /// Records a refused attempt in the audit log, as a mutation does, and returns its response.
+    pub(super) async fn deny(
+        &self,
+        action: Action,
+        target: Target,
+        denial: Denial,
+    ) -> Result<Problem, Problem> {
+        let (attempt, now) = ((action, target, denial), self.state.clock.now());
+        self.state.schema.record_refusal(&self.viewer, &self.store, attempt, now).await?;
+        Ok(match denial {
+            Denial::MissingAdmin => AuthError::MissingScope(Scope::Admin).into(),
+            Denial::NarrowToken => Problem::forbidden("MISSING_SCOPE", denial.to_string()),
+            Denial::OwnersOnly | Denial::NotOwner => Problem::forbidden("FORBIDDEN", denial.to_string()),
+        })
     }
 }
 

@@ -61,7 +61,7 @@ OPTIONS = {
 ADVICE = {
     "ACCOUNT_MISMATCH": "galvo.account, or else coiled.workspace, names another than the token's",
     "UNAUTHENTICATED": "the token is none that is good there: sign in with `galvo login`",
-    "FORBIDDEN": "this takes a token with the scope `admin`",
+    "FORBIDDEN": "this takes a token with the scope `admin`, or an object of your own",
     "MISSING_SCOPE": "this takes a token with the scope `read`",
 }
 
