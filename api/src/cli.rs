@@ -254,9 +254,12 @@ async fn dispatch(
             list::sessions(&accounts(common).await?.sessions(user.as_ref(), limit).await?);
             Ok(())
         }
-        Command::Session(SessionCommand::End { user }) => {
+        Command::Session(SessionCommand::End { user, session: None }) => {
             println!("{} sessions", accounts(common).await?.end_sessions(&user).await?);
             Ok(())
+        }
+        Command::Session(SessionCommand::End { user, session: Some(identifier) }) => {
+            Ok(accounts(common).await?.end_session(&user, &identifier).await?)
         }
         Command::Token(TokenCommand::Create { user, account, scopes, label, expires }) => {
             let scopes: Vec<Scope> = scopes.into_iter().map(Scope::from).collect();

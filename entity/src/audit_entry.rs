@@ -41,6 +41,8 @@ pub enum Action {
     DeleteUser,
     /// The clusters that were reported with a token were hidden, or the hidden ones were deleted.
     ForgetToken,
+    /// A session of a user in a browser was ended.
+    EndSession,
     /// A cluster got another owner.
     HandOverCluster,
     /// An invitation was created.

@@ -254,9 +254,9 @@ const MUTATIONS: &[(&str, &str, &str, &str, &str)] = &[
     ("setDefaultAccount", r#"(slug: "ada") { memberships { slug } }"#, "USER", "<SELF>", "{}"),
 ];
 
-/// These have separate tests: the entry in the joined account, and an account that nobody can read any
-/// more.
-const ELSEWHERE: [&str; 2] = ["acceptInvitation", "deleteAccount"];
+/// These have separate tests: the entry in the joined account, an account that nobody can read any more, and
+/// a browser.
+const ELSEWHERE: [&str; 3] = ["acceptInvitation", "deleteAccount", "endSession"];
 
 #[test]
 fn every_mutation_has_an_entry_of_its_name() {

@@ -613,7 +613,7 @@ async fn what_there_is_is_listed_and_tokens_are_ended() {
         ["token", "state", "user", "account", "scopes", "expires", "last", "used", "scheduler", "label"];
     assert_eq!(cells(&run(&["token", "list", "--schedulers"]).await), [heads]);
     // Nobody has signed in with a browser.
-    let heads = ["user", "since", "last", "used", "until"];
+    let heads = ["session", "user", "since", "last", "used", "until"];
     assert_eq!(cells(&run(&["session", "list", "--user", "ada"]).await), [heads]);
     assert_eq!(run(&["session", "end", "--user", "ada"]).await, "0 sessions\n");
 
@@ -634,6 +634,7 @@ async fn what_there_is_is_listed_and_tokens_are_ended() {
         (&["token", "list", "--user", "bob"], 1, "there is no user 'bob'"),
         (&["session", "list", "--user", "bob"], 1, "there is no user 'bob'"),
         (&["session", "end", "--user", "bob"], 1, "there is no user 'bob'"),
+        (&["session", "end", "--user", "ada", "--session", "x"], 1, "there is no session 'x' of user 'ada'"),
         (&["token", "list", "--account", "nowhere"], 1, "there is no account 'nowhere'"),
         (&["user", "list", "--account", "nowhere"], 1, "there is no account 'nowhere'"),
     ] {

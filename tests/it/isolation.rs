@@ -23,8 +23,9 @@ use crate::sdl::{Sdl, path};
 /// `root_fields_answer_as_if_the_other_account_did_not_exist`,
 /// `what_people_write_and_decide_is_their_accounts_own`, `what_is_noticed_and_told_is_the_accounts_own`,
 /// `what_the_coiled_client_asks_of_another_account_is_not_there`,
-/// `a_user_learns_of_their_own_accounts_alone` and `whoever_watches_another_account_learns_nothing`.
-const ROOT_FIELDS: [&str; 44] = [
+/// `a_user_learns_of_their_own_accounts_alone`, `whoever_watches_another_account_learns_nothing`, and, in
+/// `session.rs`, `a_user_lists_and_ends_single_sessions`.
+const ROOT_FIELDS: [&str; 45] = [
     "Mutation.acceptInvitation",
     "Mutation.addMember",
     "Mutation.createAlertRule",
@@ -36,6 +37,7 @@ const ROOT_FIELDS: [&str; 44] = [
     "Mutation.deleteData",
     "Mutation.deletePerformanceReport",
     "Mutation.deleteUser",
+    "Mutation.endSession",
     "Mutation.forgetToken",
     "Mutation.handOverCluster",
     "Mutation.inviteMember",

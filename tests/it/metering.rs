@@ -39,6 +39,7 @@ const BOUNDED: &[(&str, &str)] = &[
     ("deleteData", "it deletes"),
     ("deletePerformanceReport", "it deletes"),
     ("deleteUser", "it deletes"),
+    ("endSession", "it deletes"),
     ("forgetToken", "a mark on each cluster"),
     ("handOverCluster", "one owner of a cluster"),
     ("inviteMember", "1,000 open invitations of an account"),

@@ -115,12 +115,14 @@ const MUTATIONS: &[(&str, &str, [&str; 5])] = &[
     ("deleteUser", "(input: { userId: <TARGET> }) { userErrors { code } }", ADMINS),
     ("setDefaultAccount", "(slug: <ACCOUNT>) { memberships { slug } }", ALL),
     ("acceptInvitation", "(secret: <SECRET>) { userErrors { code } }", ALL),
+    // None of them has a browser.
+    ("endSession", "(identifier: \"0123456789abcdef\") { userErrors { message } }", [NOT_FOUND; 5]),
     // The last one, because nothing is possible after it.
     ("deleteAccount", "(input: { confirmSlug: <ACCOUNT> }) { userErrors { message } }", owners(FORBIDDEN)),
 ];
 
 /// Operations of the user, independent of the role, and therefore not available to API tokens.
-const OF_THE_USER: [&str; 2] = ["setDefaultAccount", "acceptInvitation"];
+const OF_THE_USER: [&str; 3] = ["setDefaultAccount", "acceptInvitation", "endSession"];
 
 /// Lists of `Account` that only owners and admins may read.
 const LISTS: [&str; 7] =

@@ -315,3 +315,69 @@ async fn pages_run_nothing_and_stand_in_no_frame() {
     );
     app.stop().await;
 }
+
+#[tokio::test]
+async fn a_user_lists_and_ends_single_sessions() {
+    let app = TestApp::start().await;
+    let (ada, bob) = (app.account("ada").await, app.account("bob").await);
+    let first = app.browser(&ada).await;
+    app.set_clock("2026-11-20T12:30:00Z");
+    let (second, others) = (Browser::new(&app), app.browser(&bob).await);
+    second.sign_in("ada", "password of ada").await;
+    let call = async |browser: &Browser, query: &str| {
+        let csrf = browser.csrf().await;
+        ask(browser, query, &[("galvo-csrf", &csrf)]).await
+    };
+    let list = "{ viewer { sessions { identifier startedAt lastUsedAt expiresAt isCurrent } } }";
+    let listed = async |browser: &Browser| call(browser, list).await.1["data"]["viewer"]["sessions"].take();
+    let sessions = listed(&second).await;
+    let identifiers = [0, 1].map(|row: usize| sessions[row]["identifier"].as_str().unwrap().to_owned());
+    let [newer, older] = &identifiers;
+    let expected = json!([
+        { "identifier": newer, "startedAt": "2026-11-20T12:30:00+00:00", "lastUsedAt": "2026-11-20T12:30:00+00:00",
+          "expiresAt": "2026-12-20T12:30:00+00:00", "isCurrent": true },
+        { "identifier": older, "startedAt": "2026-11-20T12:00:00+00:00", "lastUsedAt": "2026-11-20T12:00:00+00:00",
+          "expiresAt": "2026-12-20T12:00:00+00:00", "isCurrent": false },
+    ]);
+    assert_eq!(sessions, expected);
+    assert!(newer != older && newer.len() == 16, "{sessions}");
+    // Neither half of the identity of a session in the database is shown.
+    let rows = entity::session::Entity::find().all(&app.database.connection().await).await.unwrap();
+    let stored: Vec<String> =
+        rows.iter().map(|row| row.id.iter().map(|byte| format!("{byte:02x}")).collect()).collect();
+    assert!(identifiers.iter().all(|shown| stored.iter().all(|id| !id.contains(shown.as_str()))));
+
+    // The session of another user seems not to exist, and an API token sees and ends none.
+    let end = |identifier: &str| {
+        format!(
+            "mutation {{ endSession(identifier: \"{identifier}\") {{ sessions {{ identifier }} userErrors {{ code }} }} }}"
+        )
+    };
+    let theirs = listed(&others).await[0]["identifier"].as_str().unwrap().to_owned();
+    let (_, refused) = call(&second, &end(&theirs)).await;
+    assert_eq!(refused, call(&second, &end("0123456789abcdef")).await.1);
+    assert_eq!(code(&refused), "NOT_FOUND");
+    assert!(is_signed_in(&others).await);
+    for query in [list, &end(older)] {
+        let answer = ada.ask(query, json!({})).await;
+        assert_eq!(code(&answer), "FORBIDDEN", "{answer}");
+    }
+    assert!(is_signed_in(&first).await);
+
+    let (_, ended) = call(&second, &end(older)).await;
+    let remaining = json!({ "sessions": [{ "identifier": newer }], "userErrors": [] });
+    assert_eq!(ended["data"]["endSession"], remaining);
+    assert!(!is_signed_in(&first).await && is_signed_in(&second).await);
+    let log = "{ viewer { account { auditLog(filter: { action: END_SESSION }) { nodes { userName credential detail } } } } }";
+    let entry = json!({ "userName": "ada", "credential": "SESSION", "detail": { "session": older } });
+    assert_eq!(ada.query(log, json!({})).await["viewer"]["account"]["auditLog"]["nodes"], json!([entry]));
+
+    // An operator ends the other one.
+    let name = "ada".parse().unwrap();
+    let row = app.accounts().sessions(Some(&name), 10).await.unwrap().remove(0);
+    assert_eq!(row.identifier, *newer);
+    app.accounts().end_session(&name, newer).await.unwrap();
+    assert!(app.accounts().end_session(&name, newer).await.is_err());
+    assert!(!is_signed_in(&second).await && is_signed_in(&others).await);
+    app.stop().await;
+}

@@ -8,7 +8,7 @@ use entity::{
     identity,
     ids::{AccountId, ApiTokenId, UserId},
     membership::{self, Role},
-    quota, session, user,
+    quota, user,
 };
 use uuid::Uuid;
 
@@ -49,8 +49,8 @@ const OPERATOR_GRANT: CallerAccess<'static> =
 /// The operator's view of accounts, users and tokens.
 #[derive(Clone)]
 pub struct Accounts {
-    store: SystemStore,
-    clock: Arc<dyn Clock>,
+    pub(super) store: SystemStore,
+    pub(super) clock: Arc<dyn Clock>,
 }
 
 /// The reason why an operation failed.
@@ -121,19 +121,6 @@ impl AccountLists {
     pub fn user(&self, id: UserId) -> &str {
         self.users.iter().find(|user| user.id == id).map_or("", |user| &user.name)
     }
-}
-
-/// A browser session, without its secret.
-#[derive(Clone, Debug)]
-pub struct UserSession {
-    /// The name of the user.
-    pub user: String,
-    /// The time of the sign-in.
-    pub created_at: Timestamp,
-    /// The time of the last use. It lags a few minutes behind.
-    pub used_at: Timestamp,
-    /// The end of the session, regardless of its use.
-    pub expires_at: Timestamp,
 }
 
 impl Accounts {
@@ -388,35 +375,7 @@ impl Accounts {
         }
     }
 
-    /// Returns the newest active sessions, optionally of one user.
-    ///
-    /// # Errors
-    /// Returns [`AccountError::Missing`] if the user does not exist.
-    pub async fn sessions(&self, user: Option<&Slug>, limit: u64) -> Result<Vec<UserSession>, AccountError> {
-        let user = match user {
-            Some(user) => Some(self.user(user).await?),
-            None => None,
-        };
-        let rows = self.store.sessions(user, self.clock.timestamp(), limit).await?;
-        let of_user = |(session, user): (session::Model, user::Model)| UserSession {
-            user: user.name,
-            created_at: session.created_at,
-            used_at: session.used_at,
-            expires_at: session.expires_at,
-        };
-        Ok(rows.into_iter().map(of_user).collect())
-    }
-
-    /// Ends all sessions of a user. Returns their number.
-    ///
-    /// # Errors
-    /// Returns [`AccountError::Missing`] if the user does not exist.
-    pub async fn end_sessions(&self, user: &Slug) -> Result<u64, AccountError> {
-        let user = self.user(user).await?;
-        Ok(self.store.end_sessions(user, &Actor::operator(self.clock.timestamp())).await?)
-    }
-
-    async fn user(&self, name: &Slug) -> Result<UserId, AccountError> {
+    pub(super) async fn user(&self, name: &Slug) -> Result<UserId, AccountError> {
         let missing = || AccountError::Missing(format!("user '{name}'"));
         Ok(self.store.user_by_name(name.as_str()).await?.ok_or_else(missing)?.id)
     }

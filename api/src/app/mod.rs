@@ -15,6 +15,7 @@ mod privacy;
 mod quota;
 mod report;
 pub(crate) mod scheduler_token;
+pub mod session;
 mod sign_in;
 mod sign_in_link;
 pub(crate) mod token_request;

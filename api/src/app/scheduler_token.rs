@@ -47,7 +47,7 @@ pub(crate) async fn exchange(
     let renewable_until = latest_expiry(now, lifetime_seconds, own_end);
     let parent_id = match viewer.credential() {
         Credential::ApiToken(id) => Some(id),
-        Credential::Session | Credential::Jwt => None,
+        Credential::Session(_) | Credential::Jwt => None,
     };
     store
         .write(move |store| {

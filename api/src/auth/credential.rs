@@ -1,9 +1,33 @@
 //! The kinds of credentials, and their differences after verification.
 
+use std::fmt;
+
 use entity::{
     Timestamp, audit_entry,
     ids::{ApiTokenId, UserId},
 };
+
+/// The stored hash of a session's secret, which identifies the session. Its `Debug` does not show it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct SessionHash([u8; 32]);
+
+impl SessionHash {
+    pub(super) fn new(hash: [u8; 32]) -> Self {
+        Self(hash)
+    }
+
+    /// Returns true if the session is stored under `id`.
+    #[must_use]
+    pub fn identifies(self, id: &[u8]) -> bool {
+        self.0 == id
+    }
+}
+
+impl fmt::Debug for SessionHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SessionHash")
+    }
+}
 
 /// The kind of credentials of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,8 +36,8 @@ pub enum Credential {
     /// In that account it represents its user; it neither reveals nor changes anything of the user's
     /// other accounts.
     ApiToken(ApiTokenId),
-    /// A session of the user's browser.
-    Session,
+    /// A session of the user's browser, by the stored hash of its secret.
+    Session(SessionHash),
     /// A JWT of the trusted issuer, which identifies the user.
     Jwt,
 }
@@ -34,7 +58,7 @@ impl Credential {
     pub fn limit_key(self, user: UserId) -> LimitKey {
         match self {
             Self::ApiToken(token) => LimitKey::ApiToken(token),
-            Self::Session | Self::Jwt => LimitKey::User(user),
+            Self::Session(_) | Self::Jwt => LimitKey::User(user),
         }
     }
 
@@ -43,7 +67,7 @@ impl Credential {
     pub fn audit_kind(self) -> (audit_entry::Credential, Option<ApiTokenId>) {
         match self {
             Self::ApiToken(token) => (audit_entry::Credential::ApiToken, Some(token)),
-            Self::Session => (audit_entry::Credential::Session, None),
+            Self::Session(_) => (audit_entry::Credential::Session, None),
             Self::Jwt => (audit_entry::Credential::Jwt, None),
         }
     }
@@ -53,7 +77,7 @@ impl Credential {
     pub fn covers_all_accounts(self) -> bool {
         match self {
             Self::ApiToken(_) => false,
-            Self::Session | Self::Jwt => true,
+            Self::Session(_) | Self::Jwt => true,
         }
     }
 
@@ -65,7 +89,7 @@ impl Credential {
         match self {
             Self::ApiToken(_) | Self::Jwt => expires_at,
             // A session proves who the user is, and never leaves the browser.
-            Self::Session => None,
+            Self::Session(_) => None,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! JSON Web Tokens (RFC 7519) of one issuer, and the checks before their claims are used.
 
 use chrono::{DateTime, Utc};
-use entity::Timestamp;
+use entity::{Timestamp, audit_entry};
 use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode, decode_header};
 
 use super::{
@@ -128,7 +128,8 @@ impl Authenticator {
                 let asked = account
                     .map(|account| parse_requested_account(account, claimed.accounts.as_deref()))
                     .transpose()?;
-                self.provision_user(jwt.issuer(), Credential::Jwt, &claimed, provision, asked).await?;
+                let credential = audit_entry::Credential::Jwt;
+                self.provision_user(jwt.issuer(), credential, &claimed, provision, asked).await?;
                 self.resolve_viewer(admission(), account).await
             }
             (admitted, _) => admitted,

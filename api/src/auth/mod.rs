@@ -25,7 +25,7 @@ mod token_use;
 mod viewer;
 
 pub use authenticator::{AuthError, Authenticator, PresentedCredentials};
-pub use credential::{Credential, LimitKey};
+pub use credential::{Credential, LimitKey, SessionHash};
 pub use jwks::JwksError;
 pub(crate) use jwks::usable_keys;
 pub use jwt::JwtVerifier;

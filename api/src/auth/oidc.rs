@@ -11,7 +11,7 @@ use std::{
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use chrono::{DateTime, Utc};
-use entity::user;
+use entity::{audit_entry, user};
 use futures::future::BoxFuture;
 use openidconnect::{
     AccessTokenHash, AsyncHttpClient, AuthorizationCode, ClaimsVerificationError, CsrfToken, HttpRequest,
@@ -25,7 +25,7 @@ use openidconnect::{
 use tokio::sync::Mutex;
 use url::Url;
 
-use super::{AuthError, Authenticator, Credential};
+use super::{AuthError, Authenticator};
 use crate::{
     config::OidcConfig,
     domain::{
@@ -346,7 +346,8 @@ impl Authenticator {
         if standing.await?.is_none()
             && let Some(provision) = &provider.config.provision
         {
-            self.provision_user(issuer, Credential::Session, &claimed, provision, None).await?;
+            let credential = audit_entry::Credential::Session;
+            self.provision_user(issuer, credential, &claimed, provision, None).await?;
         }
         self.store.user_of_identity(issuer, subject).await?.map(Ok).ok_or(AuthError::NoAccount)
     }

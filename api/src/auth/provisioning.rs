@@ -1,6 +1,8 @@
 //! Provisioning of users that an issuer vouches for and that are unknown here.
 
-use super::{AuthError, Authenticator, Credential};
+use entity::audit_entry::Credential;
+
+use super::{AuthError, Authenticator};
 use crate::{
     config::Provision,
     domain::{
@@ -48,7 +50,7 @@ impl Authenticator {
                 user: new_user(&name, &mut rand::rng(), now),
                 account: account.clone(),
                 role,
-                credential: credential.audit_kind().0,
+                credential,
             };
             match self.store.provision_member(newcomer, now).await {
                 // Another request of the same user was faster, or the name is taken.

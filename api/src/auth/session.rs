@@ -5,7 +5,11 @@ use std::sync::Arc;
 use entity::{Timestamp, ids::UserId, session::Model, user};
 use serde_json::json;
 
-use super::{AuthError, Authenticator, Viewer, authenticator::VerifiedIdentity, credential::Credential};
+use super::{
+    AuthError, Authenticator, Viewer,
+    authenticator::VerifiedIdentity,
+    credential::{Credential, SessionHash},
+};
 use crate::{
     clock::Clock,
     domain::{
@@ -168,7 +172,7 @@ impl Authenticator {
         if sessions.life.is_over(&row, sessions.clock.timestamp()) {
             return Err(AuthError::NoSession);
         }
-        self.resolve_viewer(admission(user.id, row.expires_at), Some(account)).await
+        self.resolve_viewer(admission(user.id, &row), Some(account)).await
     }
 
     /// Returns the viewer of a session, in the requested account or in the user's default account.
@@ -176,17 +180,19 @@ impl Authenticator {
     /// # Errors
     /// Returns [`AuthError::NoAccount`], or an error of the store.
     pub async fn viewer_of(&self, session: &Session, account: Option<&[u8]>) -> Result<Viewer, AuthError> {
-        self.resolve_viewer(admission(session.user().id, session.expires_at()), account).await
+        self.resolve_viewer(admission(session.user().id, &session.row), account).await
     }
 }
 
 /// Returns the unrestricted access of a session's user, until the session ends.
-fn admission(user: UserId, ends_at: Timestamp) -> VerifiedIdentity<'static> {
+fn admission(user: UserId, session: &Model) -> VerifiedIdentity<'static> {
+    // Every stored hash has 32 bytes. Any other could not be shown as the current session.
+    let hash = session.id.as_slice().try_into().unwrap_or_default();
     VerifiedIdentity {
-        credential: Credential::Session,
+        credential: Credential::Session(SessionHash::new(hash)),
         whose: UserRef::User(user),
         accounts: None,
         scopes: None,
-        expires_at: Some(ends_at),
+        expires_at: Some(session.expires_at),
     }
 }

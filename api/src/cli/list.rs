@@ -10,7 +10,7 @@ use entity::{
 
 use super::moment::moment;
 use crate::{
-    app::account::{AccountLists, UserSession},
+    app::{account::AccountLists, session::UserSession},
     domain::{
         access::scope_name,
         quota::{QuotaStatus, Size},
@@ -114,9 +114,10 @@ pub(super) fn removal(counts: &RemovalCounts) {
 
 pub(super) fn sessions(sessions: &[UserSession]) {
     print(
-        &["user", "since", "last used", "until"],
+        &["session", "user", "since", "last used", "until"],
         sessions.iter().map(|session| {
             vec![
+                session.identifier.clone(),
                 session.user.clone(),
                 moment(session.created_at),
                 moment(session.used_at),

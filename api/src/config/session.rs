@@ -8,7 +8,8 @@ use crate::domain::slug::Slug;
 /// Manage browser sessions.
 #[derive(Debug, Subcommand)]
 pub enum SessionCommand {
-    /// List active sessions, newest first: user, start, last use, end. Session secrets are not shown.
+    /// List active sessions, newest first: identifier, user, start, last use, end. Session secrets are not
+    /// shown.
     List {
         /// List only sessions of this user.
         #[arg(long, value_parser = parse_slug)]
@@ -17,10 +18,14 @@ pub enum SessionCommand {
         #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(1..=100_000))]
         limit: u64,
     },
-    /// End all sessions of a user. The user has to sign in again in every browser.
+    /// End one session or all sessions of a user. The user has to sign in again in that browser, or in
+    /// every browser.
     End {
         /// Name of the user.
         #[arg(long, value_parser = parse_slug)]
         user: Slug,
+        /// Identifier of the session, as listed. Without it, all sessions end.
+        #[arg(long)]
+        session: Option<String>,
     },
 }

@@ -104,6 +104,7 @@ impl Permission {
             Action::AcceptInvitation
             | Action::CreateAccount
             | Action::CreateSignInLink
+            | Action::EndSession
             | Action::JoinBySignIn
             | Action::LinkUser
             | Action::ReadCode

@@ -67,6 +67,14 @@ impl SessionSecret {
     }
 }
 
+/// Returns the public identifier of a session, 16 hexadecimal digits. The stored hash, with which links of
+/// a session's pages are made, cannot be derived from it.
+#[must_use]
+pub fn public_identifier(id: &[u8]) -> String {
+    let digest = Sha256::new_with_prefix(b"galvo: identifier of a session\0").chain_update(id).finalize();
+    digest[..8].iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"))
+}
+
 impl SessionLifetimes {
     /// Returns the latest end of a session that begins now.
     #[must_use]
@@ -123,6 +131,8 @@ mod tests {
         let hex = |bytes: &[u8]| bytes.iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"));
         assert_eq!(hex(&secret.id()), "66687aadf862bd776c8fc18b8e9f8e20089714856ee233b3902a591d0d5f2925");
         assert_ne!(secret.csrf_token(), URL_SAFE_NO_PAD.encode(secret.id()));
+        // (printf 'galvo: identifier of a session\0'; head -c 32 /dev/zero) | sha256sum | head -c 16
+        assert_eq!(public_identifier(&[0; 32]), "a7cc3081d4047116");
     }
 
     #[test]

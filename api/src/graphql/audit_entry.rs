@@ -192,6 +192,8 @@ pub(super) enum AuditAction {
     DeletePerformanceReport,
     /// A membership was ended, and the user's clusters and performance reports were deleted.
     DeleteUser,
+    /// A session of a user in a browser was ended.
+    EndSession,
     /// The clusters reported with a token were quarantined, or deleted after their quarantine.
     ForgetToken,
     /// A cluster was transferred to another owner.

@@ -127,7 +127,7 @@ pub(super) async fn set_default_account(
 }
 
 /// Returns the viewer's store of their own accounts. Only unrestricted credentials of the user have one.
-fn require_own_credentials<'a>(context: &Context<'a>) -> Result<&'a UserStore, ApiError> {
+pub(super) fn require_own_credentials<'a>(context: &Context<'a>) -> Result<&'a UserStore, ApiError> {
     let RequestContext { viewer, user, .. } = schema::request_context(context);
     let forbidden =
         || ApiError::Forbidden("the credentials do not stand for the user in all accounts".to_owned());

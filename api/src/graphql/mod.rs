@@ -76,6 +76,7 @@ mod schema;
 mod scope;
 mod search;
 mod series;
+mod session;
 mod span;
 mod span_loaders;
 mod statistics;

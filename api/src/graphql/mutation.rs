@@ -37,6 +37,7 @@ use super::{
     scalar::Date,
     schema,
     scope::AccountScope,
+    session::{self, EndSessionPayload},
     token_policy::{SetTokenPolicyInput, SetTokenPolicyPayload, set_token_policy},
     user_error::{UserError, UserErrorCode},
 };
@@ -400,6 +401,16 @@ impl Mutation {
         #[graphql(desc = "The account's short name.")] slug: String,
     ) -> Result<SetDefaultAccountPayload, ApiError> {
         membership::set_default_account(context, &slug).await
+    }
+
+    /// Ends a session of the viewer's browsers, effective with its next request. It requires no role, but
+    /// unrestricted credentials of the user, which an API token is not.
+    async fn end_session(
+        &self,
+        context: &Context<'_>,
+        #[graphql(desc = "The session's identifier, as in `Viewer.sessions`.")] identifier: String,
+    ) -> Result<EndSessionPayload, ApiError> {
+        session::end_session(context, &identifier).await
     }
 
     /// Sets the cost rate from a day on. Replaces a rate that begins on the same day.

@@ -7,11 +7,12 @@ use super::{
     account::Account,
     api_token::{self, ApiToken},
     connection::{Connection, PageArguments},
-    error::ApiError,
+    error::{ApiError, NullOnError},
     json::write_enums_by_name,
     membership::{self, Membership},
     projection::InlineList,
     scope::AccountScope,
+    session::{self, Session},
     user::User,
 };
 use crate::{auth, store::TokenKind};
@@ -61,6 +62,13 @@ impl Viewer {
     /// covers them.
     async fn scopes(&self) -> Vec<TokenScope> {
         self.viewer.scopes().iter().copied().map(TokenScope::from).collect()
+    }
+
+    /// The sessions of the user's browsers that have not expired, the newest first, at most 50. Null, with
+    /// the error code `FORBIDDEN`, for an API token and for other credentials with fewer permissions than
+    /// the user.
+    async fn sessions(&self, context: &Context<'_>) -> NullOnError<InlineList<Session>> {
+        Some(session::sessions(context).await)
     }
 
     /// The user's own tokens in the account, the newest first, including revoked and expired ones. The

@@ -8,17 +8,20 @@ use entity::{
     user,
 };
 use sea_orm::{
-    ActiveModelTrait, ColumnTrait, EntityTrait, IntoActiveModel, QueryFilter, QueryOrder, QuerySelect,
-    TransactionTrait,
+    ActiveModelTrait, ColumnTrait, DatabaseConnection, EntityTrait, IntoActiveModel, QueryFilter, QueryOrder,
+    QuerySelect, TransactionTrait,
     sea_query::{Expr, ExprTrait},
 };
 use serde_json::{Value, json};
 
 use super::{
     audit_entry, composite_in::IsOneOf, connect::IMMEDIATE_TRANSACTION, error::StoreError,
-    sign_in_link::delete_sign_in_links, system::SystemStore,
+    sign_in_link::delete_sign_in_links, system::SystemStore, user::UserStore,
 };
-use crate::domain::audit::{Actor, Entry, Target};
+use crate::domain::{
+    audit::{Actor, Entry, Target},
+    session::public_identifier,
+};
 
 /// The largest number of sessions per user. A new session beyond it ends the oldest one.
 const MAX_SESSIONS: u64 = 50;
@@ -118,6 +121,20 @@ impl SystemStore {
         Ok(rows.into_iter().filter_map(|(session, user)| Some((session, user?))).collect())
     }
 
+    /// Ends the session of a user with a public identifier. Returns false if there is none.
+    ///
+    /// # Errors
+    /// Returns an error if the database does not answer. Nothing is changed in that case.
+    #[tracing::instrument(name = "store.session.end_one", skip_all)]
+    pub async fn end_session_of(
+        &self,
+        user: UserId,
+        identifier: &str,
+        by: &Actor,
+    ) -> Result<bool, StoreError> {
+        end_session_of(&self.pools.writer, user, identifier, by).await
+    }
+
     /// Ends all sessions of a user, and deletes the user's link for signing in. Returns the number of ended
     /// sessions.
     ///
@@ -133,4 +150,54 @@ impl SystemStore {
         transaction.commit().await?;
         Ok(ended.rows_affected)
     }
+}
+
+#[expect(clippy::disallowed_methods, reason = "these are the user's own rows, which belong to no account")]
+impl UserStore {
+    /// Returns the user's sessions that have not expired, the newest first, at most 50.
+    ///
+    /// # Errors
+    /// Returns an error if the database does not answer.
+    #[tracing::instrument(name = "store.session.of_user", skip_all)]
+    pub async fn sessions(&self, now: Timestamp) -> Result<Vec<Model>, StoreError> {
+        let newest = Entity::find()
+            .filter(Column::UserId.eq(self.user()))
+            .filter(Column::ExpiresAt.gt(now))
+            .order_by_desc(Column::CreatedAt)
+            .order_by_desc(Column::Id);
+        Ok(newest.limit(MAX_SESSIONS).all(self.reader()).await?)
+    }
+
+    /// Ends the user's session with a public identifier. Returns false if there is none.
+    ///
+    /// # Errors
+    /// Returns an error if the database does not answer. Nothing is changed in that case.
+    #[tracing::instrument(name = "store.session.end_own", skip_all)]
+    pub async fn end_session(&self, identifier: &str, by: &Actor) -> Result<bool, StoreError> {
+        end_session_of(self.writer(), self.user(), identifier, by).await
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "sessions belong to a user and to no account")]
+async fn end_session_of(
+    writer: &DatabaseConnection,
+    user: UserId,
+    identifier: &str,
+    by: &Actor,
+) -> Result<bool, StoreError> {
+    let transaction = writer.begin_with_options(IMMEDIATE_TRANSACTION).await?;
+    let of_user = Entity::find().select_only().column(Column::Id).filter(Column::UserId.eq(user));
+    // A user has at most this many sessions, and a few that began at the same time.
+    let ids: Vec<Vec<u8>> = of_user.limit(2 * MAX_SESSIONS).into_tuple().all(&transaction).await?;
+    let Some(id) = ids.into_iter().find(|id| public_identifier(id) == identifier) else {
+        return Ok(false);
+    };
+    let ended = Entity::delete_by_id(id).exec(&transaction).await?;
+    if ended.rows_affected == 0 {
+        return Ok(false);
+    }
+    let entry = Entry::done(Action::EndSession, Target::User(user), json!({ "session": identifier }));
+    audit_entry::insert_user_audit_entries(&transaction, user, by, &entry).await?;
+    transaction.commit().await?;
+    Ok(true)
 }

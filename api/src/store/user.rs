@@ -56,6 +56,10 @@ impl UserStore {
         self.user
     }
 
+    pub(super) fn reader(&self) -> &DatabaseConnection {
+        &self.pools.reader
+    }
+
     pub(super) fn writer(&self) -> &DatabaseConnection {
         &self.pools.writer
     }
