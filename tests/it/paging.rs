@@ -57,7 +57,6 @@ const FIELDS: [&str; 11] = [
     "NAME",
     "UTILIZATION",
 ];
-
 const CLUSTERS: &str = "query($first: Int, $after: String, $last: Int, $before: String,
     $field: ClusterOrderField = STARTED_AT, $direction: OrderDirection = DESC) {
     viewer { account { list: clusters(first: $first, after: $after, last: $last, before: $before,
@@ -298,8 +297,7 @@ async fn wrong_arguments_are_named() {
     app.stop().await;
 }
 
-/// Every list of the schema, and the fields that identify its items. Lists that a filter turns into a
-/// search have a second case.
+/// Every list of the schema, also as a search if it has one, and the fields that identify its items.
 const LISTS: [(&str, &str, &str); 38] = [
     ("Account.alertDeliveries", "", "identifier"),
     ("Account.alertRules", "", "identifier"),
@@ -347,7 +345,6 @@ const LISTS: [(&str, &str, &str); 38] = [
 
 /// Lists with derived items, which are tested in `idle_backtest.rs`.
 const DERIVED: [&str; 1] = ["IdleBacktest.interrupted"];
-
 /// A computation, a span and an error that others belong to.
 const PARENT: u128 = 1_000_000;
 

@@ -1,5 +1,4 @@
-//! Authorization: every mutation and every route, for every role. The tables are written by hand, and a
-//! missing row fails the test.
+//! Authorization: every mutation and every route, for every role. A missing row of a table fails the test.
 
 mod own;
 
@@ -233,8 +232,7 @@ const ROUTES: &[(&str, Sent, [u16; 6])] = &[
         Sent::Json("{\"desired_status\": \"stopped\"}"),
         [200, 200, 403, 403, 403, 401],
     ),
-    // Pages, which redirect to the sign-in page without a session. The sign-in form is tested in
-    // `password.rs`, because failures slow it down.
+    // Pages, which redirect to the sign-in page without a session. `password.rs` tests its form.
     ("GET /sign-in", Sent::Nothing, [200; 6]),
     ("GET /password", Sent::Nothing, [200; 6]),
     // Invalid identifiers.

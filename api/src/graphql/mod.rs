@@ -27,6 +27,7 @@ mod cluster_note;
 mod cluster_owner;
 mod cluster_removal;
 mod cluster_tag;
+mod cluster_totals;
 mod code;
 mod comparison;
 mod computation;
