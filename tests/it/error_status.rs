@@ -139,8 +139,10 @@ async fn a_member_decides_on_the_newest_thousand_errors_of_a_group() {
     };
     let id = group(&ada, "boom").await["id"].clone();
     let code = async || {
-        let answer = bob.ask(SET, json!({ "group": id, "status": "IGNORED" })).await;
-        answer["errors"][0]["extensions"]["code"].as_str().unwrap_or_default().to_owned()
+        let set =
+            "mutation($id: ID!) { setErrorGroupStatus(group: $id, status: IGNORED) { userErrors { code } } }";
+        let answer = bob.query(set, json!({ "id": id })).await["setErrorGroupStatus"].take();
+        answer["userErrors"][0]["code"].as_str().unwrap_or_default().to_owned()
     };
     // The errors of others are newer, by their identifiers.
     for (sequence, numbers, expected) in

@@ -43,11 +43,11 @@ const fn owners(otherwise: &str) -> [&str; 5] {
 /// Mutations, and their result for an owner, an admin, a member, a viewer and a guest. Words in angle
 /// brackets stand for objects in the account.
 const MUTATIONS: &[(&str, &str, [&str; 5])] = &[
-    ("setDesiredState", "(cluster: <CLUSTER>, state: STOPPED) { cluster { id } }", ADMINS),
-    ("keepAlive", "(cluster: <CLUSTER>, seconds: 60) { userErrors { message } }", ADMINS),
-    ("setClusterTags", "(cluster: <CLUSTER>, tags: [{ key: \"team\" }]) { userErrors { message } }", ADMINS),
-    ("setClusterNotes", "(cluster: <CLUSTER>, text: \"a note\") { userErrors { message } }", ADMINS),
-    ("setErrorGroupStatus", "(group: <GROUP>, status: IGNORED) { errorGroup { id } }", ADMINS),
+    ("setDesiredState", "(cluster: <CLUSTER>, state: STOPPED) { userErrors { code } }", ADMINS),
+    ("keepAlive", "(cluster: <CLUSTER>, seconds: 60) { userErrors { code } }", ADMINS),
+    ("setClusterTags", "(cluster: <CLUSTER>, tags: [{ key: \"team\" }]) { userErrors { code } }", ADMINS),
+    ("setClusterNotes", "(cluster: <CLUSTER>, text: \"a note\") { userErrors { code } }", ADMINS),
+    ("setErrorGroupStatus", "(group: <GROUP>, status: IGNORED) { userErrors { code } }", ADMINS),
     ("setIdlePolicy", "(input: { mode: OBSERVE }) { userErrors { message } }", ADMINS),
     ("muteFlag", "(input: { kind: IDLE }) { userErrors { message } }", ADMINS),
     ("unmuteFlag", "(input: { kind: IDLE }) { userErrors { message } }", ADMINS),

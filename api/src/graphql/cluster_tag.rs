@@ -10,6 +10,7 @@ use super::{
 use crate::{
     domain::{
         audit::Target,
+        permission::Denial,
         tag::{self, MAX_PATTERNS},
     },
     store::{ChangeOutcome, TagFilter},
@@ -117,9 +118,20 @@ impl ClusterPayload {
     ) -> Result<Self, ApiError> {
         match outcome {
             ChangeOutcome::Done(row) => Ok(Self::changed(scope, *row)),
-            ChangeOutcome::NotOwner => Err(scope.deny_other_owner(action, Target::Cluster(cluster)).await?),
+            ChangeOutcome::NotOwner => Self::not_owner(scope, action, cluster).await,
             ChangeOutcome::Missing => Err(ApiError::NotFound("cluster")),
         }
+    }
+
+    /// Returns the outcome of a change of another user's cluster, and records the attempt. Other changes of
+    /// the same request keep their outcomes.
+    pub(super) async fn not_owner(
+        scope: &AccountScope,
+        action: Action,
+        cluster: ClusterId,
+    ) -> Result<Self, ApiError> {
+        scope.record_denial(action, Target::Cluster(cluster), Denial::NotOwner).await?;
+        Self::refused(scope, cluster, UserError::not_owner("cluster")).await
     }
 
     /// Returns the outcome of a change whose input has an error.

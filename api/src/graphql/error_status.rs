@@ -12,7 +12,7 @@ use super::{
     user_error::UserError,
 };
 use crate::{
-    domain::{audit::Target, error_status::ErrorStatus},
+    domain::{audit::Target, error_status::ErrorStatus, permission::Denial},
     store::ChangeOutcome,
 };
 
@@ -66,7 +66,12 @@ pub(super) async fn set_error_group_status(
             let error_group = ErrorGroup::new(&scope.with_empty_caches(), *row);
             Ok(SetErrorGroupStatusPayload { error_group, user_errors: Vec::new() })
         }
-        ChangeOutcome::NotOwner => Err(scope.deny_other_owner(action, Target::ErrorGroup(group)).await?),
+        ChangeOutcome::NotOwner => {
+            scope.record_denial(action, Target::ErrorGroup(group), Denial::NotOwner).await?;
+            let error_group = ErrorGroup::find(scope, group).await?;
+            let error_group = error_group.ok_or(ApiError::NotFound("error group"))?;
+            Ok(SetErrorGroupStatusPayload { error_group, user_errors: vec![UserError::not_owner("group")] })
+        }
         ChangeOutcome::Missing => Err(ApiError::NotFound("error group")),
     }
 }

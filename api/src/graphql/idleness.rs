@@ -26,7 +26,6 @@ use crate::{
     clock::stored,
     domain::{
         answer::{KnownPart, RunFacts, RunReasonCode as Code, run_reasons},
-        audit::Target,
         idle_policy::IdlePolicy,
         idle_verdict::{IdleFacts, IdleVerdict, MAX_KEPT_SECONDS},
         life_cycle::State,
@@ -323,9 +322,7 @@ pub(super) async fn keep_alive(
             cluster: Cluster::new(scope, *row),
             user_errors: vec![UserError::new("cluster", UserErrorCode::Ended, "has closed")],
         }),
-        KeepOutcome::NotOwner => {
-            Err(scope.deny_other_owner(Action::KeepAlive, Target::Cluster(cluster)).await?)
-        }
+        KeepOutcome::NotOwner => ClusterPayload::not_owner(scope, Action::KeepAlive, cluster).await,
         KeepOutcome::Missing => Err(ApiError::NotFound("cluster")),
     }
 }

@@ -4,7 +4,9 @@ use std::fmt::Display;
 
 use async_graphql::{Enum, SimpleObject};
 
-use crate::domain::{alert::AlertError, idle_policy::IdlePolicyError, stop::ReasonError, tag::TagError};
+use crate::domain::{
+    alert::AlertError, idle_policy::IdlePolicyError, permission::Denial, stop::ReasonError, tag::TagError,
+};
 
 /// An error in the input of a mutation.
 #[derive(Clone, Debug, SimpleObject)]
@@ -34,6 +36,8 @@ pub(super) enum UserErrorCode {
     NotFound,
     /// The object has ended or closed.
     Ended,
+    /// The object belongs to another user, and the role of the viewer allows changes of own objects only.
+    Forbidden,
 }
 
 /// An error of a domain rule that has a code for clients.
@@ -44,6 +48,11 @@ pub(super) trait InputError: Display {
 impl UserError {
     pub(super) fn new(field: &'static str, code: UserErrorCode, message: impl Into<String>) -> Self {
         Self { field, code, message: message.into() }
+    }
+
+    /// Creates the error of an object that belongs to another user.
+    pub(super) fn not_owner(field: &'static str) -> Self {
+        Self::new(field, UserErrorCode::Forbidden, Denial::NotOwner.to_string())
     }
 
     pub(super) fn from_rule(field: &'static str, broken: &impl InputError) -> Self {
