@@ -461,8 +461,8 @@ async fn postgres(
             ("tcp_keepalives_idle", "30"),
             ("tcp_keepalives_interval", "10"),
             ("tcp_keepalives_count", "3"),
-            // A generic plan assumes accounts of average size. A bitmap scan would read and sort all rows of a
-            // large one, instead of the page that an index has in order.
+            // A generic plan assumes accounts of average size. A bitmap scan would read and sort all rows of
+            // a large one, instead of the page that an index has in order.
             ("enable_bitmapscan", "off"),
             // On a solid-state disk, an index scan costs little more than a sequential one. With the default,
             // which is for spinning disks, a range of days would cost a whole table.
