@@ -204,8 +204,8 @@ def close(cluster_id: ClusterLike, account: str | None = None) -> None:
     """Closes a cluster: its scheduler, which closes its workers.
 
     The server sends the request with the response to the scheduler's next report, and the scheduler
-    then closes itself. Running tasks are lost. The token needs the scope "admin"; for a member's own
-    cluster, "ingest" and "read".
+    then closes itself. Running tasks are lost. The token needs the scope "admin"; for a member's
+    own cluster, "ingest" and "read".
 
     Parameters
     ----------
