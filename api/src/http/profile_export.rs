@@ -69,7 +69,9 @@ pub(super) async fn get(
     let cost = request.cost();
     let left = state.query_budget.take(taker, cost, state.clock.timestamp())?;
     let running = state.query_budget.begin_operation(taker, cost);
-    let profile = running.time().count(request.read(&state.exports, viewer, origin, left)).await?;
+    // Boxed, because the future of a query would enlarge that of the route.
+    let read = Box::pin(request.read(&state.exports, viewer, origin, left));
+    let profile = running.time().count(read).await?;
     running.ended();
     let profile = profile.ok_or_else(|| Problem::missing("the cluster has no profile in this period"))?;
     let (file, name) = profile.encode(format).await;
