@@ -196,8 +196,9 @@ async fn what_was_stored_before_bytes_were_counted_by_cluster_still_counts() {
         let backend = connection.get_database_backend();
         connection.execute_raw(Statement::from_sql_and_values(backend, sql, values)).await.unwrap();
     }
-    let parts =
-        async || column(&connection, "SELECT CAST(part AS TEXT) FROM ingest_days ORDER BY part").await;
+    let parts = async || {
+        column(&connection, "SELECT CAST(part AS TEXT) FROM ingest_days ORDER BY ingest_days.part").await
+    };
     Migrator::up(&connection, None).await.unwrap();
     assert_eq!(parts().await, ["-4", "-3", "-2", "-1"]);
     Migrator::down(&connection, steps(migrations.len() - before)).await.unwrap();

@@ -343,8 +343,8 @@ async fn a_user_lists_and_ends_single_sessions() {
     assert!(newer != older && newer.len() == 16, "{sessions}");
     // Neither half of the identity of a session in the database is shown.
     let rows = entity::session::Entity::find().all(&app.database.connection().await).await.unwrap();
-    let stored: Vec<String> =
-        rows.iter().map(|row| row.id.iter().map(|byte| format!("{byte:02x}")).collect()).collect();
+    let hex = |bytes: &[u8]| bytes.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"));
+    let stored: Vec<String> = rows.iter().map(|row| hex(&row.id)).collect();
     assert!(identifiers.iter().all(|shown| stored.iter().all(|id| !id.contains(shown.as_str()))));
 
     // The session of another user seems not to exist, and an API token sees and ends none.
