@@ -144,7 +144,7 @@ def test_logs_of_the_newest_cluster_with_filters(api, run):
 @pytest.mark.parametrize("answer, stops", [("y\n", True), ("YES\n", True), ("\n", False), ("n", 0)])
 def test_stop_asks_before_it_stops(api, run, typed, answer, stops):
     typed(answer)
-    api.answers = [of(KEY), of(snapshot()), data({"setDesiredState": {}})]
+    api.answers = [of(KEY), of(snapshot()), data({"setDesiredState": {"userErrors": []}})]
     status, out, err = run("stop", 12)
     assert "cluster 12 etl · running for" in out and err == ""
     assert (status == 0) == (len(api.requests) == 3) == bool(stops)
@@ -152,11 +152,11 @@ def test_stop_asks_before_it_stops(api, run, typed, answer, stops):
 
 def test_stop_without_a_terminal_wants_to_be_sure(api, run, typed):
     typed("y\n", is_terminal=False)
-    api.answers = [of(KEY), of(snapshot()), data({"setDesiredState": {}})]
+    api.answers = [of(KEY), of(snapshot()), data({"setDesiredState": {"userErrors": []}})]
     status, _, err = run("stop", 12)
     assert (status, len(api.requests)) == (2, 2)
     assert "--yes" in err
-    api.answers = [of(KEY), of(snapshot()), data({"setDesiredState": {}})]
+    api.answers = [of(KEY), of(snapshot()), data({"setDesiredState": {"userErrors": []}})]
     assert run("stop", 12, "--yes")[0] == 0
     assert "state: STOPPED" in api.requests[-1].query
 
@@ -419,7 +419,7 @@ def test_of_the_clusters_with_a_name_the_one_that_runs_is_stopped(api, run):
         if "list:" in request.query:
             return pages_of(rows)(request)
         if "mutation" in request.query:
-            return data({"setDesiredState": {}})
+            return data({"setDesiredState": {"userErrors": []}})
         asked = request.variables["id"]
         return of(snapshot() if asked == "C-13" and "durationSeconds" in request.query else None)
 

@@ -32,8 +32,10 @@ const ASSUMED: [(&str, &str, u64); 21] = [
     ("AccountSeries", "points", 100),
     ("Answer", "evidence", 5),
     ("Cluster", "environmentMismatches", 20),
+    ("ClusterFacets", "flags", 11),
     ("Cluster", "usageHours", 100),
     ("ComputationBatch", "computations", 100),
+    ("EndSessionPayload", "sessions", 50),
     ("Environment", "packages", 100),
     ("EnvironmentDifference", "added", 20),
     ("EnvironmentDifference", "changed", 20),
@@ -48,6 +50,7 @@ const ASSUMED: [(&str, &str, u64); 21] = [
     ("ProfileComparison", "nodes", 1_000),
     ("Series", "points", 100),
     ("SnapshotBatch", "clusters", 100),
+    ("Viewer", "sessions", 50),
 ];
 
 /// Fields whose `first` has other bounds than a page: the default and the maximum number of items.
@@ -156,6 +159,9 @@ impl<'request> CostVisitor<'request> {
     /// refuses a number out of bounds.
     fn page_size(&self, field: &Field) -> Option<u64> {
         let (default, most) = page_bounds(self.document, field)?;
+        // Excluded fields do not count for the resolver, and may be all that keeps the page short here.
+        let is_long = field.definition.ty.inner_named_type() == LONG_PAGES;
+        let most = if is_long { MAX_LONG_PAGE_SIZE } else { most };
         let asked = ["first", "last"].into_iter().filter_map(|name| self.number(field, name)).max();
         let types = TYPES.iter().find(|(name, _)| field.name == *name).map_or(1, |(_, types)| *types);
         Some(asked.unwrap_or(default).clamp(1, most) * types)

@@ -12,7 +12,7 @@ use entity::{
 };
 use sea_orm::{
     ActiveEnum, ColumnTrait, Condition, QueryFilter, QueryOrder, QuerySelect, QueryTrait,
-    sea_query::{Alias, Expr, ExprTrait, JoinType},
+    sea_query::{Alias, Expr, ExprTrait, JoinType, Query},
 };
 use serde_json::json;
 
@@ -118,6 +118,12 @@ impl AccountStore {
             .order_by_desc(Id)
             .order_by_desc(ClusterId)
             .limit(MAX_EXAMINED_ERRORS);
+        // Errors of a group often happened on few clusters.
+        let clusters = Query::select()
+            .distinct()
+            .column(ClusterId)
+            .from_subquery(newest.into_query(), Alias::new("errors"))
+            .take();
         let newest_cluster = Expr::col((Alias::new(NEWEST), ClusterId));
         let mut own = self
             .select::<cluster::Entity>()
@@ -127,7 +133,7 @@ impl AccountStore {
         let is_same = Expr::col((cluster::Entity, cluster::Column::Id)).eq(newest_cluster);
         QuerySelect::query(&mut own).join_subquery(
             JoinType::InnerJoin,
-            newest.into_query(),
+            clusters,
             Alias::new(NEWEST),
             is_same,
         );

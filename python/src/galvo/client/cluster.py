@@ -88,7 +88,10 @@ query ($first: Int!) { viewer { account {
 
 CLOSE = """
 mutation ($id: ID!) {
-  setDesiredState(cluster: $id, state: STOPPED) { cluster { state desiredState } }
+  setDesiredState(cluster: $id, state: STOPPED) {
+    cluster { state desiredState }
+    userErrors { code message }
+  }
 }
 """
 
@@ -254,7 +257,14 @@ def clusters_of(
 
 def close_cluster(server: Server, cluster: ClusterKey) -> None:
     """Requests that the cluster be closed, see ``close``."""
-    server.graphql(CLOSE, {"id": cluster.id})
+    problems = server.graphql(CLOSE, {"id": cluster.id})["setDesiredState"]["userErrors"]
+    if problems:
+        raise GraphQLError(
+            [
+                {"message": problem["message"], "extensions": {"code": problem["code"]}}
+                for problem in problems
+            ]
+        )
 
 
 def newest_cluster(server: Server, place: int = 1) -> ClusterKey:
