@@ -161,6 +161,14 @@ def test_stop_without_a_terminal_wants_to_be_sure(api, run, typed):
     assert "state: STOPPED" in api.requests[-1].query
 
 
+def test_a_refused_stop_is_no_success(api, run):
+    refusal = {"code": "FORBIDDEN", "message": "the cluster belongs to another user"}
+    api.answers = [of(KEY), of(snapshot()), data({"setDesiredState": {"userErrors": [refusal]}})]
+    status, out, err = run("stop", 12, "--yes")
+    assert status == 1 and "closes" not in out
+    assert "the cluster belongs to another user" in err
+
+
 def test_what_is_closed_need_not_be_stopped(api, run):
     api.answers = [of(KEY), of(snapshot(**CLOSED))]
     status, out, _ = run("stop", 12)

@@ -65,10 +65,10 @@ def test_without_a_profile_there_is_no_file(api, tmp_path):
 
 def test_the_command_names_the_file_after_the_cluster(api, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    api.answers = [*answers(), *answers(Answer(200, CONTENT))]
+    api.answers = answers(Answer(200, CONTENT))
     assert main(["profile", "12"]) == 0
     assert (tmp_path / "cluster-12.speedscope.json").read_bytes() == CONTENT
     assert capsys.readouterr().out == "Written to cluster-12.speedscope.json\n"
-    api.answers = [*answers(), *answers(Answer(200, CONTENT))]
+    api.answers = answers(Answer(200, CONTENT))
     assert main(["profile", "12", "--output", "x.pb.gz"]) == 0
     assert asked(api)[1]["format"] == ["pprof"]
