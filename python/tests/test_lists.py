@@ -465,7 +465,10 @@ def test_copies_are_plain_lists_without_the_token(api, copied):
 
 
 def test_close_says_that_the_cluster_is_to_stop(api):
-    api.answers = [data({"cluster": KEY}), data({"setDesiredState": {"cluster": {}, "userErrors": []}})]
+    api.answers = [
+        data({"cluster": KEY}),
+        data({"setDesiredState": {"cluster": {}, "userErrors": []}}),
+    ]
     assert galvo.close(12) is None
     assert "state: STOPPED" in api.requests[1].query
     assert api.requests[1].variables == {"id": "C-12"}

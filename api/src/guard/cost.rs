@@ -26,7 +26,7 @@ const DEFAULT_LIST_LENGTH: u64 = 10;
 
 /// Lists without paging, and their usual length. If a list may be much longer, its resolver bounds it by
 /// the stored data.
-const ASSUMED: [(&str, &str, u64); 21] = [
+const ASSUMED: [(&str, &str, u64); 24] = [
     ("Account", "usageTable", 100),
     ("Account", "flagRules", 11),
     ("AccountSeries", "points", 100),
