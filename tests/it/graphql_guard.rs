@@ -293,7 +293,7 @@ async fn reading_all_clusters_costs_by_how_many_there_are() {
         (list(", filter: { hasErrors: true }, orderBy: { field: COST }", ""), page + 5),
         (list("", "totalCount"), page + 1 + 5),
         (list("", "totalCount aggregates { clusters tasks }"), page + 1 + 3 + 2 * 5),
-        // Each facet reads all clusters. A list without pages counts as 10 items, and there are 11 kinds of flags.
+        // Each facet reads all clusters. A list without pages counts as 10 items, that of flags as 11.
         (list("", "facets { states { state count } flags { kind } }"), page + 1 + 1 + 20 + 1 + 11 + 2 * 5),
         (list("", "facets { users(first: 3) { values { count } valueCount } }"), page + 2 + 1 + 3 + 1 + 5),
         (list("", "facets { tags { values { count tag { key } } } }"), page + 2 + 1 + 20 * 3 + 5),
