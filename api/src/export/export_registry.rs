@@ -236,8 +236,9 @@ mod tests {
                 }
             }
         }
-        // A part of a computed result. It has no parent object that a URL could name.
-        assert_eq!(missing, ["IdleBacktest.interrupted"]);
+        // A part of a computed result, which has no parent object that a URL could name, and the user's own
+        // tokens, which `GET /api/v1/api-tokens/` lists.
+        assert_eq!(missing, ["IdleBacktest.interrupted", "Viewer.tokens"]);
     }
 
     #[test]
