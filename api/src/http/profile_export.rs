@@ -18,7 +18,7 @@ use super::{
 };
 use crate::export::{ProfileFormat, ProfileRequest};
 
-/// The parameter for the share of the samples below which nodes are left out, and its default.
+/// The parameter for the share of the samples below which nodes are left out.
 const MIN_SHARE: &str = "minShare";
 
 /// Export the profile of a cluster

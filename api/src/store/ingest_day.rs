@@ -14,10 +14,10 @@ use entity::{
 };
 use sea_orm::{
     ColumnTrait, ModelTrait, QueryFilter, QueryOrder, Select, Value,
-    sea_query::{Alias, Expr, ExprTrait, OnConflict},
+    sea_query::{Expr, ExprTrait},
 };
 
-use super::{error::StoreError, scoped::AccountStore};
+use super::{error::StoreError, scoped::AccountStore, upsert::add_to_row};
 use crate::domain::{retention::DAY, section_bytes::SectionBytes};
 
 /// The number of rows that an account's sums of a day are spread over, so that reports of different
@@ -108,16 +108,10 @@ impl AccountStore {
             log_bytes: bytes.logs,
             clusters,
         };
-        let sum = |column: Column| {
-            let there = Expr::col((Entity, column));
-            (column, there.add(Expr::col((Alias::new("excluded"), column))))
-        };
         let numbers = SECTIONS.iter().map(|(column, _)| *column).chain([Column::Clusters]);
-        let keys = [Column::AccountId, Column::Day, Column::Part];
-        let add = OnConflict::columns(keys).values(numbers.map(sum)).to_owned();
         let of_cluster = cluster.map(|cluster| Model { part: cluster.0, ..sums.clone() });
         let rows = [sums].into_iter().chain(of_cluster).collect();
-        self.insert::<Entity>(rows, &add).await?;
+        self.insert::<Entity>(rows, &add_to_row::<Entity>(numbers)).await?;
         Ok(())
     }
 
@@ -241,13 +235,8 @@ impl AccountStore {
         }
         match deletion {
             Deletion::Begins => {
-                let sum = |(column, _): &(Column, i64)| {
-                    let there = Expr::col((Entity, *column));
-                    (*column, there.add(Expr::col((Alias::new("excluded"), *column))))
-                };
-                let keys = [Column::AccountId, Column::Day, Column::Part];
-                let add = OnConflict::columns(keys).values(numbers.iter().map(sum)).to_owned();
-                self.insert::<Entity>(vec![row], &add).await?;
+                let columns = numbers.iter().map(|(column, _)| *column);
+                self.insert::<Entity>(vec![row], &add_to_row::<Entity>(columns)).await?;
             }
             Deletion::Ends => {
                 let update = numbers.iter().fold(self.update::<Entity>(), |update, (column, value)| {

@@ -25,6 +25,15 @@ pub(super) fn replace<E: EntityTrait>() -> OnConflict {
         .to_owned()
 }
 
+/// Adds the new values of these columns to those of the existing row, for sums.
+pub(super) fn add_to_row<E: EntityTrait>(columns: impl IntoIterator<Item = E::Column>) -> OnConflict {
+    let sum = |column: E::Column| {
+        let there = Expr::col((E::default(), column));
+        (column, there.add(Expr::col((Alias::new("excluded"), column))))
+    };
+    OnConflict::columns(keys::<E>()).values(columns.into_iter().map(sum)).to_owned()
+}
+
 fn keys<E: EntityTrait>() -> Vec<E::Column> {
     E::PrimaryKey::iter().map(PrimaryKeyToColumn::into_column).collect()
 }

@@ -202,7 +202,6 @@ impl ProfileFile {
         let of_nodes = nodes.iter().enumerate().filter_map(|(index, node)| {
             omitted(Some(index), node.total.saturating_sub(node.own).saturating_sub(of_children[index]))
         });
-        let of_roots = of_roots.max(0);
         let all: Vec<Node> = of_nodes.chain(omitted(None, samples.saturating_sub(of_roots))).collect();
         if !all.is_empty() {
             frames.push(Frame { file: String::new(), function: OMITTED.to_owned(), line: 0 });
