@@ -81,7 +81,8 @@ def test_stop_and_watch(inquiry):
     told = inquiry.run("clusters")
     line = told.stdout.splitlines()[1]
     errors = str(len(inquiry.report["errors"]))
-    assert re.search(rf"^{number} +\S+ +ada +closed .* {errors} +~\d", line), line
+    # How much a few seconds cost depends on the machine.
+    assert re.search(rf"^{number} +\S+ +ada +closed .* {errors} +~(less than )?\d", line), line
     assert inquiry.galvo.token not in done.stdout + told.stdout + watching.log()
     page = inquiry.processes.directory / "report.html"
     assert inquiry.run("report", number, "--output", page).returncode == 0

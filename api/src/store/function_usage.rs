@@ -114,7 +114,7 @@ impl AccountStore {
     }
 
     /// Returns functions whose name contains a text, each with the last day on which it was used, the most
-    /// recently used first. Searches the newest [`ROWS_PER_NAME`] rows.
+    /// recently used first. Searches the newest `ROWS_PER_NAME` rows.
     ///
     /// # Errors
     /// Returns an error if the database does not answer.
