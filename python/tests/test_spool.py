@@ -104,6 +104,42 @@ def test_as_many_reports_are_kept_as_it_takes(galvo, scheduler, tmp_path, monkey
     ]
 
 
+def refuse_more_than_one(kind):
+    """Refuses reports with more than one item of a kind as too large."""
+    too_large = 413, {}, {"code": "PAYLOAD_TOO_LARGE", "message": "too much"}
+    return lambda report: too_large if len(report.get(kind, [])) > 1 else None
+
+
+@pytest.mark.parametrize("way", ["the command", "a registration"])
+def test_what_the_server_finds_too_large_is_sent_in_parts(way, configured, directory):
+    first = run_refused(configured, range(7))
+    (kept_report,) = (json.loads(report) for report in spool.read(only(directory)).reports)
+    configured.always = refuse_more_than_one("task_groups")
+    if way == "the command":
+        assert main(["spool", "send"]) == 0
+    else:
+        with local_cluster() as cluster, Client(cluster) as client:
+            package.register(client)
+            wait_until(lambda: spool.files(str(directory)) == [])
+    sent = [report for report in configured.accepted if report["scheduler_id"] == first]
+    for report in sent:
+        check(report)
+    assert len(sent) > 1
+    # Only the last one closes the cluster.
+    assert [report["final"] for report in sent] == [False] * (len(sent) - 1) + [True]
+    ends = [report["cluster"].get("closed_at") for report in sent]
+    assert ends == [None] * (len(sent) - 1) + [kept_report["cluster"]["closed_at"]]
+    assert {report["sequence"] for report in sent} == {kept_report["sequence"]}
+    for kind, items in kept_report.items():
+        if isinstance(items, list):
+            assert [item for report in sent for item in report[kind]] == items, kind
+
+
+def test_a_single_item_is_not_split(tmp_path):
+    report = {"cluster": {}, "final": True, "task_groups": [{"id": "a"}], "logs": []}
+    assert spool.split(json.dumps(report)) == []
+
+
 def test_the_next_registration_sends_what_was_kept(configured, directory):
     first = run_refused(configured, range(3))
     other = kept(directory)  # for another server

@@ -1,10 +1,13 @@
 """A server that dies, or returns with another store, while clusters report to it."""
 
 import gzip
+import json
 import os
 import shutil
 import signal
 import subprocess
+import sys
+import time
 import uuid
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -18,6 +21,7 @@ from accounts import (
     reports_say,
 )
 from conftest import settings_for
+from galvo.plugin.spool import keep
 from processes import GalvoServer, run_to_end, wait_until
 
 
@@ -43,6 +47,62 @@ def test_a_script_that_ends_while_the_server_is_away(python, processes, start_cl
     sent = run_to_end([python, "-m", "galvo", "spool", "send"], processes.directory, settings)
     assert sent == f"Sent {file}.\n" and list(spool.iterdir()) == []
     assert_agreement(galvo, report, closed=True)
+
+
+def test_a_kept_report_of_too_many_rows_is_sent_in_parts(processes, tmp_path):
+    """The server stores at most 20,000 links of computations and task groups at once."""
+    galvo = GalvoServer(processes).start()
+    settings = {
+        **settings_for(galvo.address, galvo.token),
+        "galvo.spool.directory": str(tmp_path),
+    }
+    groups = [str(uuid.uuid4()) for _ in range(5_000)]
+    computations = [
+        {"id": str(uuid.uuid4()), "started_at": 1e9, "state": "finished", "task_group_ids": groups}
+        for _ in range(6)
+    ]
+    counts = "tasks_succeeded tasks_erred errors bytes workers peak_workers peak_threads tasks"
+    times = "compute_seconds transfer_seconds thread_seconds"
+    totals = dict.fromkeys(f"{counts} {times}".split(), 0)
+    closed_at = time.time()
+    report = {
+        "version": 1,
+        "scheduler_id": "Scheduler-large",
+        "sequence": 1,
+        "base": None,
+        "sent_at": closed_at,
+        "interval_seconds": 5.0,
+        "final": True,
+        "cluster": {
+            "name": "large",
+            "started_at": closed_at - 60,
+            "closed_at": closed_at,
+            "close_reason": "done",
+            "workers": 0,
+            "threads": 0,
+            "memory_used_bytes": 0,
+            "totals": totals,
+        },
+        "computations": computations,
+        "task_groups": [],
+        "errors": [],
+    }
+    head = {
+        "server": galvo.address,
+        "account": None,
+        "scheduler_id": report["scheduler_id"],
+        "closed_at": closed_at,
+        "reports": 1,
+    }
+    path = keep(str(tmp_path), head, [json.dumps(report)])
+    sent = run_to_end([sys.executable, "-m", "galvo", "spool", "send"], tmp_path, settings)
+    assert sent == f"Sent {path}.\n"
+    (found,) = galvo.query(
+        """{ viewer { account { clusters { nodes {
+             name state computations { totalCount }
+           } } } } }"""
+    )["viewer"]["account"]["clusters"]["nodes"]
+    assert found == {"name": "large", "state": "CLOSED", "computations": {"totalCount": 6}}
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

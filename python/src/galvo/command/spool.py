@@ -13,11 +13,12 @@ from galvo.client.server import Server
 from galvo.client.terminal import printable
 from galvo.plugin import read_settings
 from galvo.plugin.settings import normalise_server
-from galvo.plugin.spool import Spooled, Unusable, directory_of, files, read, set_aside
+from galvo.plugin.spool import Spooled, Unusable, directory_of, files, read, set_aside, split
 from galvo.plugin.values import compress
 
 # Statuses that neither a retry nor another token changes.
 UNUSABLE_STATUS = (400, 404, 413, 422)
+TOO_LARGE = 413
 
 
 def describe(commands: Any, name: str, common: argparse.ArgumentParser) -> None:
@@ -70,6 +71,20 @@ def _line(kept: Spooled) -> str:
     return printable(f"{kept.path}  {told}{account}  {len(kept.reports)} reports")
 
 
+def _send_reports(server: Server, kept: Spooled) -> None:
+    """Sends the reports of a file, and those that are too large in parts."""
+    waiting = list(kept.reports)
+    while waiting:
+        report = waiting.pop(0)
+        try:
+            server.report(str(kept.head.get("scheduler_id")), *compress(report))
+        except RequestRefused as refusal:
+            halves = split(report) if refusal.status == TOO_LARGE else []
+            if not halves:
+                raise
+            waiting[:0] = halves
+
+
 def _send(asked: argparse.Namespace, kept: list[Spooled]) -> int:
     status = 0
     with Server.configured(asked.account, asked.server) as server:
@@ -82,8 +97,7 @@ def _send(asked: argparse.Namespace, kept: list[Spooled]) -> int:
                 print(f"{one.path} is for {printable(str(one.head.get('server')))}.")
                 continue
             try:
-                for report in one.reports:
-                    server.report(str(one.head.get("scheduler_id")), *compress(report))
+                _send_reports(server, one)
             except RequestRefused as refusal:
                 if refusal.status not in UNUSABLE_STATUS:
                     raise

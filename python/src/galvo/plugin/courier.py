@@ -33,7 +33,7 @@ from .resolver import LastingResolver
 from .scrub import keep_out
 from .sections import DATA_CLASSES, LARGEST_LIMITS, USUAL_LIMITS, Record, Report
 from .settings import VERSION, clamp_interval
-from .spool import keep
+from .spool import keep, split
 from .values import ADDRESS_LENGTH, NAME_LENGTH, carriable, compress, cut, dumps
 
 logger = logging.getLogger("distributed.galvo")
@@ -177,8 +177,9 @@ class Courier:
         token, if it left one. Raises ``PermissionError`` if that token is no longer valid.
         """
         loop = asyncio.get_running_loop()
-        for text in reports:
-            failures = 0
+        waiting = list(reports)
+        while waiting:
+            text, failures = waiting.pop(0), 0
             while True:
                 body, headers = await loop.run_in_executor(None, compress, text)
                 try:
@@ -187,6 +188,10 @@ class Courier:
                 except Exception:
                     code, problem = None, ""
                 if code == 200:
+                    break
+                halves = await loop.run_in_executor(None, split, text) if code == 413 else []
+                if halves:
+                    waiting[:0] = halves
                     break
                 if code in (400, 404, 409, 413, 422):
                     return problem

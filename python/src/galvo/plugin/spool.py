@@ -16,6 +16,9 @@ import zlib
 from contextlib import suppress
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional
 
+from .sections import SECTIONS
+from .values import dumps
+
 logger = logging.getLogger("distributed.galvo")
 
 FORMAT = 1
@@ -91,6 +94,28 @@ def read(path: str) -> Spooled:
     except (OSError, EOFError, ValueError, zlib.error) as error:
         raise Unusable("%s: %s" % (type(error).__name__, error)) from error
     return Spooled(path, head, reports)
+
+
+def split(text: str) -> List[str]:
+    """Splits a report that the server finds too large in two; empty if it has one item or none.
+
+    Both keep the sequence, as a report that is sent again does. Only the second one closes the
+    cluster.
+    """
+    report = json.loads(text)
+    sections = [kind for kind in SECTIONS if isinstance(report.get(kind), list)]
+    items = [(kind, item) for kind in sections for item in report[kind]]
+    if len(items) < 2:
+        return []
+    halves: List[Dict[str, Any]] = [
+        {**report, **{kind: [] for kind in sections}, "cluster": dict(report["cluster"])}
+        for _ in range(2)
+    ]
+    for position, (kind, item) in enumerate(items):
+        halves[position >= len(items) // 2][kind].append(item)
+    halves[0]["final"] = False
+    halves[0]["cluster"].update(closed_at=None, close_reason=None)
+    return [dumps(half) for half in halves]
 
 
 def set_aside(path: str) -> str:
