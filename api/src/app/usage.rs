@@ -1,6 +1,10 @@
 //! Maintenance of the daily usage totals.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+    time::Duration,
+};
 
 use entity::{Timestamp, ids::AccountId};
 use tokio::{sync::Mutex, time::Instant};
@@ -14,6 +18,16 @@ use crate::{
 /// The maximum number of days of one account per round. The rest follows in the next round, so that an
 /// account with many days delays only itself.
 const DAYS_OF_ACCOUNT: usize = 16;
+
+/// The duration of an aggregation from which the next one of the same day has to wait.
+const LONG_FOLD: Duration = Duration::from_millis(200);
+
+/// The pause before the next aggregation of such a day, as a multiple of the last one's duration. It keeps a
+/// twentieth of the time for accounts whose days have very many hours to sum.
+const FOLD_PAUSES: u32 = 20;
+
+/// The longest pause before the next aggregation of a day.
+const MAX_FOLD_PAUSE: Duration = Duration::from_mins(10);
 
 /// The job that folds hourly usage into daily totals. Each round visits the accounts with pending days,
 /// a bounded number of days each.
@@ -33,6 +47,8 @@ struct RollupProgress {
     behind: BTreeMap<AccountId, i64>,
     /// The same for the next round.
     next: BTreeMap<AccountId, i64>,
+    /// The days that took long, each with the time of its next aggregation.
+    pauses: HashMap<AccountDay, Instant>,
 }
 
 /// The result of a round.
@@ -84,8 +100,13 @@ impl Rollups {
                     Some(from) => self.days_of(account, *from, today).await?,
                     None => first_days(of_account, is_cut),
                 };
-                let part = self.fold_all(days).await;
-                (folded.days, folded.failed) = (folded.days + part.days, folded.failed + part.failed);
+                for day in days {
+                    if !walk.is_pausing(day, Instant::now()) {
+                        let begun = Instant::now();
+                        folded.add(self.fold(day).await);
+                        walk.pause(day, begun.elapsed(), Instant::now());
+                    }
+                }
                 if let Some(next) = next {
                     walk.next.insert(account, next);
                 }
@@ -142,20 +163,49 @@ impl Rollups {
     async fn fold_all(&self, days: Vec<AccountDay>) -> RollupRound {
         let mut folded = RollupRound::default();
         for day in days {
-            match self.store.fold_usage_day(day).await {
-                Ok(()) => folded.days += 1,
-                Err(error) => {
-                    folded.failed += 1;
-                    tracing::warn!(
-                        account = %day.account_id,
-                        day = day.day,
-                        error = %Chain(&error),
-                        "failed to aggregate the usage of a day"
-                    );
-                }
-            }
+            folded.add(self.fold(day).await);
         }
         folded
+    }
+
+    /// Recomputes the totals of a day. Returns false if it failed.
+    async fn fold(&self, day: AccountDay) -> bool {
+        let Err(error) = self.store.fold_usage_day(day).await else { return true };
+        tracing::warn!(
+            account = %day.account_id,
+            day = day.day,
+            error = %Chain(&error),
+            "failed to aggregate the usage of a day"
+        );
+        false
+    }
+}
+
+impl RollupRound {
+    /// Counts a day. `succeeded` is false if it failed.
+    fn add(&mut self, succeeded: bool) {
+        if succeeded {
+            self.days += 1;
+        } else {
+            self.failed += 1;
+        }
+    }
+}
+
+impl RollupProgress {
+    /// Returns true if the last aggregation of a day took long, and its pause is not over.
+    fn is_pausing(&self, day: AccountDay, now: Instant) -> bool {
+        self.pauses.get(&day).is_some_and(|end| now < *end)
+    }
+
+    /// Begins the pause of a day whose aggregation took `duration`.
+    fn pause(&mut self, day: AccountDay, duration: Duration, now: Instant) {
+        if duration >= LONG_FOLD {
+            self.pauses.retain(|_, end| now < *end);
+            self.pauses.insert(day, now + (duration * FOLD_PAUSES).min(MAX_FOLD_PAUSE));
+        } else {
+            self.pauses.remove(&day);
+        }
     }
 }
 
@@ -171,4 +221,36 @@ fn first_days(due: &[AccountDay], is_cut: bool) -> (Vec<AccountDay>, Option<i64>
     };
     days.truncate(DAYS_OF_ACCOUNT);
     (days, next)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DAY: AccountDay = AccountDay { account_id: AccountId(uuid::Uuid::from_u128(1)), day: 20_000 };
+
+    #[test]
+    fn a_long_aggregation_is_followed_by_a_pause() {
+        let (mut progress, now) = (RollupProgress::default(), Instant::now());
+        let is_pausing_after =
+            |progress: &RollupProgress, seconds| progress.is_pausing(DAY, now + Duration::from_secs(seconds));
+        progress.pause(DAY, Duration::from_millis(199), now);
+        assert!(!is_pausing_after(&progress, 0));
+        progress.pause(DAY, Duration::from_secs(3), now);
+        assert!(is_pausing_after(&progress, 59));
+        assert!(!is_pausing_after(&progress, 60));
+        assert!(!progress.is_pausing(AccountDay { day: 20_001, ..DAY }, now));
+        progress.pause(DAY, Duration::from_mins(2), now);
+        assert!(is_pausing_after(&progress, 599));
+        assert!(!is_pausing_after(&progress, 600));
+    }
+
+    #[test]
+    fn pauses_that_are_over_are_forgotten() {
+        let (mut progress, now) = (RollupProgress::default(), Instant::now());
+        progress.pause(DAY, Duration::from_secs(1), now);
+        let next = AccountDay { day: DAY.day + 1, ..DAY };
+        progress.pause(next, Duration::from_secs(1), now + Duration::from_secs(20));
+        assert_eq!(progress.pauses.into_keys().collect::<Vec<_>>(), [next]);
+    }
 }

@@ -36,7 +36,7 @@ use crate::domain::usage::Usage;
 pub(crate) const MAX_DUE: u64 = 1_000;
 
 /// A day of an account.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, FromQueryResult)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, FromQueryResult)]
 pub struct AccountDay {
     /// The account.
     pub account_id: AccountId,
