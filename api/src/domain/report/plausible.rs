@@ -12,6 +12,7 @@ use entity::Timestamp;
 
 use super::{
     super::{
+        compute_limit::counted_part,
         function_activity::INTERVAL_SECONDS,
         validated::{Count, MAX_THREADS, Seconds, UnixTime},
     },
@@ -236,14 +237,16 @@ impl UsageReport {
             // One thread can have several of these at once, because data is written while tasks run.
             hour.bound_optional_seconds(place, seconds, TRANSFERS * work);
         }
+        let (compute, transfer) = ("usage.functions.compute_seconds", "usage.functions.transfer_seconds");
         for function in self.functions.items_mut() {
-            hour.seconds("usage.functions.compute_seconds", &mut function.compute_seconds, work);
-            hour.seconds(
-                "usage.functions.transfer_seconds",
-                &mut function.transfer_seconds,
-                TRANSFERS * work,
-            );
+            hour.seconds(compute, &mut function.compute_seconds, work);
+            hour.seconds(transfer, &mut function.transfer_seconds, TRANSFERS * work);
         }
+        let functions = self.functions.items_mut();
+        let of_functions = functions.iter_mut().map(|function| &mut function.compute_seconds);
+        hour.sum(compute, of_functions.collect(), self.compute_seconds);
+        let of_functions = functions.iter_mut().map(|function| &mut function.transfer_seconds);
+        hour.sum(transfer, of_functions.collect(), self.transfer_seconds);
         self.is_cut = !hour.cut.is_empty();
         cut.append(&mut hour.cut);
     }
@@ -288,6 +291,21 @@ impl Bounds {
             *seconds = seconds.at_most(most);
             self.cut.insert(place);
         }
+    }
+
+    /// Reduces parts, all by the same factor, so that they add up to no more than their total.
+    fn sum<const MAX: u64>(&mut self, place: &'static str, parts: Vec<&mut Seconds<MAX>>, total: Seconds<MAX>) {
+        let most_us = total.microseconds();
+        let sum_us = parts.iter().fold(0_i64, |sum, part| sum.saturating_add(part.microseconds()));
+        // Each part can be rounded up.
+        let rounding_us = i64::try_from(parts.len()).unwrap_or(i64::MAX);
+        if sum_us <= most_us.saturating_add(rounding_us) {
+            return;
+        }
+        for part in parts {
+            *part = part.at_most(to_f64(counted_part(part.microseconds(), most_us, sum_us)) / 1e6);
+        }
+        self.cut.insert(place);
     }
 
     fn bound_optional_seconds<const MAX: u64>(
