@@ -46,8 +46,17 @@ def test_examples_of_the_package(galvo, processes, python):
     assert len(examples) >= 7
     # Outside a notebook, ``watch`` would block the script.
     examples = [re.sub(r"^galvo\.watch\(.*$", "", one, flags=re.MULTILINE) for one in examples]
-    # Wait until the first report has arrived.
-    waiting = "import time\nwhile not galvo.list_clusters():\n    time.sleep(0.1)\n"
+    # Wait until the first report has arrived, and a profile: the example's tasks take no time.
+    waiting = (
+        "import time\n"
+        "work = client.submit(time.sleep, 3)\n"
+        "while True:\n"
+        "    try:\n"
+        "        galvo.save_profile('first.speedscope.json', client)\n"
+        "        break\n"
+        "    except galvo.NotFound:\n"
+        "        time.sleep(0.1)\n"
+    )
     printed = run_as_script(
         python, [examples[0], waiting, *examples[1:]], processes.directory, settings
     )

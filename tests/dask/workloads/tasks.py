@@ -124,8 +124,15 @@ def mixture(client, attempts):
     return held
 
 
+def nanny_status(dask_worker):
+    return dask_worker.status.name
+
+
 def lethal(client):
     """Submits a task that kills its worker, as often as Dask allows."""
+    # A nanny whose worker dies at once takes it for one that cannot start, and ends.
+    while {"running"} != set(client.run(nanny_status, nanny=True).values()):
+        time.sleep(0.05)
     future = client.submit(kill_worker)
     wait(future, timeout=60)
     exception = future.exception()
