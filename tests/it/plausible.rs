@@ -223,40 +223,6 @@ async fn one_absurd_report_of_each_kind_changes_no_other_number() {
     app.stop().await;
 }
 
-#[tokio::test]
-async fn functions_compute_for_no_longer_than_their_hour() {
-    let app = TestApp::start().await;
-    let ada = app.account("team").await;
-    // One hour of one thread: `load` computes for a third of it or for years, `divide` for the rest or more.
-    for (sequence, load, divide, expected) in [
-        (1, 1_200.0, 2_400.0, [1_200.0, 2_400.0]),
-        (2, 5_400.0, 1_800.0, [2_700.0, 900.0]),
-        (3, 8e9, 8e9, [1_800.0, 1_800.0]),
-        // Each part may be rounded up.
-        (4, 1_200.000_000_6, 2_399.999_999_6, [1_200.000_001, 2_400.0]),
-    ] {
-        let mut hour = usage(12, 1);
-        hour["functions"][0]["compute_seconds"] = json!(load);
-        hour["functions"][1]["compute_seconds"] = json!(divide);
-        let report = ReportBuilder::new("Scheduler-1", sequence).with("/usage", json!([hour]));
-        let (_, answer) = ada.report(&report.build()).await;
-        let is_cut = load + divide > 3_601.0;
-        let places = if is_cut { json!(["usage.functions.compute_seconds"]) } else { json!([]) };
-        assert_eq!(answer["cut"], places, "{sequence}: {answer}");
-        let query = "{ viewer { account { clusters { nodes {
-            usage { computeSeconds } functions { prefix computeSeconds }
-        } } } } }";
-        let found = ada.query(query, json!({})).await["viewer"]["account"]["clusters"]["nodes"][0].take();
-        assert_eq!(found["usage"]["computeSeconds"], 3_600.0, "{sequence}");
-        let of = |name: &str| {
-            let functions = found["functions"].as_array().unwrap();
-            functions.iter().find(|function| function["prefix"] == name).unwrap()["computeSeconds"].clone()
-        };
-        assert_eq!([of("load"), of("divide")], expected.map(|seconds| json!(seconds)), "{sequence}");
-    }
-    app.stop().await;
-}
-
 #[expect(clippy::cast_precision_loss, reason = "so does the server")]
 fn seconds(microseconds: i64) -> f64 {
     microseconds as f64 / 1e6

@@ -294,7 +294,12 @@ impl Bounds {
     }
 
     /// Reduces parts, all by the same factor, so that they add up to no more than their total.
-    fn sum<const MAX: u64>(&mut self, place: &'static str, parts: Vec<&mut Seconds<MAX>>, total: Seconds<MAX>) {
+    fn sum<const MAX: u64>(
+        &mut self,
+        place: &'static str,
+        parts: Vec<&mut Seconds<MAX>>,
+        total: Seconds<MAX>,
+    ) {
         let most_us = total.microseconds();
         let sum_us = parts.iter().fold(0_i64, |sum, part| sum.saturating_add(part.microseconds()));
         // Each part can be rounded up.
