@@ -41,7 +41,11 @@ def run_as_script(python, examples, directory, settings):
 @pytest.mark.parametrize("python", ["newest"], indirect=True)
 def test_examples_of_the_package(galvo, processes, python):
     seen = member(galvo, "documents")
-    settings = settings_for(seen.address, seen.token)
+    settings = {
+        **settings_for(seen.address, seen.token),
+        "galvo.profile.transmit": True,
+        "galvo.profile.interval": "5s",
+    }
     examples = blocks(PYTHON_MD, "python")
     assert len(examples) >= 7
     # Outside a notebook, ``watch`` would block the script.

@@ -99,8 +99,8 @@ def read(path: str) -> Spooled:
 def split(text: str) -> List[str]:
     """Splits a report that the server finds too large in two; empty if it has one item or none.
 
-    Both keep the sequence, as a report that is sent again does. Only the second one closes the
-    cluster.
+    Only the second one closes the cluster, so the first one has the sequence of the report before
+    it. Otherwise both keep the sequence, as a report that is sent again does.
     """
     report = json.loads(text)
     sections = [kind for kind in SECTIONS if isinstance(report.get(kind), list)]
@@ -113,8 +113,9 @@ def split(text: str) -> List[str]:
     ]
     for position, (kind, item) in enumerate(items):
         halves[position >= len(items) // 2][kind].append(item)
-    halves[0]["final"] = False
-    halves[0]["cluster"].update(closed_at=None, close_reason=None)
+    if report.get("final"):
+        halves[0].update(final=False, sequence=report["sequence"] - 1)
+        halves[0]["cluster"].update(closed_at=None, close_reason=None)
     return [dumps(half) for half in halves]
 
 
