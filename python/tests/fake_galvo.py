@@ -399,7 +399,7 @@ def check(report):
         need(row["hash"] == digest, at + "/hash")
     for i, row in enumerate(report.get("profiles", [])):
         at = f"/profiles/{i}"
-        keys(row, at, "id started_at stopped_at workers samples frames nodes")
+        keys(row, at, "id started_at stopped_at workers samples frames nodes functions")
         identifier(row["id"], at + "/id")
         time(row["started_at"], at + "/started_at")
         time(row["stopped_at"], at + "/stopped_at")
@@ -423,6 +423,14 @@ def check(report):
                 below[parent] += total
         for (_, _, own, total), children in zip(row["nodes"], below):
             need(own == total - children, at + "/nodes")
+        need(len(row["functions"]) <= 100, at + "/functions")
+        outermost = {i for i, (parent, *_) in enumerate(row["nodes"]) if parent == -1}
+        known = []
+        for function in row["functions"]:
+            keys(function, at + "/functions", "prefix roots")
+            text(function["prefix"], at + "/functions", 4096)
+            known += function["roots"]
+        need(len(known) == len(set(known)) and outermost.issuperset(known), at + "/functions")
     for i, row in enumerate(report.get("events", [])):
         at = f"/events/{i}"
         keys(row, at, "id at topic data", "worker_id")

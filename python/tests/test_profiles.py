@@ -95,7 +95,45 @@ def test_trees_are_added_up_frame_by_frame():
         "work": (6, 12), "rest": (3, 3), "work/a": (4, 4), "work/b": (2, 2),
     }  # fmt: skip
     check_sums(profile)
-    assert describe([tree(0)]) == {"samples": 0, "frames": [], "nodes": []}
+    assert describe([tree(0)]) == {"samples": 0, "frames": [], "nodes": [], "functions": []}
+
+
+def by_function(profile):
+    """Returns the nodes of each function, as ``shape`` does."""
+    nodes, found = profile["nodes"], {}
+    for function in profile["functions"]:
+        own = set()
+        for i, (parent, *_) in enumerate(nodes):
+            if i in function["roots"] or parent in own:
+                own.add(i)
+        rows = [
+            [sorted(own).index(parent) if parent >= 0 else -1, *rest]
+            for i, (parent, *rest) in enumerate(nodes)
+            if i in own
+        ]
+        found[function["prefix"]] = shape({**profile, "nodes": rows})
+    return found
+
+
+def test_functions_have_nodes_of_their_own():
+    load = tree(10, children=[tree(4, "work", [tree(0, "a")])])
+    fit = tree(5, children=[tree(2, "work", [tree(0, "b")]), tree(0, "rest")])
+    profile = Profile()
+    for prefix, part in [("load", load), ("fit", fit), ("load", load)]:
+        profile.add(part, prefix)
+    described = profile.describe()
+    check_sums(described)
+    assert by_function(described) == {
+        "load": {"work": (12, 20), "work/a": (8, 8)},
+        "fit": {"work": (0, 2), "work/b": (2, 2), "rest": (3, 3)},
+    }
+    # Without them, they are added up, frame by frame.
+    merged = {"work": (12, 22), "rest": (3, 3), "work/a": (8, 8), "work/b": (2, 2)}
+    kept_back = profile.describe(with_functions=False)
+    assert (shape(kept_back), kept_back["functions"]) == (merged, [])
+    profile.add(tree(0))
+    unknown = profile.describe()
+    assert (shape(unknown), unknown["functions"]) == (merged, [])
 
 
 def test_frames_are_described_once_and_without_secrets():
@@ -177,6 +215,22 @@ def samples_of(worker, since, until):
     return sum(node["count"] for at, node in worker.profile_history if since < at < until)
 
 
+def samples_by_function(body):
+    return {
+        function["prefix"]: sum(body["nodes"][root][3] for root in function["roots"])
+        for function in body["functions"]
+    }
+
+
+def dask_samples_by_function(worker, since, until):
+    found = {}
+    for at, prefixes in worker.profile_keys_history:
+        if since < at < until:
+            for prefix, node in prefixes.items():
+                found[prefix] = found.get(prefix, 0) + node["count"]
+    return {prefix: samples for prefix, samples in found.items() if samples}
+
+
 def test_windows_have_each_sample_once_and_find_what_is_busy(cluster, client):
     driver = Driver(cluster)
     driver.read()
@@ -201,6 +255,7 @@ def test_windows_have_each_sample_once_and_find_what_is_busy(cluster, client):
         window = body["started_at"], body["stopped_at"]
         assert window[1] - window[0] >= 1.0 and body["workers"] == 1
         assert body["samples"] == samples_of(worker, *window)
+        assert samples_by_function(body) == dask_samples_by_function(worker, *window)
     for earlier, later in zip(bodies, bodies[1:]):
         assert earlier["stopped_at"] <= later["started_at"]
     everything = samples_of(worker, 0, math.inf)
@@ -337,7 +392,7 @@ def test_many_kinds_of_tasks_are_asked_for_at_once(cluster, client, monkeypatch)
     driver.read()
     (body,) = driver.finish()
     check_sums(body)
-    assert asked == [None]
+    assert asked == [None] and body["functions"] == []
     assert body["samples"] == samples_of(worker, body["started_at"], body["stopped_at"])
 
 

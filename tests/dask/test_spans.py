@@ -64,9 +64,9 @@ query ($id: ID!) { cluster(id: $id) {
 """
 
 PROFILE = """
-query ($id: ID!, $from: DateTime, $to: DateTime) { cluster(id: $id) {
-  profile(from: $from, to: $to, minShare: 0) {
-    from to windows complete workers samples
+query ($id: ID!, $from: DateTime, $to: DateTime, $functions: [String!]) { cluster(id: $id) {
+  profile(from: $from, to: $to, minShare: 0, functions: $functions) {
+    from to windows complete workers samples functions { prefix samples }
     frames { file function line text } nodes { parent frame self total }
   }
 } }
@@ -433,6 +433,21 @@ def test_profile(run):
     ]
     assert [part["windows"] for part in parts] == [1] * len(parts)
     assert sum(part["samples"] for part in parts) == profile["samples"]
+
+    # The functions of a window have all of its samples.
+    for part, since, until in zip(parts, starts, [*starts[1:], None], strict=True):
+        functions = {function["prefix"]: function["samples"] for function in part["functions"]}
+        if functions:
+            assert sum(functions.values()) == part["samples"]
+        period = {"from": time_of(since), "to": until and time_of(until)}
+        for prefix, samples in functions.items():
+            own = run.profile(functions=[prefix], **period)
+            assert (own["samples"], own["complete"]) == (samples, True)
+    spending = run.profile(functions=["spend"])
+    functions = {function["prefix"]: function["samples"] for function in spending["functions"]}
+    assert spending["samples"] == functions["spend"] > 0.8 * profile["samples"]
+    lines = {spending["frames"][node["frame"]]["function"] for node in spending["nodes"]}
+    assert {"spend", "pause"} <= lines and "square" not in lines
 
 
 def time_of(moment):

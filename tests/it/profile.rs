@@ -3,12 +3,13 @@
 use galvo::domain::profile::{Frame, Node, Profile, merge};
 use harness::{Member, ReportBuilder, TestApp, profile};
 use proptest::{collection::vec, prelude::*};
-use reqwest::StatusCode;
+use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
 const PROFILE: &str =
-    "query($id: ID!, $from: DateTime, $to: DateTime, $minShare: Float! = 0.001) { cluster(id: $id) {
-    profile(from: $from, to: $to, minShare: $minShare) { from to windows complete workers samples
+    "query($id: ID!, $from: DateTime, $to: DateTime, $minShare: Float! = 0.001, $functions: [String!]) {
+    cluster(id: $id) {
+    profile(from: $from, to: $to, minShare: $minShare, functions: $functions) { from to windows complete workers samples
         frames { file function line text } nodes { parent frame self total }
         columns { parents frames self totals } } } }";
 
@@ -86,6 +87,70 @@ async fn windows_are_merged_into_one_tree() {
     app.stop().await;
 }
 
+const FUNCTIONS: &str = "query($id: ID!, $functions: [String!]) { cluster(id: $id) {
+    profile(functions: $functions) { windows complete samples functions { prefix samples }
+        frames { function line } columns { parents frames self totals } } } }";
+
+#[tokio::test]
+async fn functions_have_parts_of_the_profile() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    let mut windows = windows();
+    // `load` ran below `main` in the first window, and as `main` and `rare` in the second one.
+    windows[0]["functions"] = json!([{ "prefix": "load", "roots": [0] }]);
+    windows[1]["functions"] = json!([{ "prefix": "fit", "roots": [0] }, { "prefix": "load", "roots": [2] }]);
+    let report = ReportBuilder::new("Scheduler-1", 1).with("/profiles", windows.clone()).build();
+    let number = ada.reported(&report).await;
+    let functions = json!([{ "prefix": "load", "samples": 101 }, { "prefix": "fit", "samples": 49 }]);
+    let of = async |number: i64, functions: Value| {
+        let variables = json!({ "id": number.to_string(), "functions": functions });
+        ada.query(FUNCTIONS, variables).await["cluster"]["profile"].take()
+    };
+    let line = |function: &str, line: i64| json!({ "function": function, "line": line });
+    let all = of(number, Value::Null).await;
+    assert_eq!((&all["samples"], &all["functions"]), (&json!(150), &functions));
+    assert_eq!(
+        of(number, json!(["fit"])).await,
+        json!({ "windows": 2, "complete": true, "samples": 49, "functions": functions,
+            "frames": [line("load", 5), line("main", 1)],
+            "columns": { "parents": [null, 0], "frames": [1, 0], "self": [0, 49], "totals": [49, 49] } })
+    );
+    assert_eq!(
+        of(number, json!(["load"])).await,
+        json!({ "windows": 2, "complete": true, "samples": 101, "functions": functions,
+            "frames": [line("fit", 9), line("load", 5), line("main", 1), line("rare", 7)],
+            "columns": { "parents": [null, 0, 0, null], "frames": [2, 0, 1, 3], "self": [10, 60, 30, 1],
+                "totals": [100, 60, 30, 1] } })
+    );
+    let both = of(number, json!(["load", "fit"])).await;
+    assert_eq!((&both["samples"], &both["columns"]), (&json!(150), &all["columns"]));
+    let none = of(number, json!(["other"])).await;
+    assert_eq!((&none["samples"], &none["complete"]), (&json!(0), &json!(true)));
+
+    // The same by a scope, and as a file.
+    let scope = "{ viewer { account { profile(scope: { functions: [\"fit\"] }) { samples } } } }";
+    assert_eq!(ada.query(scope, json!({})).await["viewer"]["account"]["profile"]["samples"], 49);
+    let path = format!("/api/v1/clusters/{number}/profile?function=fit&function=other");
+    let file: Value = ada.request(Method::GET, &path).send().await.unwrap().json().await.unwrap();
+    assert_eq!(file["profiles"][0]["endValue"], 49, "{file}");
+
+    // A window whose functions are unknown is part of the whole alone.
+    windows[0]["functions"] = json!([]);
+    let report = ReportBuilder::new("Scheduler-2", 1).with("/profiles", windows).build();
+    let number = ada.reported(&report).await;
+    let fit = of(number, json!(["fit"])).await;
+    assert_eq!((&fit["windows"], &fit["complete"], &fit["samples"]), (&json!(1), &json!(false), &json!(49)));
+    let all = of(number, Value::Null).await;
+    assert_eq!((&all["complete"], &all["samples"]), (&json!(true), &json!(150)));
+    for functions in [json!([]), json!(vec!["f"; 101]), json!(["f".repeat(1_025)])] {
+        let wrong = ada.ask(FUNCTIONS, json!({ "id": number.to_string(), "functions": functions })).await;
+        let error = &wrong["errors"][0];
+        assert_eq!(error["extensions"]["code"], "BAD_USER_INPUT", "{functions}: {wrong}");
+        assert!(error["message"].as_str().unwrap().contains("functions"), "{wrong}");
+    }
+    app.stop().await;
+}
+
 #[tokio::test]
 async fn of_very_many_windows_the_newest_are_merged() {
     let app = TestApp::start().await;
@@ -122,9 +187,13 @@ async fn what_is_no_tree_is_refused_with_its_place() {
         (json!([[-2, 0, 1, 1]]), "/profiles/1/nodes/0/0"),
         (json!([[-1, 1, 1, 1]]), "/profiles/1/nodes/0/1"),
         (json!([[-1, 0, -1, 1]]), "/profiles/1/nodes/0/2"),
+        (json!([[-1, 0, 1, 1], [0, 0, 1, 1]]), "/profiles/1/functions/0/roots/1"),
+        (json!([[-1, 0, 1, 1]]), "/profiles/1/functions/0/roots/1"),
     ] {
         let frames = json!([frame("main", 1, None)]);
-        let profiles = json!([profile(1, 0.0, 1, &frames, &json!([])), profile(2, 0.0, 1, &frames, &nodes)]);
+        let mut wrong = profile(2, 0.0, 1, &frames, &nodes);
+        wrong["functions"] = json!([{ "prefix": "load", "roots": [0, 1] }]);
+        let profiles = json!([profile(1, 0.0, 1, &frames, &json!([])), wrong]);
         let (status, answer) =
             ada.report(&ReportBuilder::new("Scheduler-1", 1).with("/profiles", profiles).build()).await;
         assert_eq!(

@@ -281,8 +281,8 @@ impl Account {
     }
 
     /// The statistical profile of selected work, merged over its clusters and users from the newest
-    /// windows of each cluster, at most 500 windows in total. Profiles cannot be selected by spans or
-    /// functions. The profiles of one query merge at most 1,000 windows. Null if there are no windows.
+    /// windows of each cluster, at most 500 windows in total. Profiles cannot be selected by spans. The
+    /// profiles of one query merge at most 1,000 windows. Null if there are no windows.
     /// Null, with the error code `KEY_MISSING` or `DAMAGED`, if none of them can be decrypted.
     async fn profile(
         &self,

@@ -88,12 +88,8 @@ impl WorkScope {
             range = (Some(from), Some(to));
         }
         for (name, names) in [("spanTags", &self.span_tags), ("functions", &self.functions)] {
-            let Some(names) = names else { continue };
-            if !(1..=MAX_NAMES).contains(&names.len()) {
-                return Err(refused(format!("'{name}' must have 1 to {MAX_NAMES} items")));
-            }
-            if names.iter().any(|name| name.chars().count() > MAX_NAME) {
-                return Err(refused(format!("'{name}' must have items of at most {MAX_NAME} characters")));
+            if let Some(reason) = names.as_deref().and_then(check_names) {
+                return Err(refused(format!("'{name}' {reason}")));
             }
         }
         let ids = self.cluster_ids.map(|ids| parse_cluster_ids(scope, &ids, argument)).transpose()?;
@@ -127,6 +123,15 @@ impl WorkScope {
     }
 }
 
+/// Returns the reason why names of spans or functions cannot be selected. `None` if they can.
+pub(super) fn check_names(names: &[String]) -> Option<String> {
+    if !(1..=MAX_NAMES).contains(&names.len()) {
+        return Some(format!("must have 1 to {MAX_NAMES} items"));
+    }
+    let is_long = names.iter().any(|name| name.chars().count() > MAX_NAME);
+    is_long.then(|| format!("must have items of at most {MAX_NAME} characters"))
+}
+
 impl Selection {
     /// Returns how much is known of each cluster at a time.
     pub(super) fn knowledge_at(&self, now: DateTime<Utc>) -> Vec<KnownPart> {
@@ -142,6 +147,16 @@ impl Selection {
     /// distinguish.
     pub(super) fn is_partial(&self) -> bool {
         self.tags.is_some() || self.functions.is_some()
+    }
+
+    /// Returns true if the work is limited to spans.
+    pub(super) fn has_span_tags(&self) -> bool {
+        self.tags.is_some()
+    }
+
+    /// Returns the functions whose tasks are selected. `None` for all.
+    pub(super) fn functions(&self) -> Option<&BTreeSet<String>> {
+        self.functions.as_ref()
     }
 
     /// Returns the values of the work in one unit, broken down by the dimensions.

@@ -576,8 +576,13 @@ impl Cluster {
             default = 0.001
         )]
         min_share: f64,
+        #[graphql(
+            desc = "Only samples in tasks of these functions, 1 to 100 functions by their `prefix`. Null for all samples."
+        )]
+        functions: Option<Vec<String>>,
     ) -> NullOnError<Profile> {
-        Profile::find(&self.scope, self.row.id, ProfileArguments { from, to, min_share }).await.transpose()
+        let arguments = ProfileArguments { from, to, min_share, functions };
+        Profile::find(&self.scope, self.row.id, arguments).await.transpose()
     }
 }
 

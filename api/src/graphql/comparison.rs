@@ -178,8 +178,7 @@ impl Comparison {
     }
 
     /// The profiles of both selections in one tree. The profiles of one query merge at most 1,000
-    /// windows. Null if there is none, and if a scope names `spanTags` or `functions`, by which profiles
-    /// cannot be selected.
+    /// windows. Null if there is none, and if a scope names `spanTags`, by which profiles cannot be selected.
     async fn profile(
         &self,
         #[graphql(

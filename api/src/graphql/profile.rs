@@ -1,6 +1,9 @@
 //! Statistical profiles.
 
-use std::collections::HashMap;
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet, HashMap},
+};
 
 use async_graphql::{Object, SimpleObject};
 use chrono::{DateTime, Utc};
@@ -10,7 +13,7 @@ use entity::{
 };
 
 use super::{
-    analysis_scope::Selection,
+    analysis_scope::{Selection, check_names},
     argument::check_range,
     breakdown::count_value,
     error::ApiError,
@@ -36,11 +39,15 @@ const MAX_SCOPE_WINDOWS: usize = 500;
 /// The maximum number of nodes in one response.
 pub(super) const MAX_NODES: usize = 20_000;
 
+/// The maximum number of functions in one response.
+const MAX_FUNCTIONS: usize = 100;
+
 /// The arguments of a profile.
 pub(super) struct ProfileArguments {
     pub(super) from: Option<DateTime<Utc>>,
     pub(super) to: Option<DateTime<Utc>>,
     pub(super) min_share: f64,
+    pub(super) functions: Option<Vec<String>>,
 }
 
 /// The merged windows of a statistical profile.
@@ -51,6 +58,7 @@ pub(super) struct Profile {
     complete: bool,
     workers: i64,
     samples: i64,
+    functions: BTreeMap<String, i64>,
     tree: profile::Profile,
 }
 
@@ -61,12 +69,16 @@ impl Profile {
         cluster: ClusterId,
         arguments: ProfileArguments,
     ) -> Result<Option<Self>, ApiError> {
-        let ProfileArguments { from, to, min_share } = arguments;
+        let ProfileArguments { from, to, min_share, functions } = arguments;
         validate_min_share(min_share)?;
         check_range(from, to)?;
+        if let Some(reason) = functions.as_deref().and_then(check_names) {
+            return Err(ApiError::InvalidArgument { argument: "functions", reason });
+        }
         let (from, to) = (from.map(Into::into), to.map(Into::into));
         let _turn = scope.store.acquire_analysis_permit().await?;
-        let (mut found, mut after, mut seen) = (MergedWindows::default(), None, 0);
+        let selected = functions.map(|functions| functions.into_iter().collect());
+        let (mut found, mut after, mut seen) = (MergedWindows::of_functions(selected), None, 0);
         loop {
             // One window more than are merged shows if there are others.
             let limit = BATCH.min(MAX_WINDOWS + 1 - seen);
@@ -106,14 +118,16 @@ impl Profile {
             to,
             workers,
             samples,
+            functions,
             decryption_error: unreadable,
+            selected: _,
         } = found;
         let (Some(from), Some(to)) = (from, to) else {
             return unreadable.map_or(Ok(None), |error| Err(error.into()));
         };
         let tree =
             run_blocking(move || merge.profile().pruned(min_samples(samples, min_share), MAX_NODES)).await;
-        Ok(Some(Self { from, to, windows, complete, workers, samples, tree }))
+        Ok(Some(Self { from, to, windows, complete, workers, samples, functions, tree }))
     }
 }
 
@@ -141,6 +155,10 @@ pub(super) struct MergedWindows {
     to: Option<DateTime<Utc>>,
     workers: i64,
     pub(super) samples: i64,
+    /// The numbers of samples in tasks of each function, also of those that are not selected.
+    functions: BTreeMap<String, i64>,
+    /// The functions whose samples are merged. `None` for all samples.
+    selected: Option<BTreeSet<String>>,
     /// The error of a window that could not be decrypted. `None` if all could.
     pub(super) decryption_error: Option<StoreError>,
 }
@@ -156,20 +174,26 @@ impl Default for MergedWindows {
             to: None,
             workers: 0,
             samples: 0,
+            functions: BTreeMap::new(),
+            selected: None,
             decryption_error: None,
         }
     }
 }
 
 impl MergedWindows {
+    /// Returns the merge of no windows yet, for the samples in tasks of some functions. `None` for all samples.
+    fn of_functions(selected: Option<BTreeSet<String>>) -> Self {
+        Self { selected, ..Self::default() }
+    }
+
     /// Merges the windows of a selection of work: the newest windows of each of its clusters, the same
     /// number for each, so that a long-lived cluster does not outweigh the others.
     pub(super) async fn of_work(scope: &AccountScope, work: &Selection) -> Result<Self, ApiError> {
-        if work.is_partial() {
+        if work.has_span_tags() {
             return Err(ApiError::InvalidArgument {
                 argument: "scope",
-                reason: "profiles are not available by span or function: omit 'spanTags' and 'functions'"
-                    .to_owned(),
+                reason: "profiles are not available by span: omit 'spanTags'".to_owned(),
             });
         }
         let clusters = work.ids();
@@ -179,7 +203,7 @@ impl MergedWindows {
         let limit = each as u64 + 1;
         let mut windows = scope.store.newest_profile_windows(&clusters, range, limit).await?;
         windows.sort_unstable_by(|a, b| b.cmp(a));
-        let mut found = Self::default();
+        let mut found = Self::of_functions(work.functions().cloned());
         let mut seen: HashMap<ClusterId, usize> = HashMap::new();
         windows.retain(|(cluster, ..)| {
             let seen = seen.entry(*cluster).or_default();
@@ -196,25 +220,44 @@ impl MergedWindows {
         Ok(found)
     }
 
-    /// Adds windows. Windows that cannot be decrypted are left out.
+    /// Adds windows. Windows that cannot be decrypted are left out, and so are those without the selected
+    /// functions if their functions are unknown.
     fn add_windows(mut self, store: &AccountStore, windows: &[Model]) -> Result<Self, StoreError> {
         for window in windows {
-            match store.profile_of(window) {
-                Ok(tree) => self.merge.add(&tree),
+            let content = match store.profile_of(window) {
+                Ok(content) => content,
                 Err(error @ StoreError::Decryption(_)) => {
                     self.complete = false;
                     self.decryption_error = Some(error);
                     continue;
                 }
                 Err(error) => return Err(error),
+            };
+            for (prefix, samples) in content.samples_by_function() {
+                let sum = self.functions.entry(prefix.to_owned()).or_default();
+                *sum = sum.saturating_add(samples);
             }
+            let samples = match self.selected.as_ref().map(|selected| content.of_functions(selected)) {
+                None => {
+                    self.merge.add(&content.profile);
+                    window.samples
+                }
+                Some(Some(part)) => {
+                    self.merge.add(&part);
+                    part.samples()
+                }
+                Some(None) => {
+                    self.complete = false;
+                    continue;
+                }
+            };
             let to = window.stopped_at.0;
             let from = DateTime::from_timestamp_millis(window.started_at.0).unwrap_or(to);
             self.windows += 1;
             self.from = Some(self.from.map_or(from, |known| known.min(from)));
             self.to = Some(self.to.map_or(to, |known| known.max(to)));
             self.workers = self.workers.max(window.workers);
-            self.samples = self.samples.saturating_add(window.samples);
+            self.samples = self.samples.saturating_add(samples);
         }
         Ok(self)
     }
@@ -241,7 +284,8 @@ impl Profile {
 
     /// True if all windows of the range are merged. At most the newest 200 windows of a cluster are
     /// merged; of a scope at most the newest 500, the same number for each of its clusters. Windows that
-    /// cannot be decrypted are left out.
+    /// cannot be decrypted are left out. If functions are selected, so are windows whose functions are
+    /// unknown, see `functions`.
     async fn complete(&self) -> bool {
         self.complete
     }
@@ -254,6 +298,17 @@ impl Profile {
     /// The total number of samples, including those in nodes that are left out.
     async fn samples(&self) -> BigInt {
         BigInt(self.samples)
+    }
+
+    /// The functions whose tasks were sampled, the one with the most samples first, at most 100. It includes
+    /// functions that are not selected. The functions of a window are unknown if a worker ran tasks of more
+    /// than 16 functions in it, if the cluster may not report tasks, or if its plugin is an earlier release.
+    async fn functions(&self) -> Vec<ProfileFunction> {
+        let mut functions: Vec<ProfileFunction> = self.functions.iter().map(Into::into).collect();
+        // The sort is stable: functions with as many samples stay in the order of their names.
+        functions.sort_by_key(|function| Reverse(function.samples.0));
+        functions.truncate(MAX_FUNCTIONS);
+        functions
     }
 
     /// The lines of code that occur in `nodes`.
@@ -282,6 +337,21 @@ impl Profile {
             own: nodes.iter().map(|node| BigInt(node.own)).collect(),
             totals: nodes.iter().map(|node| BigInt(node.total)).collect(),
         })
+    }
+}
+
+/// The samples in tasks of one function.
+#[derive(SimpleObject)]
+struct ProfileFunction {
+    /// The function or operation: Dask's task prefix.
+    prefix: String,
+    /// The number of samples.
+    samples: BigInt,
+}
+
+impl From<(&String, &i64)> for ProfileFunction {
+    fn from((prefix, samples): (&String, &i64)) -> Self {
+        Self { prefix: prefix.clone(), samples: BigInt(*samples) }
     }
 }
 

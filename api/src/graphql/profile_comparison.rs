@@ -40,7 +40,7 @@ impl ProfileComparison {
         min_share: f64,
     ) -> Result<Option<Self>, ApiError> {
         validate_min_share(min_share)?;
-        if base.is_partial() || head.is_partial() {
+        if base.has_span_tags() || head.has_span_tags() {
             return Ok(None);
         }
         let _turn = scope.store.acquire_analysis_permit().await?;

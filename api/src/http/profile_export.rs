@@ -21,6 +21,9 @@ use crate::export::{ProfileFormat, ProfileRequest};
 /// The parameter for the share of the samples below which nodes are left out.
 const MIN_SHARE: &str = "minShare";
 
+/// The parameter for a function whose samples are selected. It may be given several times.
+const FUNCTION: &str = "function";
+
 /// Export the profile of a cluster
 ///
 /// The statistical profile of a period as one file, for speedscope or for `pprof` and the programs that read
@@ -39,6 +42,7 @@ const MIN_SHARE: &str = "minShare";
         ("from" = Option<String>, Query, description = "The start of the period, by the scheduler's clock. Default: the cluster's start."),
         ("to" = Option<String>, Query, description = "The end of the period, exclusive. Default: now."),
         ("minShare" = Option<f64>, Query, description = "The minimum share of the samples that a node needs to be included, 0 to 1. Default: 0."),
+        ("function" = Option<Vec<String>>, Query, description = "Only samples in tasks of this function, by its prefix. It may be given up to 100 times. Default: all samples."),
     ),
     responses(
         (status = 200, description = "The file.", content((Object = "application/json"), (String = "application/octet-stream"))),
@@ -87,7 +91,7 @@ pub(super) async fn get(
 /// Parses the parameters: the format, and the arguments of the query.
 fn parameters(query: &str) -> Result<(ProfileFormat, Map<String, Value>), Problem> {
     let mut format = None;
-    let mut parameters = Map::new();
+    let (mut parameters, mut functions) = (Map::new(), Vec::new());
     for (name, text) in form_urlencoded::parse(query.as_bytes()) {
         let is_repeated = match &*name {
             FORMAT => {
@@ -103,8 +107,12 @@ fn parameters(query: &str) -> Result<(ProfileFormat, Map<String, Value>), Proble
                     share.ok_or_else(|| Problem::parameter(MIN_SHARE, "must be a number from 0 to 1"))?;
                 parameters.insert(MIN_SHARE.to_owned(), share.into()).is_some()
             }
+            FUNCTION => {
+                functions.push(Value::String(text.into_owned()));
+                false
+            }
             _ => {
-                let reason = "is not a parameter of this file; its parameters are format, from, to, minShare";
+                let reason = "is not a parameter of this file; its parameters are format, from, to, minShare, function";
                 return Err(Problem::parameter(&name, reason));
             }
         };
@@ -113,5 +121,8 @@ fn parameters(query: &str) -> Result<(ProfileFormat, Map<String, Value>), Proble
         }
     }
     parameters.entry(MIN_SHARE).or_insert_with(|| 0.0.into());
+    if !functions.is_empty() {
+        parameters.insert("functions".to_owned(), functions.into());
+    }
     Ok((format.unwrap_or(ProfileFormat::ALL[0]), parameters))
 }

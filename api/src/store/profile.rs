@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     domain::{
-        profile::{self, Damaged, Profile},
+        profile::{self, Damaged, Window},
         report::ProfileReport,
     },
     encryption::DecryptError,
@@ -113,13 +113,13 @@ impl AccountStore {
         Ok(select.filter(one_of).all(&self.read_executor()).await?)
     }
 
-    /// Returns the decrypted profile tree of a window.
+    /// Returns the decrypted profile of a window.
     ///
     /// # Errors
     /// Returns [`StoreError::Decryption`] if it cannot be decrypted.
-    pub fn profile_of(&self, row: &Model) -> Result<Profile, StoreError> {
+    pub fn profile_of(&self, row: &Model) -> Result<Window, StoreError> {
         let name = self.profile_row(row.cluster_id, row.started_at, row.id);
-        Ok(Profile::unpack(&self.decrypt_row(&name, row.key_id, &row.sealed)?)?)
+        Ok(Window::unpack(&self.decrypt_row(&name, row.key_id, &row.sealed)?)?)
     }
 
     fn profile_row(&self, cluster: ClusterId, started_at: KeyTime, id: ProfileId) -> AssociatedData {

@@ -112,7 +112,7 @@ impl Content {
             function_usage_day,
             function_usage_hour,
             log_line: |reader, row| vec![("sealed", json!(reader.store.log_message(row).unwrap()))],
-            profile: |reader, row| vec![("sealed", tree(&reader.store.profile_of(row).unwrap()))],
+            profile: |reader, row| vec![("sealed", tree(&reader.store.profile_of(row).unwrap().profile))],
             span,
             task_group,
             thread_change,

@@ -26,6 +26,20 @@ pub struct ProfileReport {
     /// The nodes of the call tree. Parents precede their children.
     #[schema(value_type = Vec<ProfileNode>, max_items = 50_000)]
     pub nodes: List<ProfileNode, 50_000>,
+    /// The functions whose tasks were sampled, each with its outermost nodes. Absent if they are unknown.
+    #[serde(default)]
+    #[schema(value_type = Vec<ProfileFunction>, max_items = 100)]
+    pub functions: List<ProfileFunction, 100>,
+}
+
+/// The part of a profile that was sampled in tasks of one function.
+#[derive(Clone, Debug, Deserialize, ToSchema)]
+pub struct ProfileFunction {
+    /// The function or operation: the `prefix` of a task group.
+    pub prefix: Text<4_096>,
+    /// The indices of its outermost nodes in `nodes`.
+    #[schema(value_type = Vec<i64>, max_items = 1_000)]
+    pub roots: List<Count, 1_000>,
 }
 
 /// A line of code.

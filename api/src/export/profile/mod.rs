@@ -19,8 +19,10 @@ use crate::{
 };
 
 /// The query for a profile. Texts of lines are not part of the files.
-const DOCUMENT: &str = "query ProfileFile($_of: ID!, $from: DateTime, $to: DateTime, $minShare: Float!) {
-  of: cluster(id: $_of) { number name profile(from: $from, to: $to, minShare: $minShare) {
+const DOCUMENT: &str = "query ProfileFile(
+    $_of: ID!, $from: DateTime, $to: DateTime, $minShare: Float!, $functions: [String!]) {
+  of: cluster(id: $_of) { number name
+    profile(from: $from, to: $to, minShare: $minShare, functions: $functions) {
     from to windows complete samples frames { file function line }
     columns { parents frames self totals } } } }";
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 
@@ -23,6 +24,7 @@ def save_profile(
     start: datetime | None = None,
     end: datetime | None = None,
     min_share: float = 0.0,
+    functions: str | Sequence[str] = (),
 ) -> Path:
     """Writes the statistical profile of a cluster as a file for another viewer.
 
@@ -42,6 +44,9 @@ def save_profile(
     min_share:
         The smallest share of the samples that a line needs to have a node of its own, 0 to 1. The
         samples of the others are counted as ``(omitted)``.
+    functions:
+        Only samples in tasks of these functions, at most 100 by their prefix. By default all
+        samples.
 
     Returns
     -------
@@ -55,7 +60,7 @@ def save_profile(
     about = current_client() if cluster is None else cluster
     with Server.configured(account, about=about) as server:
         found = key_of(server, about)
-        return write_profile(server, Path(path), found.number, (start, end), min_share)
+        return write_profile(server, Path(path), found.number, (start, end), min_share, functions)
 
 
 def write_profile(
@@ -64,15 +69,21 @@ def write_profile(
     number: int,
     period: tuple[datetime | None, datetime | None] = (None, None),
     min_share: float = 0.0,
+    functions: str | Sequence[str] = (),
 ) -> Path:
     """Writes the profile of a cluster as :func:`save_profile` does."""
     is_pprof = path.name.lower().endswith(PPROF_ENDS)
-    parameters = {
-        "format": "pprof" if is_pprof else "speedscope",
-        "minShare": repr(float(min_share)),
-    }
+    parameters = [
+        ("format", "pprof" if is_pprof else "speedscope"),
+        ("minShare", repr(float(min_share))),
+        *(("function", name) for name in _names(functions)),
+    ]
     for name, time in zip(("from", "to"), period):
         if time is not None:
-            parameters[name] = str(plain(time, name))
+            parameters.append((name, str(plain(time, name))))
     route = f"/api/v1/clusters/{number}/profile"
     return write_body(Body(server.download(route, parameters, "*/*"), server.address), path)
+
+
+def _names(functions: str | Sequence[str]) -> Sequence[str]:
+    return [functions] if isinstance(functions, str) else functions

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlencode
 
@@ -216,7 +216,9 @@ class Server:
             return self._token
         raise self._refusal(response.status, answer)
 
-    def download(self, path: str, parameters: Mapping[str, str], media_type: str) -> Any:
+    def download(
+        self, path: str, parameters: Mapping[str, str] | Sequence[tuple[str, str]], media_type: str
+    ) -> Any:
         """Requests a file from a route, and returns the response with an unread body."""
         target = path + ("?" + urlencode(parameters) if parameters else "")
         headers = {**self._credentials(), "Accept": media_type}

@@ -26,11 +26,19 @@ def describe(commands: Any, name: str, common: argparse.ArgumentParser) -> None:
         help="write it there: for pprof if the name ends in .pb.gz, .pprof or .prof, for speedscope"
         " otherwise; cluster-NUMBER.speedscope.json if not given",
     )
+    parser.add_argument(
+        "--function",
+        action="append",
+        default=[],
+        metavar="PREFIX",
+        help="only samples in tasks of this function; it may be given several times",
+    )
 
 
 def run(asked: argparse.Namespace) -> int:
     with Server.configured(asked.account, asked.server) as server:
         found = key_of(server, asked.cluster or NEWEST)
         path = Path(asked.output or f"cluster-{found.number}.speedscope.json")
-        print(f"Written to {write_profile(server, path, found.number)}")
+        written = write_profile(server, path, found.number, functions=asked.function)
+        print(f"Written to {written}")
     return 0

@@ -6,20 +6,21 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 from .collector import Collector, Context
 from .scrub import scrub
 from .sections import Record
-from .values import ADDRESS_LENGTH, count, cut, uuid7
+from .values import ADDRESS_LENGTH, NAME_LENGTH, count, cut, uuid7
 
 USUAL_INTERVAL_SECONDS = 60.0
 # Workers store their samples by cycle, one second by default. Unfinished cycles are left to the
 # next window.
 CYCLE_SECONDS = 2.0
 LONGEST_WINDOW_SECONDS = 900.0  # workers keep at least 1000 seconds
-WORKERS, WORKERS_AT_ONCE, PREFIXES = 20, 2, 8
+WORKERS, WORKERS_AT_ONCE, PREFIXES = 20, 2, 16
 # The timeout of one response of a worker, which may be blocked or gone.
 ANSWER_SECONDS = 5.0
 # Less than the server accepts, because the report that carries a profile must stay small.
 MOST_NODES, MOST_FRAMES = 10_000, 4_000
 PRUNED_SHARE = 0.001
 FUNCTION_LENGTH, LINE_LENGTH = 1024, 2000
+MOST_FUNCTIONS = 100  # the server's maximum
 
 Tree = Mapping[str, Any]  # in the format of Dask's workers
 
@@ -83,12 +84,14 @@ class Profiles(Collector):
             async with turns:
                 # Responses are freed at once. Kept until all have arrived, they would be so many
                 # objects that Python's garbage collector pauses the process.
-                for tree in await self._ask(address, since, until):
+                for prefix, tree in await self._ask(address, since, until):
                     async with adding:
-                        await loop.run_in_executor(None, profile.add, tree)
+                        await loop.run_in_executor(None, profile.add, tree, prefix)
 
         await asyncio.gather(*map(ask, addresses), return_exceptions=True)
-        described = await loop.run_in_executor(None, profile.describe, self.context.sends("code"))
+        # Prefixes can contain what the tasks are named after.
+        content = self.context.sends("code"), self.context.sends("tasks")
+        described = await loop.run_in_executor(None, profile.describe, *content)
         window = {"started_at": since, "stopped_at": until, "workers": len(addresses)}
         if described["samples"] and self._is_wanted():
             record = Record(uuid7(), settled=True)
@@ -106,8 +109,11 @@ class Profiles(Collector):
         self._asked = dict.fromkeys([*(a for a in asked if a not in chosen), *chosen])
         return chosen
 
-    async def _ask(self, address: str, since: float, until: float) -> List[Tree]:
-        """Returns the trees of one worker, which together contain each of its samples once.
+    async def _ask(
+        self, address: str, since: float, until: float
+    ) -> List[Tuple[Optional[str], Tree]]:
+        """Returns the trees of one worker, which together contain each of its samples once, each
+        with the prefix of its tasks. None if it has those of several.
 
         Dask returns all cycles that touch a window. Once the times of cycles are known, a window of
         exactly these can be requested. Samples of different kinds of tasks are requested one by
@@ -133,8 +139,8 @@ class Profiles(Collector):
             trees = [await tree(prefix, times) for prefix, times in by_prefix.items()]
             # Without a later cycle of the same kind of tasks, Dask adds the present one.
             if sum(t["count"] for t in trees) == sum(samples for _, samples in cycles["counts"]):
-                return trees
-        return [await tree(None, times)]
+                return list(zip(by_prefix, trees))
+        return [(None, await tree(None, times))]
 
 
 async def _answer(question: Any) -> Any:
@@ -152,12 +158,12 @@ class Profile:
     """
 
     def __init__(self) -> None:
-        self._root = _Node()
+        self._roots: Dict[Optional[str], _Node] = {}  # by the prefix of the tasks
 
-    def add(self, tree: Tree) -> None:
+    def add(self, tree: Tree, prefix: Optional[str] = None) -> None:
         # A worker that counts innermost frames, as with the option "low-level", lacks no samples.
         complete = _counts_innermost(tree)
-        waiting = [(tree, self._root, tree["count"])]
+        waiting = [(tree, self._roots.setdefault(prefix, _Node()), tree["count"])]
         while waiting:
             source, node, total = waiting.pop()
             node.total += total
@@ -171,29 +177,45 @@ class Profile:
                         known = node.children[identifier] = _Node(_frame(child["description"]))
                     waiting.append((child, known, child_total))
 
-    def describe(self, with_text: bool = True) -> Dict[str, Any]:
-        found = _listed(self._root, 1)
-        threshold = PRUNED_SHARE * self._root.total
+    def describe(self, with_text: bool = True, with_functions: bool = True) -> Dict[str, Any]:
+        root, prefixes = _Node(), {}
+        if with_functions and None not in self._roots and len(self._roots) <= MOST_FUNCTIONS:
+            for prefix, tree in self._roots.items():
+                root.total += tree.total
+                for identifier, child in tree.children.items():
+                    root.children[identifier, prefix] = child
+                    prefixes[child] = prefix
+        else:
+            # A part of a function's samples would look like all of them.
+            for tree in self._roots.values():
+                root.add(tree)
+        found = _listed(root, 1)
+        threshold = PRUNED_SHARE * root.total
         while len(found) > MOST_NODES or len({node.frame for node, _ in found}) > MOST_FRAMES:
             # A removed node becomes part of the self of its parent.
-            found = _listed(self._root, threshold)
+            found = _listed(root, threshold)
             threshold *= 2
         frames: Dict[Tuple[Any, ...], int] = {}
         nodes = [
             [parent - 1, frames.setdefault(node.frame, len(frames)), 0, node.total]
             for node, parent in found[1:]
         ]
+        roots: Dict[str, List[int]] = {}
+        for position, (node, parent) in enumerate(found[1:]):
+            if parent == 0 and node in prefixes:
+                roots.setdefault(cut(prefixes[node], NAME_LENGTH), []).append(position)
         below = [0] * (len(nodes) + 1)  # the last one is for the root, whose position is -1
         for position in reversed(range(len(nodes))):
-            node = nodes[position]
+            parent, _, _, total = nodes[position]
             # A worker's response may be inconsistent. The sums hold regardless.
-            node[3] = max(node[3], below[position])
-            node[2] = node[3] - below[position]
-            below[node[0]] += node[3]
+            nodes[position][3] = total = max(total, below[position])
+            nodes[position][2] = total - below[position]
+            below[parent] += total
         return {
             "samples": below[-1],
             "frames": [_describe_frame(frame, with_text) for frame in frames],
             "nodes": nodes,
+            "functions": [{"prefix": prefix, "roots": of} for prefix, of in roots.items()],
         }
 
 
@@ -222,7 +244,19 @@ class _Node:
     def __init__(self, frame: Tuple[Any, ...] = ()):
         self.frame = frame
         self.total = 0
-        self.children: Dict[str, "_Node"] = {}
+        self.children: Dict[Any, "_Node"] = {}
+
+    def add(self, other: "_Node") -> None:
+        """Adds the samples of another node and of all below it."""
+        waiting = [(self, other)]
+        while waiting:
+            node, added = waiting.pop()
+            node.total += added.total
+            for identifier, child in added.children.items():
+                known = node.children.get(identifier)
+                if known is None:
+                    known = node.children[identifier] = _Node(child.frame)
+                waiting.append((known, child))
 
 
 def _counts_innermost(tree: Tree) -> bool:
