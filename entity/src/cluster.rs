@@ -87,6 +87,9 @@ positional! {
         pub total_workers: i64,
         pub peak_workers: i64,
         pub peak_threads: i64,
+        /// The largest memory that its workers used at a report. Null if earlier reports are from before this
+        /// column.
+        pub peak_memory_bytes: Option<i64>,
         pub environment_id: Option<EnvironmentId>,
         /// Items that the reporter discarded, by section of the report.
         pub dropped: Counts,
@@ -139,6 +142,7 @@ positional! {
         TotalWorkers total_workers,
         PeakWorkers peak_workers,
         PeakThreads peak_threads,
+        PeakMemoryBytes peak_memory_bytes,
         EndedKey ended_key,
         DurationMs duration_ms,
     }

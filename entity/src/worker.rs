@@ -60,6 +60,8 @@ positional! {
         /// The number of results that existed only on this worker when it ended.
         pub lost_results: i64,
         pub last_memory_bytes: Option<i64>,
+        /// The largest memory of its process that the reporter saw. `None` until it ended.
+        pub peak_memory_bytes: Option<i64>,
         /// The time at which the scheduler last heard from it.
         pub last_seen_at: Option<Timestamp>,
     }

@@ -61,6 +61,7 @@ mod m20261127_000058_note_retention_rounds;
 mod m20261127_000059_create_function_activity;
 mod m20261128_000060_count_clusters;
 mod m20261128_000061_count_bytes_by_cluster;
+mod m20261128_000063_keep_peak_memory;
 mod placement;
 mod reference;
 mod tenant;
@@ -122,6 +123,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261127_000059_create_function_activity::Migration),
             Box::new(m20261128_000060_count_clusters::Migration),
             Box::new(m20261128_000061_count_bytes_by_cluster::Migration),
+            Box::new(m20261128_000063_keep_peak_memory::Migration),
         ]
     }
 }

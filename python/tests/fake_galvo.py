@@ -300,7 +300,8 @@ def check(report):
             row,
             at,
             "id name address threads started_at end processing_keys processing lost_results",
-            "host environment_id memory_limit_bytes ended_at last_memory_bytes last_seen_at",
+            "host environment_id memory_limit_bytes ended_at last_memory_bytes peak_memory_bytes"
+            " last_seen_at",
         )
         identifier(row["id"], at + "/id")
         for name, optional in (("name", False), ("address", False), ("host", True)):
@@ -308,7 +309,7 @@ def check(report):
         identifier(row.get("environment_id"), at + "/environment_id", optional=True)
         for name in ("threads", "processing", "lost_results"):
             integer(row[name], f"{at}/{name}")
-        for name in ("memory_limit_bytes", "last_memory_bytes"):
+        for name in ("memory_limit_bytes", "last_memory_bytes", "peak_memory_bytes"):
             if row.get(name) is not None:
                 integer(row[name], f"{at}/{name}")
         time(row["started_at"], at + "/started_at")

@@ -112,12 +112,17 @@ def test_a_worker_is_told_of_when_it_comes_and_when_it_has_ended():
         "id": ID.format(1), "name": "1", "address": "tcp://10.0.0.1:4000", "host": "10.0.0.1",
         "environment_id": environment["id"], "threads": 2, "memory_limit_bytes": 1000,
         "started_at": 1_700_000_000.0, "ended_at": None, "end": None, "processing_keys": [],
-        "processing": 0, "lost_results": 0, "last_memory_bytes": None, "last_seen_at": None,
+        "processing": 0, "lost_results": 0, "last_memory_bytes": None, "peak_memory_bytes": None,
+        "last_seen_at": None,
     }  # fmt: skip
     assert items["workers"] == [living]
+    worker.metrics = {"memory": 900}
+    assert there.read(2) == {}  # a heartbeat changes nothing
+    worker.metrics = {"memory": "replaced by a user"}
+    assert there.read(2) == {}
     worker.metrics = {"memory": 700}
-    worker.last_seen = there.clock + 8
-    assert there.read(10) == {}  # a heartbeat changes nothing
+    worker.last_seen = there.clock + 4
+    assert there.read(6) == {}
     lost, keys = {"a", "b"}, {("x", 1), ("x", 0), "y"}
     worker.executing = {Task("y"): 1.0}
     removal = {"processing-tasks": keys, "lost-computed-tasks": lost}
@@ -128,7 +133,8 @@ def test_a_worker_is_told_of_when_it_comes_and_when_it_has_ended():
             {
                 **living, "ended_at": 1_700_000_010.0, "end": "lost",
                 "processing_keys": ["y", "('x', 0)", "('x', 1)"], "processing": 3,
-                "lost_results": 2, "last_memory_bytes": 700, "last_seen_at": 1_700_000_008.0,
+                "lost_results": 2, "last_memory_bytes": 700, "peak_memory_bytes": 900,
+                "last_seen_at": 1_700_000_008.0,
             }
         ]
     }  # fmt: skip
@@ -213,6 +219,7 @@ def test_how_a_worker_ended(before, stimulus_id, after, end):
     (row,) = [record.body for record in there.collector._ended]
     assert row["end"] == end
     assert row["last_memory_bytes"] == (990 if end == "memory" else 300)
+    assert row["peak_memory_bytes"] == row["last_memory_bytes"]
 
 
 def test_an_end_is_corrected_when_its_cause_is_heard_of_late():
@@ -224,7 +231,8 @@ def test_an_end_is_corrected_when_its_cause_is_heard_of_late():
     exceed(there, worker)
     exceed(there, worker)
     (corrected,) = there.read(5)["workers"]
-    assert corrected == {**row, "end": "memory", "last_memory_bytes": 990}
+    of_memory = {"last_memory_bytes": 990, "peak_memory_bytes": 990}
+    assert corrected == {**row, "end": "memory", **of_memory}
 
 
 def test_the_line_in_the_log_of_a_nanny_tells_of_memory():
@@ -666,6 +674,7 @@ def test_a_worker_that_its_nanny_ends_for_its_memory():
             assert row["last_memory_bytes"] > 0
             if hasattr(cluster.scheduler, "_workers_added_total"):  # it reports how much it was
                 assert row["last_memory_bytes"] > 0.95 * 250 * 2**20
+            assert row["peak_memory_bytes"] >= row["last_memory_bytes"]
             eating.cancel()
 
 

@@ -55,6 +55,31 @@ async fn everything_reported_is_answered() {
     app.stop().await;
 }
 
+/// A report that arrives late counts, too.
+#[tokio::test]
+async fn peak_memory_is_that_of_all_reports() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    let peak = "query($id: ID!) { cluster(id: $id) { now { memoryUsed } totals { peakMemory } } }";
+    for (sequence, used, now, expected) in
+        [(2, 700, 700, 700), (4, 300, 300, 700), (3, 900, 300, 900), (5, 0, 0, 900)]
+    {
+        let report = ReportBuilder::new("Scheduler-1", sequence).with("/cluster/memory_used_bytes", used);
+        let id = ada.reported(&report.build()).await.to_string();
+        let found = ada.query(peak, json!({ "id": id })).await["cluster"].take();
+        assert_eq!(found["now"]["memoryUsed"], now, "{sequence}");
+        assert_eq!(found["totals"]["peakMemory"], expected, "{sequence}");
+    }
+    // A cluster whose first report is from an earlier release of the server has no peak.
+    let database = app.database().await;
+    database.execute_unprepared("UPDATE clusters SET peak_memory_bytes = NULL").await.unwrap();
+    let report = ReportBuilder::new("Scheduler-1", 6).with("/cluster/memory_used_bytes", 5_000);
+    let id = ada.reported(&report.build()).await.to_string();
+    let found = ada.query(peak, json!({ "id": id })).await["cluster"]["totals"].take();
+    assert_eq!(found, json!({ "peakMemory": null }));
+    app.stop().await;
+}
+
 /// Numbers of 16 and 17 digits, as Python writes them, are stored exactly and not rounded to a neighbor.
 #[tokio::test]
 async fn numbers_are_exact() {

@@ -25,6 +25,9 @@ pub(super) struct ClusterTotals {
     peak_workers: BigInt,
     /// The maximum number of threads at one time.
     peak_threads: BigInt,
+    /// The largest memory that the worker processes used at a report, in bytes. Null if the first report is
+    /// from a release of the server that did not keep it.
+    peak_memory: Option<BigInt>,
     /// The compute time of tasks that succeeded, in thread-seconds.
     compute_seconds: f64,
     /// The time spent fetching inputs from other workers, in seconds.
@@ -36,7 +39,7 @@ pub(super) struct ClusterTotals {
 
 inline_members! {
     ClusterTotals: tasks, tasks_succeeded, tasks_erred, errors, bytes, workers, peak_workers, peak_threads,
-        compute_seconds, transfer_seconds, thread_seconds
+        peak_memory, compute_seconds, transfer_seconds, thread_seconds
 }
 
 impl From<&Model> for ClusterTotals {
@@ -50,6 +53,7 @@ impl From<&Model> for ClusterTotals {
             workers: BigInt(row.total_workers),
             peak_workers: BigInt(row.peak_workers),
             peak_threads: BigInt(row.peak_threads),
+            peak_memory: row.peak_memory_bytes.map(BigInt),
             compute_seconds: row.total_compute_seconds,
             transfer_seconds: row.total_transfer_seconds,
             thread_seconds: row.total_thread_seconds,

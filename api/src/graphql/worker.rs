@@ -225,7 +225,13 @@ impl WorkerDeath<'_> {
         self.row.last_memory_bytes.map(BigInt)
     }
 
-    /// That memory as a share of the memory limit, where 1 is the limit. Null if either is unknown.
+    /// The largest memory of the process that the reporter saw at a report, in bytes. Null if it was not
+    /// reported.
+    async fn peak_memory(&self) -> Option<BigInt> {
+        self.row.peak_memory_bytes.map(BigInt)
+    }
+
+    /// `lastMemory` as a share of the memory limit, where 1 is the limit. Null if either is unknown.
     async fn last_memory_share(&self) -> Option<f64> {
         let limit = self.row.memory_limit_bytes.filter(|limit| *limit > 0)?;
         #[expect(clippy::cast_precision_loss, reason = "bytes below 2^53")]

@@ -161,6 +161,7 @@ impl AccountStore {
             complete_until: extend_complete_until(NO_REPORTS, report),
             receipt: receipt(&Receipt::default(), accepted, &report.receipt),
             cut: merge_clamped_fields(&Names::default(), report),
+            peak_memory_bytes: Some(report.cluster.memory_used_bytes.get()),
             changed_at: now.timestamp_millis(),
             late_at: if is_late(report, now.timestamp_millis()) { now.timestamp_millis() } else { 0 },
         };
@@ -184,6 +185,8 @@ impl AccountStore {
         let complete_until = extend_complete_until(known.complete_until, report);
         let late_at = if is_late(report, arrival) { arrival } else { known.late_at };
         let cut = merge_clamped_fields(&known.cut, report);
+        let used = report.cluster.memory_used_bytes.get();
+        let peak_memory_bytes = known.peak_memory_bytes.map(|peak| peak.max(used));
         let row = if report.sequence.get() > known.sequence {
             let Model { account_id, id, user_id, desired_state, first_seen_at, .. } = known;
             let receipt = receipt(&known.receipt, accepted, &report.receipt);
@@ -197,6 +200,7 @@ impl AccountStore {
                 complete_until,
                 receipt,
                 cut,
+                peak_memory_bytes,
                 changed_at: arrival,
                 late_at,
             };
@@ -209,12 +213,21 @@ impl AccountStore {
                 status,
                 ended_key,
                 cut,
+                peak_memory_bytes,
                 changed_at: arrival,
                 late_at,
                 ..known
             }
         } else {
-            Model { last_seen_at, complete_until, cut, changed_at: arrival, late_at, ..known }
+            Model {
+                last_seen_at,
+                complete_until,
+                cut,
+                peak_memory_bytes,
+                changed_at: arrival,
+                late_at,
+                ..known
+            }
         };
         let columns = row.clone().into_active_model().reset_all();
         self.update::<Entity>()
@@ -280,6 +293,7 @@ struct Kept {
     complete_until: i64,
     receipt: Receipt,
     cut: Names,
+    peak_memory_bytes: Option<i64>,
     changed_at: i64,
     late_at: i64,
 }
@@ -344,6 +358,7 @@ fn row(kept: Kept, report: &Report) -> Model {
         total_workers: totals.workers.get(),
         peak_workers: totals.peak_workers.get(),
         peak_threads: totals.peak_threads.get(),
+        peak_memory_bytes: kept.peak_memory_bytes,
         ended_key: closed_at.map_or(NOT_ENDED, |time| time.timestamp_millis()),
         duration_ms: closed_at.unwrap_or(reported_at).timestamp_millis() - started_at.timestamp_millis(),
         idle_timeout_seconds: cluster.idle_timeout_seconds.map(Seconds::get),

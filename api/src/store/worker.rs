@@ -182,6 +182,7 @@ impl AccountStore {
             processing: report.processing.get(),
             lost_results: report.lost_results.get(),
             last_memory_bytes: report.last_memory_bytes.map(Count::get),
+            peak_memory_bytes: report.peak_memory_bytes.map(Count::get),
             last_seen_at: report.last_seen_at.map(UnixTime::timestamp),
         });
         self.insert::<Entity>(rows.collect(), &keep_newest_row::<Entity>(Column::Sequence)).await?;

@@ -183,6 +183,7 @@ impl Scheduler {
                     known["processing_keys"] = json!(["load-1", "load-2"]);
                     known["processing"] = json!(what);
                     known["lost_results"] = json!(number);
+                    known["peak_memory_bytes"] = json!(1_000 * now);
                 } else if known["ended_at"].is_null() {
                     known["last_memory_bytes"] = json!(1_000 * now);
                     known["last_seen_at"] = json!(STARTED_AT + now);

@@ -53,6 +53,10 @@ pub struct WorkerReport {
     /// The memory of its process at its last heartbeat, in bytes.
     #[serde(default)]
     pub last_memory_bytes: Option<Count>,
+    /// The largest memory of its process at a heartbeat that the reporter saw, in bytes. Absent while it is
+    /// connected.
+    #[serde(default)]
+    pub peak_memory_bytes: Option<Count>,
     /// The time of its last heartbeat, as seen by the scheduler.
     #[serde(default)]
     pub last_seen_at: Option<UnixTime>,

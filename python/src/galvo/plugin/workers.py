@@ -43,8 +43,8 @@ class WorkerRecord(Record):
     __slots__ = (
         "address", "asked_to_close", "closing", "ended_at", "environment_id", "executable", "host",
         "last_memory", "last_seen_at", "limit", "lost_results", "name", "over_memory",
-        "processing", "processing_keys", "retiring", "silent", "started_at", "state", "threads",
-        "told",
+        "peak_memory", "processing", "processing_keys", "retiring", "silent", "started_at",
+        "state", "threads", "told",
     )  # fmt: skip
 
     def __init__(self, id: str, state: Any, started_at: float):
@@ -70,9 +70,18 @@ class WorkerRecord(Record):
         self.processing_keys: List[str] = []
         self.processing = self.lost_results = 0
         self.last_memory: Optional[int] = None
+        self.peak_memory = 0
         self.last_seen_at: Optional[float] = None
 
+    def note_memory(self) -> None:
+        """Records the memory at the last heartbeat, if it is the largest so far."""
+        memory = self.state.metrics.get("memory")
+        # Users may replace Dask's own metrics by anything.
+        if type(memory) is int and memory > self.peak_memory:
+            self.peak_memory = memory
+
     def describe(self, end: Optional[str]) -> Dict[str, Any]:
+        peak = max(self.peak_memory, self.last_memory or 0)
         return {
             "id": self.id,
             "name": self.name,
@@ -89,6 +98,7 @@ class WorkerRecord(Record):
             "lost_results": self.lost_results,
             # Those of a live worker are in its samples.
             "last_memory_bytes": None if end is None else self.last_memory,
+            "peak_memory_bytes": None if end is None or not peak else count(peak),
             "last_seen_at": None if end is None else self.last_seen_at,
         }
 
@@ -241,13 +251,17 @@ class Workers(Collector):
             self._put(record, self._end(record, stimulus_id))
         return {
             "workers": [(r.state, r.id, r.started_at) for r in self._live.values()],
+            "peak_memory": {r.id: r.peak_memory for r in self._live.values()},
             "clients": {client: record.body for client, record in self._clients.items()},
         }
 
     def inherit(self, told: Mapping[str, Any]) -> None:
         # Those that have gone since are detected when the present ones are adopted.
+        peaks = told.get("peak_memory", {})  # an earlier plugin has none
         for state, id, started_at in told["workers"]:
-            self._know(WorkerRecord(id, state, started_at))
+            record = WorkerRecord(id, state, started_at)
+            record.peak_memory = peaks.get(id, 0)
+            self._know(record)
         for client, body in told["clients"].items():
             self._know_client(client, dict(body))
         self._expected = set(self._clients)
@@ -325,6 +339,7 @@ class Workers(Collector):
             if record is None or record.state is not state:
                 self._begin(address, state, self._arrival(address, "add-worker", now))
                 continue
+            record.note_memory()
             if record.threads != state.nthreads or record.limit != state.memory_limit:
                 record.threads, record.limit = state.nthreads, state.memory_limit
                 self._put(record, None)
@@ -458,6 +473,7 @@ class Workers(Collector):
         """
         state = record.state
         record.ended_at = max(at, record.started_at)
+        record.note_memory()
         if record.last_memory is None:
             memory = state.metrics.get("memory")
             record.last_memory = None if memory is None else count(memory)
