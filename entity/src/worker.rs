@@ -6,7 +6,7 @@ use crate::{
     AccountOwned, Timestamp,
     by_index::positional,
     ids::{AccountId, ClusterId, EnvironmentId, WorkerId},
-    json_columns::Names,
+    json_columns::{Counts, Names},
 };
 
 /// The way in which a worker ended.
@@ -57,6 +57,8 @@ positional! {
         pub processing_keys: Names,
         /// The number of tasks it was processing when it ended.
         pub processing: i64,
+        /// These tasks by function, at most the 20 most frequent. `None` until it ended.
+        pub processing_functions: Option<Counts>,
         /// The number of results that existed only on this worker when it ended.
         pub lost_results: i64,
         pub last_memory_bytes: Option<i64>,

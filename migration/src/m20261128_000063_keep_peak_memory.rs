@@ -1,4 +1,5 @@
-//! The peaks of memory of clusters and workers. They are null for those whose first report is from before.
+//! The peaks of memory of clusters and workers, and the functions whose tasks a worker was processing at its
+//! end. They are null for clusters whose first report is from before, and for workers that ended before.
 
 use sea_orm_migration::{prelude::*, schema};
 
@@ -7,6 +8,7 @@ pub(crate) struct Migration;
 
 const TABLES: [&str; 2] = ["clusters", "workers"];
 const COLUMN: &str = "peak_memory_bytes";
+const FUNCTIONS: &str = "processing_functions";
 
 #[async_trait::async_trait]
 impl MigrationTrait for Migration {
@@ -15,10 +17,12 @@ impl MigrationTrait for Migration {
             let column = schema::big_integer_null(COLUMN);
             manager.alter_table(Table::alter().table(table).add_column(column).take()).await?;
         }
-        Ok(())
+        let functions = schema::json_null(FUNCTIONS);
+        manager.alter_table(Table::alter().table("workers").add_column(functions).take()).await
     }
 
     async fn down(&self, manager: &SchemaManager) -> Result<(), DbErr> {
+        manager.alter_table(Table::alter().table("workers").drop_column(FUNCTIONS).take()).await?;
         for table in TABLES {
             manager.alter_table(Table::alter().table(table).drop_column(COLUMN).take()).await?;
         }

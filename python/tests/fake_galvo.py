@@ -301,7 +301,7 @@ def check(report):
             at,
             "id name address threads started_at end processing_keys processing lost_results",
             "host environment_id memory_limit_bytes ended_at last_memory_bytes peak_memory_bytes"
-            " last_seen_at",
+            " last_seen_at processing_functions",
         )
         identifier(row["id"], at + "/id")
         for name, optional in (("name", False), ("address", False), ("host", True)):

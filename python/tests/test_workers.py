@@ -112,8 +112,8 @@ def test_a_worker_is_told_of_when_it_comes_and_when_it_has_ended():
         "id": ID.format(1), "name": "1", "address": "tcp://10.0.0.1:4000", "host": "10.0.0.1",
         "environment_id": environment["id"], "threads": 2, "memory_limit_bytes": 1000,
         "started_at": 1_700_000_000.0, "ended_at": None, "end": None, "processing_keys": [],
-        "processing": 0, "lost_results": 0, "last_memory_bytes": None, "peak_memory_bytes": None,
-        "last_seen_at": None,
+        "processing": 0, "processing_functions": None, "lost_results": 0,
+        "last_memory_bytes": None, "peak_memory_bytes": None, "last_seen_at": None,
     }  # fmt: skip
     assert items["workers"] == [living]
     worker.metrics = {"memory": 900}
@@ -133,7 +133,8 @@ def test_a_worker_is_told_of_when_it_comes_and_when_it_has_ended():
             {
                 **living, "ended_at": 1_700_000_010.0, "end": "lost",
                 "processing_keys": ["y", "('x', 0)", "('x', 1)"], "processing": 3,
-                "lost_results": 2, "last_memory_bytes": 700, "peak_memory_bytes": 900,
+                "processing_functions": {"x": 2, "y": 1}, "lost_results": 2,
+                "last_memory_bytes": 700, "peak_memory_bytes": 900,
                 "last_seen_at": 1_700_000_008.0,
             }
         ]

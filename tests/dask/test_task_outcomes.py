@@ -47,6 +47,11 @@ def test_killed_worker(galvo, python, start_cluster):
     (error,) = everything(galvo, ERRORS, report["scheduler_id"])
     assert error["message"] == killed["message"]
     assert error["traceback"] == ""
+    query = "query ($id: ID!) { cluster(id: $id) { lostAttempts { prefix attempts workers } } }"
+    lost = galvo.query(query, id=cluster_id(galvo, report["scheduler_id"]))
+    assert lost["cluster"]["lostAttempts"] == [
+        {"prefix": "kill_worker", "attempts": killed["attempts"], "workers": 2}
+    ]
 
 
 def test_group_that_is_used_again(galvo, python, start_cluster):

@@ -1,6 +1,7 @@
 //! The API's view of a cluster's report.
 
 use harness::{ReportBuilder, TestApp, computation, error, event, task_group, uuid};
+use sea_orm::ConnectionTrait;
 use serde_json::{Value, json};
 
 const EVERYTHING: &str = "query($id: ID!) { cluster(id: $id) {

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 const WORKERS: &str = "query($id: ID!, $alive: Boolean, $first: Int, $after: String) { cluster(id: $id) {
     workers(first: $first, after: $after, alive: $alive) { totalCount pageInfo { hasNextPage endCursor } nodes {
         daskId name address host threads memoryLimit startedAt endedAt environment { python } cluster { schedulerId }
-        end { at kind processingKeys processing lostResults lastMemory peakMemory lastMemoryShare lastSeenAt } } } } }";
+        end { at kind processingKeys processing processingFunctions { prefix tasks } lostResults lastMemory peakMemory lastMemoryShare lastSeenAt } } } } }";
 
 async fn workers(member: &Member, variables: Value) -> Value {
     member.query(WORKERS, variables).await["cluster"]["workers"].take()
@@ -25,7 +25,7 @@ async fn workers_are_listed_with_how_they_ended() {
     let killed = with(
         worker(2),
         &json!({ "started_at": STARTED_AT + 2.0, "ended_at": STARTED_AT + 60.5, "end": "memory",
-            "processing_keys": ["sum-1", "sum-2"], "processing": 150, "lost_results": 7,
+            "processing_keys": ["sum-1", "sum-2"], "processing": 150, "processing_functions": { "load": 40, "sum": 110 }, "lost_results": 7,
             "last_memory_bytes": 3_900_000_000_i64, "peak_memory_bytes": 3_950_000_000_i64,
             "last_seen_at": STARTED_AT + 60.0 }),
     );
@@ -52,15 +52,20 @@ async fn workers_are_listed_with_how_they_ended() {
               "threads": 4, "memoryLimit": 4_000_000_000_i64, "startedAt": "2026-11-20T11:00:02+00:00",
               "endedAt": "2026-11-20T11:01:00.500+00:00", "environment": null, "cluster": cluster,
               "end": { "at": "2026-11-20T11:01:00.500+00:00", "kind": "MEMORY", "processingKeys": ["sum-1", "sum-2"],
-                "processing": 150, "lostResults": 7, "lastMemory": 3_900_000_000_i64, "lastMemoryShare": 0.975,
+                "processing": 150, "processingFunctions": [{ "prefix": "sum", "tasks": 110 },
+                    { "prefix": "load", "tasks": 40 }], "lostResults": 7, "lastMemory": 3_900_000_000_i64, "lastMemoryShare": 0.975,
                 "peakMemory": 3_950_000_000_i64, "lastSeenAt": "2026-11-20T11:01:00+00:00" } },
             { "daskId": uuid(1), "name": "worker-1", "address": "tcp://10.0.0.1:40001", "host": null,
               "threads": 4, "memoryLimit": null, "startedAt": "2026-11-20T11:00:03+00:00",
               "endedAt": "2026-11-20T11:01:10+00:00", "environment": null, "cluster": cluster,
               "end": { "at": "2026-11-20T11:01:10+00:00", "kind": "RETIRED", "processingKeys": [], "processing": 0,
-                "lostResults": 0, "lastMemory": 5, "peakMemory": null, "lastMemoryShare": null, "lastSeenAt": null } },
+                "processingFunctions": null, "lostResults": 0, "lastMemory": 5, "peakMemory": null, "lastMemoryShare": null, "lastSeenAt": null } },
         ])
     );
+    let lost = "query($id: ID!) { cluster(id: $id) { lostAttempts { prefix attempts workers } } }";
+    let found = ada.query(lost, json!({ "id": id })).await["cluster"]["lostAttempts"].take();
+    let of = |prefix: &str, attempts: i64, workers: i64| json!({ "prefix": prefix, "attempts": attempts, "workers": workers });
+    assert_eq!(found, json!([of("sum", 110, 1), of("load", 40, 1)]));
     let names = |page: &Value| -> Vec<String> {
         let nodes = page["nodes"].as_array().unwrap();
         nodes.iter().map(|node| node["name"].as_str().unwrap().to_owned()).collect()

@@ -35,6 +35,7 @@ use super::{
     json::write_enums_by_name,
     latest_value::{LatestValue, load_latest_values},
     log_line::{LogArguments, LogConnection, LogSource, logs},
+    lost_attempt::ClusterLosses,
     permission::ClusterPermissions,
     profile::{Profile, ProfileArguments},
     projection::{Inline, InlineList, inline_fields, inline_members},
@@ -197,6 +198,12 @@ impl Cluster {
     #[expect(clippy::unused_async, reason = "the code that the macro generates awaits it")]
     async fn idleness(&self) -> ClusterIdleness<'_> {
         ClusterIdleness::new(&self.scope, &self.row)
+    }
+
+    #[graphql(flatten)]
+    #[expect(clippy::unused_async, reason = "the code that the macro generates awaits it")]
+    async fn losses(&self) -> ClusterLosses<'_> {
+        ClusterLosses::new(&self.scope, &self.row)
     }
 
     #[graphql(flatten)]

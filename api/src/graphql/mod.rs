@@ -59,6 +59,7 @@ mod json;
 mod latest_value;
 mod loaders;
 mod log_line;
+mod lost_attempt;
 mod member;
 mod membership;
 mod mutation;

@@ -17,6 +17,7 @@ use super::{
     id::GlobalId,
     latest_value::{LatestValue, load_latest_values},
     loaders::{ParentList, StoreReader},
+    lost_attempt::ProcessingFunction,
     projection::inline_fields,
     scalar::BigInt,
     scope::AccountScope,
@@ -213,6 +214,12 @@ impl WorkerDeath<'_> {
     /// The number of tasks that the worker was processing.
     async fn processing(&self) -> BigInt {
         BigInt(self.row.processing)
+    }
+
+    /// The functions of these tasks, the one with the most tasks first, at most 20. Null if the plugin did not
+    /// report them.
+    async fn processing_functions(&self) -> Option<Vec<ProcessingFunction>> {
+        self.row.processing_functions.as_ref().map(ProcessingFunction::list)
     }
 
     /// The number of results that existed only on the worker and are lost.

@@ -4,10 +4,13 @@ use std::collections::{BTreeMap, HashMap};
 
 use entity::{
     ids::{ClusterId, WorkerId},
-    json_columns::Names,
+    json_columns::{Counts, Names},
     worker::{Column, End as WorkerEnd, Entity, Model},
 };
-use sea_orm::{ColumnTrait, Condition, QueryFilter, QuerySelect};
+use sea_orm::{
+    ColumnTrait, Condition, ConnectionTrait, QueryFilter, QueryOrder, QuerySelect, QueryTrait,
+    sea_query::{Alias, Expr, Query, UnionType},
+};
 
 use super::{
     composite_in::{IsOneOf, one_of},
@@ -152,6 +155,41 @@ impl AccountStore {
         Ok(self.select::<Entity>().filter(these).all(&self.read_executor()).await?)
     }
 
+    /// Returns the functions of the tasks that workers were processing when they died, by cluster: of each
+    /// worker its counts, or `None` if they are unknown. Of each cluster at most `each` workers, the latest to
+    /// join. Clusters without such workers are missing.
+    ///
+    /// # Errors
+    /// Returns an error if the database does not answer.
+    #[tracing::instrument(name = "store.worker.functions_of_dead", skip_all)]
+    pub async fn functions_of_dead_workers(
+        &self,
+        clusters: &[ClusterId],
+        each: u64,
+    ) -> Result<HashMap<ClusterId, Vec<Option<Counts>>>, StoreError> {
+        // One arm of the union per cluster, each with a limit of its own.
+        let mut arms = clusters.iter().map(|cluster| {
+            let died = Column::EndKind.is_one_of([WorkerEnd::Memory, WorkerEnd::Lost]);
+            let select = self.select::<Entity>().filter(Column::ClusterId.eq(*cluster)).filter(died);
+            let select = select.select_only().columns([Column::ClusterId, Column::ProcessingFunctions]);
+            let select = select.order_by_desc(Column::StartedAt).order_by_desc(Column::Id).limit(each);
+            Query::select()
+                .expr(Expr::cust("*"))
+                .from_subquery(select.into_query(), Alias::new("dead"))
+                .take()
+        });
+        let Some(mut statement) = arms.next() else { return Ok(HashMap::new()) };
+        for arm in arms {
+            statement.union(UnionType::All, arm);
+        }
+        let mut found: HashMap<ClusterId, Vec<Option<Counts>>> = HashMap::new();
+        for row in self.read_executor().query_all(&statement).await? {
+            let (cluster, functions) = row.try_get_many_by_index()?;
+            found.entry(cluster).or_default().push(functions);
+        }
+        Ok(found)
+    }
+
     /// Upserts the workers of a report.
     pub(crate) async fn record_workers(
         &self,
@@ -180,6 +218,14 @@ impl AccountStore {
                 report.processing_keys.iter().map(|key| key.as_str().to_owned()).collect(),
             ),
             processing: report.processing.get(),
+            processing_functions: report.processing_functions.as_ref().map(|functions| {
+                Counts(
+                    functions
+                        .iter()
+                        .map(|(prefix, tasks)| (prefix.as_str().to_owned(), tasks.get()))
+                        .collect(),
+                )
+            }),
             lost_results: report.lost_results.get(),
             last_memory_bytes: report.last_memory_bytes.map(Count::get),
             peak_memory_bytes: report.peak_memory_bytes.map(Count::get),

@@ -152,7 +152,7 @@ impl Cluster {
                 "host": format!("10.0.0.{i}"), "environment_id": self.environment["id"],
                 "threads": THREADS, "memory_limit_bytes": 16 * GIB, "started_at": seconds(self.started_at),
                 "ended_at": null, "end": null, "processing_keys": [], "processing": 0, "lost_results": 0,
-                "last_memory_bytes": null, "peak_memory_bytes": null, "last_seen_at": null,
+                "last_memory_bytes": null, "peak_memory_bytes": null, "processing_functions": null, "last_seen_at": null,
             })
         };
         self.workers.iter().enumerate().map(describe).collect()

@@ -142,7 +142,13 @@ def lethal(client):
         "message": str(exception),
         "type": type(exception).__name__,
         "worker": exception.last_worker.address,
+        # Dask's own number of attempts on workers that died.
+        "attempts": client.run_on_scheduler(suspicious, future.key),
     }
+
+
+def suspicious(key, dask_scheduler):
+    return dask_scheduler.tasks[key].prefix.suspicious
 
 
 def failure_of(client, reading, stations):

@@ -182,6 +182,7 @@ impl Scheduler {
                     known["end"] = json!(if what == 2 { "retired" } else { "lost" });
                     known["processing_keys"] = json!(["load-1", "load-2"]);
                     known["processing"] = json!(what);
+                    known["processing_functions"] = json!({ "load": what });
                     known["lost_results"] = json!(number);
                     known["peak_memory_bytes"] = json!(1_000 * now);
                 } else if known["ended_at"].is_null() {

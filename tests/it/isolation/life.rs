@@ -331,6 +331,7 @@ fn processes(report: ReportBuilder, name: &str) -> ReportBuilder {
     (lost["processing"], lost["lost_results"]) = (json!(1), json!(2));
     (lost["last_memory_bytes"], lost["last_seen_at"]) = (json!(3_900_000_000_i64), json!(STARTED_AT + 5.0));
     lost["peak_memory_bytes"] = json!(3_950_000_000_i64);
+    lost["processing_functions"] = json!({ name: 1 });
     let mut there = worker(51);
     (lost["environment_id"], there["environment_id"]) = (json!(uuid(41)), json!(uuid(41)));
     let client = json!({ "id": format!("Client-{name}"), "environment_id": uuid(41), "connected_at": STARTED_AT,

@@ -1,5 +1,7 @@
 //! Workers and clients of a cluster, with their times.
 
+use std::collections::BTreeMap;
+
 use entity::{
     ids::{EnvironmentId, WorkerId},
     worker::End,
@@ -7,7 +9,7 @@ use entity::{
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-use super::super::validated::{Count, List, Text, Threads, UnixTime};
+use super::super::validated::{Count, List, Map, Text, Threads, UnixTime};
 
 /// A worker process, from its registration to its end.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
@@ -47,6 +49,11 @@ pub struct WorkerReport {
     /// The total number of tasks that it was processing at its end.
     #[serde(default)]
     pub processing: Count,
+    /// The most frequent functions of these tasks, each with its number of tasks. The keys are the `prefix` of
+    /// task groups. Absent while it is connected.
+    #[serde(default)]
+    #[schema(value_type = Option<BTreeMap<String, i64>>)]
+    pub processing_functions: Option<Map<Text<4_096>, Count, 20>>,
     /// The number of results that only this worker held at its end.
     #[serde(default)]
     pub lost_results: Count,

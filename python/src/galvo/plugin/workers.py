@@ -6,11 +6,12 @@ import logging
 import re
 import sys
 import uuid
-from collections import deque
+from collections import Counter, deque
 from itertools import chain
 from typing import Any, Deque, Dict, Iterable, List, Mapping, Optional, Set
 
 import distributed
+from dask.utils import key_split
 from distributed.comm import get_address_host
 from distributed.versions import get_versions
 
@@ -22,7 +23,9 @@ logger = logging.getLogger("distributed.galvo")
 
 ENVIRONMENT_TEXT_LENGTH, PACKAGES = 256, 500
 CLIENT_LENGTH = 256
-PROCESSING_KEYS = 100
+PROCESSING_KEYS, PROCESSING_FUNCTIONS = 100, 20
+# The event loop waits while the functions of tasks are counted.
+PROCESSING_COUNTED = 10_000
 # A worker killed for its memory use looks like one that died, until its nanny's message arrives.
 SETTLING_SECONDS = 2.0
 # Messages about a worker may arrive late, and its address may be in use again.
@@ -43,8 +46,8 @@ class WorkerRecord(Record):
     __slots__ = (
         "address", "asked_to_close", "closing", "ended_at", "environment_id", "executable", "host",
         "last_memory", "last_seen_at", "limit", "lost_results", "name", "over_memory",
-        "peak_memory", "processing", "processing_keys", "retiring", "silent", "started_at",
-        "state", "threads", "told",
+        "peak_memory", "processing", "processing_functions", "processing_keys", "retiring",
+        "silent", "started_at", "state", "threads", "told",
     )  # fmt: skip
 
     def __init__(self, id: str, state: Any, started_at: float):
@@ -68,6 +71,7 @@ class WorkerRecord(Record):
         # About its end.
         self.ended_at: Optional[float] = None
         self.processing_keys: List[str] = []
+        self.processing_functions: Dict[str, int] = {}
         self.processing = self.lost_results = 0
         self.last_memory: Optional[int] = None
         self.peak_memory = 0
@@ -95,6 +99,7 @@ class WorkerRecord(Record):
             "end": end,
             "processing_keys": self.processing_keys,
             "processing": self.processing,
+            "processing_functions": None if end is None else self.processing_functions,
             "lost_results": self.lost_results,
             # Those of a live worker are in its samples.
             "last_memory_bytes": None if end is None else self.last_memory,
@@ -405,6 +410,8 @@ class Workers(Collector):
         keys.sort(key=lambda key: (key not in computed, text_of(key)))
         record.processing = len(keys)
         record.processing_keys = [cut(key, NAME_LENGTH) for key in keys[:PROCESSING_KEYS]]
+        functions = Counter(cut(key_split(key), NAME_LENGTH) for key in keys[:PROCESSING_COUNTED])
+        record.processing_functions = dict(functions.most_common(PROCESSING_FUNCTIONS))
 
     def _recall(self, record: WorkerRecord) -> None:
         """Replays the messages about the worker that no plugin received, from Dask's memory."""
