@@ -11,11 +11,13 @@ import gzip
 import json
 import os
 import random
+import socket
 import sys
 import time
 
 from load import report
 
+IP_BIND_ADDRESS_NO_PORT = 24  # the socket module has no name for it before Python 3.12
 BOUNDARY = '--x\r\nContent-Disposition: form-data; name="file"; filename="a.html"\r\n\r\n'
 
 
@@ -65,11 +67,24 @@ class Attack:
 
         await asyncio.gather(*(run(number) for number in range(connections)))
 
+    async def connect(self):
+        connection = socket.socket()
+        try:
+            connection.setblocking(False)
+            # Ports that are taken by binding are free for no other address of this machine, so that
+            # an attacker with very many connections would take those of its victim.
+            connection.setsockopt(socket.IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1)
+            connection.bind((self.address, 0))
+            loop = asyncio.get_running_loop()
+            await loop.sock_connect(connection, ("127.0.0.1", self.port))
+            return await asyncio.open_connection(sock=connection)
+        except BaseException:
+            connection.close()
+            raise
+
     async def ask(self, request, then=None):
         """Sends a request on a new connection, and returns the status of the response."""
-        reader, writer = await asyncio.open_connection(
-            "127.0.0.1", self.port, local_addr=(self.address, 0)
-        )
+        reader, writer = await self.connect()
         try:
             writer.write(request)
             if then is not None:
