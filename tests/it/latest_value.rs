@@ -75,3 +75,41 @@ async fn the_last_values_are_those_of_the_last_minute_of_what_runs() {
     );
     app.stop().await;
 }
+
+const QUANTILES: &str = "query($id: ID!, $quantiles: [Float!]! = [0, 0.25, 0.5, 0.9, 1]) { cluster(id: $id) {
+    workerQuantiles(metrics: [MEMORY_PROCESS, CPU], quantiles: $quantiles) { metric unit workers values } } }";
+
+#[tokio::test]
+async fn quantiles_are_those_of_the_connected_workers() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    app.set_clock("2026-11-20T11:01:40Z");
+    // The workers 1 to 5 have 1, 2, 4, 8 and 16 bytes, 6 has nothing in the last minute, and 7 is gone.
+    let memory = |worker, at, bytes: i64| sample(Some(worker), at, json!({ "memory_process_bytes": bytes }));
+    let mut samples: Vec<Value> = (0..5_u8).map(|n| memory(u128::from(n) + 1, 90_000, 1 << n)).collect();
+    samples.extend([memory(6, 10_000, 1_000), memory(7, 90_000, 1_000)]);
+    let mut gone = worker(7);
+    (gone["ended_at"], gone["end"]) = (json!(1_795_172_495.0), json!("lost"));
+    let workers: Vec<Value> = (1..=6).map(worker).chain([gone]).collect();
+    let first = report(1, 100.0, samples).with("/workers", workers);
+    let id = ada.reported(&first.build()).await.to_string();
+    let found = ada.query(QUANTILES, json!({ "id": id })).await["cluster"]["workerQuantiles"].take();
+    // As by `numpy.quantile([1, 2, 4, 8, 16], [0, 0.25, 0.5, 0.9, 1])`.
+    assert_eq!(
+        found,
+        json!([
+            { "metric": "MEMORY_PROCESS", "unit": "BYTES", "workers": 5, "values": [1.0, 2.0, 4.0, 12.8, 16.0] },
+            { "metric": "CPU", "unit": "CORES", "workers": 0, "values": null },
+        ])
+    );
+    for quantiles in [json!([]), json!([1.5]), json!([-0.1]), json!(vec![0.5; 22])] {
+        let wrong = ada.ask(QUANTILES, json!({ "id": id, "quantiles": quantiles })).await;
+        assert_eq!(wrong["errors"][0]["extensions"]["code"], "BAD_USER_INPUT", "{quantiles}: {wrong}");
+        assert_eq!(wrong["data"]["cluster"], json!({ "workerQuantiles": null }));
+    }
+    let closed = report(2, 120.0, vec![]).with("/final", true).with("/cluster/closed_at", 1_795_172_519.0);
+    ada.reported(&closed.build()).await;
+    let found = ada.query(QUANTILES, json!({ "id": id })).await["cluster"].take();
+    assert_eq!(found, json!({ "workerQuantiles": null }));
+    app.stop().await;
+}

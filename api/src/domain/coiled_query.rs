@@ -3,7 +3,7 @@
 
 use std::str::FromStr;
 
-use super::{metric::Metric, series::Buckets};
+use super::{metric::Metric, quantile::quantile, series::Buckets};
 
 /// The supported queries about the one scheduler, each with the closest metric. White space and the
 /// aggregation over processes are omitted.
@@ -101,26 +101,12 @@ impl TimeAggregation {
             Self::Min => whole().map(|bucket| bucket.min),
             Self::Mean => whole().map(|bucket| bucket.mean()),
             Self::Quantile(share) => {
-                quantile(buckets.of(metric).map(|(_, bucket)| bucket.mean()).collect(), share)
+                let mut means: Vec<f64> = buckets.of(metric).map(|(_, bucket)| bucket.mean()).collect();
+                means.sort_by(f64::total_cmp);
+                quantile(&means, share)
             }
         }
     }
-}
-
-/// Interpolates a quantile linearly between the two nearest values, as Prometheus does.
-fn quantile(mut values: Vec<f64>, share: f64) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    let last = values.len().checked_sub(1)?;
-    #[expect(clippy::cast_precision_loss, reason = "there are fewer than 2^53 values")]
-    let place = share * last as f64;
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "the index is between 0 and the last one"
-    )]
-    let below = place.floor() as usize;
-    let above = values[(below + 1).min(last)];
-    Some(values[below] + (above - values[below]) * place.fract())
 }
 
 #[cfg(test)]

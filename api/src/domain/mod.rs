@@ -38,6 +38,7 @@ pub mod password;
 pub mod permission;
 pub mod profile;
 pub mod public_url;
+pub mod quantile;
 pub mod quota;
 pub mod report;
 pub mod report_link;

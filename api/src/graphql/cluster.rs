@@ -33,7 +33,7 @@ use super::{
     id::GlobalId,
     idleness::ClusterIdleness,
     json::write_enums_by_name,
-    latest_value::{LatestValue, load_latest_values},
+    latest_value::ClusterMeasurements,
     log_line::{LogArguments, LogConnection, LogSource, logs},
     lost_attempt::ClusterLosses,
     permission::ClusterPermissions,
@@ -441,18 +441,10 @@ impl Cluster {
         load_connection(&self.scope, self.row.id, ClientSort::OldestFirst, page, Client::new).await
     }
 
-    /// The last measurements of the cluster as a whole. Null once it closed or is `LOST`.
-    async fn latest_values(
-        &self,
-        #[graphql(desc = "The metrics. The result has one value for each of them, in this order.")]
-        metrics: Vec<SampleMetric>,
-    ) -> NullOnError<Vec<LatestValue>> {
-        if self.row.status != Status::Running {
-            return None;
-        }
-        let parent = SeriesParent::Cluster(self.row.id);
-        let until = Self::last_reported_at(&self.row);
-        Some(load_latest_values(&self.scope, parent, until, metrics).await)
+    #[graphql(flatten)]
+    #[expect(clippy::unused_async, reason = "the code that the macro generates awaits it")]
+    async fn measurements(&self) -> ClusterMeasurements<'_> {
+        ClusterMeasurements::new(&self.scope, &self.row)
     }
 
     /// The changes of the number of threads, the first one first.

@@ -2,15 +2,21 @@
 
 use std::collections::BTreeSet;
 
-use async_graphql::SimpleObject;
+use async_graphql::{Object, SimpleObject};
 use chrono::{DateTime, TimeDelta, Utc};
+use entity::cluster::{Model, Status};
 
 use super::{
-    error::ApiError,
+    cluster::Cluster,
+    error::{ApiError, NullOnError},
     scope::AccountScope,
-    series::{SampleMetric, SampleUnit, load_measurements},
+    series::{SampleMetric, SampleUnit, load_measurements_of},
+    worker_quantile::{WorkerQuantiles, load_worker_quantiles},
 };
-use crate::{domain::metric::Metric, store::SeriesParent};
+use crate::{
+    domain::{metric::Metric, series::Buckets},
+    store::SeriesParent,
+};
 
 /// The seconds before the last report in which measurements count as the last ones. Schedulers report more
 /// often, and each report has measurements.
@@ -30,23 +36,23 @@ pub(super) struct LatestValue {
     /// it was not measured in the last minute before the last report.
     at: Option<DateTime<Utc>>,
     /// The mean of the measurements in these 15 seconds. Null if there are none.
-    value: Option<f64>,
+    pub(super) value: Option<f64>,
 }
 
-/// Returns the last measurements before `until`, batched with those of other clusters and workers, in the
-/// order of `metrics`.
-pub(super) async fn load_latest_values(
+/// Returns the last measurements before `until` of several clusters or workers, of each in the order of
+/// `metrics`.
+pub(super) async fn load_latest_values_of(
     scope: &AccountScope,
-    parent: SeriesParent,
+    parents: Vec<SeriesParent>,
     until: DateTime<Utc>,
-    metrics: Vec<SampleMetric>,
-) -> Result<Vec<LatestValue>, ApiError> {
-    let metrics: Vec<Metric> = metrics.into_iter().map(Into::into).collect();
+    metrics: &[SampleMetric],
+) -> Result<Vec<Vec<LatestValue>>, ApiError> {
+    let metrics: Vec<Metric> = metrics.iter().copied().map(Into::into).collect();
     let distinct: Vec<Metric> = metrics.iter().copied().collect::<BTreeSet<_>>().into_iter().collect();
     let range = (until - TimeDelta::seconds(PERIOD_SECONDS), until);
-    let measured = load_measurements(scope, parent, range, BUCKET_SECONDS, &distinct).await?;
-    let latest = |metric: Metric| {
-        let last = measured.of(metric).last();
+    let measured = load_measurements_of(scope, parents, range, BUCKET_SECONDS, &distinct).await?;
+    let latest = |buckets: &Buckets, metric: Metric| {
+        let last = buckets.of(metric).last();
         LatestValue {
             metric: metric.into(),
             unit: metric.unit().into(),
@@ -54,5 +60,58 @@ pub(super) async fn load_latest_values(
             value: last.map(|(_, bucket)| bucket.mean()),
         }
     };
-    Ok(metrics.into_iter().map(latest).collect())
+    Ok(measured
+        .iter()
+        .map(|buckets| metrics.iter().map(|metric| latest(buckets, *metric)).collect())
+        .collect())
+}
+
+/// The fields of a cluster with its last measurements.
+pub(super) struct ClusterMeasurements<'a> {
+    scope: &'a AccountScope,
+    row: &'a Model,
+}
+
+impl<'a> ClusterMeasurements<'a> {
+    pub(super) fn new(scope: &'a AccountScope, row: &'a Model) -> Self {
+        Self { scope, row }
+    }
+}
+
+/// The fields of a cluster with its last measurements.
+#[Object]
+impl ClusterMeasurements<'_> {
+    /// The last measurements of the cluster as a whole. Null once it closed or is `LOST`.
+    async fn latest_values(
+        &self,
+        #[graphql(desc = "The metrics. The result has one value for each of them, in this order.")]
+        metrics: Vec<SampleMetric>,
+    ) -> NullOnError<Vec<LatestValue>> {
+        if self.row.status != Status::Running {
+            return None;
+        }
+        let parents = vec![SeriesParent::Cluster(self.row.id)];
+        let until = Cluster::last_reported_at(self.row);
+        let found = load_latest_values_of(self.scope, parents, until, &metrics).await;
+        Some(found.map(|of_parents| of_parents.into_iter().flatten().collect()))
+    }
+
+    /// The distribution of the last measurements over the connected workers, of at most 1,000 workers, those
+    /// that joined last. Null once the cluster closed or is `LOST`.
+    async fn worker_quantiles(
+        &self,
+        #[graphql(desc = "The metrics. The result has one item for each of them, in this order.")]
+        metrics: Vec<SampleMetric>,
+        #[graphql(
+            desc = "The quantiles, 1 to 21 shares from 0 to 1.",
+            default_with = "vec![0.0, 0.25, 0.5, 0.75, 1.0]"
+        )]
+        quantiles: Vec<f64>,
+    ) -> NullOnError<Vec<WorkerQuantiles>> {
+        if self.row.status != Status::Running {
+            return None;
+        }
+        let until = Cluster::last_reported_at(self.row);
+        Some(load_worker_quantiles(self.scope, self.row.id, until, metrics, &quantiles).await)
+    }
 }

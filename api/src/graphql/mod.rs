@@ -92,6 +92,7 @@ mod user;
 mod user_error;
 mod viewer;
 mod worker;
+mod worker_quantile;
 
 pub use error::ApiError;
 pub(crate) use error::log_defect;

@@ -137,22 +137,35 @@ impl WindowArguments {
 pub(super) async fn load_measurements(
     scope: &AccountScope,
     parent: impl Into<SeriesParent>,
-    (from, until): (DateTime<Utc>, DateTime<Utc>),
+    range: (DateTime<Utc>, DateTime<Utc>),
     bucket_seconds: i64,
     metrics: &[Metric],
 ) -> Result<Arc<Buckets>, ApiError> {
+    let mut found = load_measurements_of(scope, vec![parent.into()], range, bucket_seconds, metrics).await?;
+    Ok(found.pop().expect("each parent has measurements"))
+}
+
+/// The same as [`load_measurements`] for several clusters or workers, in the order of `parents`.
+pub(super) async fn load_measurements_of(
+    scope: &AccountScope,
+    parents: Vec<SeriesParent>,
+    (from, until): (DateTime<Utc>, DateTime<Utc>),
+    bucket_seconds: i64,
+    metrics: &[Metric],
+) -> Result<Vec<Arc<Buckets>>, ApiError> {
     let too_much = ApiError::LimitExceeded(
         "the series and answers of the query are too much for one response: request fewer clusters or workers",
     );
     // The end is exclusive, and a measurement at the last moment belongs to the series.
     let (from, to) = (from.timestamp_millis(), until.timestamp_millis() + 1);
     let window = Window::new(from, to, Some(bucket_seconds)).map_err(|_| too_much.clone())?;
-    if !scope.charge_points(window.cost(metrics.len())) {
+    if !parents.iter().all(|_| scope.charge_points(window.cost(metrics.len()))) {
         return Err(too_much);
     }
-    let key = SeriesKey { parent: parent.into(), window, metrics: metrics.to_vec() };
+    let key = |parent: &SeriesParent| SeriesKey { parent: *parent, window, metrics: metrics.to_vec() };
+    let mut found = scope.loader.load_many(parents.iter().map(key)).await?;
     let nothing = || Arc::new(Buckets::new(window, &[]));
-    Ok(scope.loader.load_one(key).await?.unwrap_or_else(nothing))
+    Ok(parents.iter().map(|parent| found.remove(&key(parent)).unwrap_or_else(nothing)).collect())
 }
 
 fn series(metric: Metric, window: Window, buckets: &Buckets) -> Series {

@@ -15,7 +15,7 @@ use super::{
     environment::Environment,
     error::{ApiError, NullOnError},
     id::GlobalId,
-    latest_value::{LatestValue, load_latest_values},
+    latest_value::{LatestValue, load_latest_values_of},
     loaders::{ParentList, StoreReader},
     lost_attempt::ProcessingFunction,
     projection::inline_fields,
@@ -135,9 +135,10 @@ impl Worker {
             let cluster = self.scope.loader.load_one(self.row.cluster_id).await?;
             let running = cluster.filter(|cluster| cluster.status == Status::Running);
             let Some(cluster) = running.filter(|_| self.row.ended_at.is_none()) else { return Ok(None) };
-            let parent = SeriesParent::Worker(self.row.cluster_id, self.row.id);
+            let parents = vec![SeriesParent::Worker(self.row.cluster_id, self.row.id)];
             let until = Cluster::last_reported_at(&cluster);
-            load_latest_values(&self.scope, parent, until, metrics).await.map(Some)
+            let found = load_latest_values_of(&self.scope, parents, until, &metrics).await?;
+            Ok(found.into_iter().next())
         };
         values.await.transpose()
     }
@@ -164,7 +165,8 @@ impl Worker {
         )]
         bucket_seconds: Option<i32>,
         #[graphql(
-            desc = "The maximum number of points, from 2 to 2,000. If absent, 2,000. Cannot be used together                     with `bucketSeconds`."
+            desc = "The maximum number of points, from 2 to 2,000. If absent, 2,000. Cannot be used together \
+                    with `bucketSeconds`."
         )]
         max_points: Option<i32>,
     ) -> NullOnError<Vec<Series>> {

@@ -71,7 +71,8 @@ const LONG_PAGES: &str = "ClusterConnection";
 const TYPES: [(&str, u64); 1] = [("search", 5)];
 
 /// Lists with one item for each item of an argument.
-const SIZED_BY_ARGUMENT: [(&str, &str); 2] = [("series", "metrics"), ("latestValues", "metrics")];
+const SIZED_BY_ARGUMENT: [(&str, &str); 3] =
+    [("series", "metrics"), ("latestValues", "metrics"), ("workerQuantiles", "metrics")];
 
 /// Lists whose length is set by `first` or `last` of the field above them, in addition to those of
 /// connections.

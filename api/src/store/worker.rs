@@ -155,6 +155,22 @@ impl AccountStore {
         Ok(self.select::<Entity>().filter(these).all(&self.read_executor()).await?)
     }
 
+    /// Returns the connected workers of a cluster, at most `limit`, the latest to join.
+    ///
+    /// # Errors
+    /// Returns an error if the database does not answer.
+    #[tracing::instrument(name = "store.worker.connected", skip_all)]
+    pub async fn connected_workers(
+        &self,
+        cluster: ClusterId,
+        limit: u64,
+    ) -> Result<Vec<WorkerId>, StoreError> {
+        let connected = WorkerParent { cluster, alive: Some(true) };
+        let select = self.select::<Entity>().filter(connected.condition()).select_only().column(Column::Id);
+        let select = select.order_by_desc(Column::StartedAt).order_by_desc(Column::Id).limit(limit);
+        Ok(select.into_tuple().all(&self.read_executor()).await?)
+    }
+
     /// Returns the functions of the tasks that workers were processing when they died, by cluster: of each
     /// worker its counts, or `None` if they are unknown. Of each cluster at most `each` workers, the latest to
     /// join. Clusters without such workers are missing.

@@ -14,7 +14,7 @@ use super::{life::Life, node_ids, of_nothing};
 use crate::sdl::{Sdl, innermost, path, required};
 
 /// Arguments for fields that require them, or return little without; some fields have several variants.
-const ARGUMENTS: [(&str, Arguments); 22] = [
+const ARGUMENTS: [(&str, Arguments); 23] = [
     ("Account.alertRules", &[("first", "5")]),
     ("Account.alerts", &[("active", "null"), ("first", "30")]),
     // This test reads code, which adds audit entries.
@@ -40,6 +40,7 @@ const ARGUMENTS: [(&str, Arguments); 22] = [
     ("Cluster.fineMetrics", &[("unit", r#""seconds""#)]),
     ("Cluster.flags", &[("active", "null"), ("first", "30")]),
     ("Cluster.latestValues", &[("metrics", "[WORKERS, CPU]")]),
+    ("Cluster.workerQuantiles", &[("metrics", "[CPU]")]),
     ("Cluster.series", &[("metrics", "[WORKERS, CPU]")]),
     ("ErrorGroup.trend", &[("bucket", "HOUR")]),
     ("Worker.latestValues", &[("metrics", "[CPU]")]),
