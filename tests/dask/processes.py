@@ -1,11 +1,14 @@
 """The processes of a test: Galvo servers, Dask schedulers, workers and clients."""
 
+import contextlib
 import datetime
 import json
 import os
 import queue
+import random
 import re
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -20,6 +23,19 @@ from forkserver import fork
 
 WORKLOADS = Path(__file__).parent / "workloads"
 REPOSITORY = Path(__file__).parents[2]
+
+
+def free_port():
+    """Returns a port on which nothing listens, for a program that begins to listen later.
+
+    It is below those that the system gives to connections, which could take it in the meantime.
+    """
+    dice = random.SystemRandom()
+    while True:
+        port = dice.randrange(10_000, 32_768)
+        with contextlib.suppress(OSError), socket.socket() as listener:
+            listener.bind(("127.0.0.1", port))
+            return port
 
 
 def wait_until(condition, what, seconds=60.0):

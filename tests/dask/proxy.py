@@ -124,9 +124,3 @@ class HungServer:
         self._listener.close()
         for connection in self.connections:
             connection.close()
-
-
-def free_port():
-    """Returns a port on which nothing listens."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return listener.getsockname()[1]

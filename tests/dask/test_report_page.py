@@ -23,7 +23,14 @@ from pathlib import Path
 
 import pytest
 import trustme
-from processes import GalvoServer, Processes, clean_environment, python_named, wait_until
+from processes import (
+    GalvoServer,
+    Processes,
+    clean_environment,
+    free_port,
+    python_named,
+    wait_until,
+)
 from tabs import Browser
 
 PASSWORD = "correct horse battery staple"
@@ -422,12 +429,6 @@ def listener():
     listener = Listener()
     yield listener
     listener.close()
-
-
-def free_port():
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return taken.getsockname()[1]
 
 
 @pytest.fixture(scope="module", params=["own origin", "origin of its own"])

@@ -8,7 +8,6 @@ import json
 import os
 import re
 import shutil
-import socket
 import ssl
 import subprocess
 import sysconfig
@@ -25,6 +24,7 @@ from processes import (
     DaskCluster,
     GalvoServer,
     clean_environment,
+    free_port,
     run_to_end,
     wait_until,
 )
@@ -34,12 +34,6 @@ RUNNING = (REPOSITORY / "docs" / "running.md").read_text(encoding="utf-8")
 PRELOAD = "/api/v2/analytics/preload"
 PASSWORD = "correct horse battery staple"
 HEARD = 'subscription { clusters(account: "default") { cluster { schedulerId } } }'
-
-
-def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
 
 
 def replaced(text, old, new):

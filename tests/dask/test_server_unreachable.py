@@ -8,8 +8,15 @@ import time
 import pytest
 from accounts import ERRORS, cluster, cluster_id, everything
 from conftest import settings_for
-from processes import WORKLOADS, GalvoServer, dask_environment, run_to_end, wait_until
-from proxy import HungServer, free_port
+from processes import (
+    WORKLOADS,
+    GalvoServer,
+    dask_environment,
+    free_port,
+    run_to_end,
+    wait_until,
+)
+from proxy import HungServer
 
 PRELOAD = "/api/v2/analytics/preload"
 STARTED = WORKLOADS / "started.py"

@@ -13,16 +13,11 @@ import subprocess
 import time
 from pathlib import Path
 
-from processes import clean_environment, wait_until
+from processes import clean_environment, free_port, wait_until
 
 PASSWORD = "only-for-this-test"
 USER = "galvo"  # may not use the connections reserved for superusers
 SUPERUSER = "postgres"
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return listener.getsockname()[1]
 
 
 def postgres_bin():
