@@ -1,7 +1,5 @@
 //! Workers and clients of a cluster, with their times.
 
-use std::collections::BTreeMap;
-
 use entity::{
     ids::{EnvironmentId, WorkerId},
     worker::End,
