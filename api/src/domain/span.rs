@@ -86,6 +86,15 @@ impl Spans {
         self.0.is_empty()
     }
 
+    /// Returns the spans whose first tasks arrived in a period. `None` leaves an end open.
+    #[must_use]
+    pub fn enqueued_in(&self, (from, to): (Option<i64>, Option<i64>)) -> Self {
+        let is_in = |span: &&SpanTimes| {
+            from.is_none_or(|from| span.enqueued >= from) && to.is_none_or(|to| span.enqueued < to)
+        };
+        Self(self.0.iter().filter(is_in).copied().collect())
+    }
+
     /// Iterates over the ids, in order.
     pub fn ids(&self) -> impl Iterator<Item = SpanId> {
         self.0.iter().map(|span| span.id)

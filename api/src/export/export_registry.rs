@@ -93,7 +93,12 @@ impl Export {
         };
         let columns = columns(schema, &document, shape);
         let document = match shape {
-            Shape::FineMetrics => "query($_of: ID!) { of: cluster(id: $_of) { number } }".to_owned(),
+            // The list of spans checks the period.
+            Shape::FineMetrics => {
+                "query($_of: ID!, $enqueuedIn: TimeRange) { of: cluster(id: $_of) { number \
+                                   spans(first: 1, enqueuedIn: $enqueuedIn) { pageInfo { hasNextPage } } } }"
+                    .to_owned()
+            }
             _ => document,
         };
         Self {

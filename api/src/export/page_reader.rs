@@ -21,7 +21,7 @@ use crate::{
         audit::Origin,
         fine_metric::{CellReader, Cells, ReadCellsError},
     },
-    graphql::{Caller, RateLimit, Schema, global_span_id},
+    graphql::{Caller, RateLimit, Schema, global_span_id, parse_time_range},
     guard::Guard,
     store::{NO_SPAN, Store, StoreError},
 };
@@ -178,7 +178,8 @@ impl ExportReader {
     ) -> Result<Option<Page>, ReadError> {
         if packed.is_empty() {
             let store = source.store.for_viewer(viewer);
-            packed = store.packed_fine_metrics(cluster, after, SPANS).await?.into();
+            let enqueued_in = self.variables.get("enqueuedIn").and_then(parse_time_range).unwrap_or_default();
+            packed = store.packed_fine_metrics(cluster, enqueued_in, after, SPANS).await?.into();
         }
         let Some(last) = packed.back().map(|row| row.span_id) else { return Ok(None) };
         let unit = self.variables.get("unit").and_then(Json::as_str).map(str::to_owned);

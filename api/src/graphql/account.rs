@@ -38,7 +38,7 @@ use super::{
     statistics::Statistics,
     subscription::current_cursor,
     token_policy::TokenPolicy,
-    usage::{self, Usage},
+    usage::{self, Usage, UsageScope},
     usage_table::{self, TableArguments, UsageDimension, UsageRow},
     user::User,
 };
@@ -80,27 +80,40 @@ impl Account {
         self.0.account.created_at.0
     }
 
-    /// The resources that all clusters of the account used, and their cost. Up to one minute old.
+    /// The resources that the clusters of the account used, and their cost. Up to one minute old.
     async fn usage(
         &self,
         #[graphql(desc = "The first day. Null for all days since the account was created.")] from: Option<
             Date,
         >,
         #[graphql(desc = "The day after the last day. Null for all days up to now.")] to: Option<Date>,
+        #[graphql(
+            desc = "Only the usage of clusters that pass this filter, at most 10,000 that existed on these \
+                    days. With other conditions than `users`, one query may request it five times. Null for \
+                    all clusters."
+        )]
+        clusters: Option<ClusterFilter>,
     ) -> Result<Usage, ApiError> {
-        usage::load_account_usage(&self.0, usage::day_range(from, to)?).await
+        let days = usage::day_range(from, to)?;
+        UsageScope::resolve(&self.0, days, clusters, None).await?.load(&self.0).await
     }
 
     /// The account in figures: its clusters, its users, and the resources used.
-    #[expect(clippy::unused_async, reason = "the code that the macro generates awaits it")]
     async fn statistics(
         &self,
         #[graphql(desc = "The first day. Null for all days since the account was created.")] from: Option<
             Date,
         >,
         #[graphql(desc = "The day after the last day. Null for all days up to now.")] to: Option<Date>,
+        #[graphql(
+            desc = "Only the usage of clusters that pass this filter, at most 10,000 that existed on these \
+                    days. With other conditions than `users`, one query may request it five times. Null for \
+                    all clusters."
+        )]
+        clusters: Option<ClusterFilter>,
     ) -> Result<Statistics, ApiError> {
-        Ok(Statistics { scope: self.0.clone(), days: usage::day_range(from, to)? })
+        let of = UsageScope::resolve(&self.0, usage::day_range(from, to)?, clusters, None).await?;
+        Ok(Statistics { scope: self.0.clone(), of })
     }
 
     /// The resources used, as a table with one row for each combination of the dimensions in `by`.
@@ -127,10 +140,16 @@ impl Account {
             default = "dask"
         )]
         package: String,
+        #[graphql(
+            desc = "Only the usage of clusters that pass this filter, at most 10,000 that existed on these \
+                    days. With other conditions than `users`, one query may request it five times. Null for \
+                    all clusters."
+        )]
+        clusters: Option<ClusterFilter>,
     ) -> NullOnError<InlineList<UsageRow>> {
         let table = async {
             let days = usage::day_range(Some(from), Some(to))?;
-            usage_table::load_usage_table(&self.0, TableArguments { days, by, tag_key, package })
+            usage_table::load_usage_table(&self.0, TableArguments { days, clusters, by, tag_key, package })
                 .await
                 .map(InlineList)
         };
@@ -148,12 +167,17 @@ impl Account {
         #[graphql(desc = "Only functions that ran on this user's clusters. Null for all users.")]
         user: Option<ID>,
         #[graphql(desc = "The number of functions, 1 to 1,000.", default = 100)] first: i32,
+        #[graphql(
+            desc = "Only the usage of clusters that pass this filter, at most 10,000 that existed on these \
+                    days. With other conditions than `users`, one query may request it five times. Null for \
+                    all clusters."
+        )]
+        clusters: Option<ClusterFilter>,
     ) -> NullOnError<InlineList<Function>> {
         let functions = async {
             let user = user.map(|user| User::parse_id(&self.0, "user", &user)).transpose()?;
-            function::load_functions_of_days(&self.0, usage::day_range(from, to)?, user, first)
-                .await
-                .map(InlineList)
+            let of = UsageScope::resolve(&self.0, usage::day_range(from, to)?, clusters, user).await?;
+            function::load_account_functions(&self.0, of, first).await.map(InlineList)
         };
         Some(functions.await)
     }

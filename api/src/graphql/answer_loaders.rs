@@ -116,7 +116,7 @@ impl Loader<TopFunctionsKey> for StoreReader {
         keys: &[TopFunctionsKey],
     ) -> Result<HashMap<TopFunctionsKey, Self::Value>, Self::Error> {
         let clusters: Vec<ClusterId> = keys.iter().map(|key| key.0).collect();
-        let found = self.0.functions_of_clusters(&clusters, MAX_SHOWN).await?;
+        let found = self.0.functions_of_clusters(&clusters, (None, None), MAX_SHOWN).await?;
         let times = |functions: Vec<FunctionUsage>| {
             let time = |row: FunctionUsage| FunctionTime { prefix: row.prefix, compute_us: row.compute_us };
             functions.into_iter().map(time).collect()

@@ -1,9 +1,9 @@
 //! The GraphQL type of a cluster. Every scheduler process is one cluster.
 
-use async_graphql::{Context, Enum, ID, Object, SimpleObject};
+use async_graphql::{Context, ID, Object, SimpleObject};
 use chrono::{DateTime, Utc};
 use entity::{
-    cluster::{self, Model, Status},
+    cluster::{Model, Status},
     ids::ClusterId,
 };
 
@@ -15,6 +15,7 @@ use super::{
     cluster_cost::ClusterCost,
     cluster_list::TimeRange,
     cluster_note::ClusterNotes,
+    cluster_state::{ClusterState, DesiredState},
     cluster_tag::{self, Tag},
     cluster_totals::ClusterTotals,
     computation::Computation,
@@ -32,7 +33,6 @@ use super::{
     function_activity::{self, FunctionActivity},
     id::GlobalId,
     idleness::ClusterIdleness,
-    json::write_enums_by_name,
     latest_value::ClusterMeasurements,
     log_line::{LogArguments, LogConnection, LogSource, logs},
     lost_attempt::ClusterLosses,
@@ -44,15 +44,18 @@ use super::{
     series::{SampleMetric, Series, SeriesArguments, WindowArguments},
     span::{self, Span},
     task_group::TaskGroup,
+    task_group_list::{TaskGroupFilter, TaskGroupOrder, load_task_groups},
     thread_change::ThreadChange,
+    usage::hour_range,
     user::User,
     worker::Worker,
 };
 use crate::{
     domain::{idle_verdict::idle_ms, life_cycle},
     store::{
-        ClientSort, ComputationSort, ErrorParent, ErrorSort, EventParent, EventSort, FacetRows, SeriesParent,
-        SpanParent, SpanSort, TaskGroupParent, TaskGroupSort, ThreadChangeSort, WorkerParent, WorkerSort,
+        ClientSort, ComputationParent, ComputationSort, ErrorParent, ErrorSort, EventParent, EventSort,
+        FacetRows, SeriesParent, SpanParent, SpanSort, TaskGroupParent, ThreadChangeSort, WorkerParent,
+        WorkerSort,
     },
 };
 
@@ -287,14 +290,24 @@ impl Cluster {
     async fn functions(
         &self,
         #[graphql(desc = "The number of functions, 1 to 1,000.", default = 100)] first: i32,
+        #[graphql(desc = "Only usage in hours that begin at this time or later.")] from: Option<
+            DateTime<Utc>,
+        >,
+        #[graphql(desc = "Only usage in hours that begin before this time.")] to: Option<DateTime<Utc>>,
     ) -> Result<InlineList<Function>, ApiError> {
-        function::load_functions_of_cluster(&self.scope, self.row.id, first).await.map(InlineList)
+        let hours = hour_range(from, to)?;
+        function::load_functions_of_cluster(&self.scope, self.row.id, hours, first).await.map(InlineList)
     }
 
     /// The computations submitted to the cluster, the newest first.
     async fn computations(
         &self,
         context: &Context<'_>,
+        #[graphql(
+            desc = "Only computations that ran at some time in this period, by the scheduler's clock. Null for \
+                    all."
+        )]
+        during: Option<TimeRange>,
         #[graphql(desc = "The number of items from the start, 1 to 100; 20 unless `last` is given.")]
         first: Option<i32>,
         #[graphql(desc = "Only items after this cursor.")] after: Option<String>,
@@ -302,13 +315,23 @@ impl Cluster {
         #[graphql(desc = "Only items before this cursor.")] before: Option<String>,
     ) -> Result<Connection<Computation>, ApiError> {
         let page = PageArguments { first, after, last, before }.with_summary_columns::<Computation>(context);
-        load_connection(&self.scope, self.row.id, ComputationSort::NewestFirst, page, Computation::new).await
+        let during = TimeRange::range_of_argument("during", during)?;
+        let parent = ComputationParent { cluster: self.row.id, during };
+        load_connection(&self.scope, parent, ComputationSort::NewestFirst, page, Computation::new).await
     }
 
     /// The task groups of the cluster, in the order in which they were first seen.
+    #[expect(clippy::too_many_arguments, reason = "they are the arguments of the field")]
     async fn task_groups(
         &self,
         context: &Context<'_>,
+        #[graphql(
+            desc = "Only task groups that pass this filter. With a filter or an order, all task groups are \
+                    examined; one query may request 50 such pages. Null for all task groups."
+        )]
+        filter: Option<TaskGroupFilter>,
+        #[graphql(desc = "The order of the list. Null for the order in which they were first seen.")]
+        order_by: Option<TaskGroupOrder>,
         #[graphql(desc = "The number of items from the start, 1 to 100; 20 unless `last` is given.")]
         first: Option<i32>,
         #[graphql(desc = "Only items after this cursor.")] after: Option<String>,
@@ -316,14 +339,15 @@ impl Cluster {
         #[graphql(desc = "Only items before this cursor.")] before: Option<String>,
     ) -> Result<Connection<TaskGroup>, ApiError> {
         let page = PageArguments { first, after, last, before }.with_summary_columns::<TaskGroup>(context);
-        let parent = TaskGroupParent::Cluster(self.row.id);
-        load_connection(&self.scope, parent, TaskGroupSort::OldestFirst, page, TaskGroup::new).await
+        load_task_groups(&self.scope, TaskGroupParent::Cluster(self.row.id), filter, order_by, page).await
     }
 
     /// The failed tasks of the cluster, the newest first.
     async fn errors(
         &self,
         context: &Context<'_>,
+        #[graphql(desc = "Only errors that occurred within this period, by the scheduler's clock.")]
+        at: Option<TimeRange>,
         #[graphql(desc = "The number of items from the start, 1 to 100; 20 unless `last` is given.")]
         first: Option<i32>,
         #[graphql(desc = "Only items after this cursor.")] after: Option<String>,
@@ -332,7 +356,7 @@ impl Cluster {
     ) -> Result<Connection<ErrorOccurrence>, ApiError> {
         let page =
             PageArguments { first, after, last, before }.with_summary_columns::<ErrorOccurrence>(context);
-        let parent = ErrorParent::Cluster(self.row.id);
+        let parent = ErrorParent::Cluster(self.row.id, TimeRange::range_of_argument("at", at)?);
         load_connection(&self.scope, parent, ErrorSort::NewestFirst, page, ErrorOccurrence::new).await
     }
 
@@ -537,6 +561,11 @@ impl Cluster {
                     for all spans."
         )]
         tags: Option<Vec<String>>,
+        #[graphql(
+            desc = "Only spans whose first tasks arrived in this period, by the scheduler's clock. The list \
+                    cannot tell until when the descendants of a span ran."
+        )]
+        enqueued_in: Option<TimeRange>,
         #[graphql(desc = "The number of items from the start, 1 to 100; 20 unless `last` is given.")]
         first: Option<i32>,
         #[graphql(desc = "Only items after this cursor.")] after: Option<String>,
@@ -544,7 +573,8 @@ impl Cluster {
         #[graphql(desc = "Only items before this cursor.")] before: Option<String>,
     ) -> Result<Connection<Span>, ApiError> {
         let page = PageArguments { first, after, last, before };
-        let parent = SpanParent::Cluster(self.row.id, span::span_filter(roots, tags)?);
+        let enqueued_in = TimeRange::range_of_argument("enqueuedIn", enqueued_in)?;
+        let parent = SpanParent::Cluster(self.row.id, span::span_filter(roots, tags)?, enqueued_in);
         load_connection(&self.scope, parent, SpanSort::OldestFirst, page, Span::new).await
     }
 
@@ -556,10 +586,18 @@ impl Cluster {
         #[graphql(desc = "Only values in this unit, such as `seconds` or `bytes`. Null for all.")]
         unit: Option<String>,
         #[graphql(desc = "The maximum number of values, 1 to 5,000. Null for 1,000.")] first: Option<i32>,
+        #[graphql(
+            desc = "Only values of spans whose first tasks arrived in this period, by the scheduler's clock. \
+                    Values have no times of their own, and those of no span are left out. Null for all."
+        )]
+        enqueued_in: Option<TimeRange>,
     ) -> NullOnError<FineMetrics> {
-        FineMetrics::of_cluster(&self.scope, self.row.id, FineMetricArguments { unit, first })
-            .await
-            .transpose()
+        let found = async {
+            let enqueued_in = TimeRange::range_of_argument("enqueuedIn", enqueued_in)?;
+            let arguments = FineMetricArguments { unit, first };
+            FineMetrics::of_cluster(&self.scope, self.row.id, enqueued_in, arguments).await
+        };
+        found.await.transpose()
     }
 
     /// The statistical profile of a period, merged from all windows that begin in it. The profiles of
@@ -620,39 +658,6 @@ impl SummaryFields for Cluster {
         "viewerCanDelete",
     ];
 }
-
-/// The state of a cluster.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
-#[graphql(remote = "life_cycle::State")]
-pub(super) enum ClusterState {
-    /// The cluster is less than ten minutes old, and no worker has joined or no work has arrived yet.
-    Starting,
-    /// The cluster has work.
-    Running,
-    /// The cluster has had no work since `idleSince`.
-    Idle,
-    /// The cluster was requested to stop, see `stopRequest`, and has not closed yet.
-    Closing,
-    /// The cluster reported that it closed.
-    Closed,
-    /// The cluster has not reported for three of its reporting intervals, and for at least 30 seconds.
-    /// The state is detected by a job that runs every ten seconds, and ends with the next report.
-    Lost,
-}
-
-write_enums_by_name!(ClusterState);
-
-/// The state that the account wants a cluster to be in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
-#[graphql(remote = "cluster::DesiredState")]
-pub(super) enum DesiredState {
-    /// The cluster continues to run.
-    Running,
-    /// The scheduler closes, and its workers with it.
-    Stopped,
-}
-
-write_enums_by_name!(DesiredState);
 
 /// The size of a cluster at one moment.
 #[derive(SimpleObject)]

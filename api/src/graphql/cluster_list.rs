@@ -1,12 +1,13 @@
 //! The list of clusters: its filter, its order, and the totals over all listed clusters.
 
-use async_graphql::{ComplexObject, Enum, ID, InputObject, Object, SimpleObject};
+use async_graphql::{ComplexObject, Enum, ID, InputObject, InputType, Object, SimpleObject, Value};
 use chrono::{DateTime, Utc};
 use entity::ids::ClusterId;
 
 use super::{
     argument::{RANGE_FROM_AFTER_TO, check_max_len, check_range_of},
-    cluster::{Cluster, ClusterState},
+    cluster::Cluster,
+    cluster_state::ClusterState,
     cluster_tag::ClusterTagFilter,
     connection::{Connection, RequestedPage, total_count_by},
     error::{ApiError, NullOnError},
@@ -14,12 +15,12 @@ use super::{
     flag::{FlagKind, MAX_KINDS},
     scalar::BigInt,
     scope::{AccountScope, QuotaKind},
-    usage::Usage,
+    usage::{Usage, UsageScope},
     user::User,
 };
 use crate::{
     domain::cost::{Currency, RateCard},
-    store::{self, ClusterSort, ClusterSortBy, CostAtLeast, FlaggedFilter, VersionFilter},
+    store::{self, ClusterSort, ClusterSortBy, CostAtLeast, DAY_LIMIT, FlaggedFilter, VersionFilter},
 };
 
 /// The maximum number of users in a filter. Each becomes a parameter of the statement.
@@ -34,9 +35,6 @@ const MAX_SECONDS: f64 = 1e12;
 
 /// The maximum amount of money in a filter.
 const MAX_AMOUNT: f64 = 1e12;
-
-/// The number of searches that a sum over the hours of all listed clusters counts as.
-const SEARCHES_PER_USAGE_SUM: usize = 10;
 
 /// The maximum number of clusters in a filter.
 const MAX_IDS: usize = 100;
@@ -342,6 +340,12 @@ impl TimeRange {
     }
 }
 
+/// Returns the milliseconds of a range that is given as the JSON of a [`TimeRange`]. `None` if it is none.
+pub(crate) fn parse_time_range(json: &serde_json::Value) -> Option<store::TimeRange> {
+    let value = Value::from_json(json.clone()).ok()?;
+    Option::<TimeRange>::parse(Some(value)).ok()?.map(TimeRange::milliseconds)
+}
+
 impl PackageFilter {
     fn check(self) -> Result<store::PackageFilter, ApiError> {
         check_search_text("name", &self.name)?;
@@ -453,11 +457,7 @@ impl Totals {
     /// five times. Null, with the error code `BAD_USER_INPUT`, if there are more than 10,000 clusters.
     async fn usage(&self) -> NullOnError<Usage> {
         let ClusterTotalsField { scope, filter } = &self.of;
-        let usage = async {
-            scope.charge(QuotaKind::Searches, SEARCHES_PER_USAGE_SUM)?;
-            let days = scope.store.usage_by_day(filter).await?;
-            Ok(Usage::from_days(scope, days))
-        };
+        let usage = async { UsageScope::of(scope, (0, DAY_LIMIT), filter.clone()).await?.load(scope).await };
         Some(usage.await)
     }
 }

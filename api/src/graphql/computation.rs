@@ -21,8 +21,9 @@ use super::{
     scope::AccountScope,
     span::Span,
     task_group::{StateCount, TaskGroup, TaskState},
+    task_group_list::{TaskGroupFilter, TaskGroupOrder, load_task_groups},
 };
-use crate::store::{self, ErrorParent, ErrorSort, TaskGroupParent, TaskGroupSort};
+use crate::store::{self, ErrorParent, ErrorSort, TaskGroupParent};
 
 /// Work submitted to a cluster: Dask's `Computation`. Graphs that arrive while the scheduler is busy
 /// join the running computation.
@@ -107,18 +108,26 @@ impl Computation {
     /// The task groups of the computation, in the order in which they were first seen. A task group that
     /// other computations also use counts all of its tasks here; `totals` counts this computation's own
     /// tasks only.
+    #[expect(clippy::too_many_arguments, reason = "they are the arguments of the field")]
     async fn task_groups(
         &self,
         context: &Context<'_>,
+        #[graphql(
+            desc = "Only task groups that pass this filter. With a filter or an order, all task groups are \
+                    examined; one query may request 50 such pages. Null for all task groups."
+        )]
+        filter: Option<TaskGroupFilter>,
+        #[graphql(desc = "The order of the list. Null for the order in which they were first seen.")]
+        order_by: Option<TaskGroupOrder>,
         #[graphql(desc = "The number of items from the start, 1 to 100; 20 unless `last` is given.")]
         first: Option<i32>,
         #[graphql(desc = "Only items after this cursor.")] after: Option<String>,
         #[graphql(desc = "The number of items from the end, 1 to 100.")] last: Option<i32>,
         #[graphql(desc = "Only items before this cursor.")] before: Option<String>,
     ) -> Result<Connection<TaskGroup>, ApiError> {
-        let parent = TaskGroupParent::Computation(self.row.cluster_id, self.row.id);
         let page = PageArguments { first, after, last, before }.with_summary_columns::<TaskGroup>(context);
-        load_connection(&self.scope, parent, TaskGroupSort::OldestFirst, page, TaskGroup::new).await
+        let parent = TaskGroupParent::Computation(self.row.cluster_id, self.row.id);
+        load_task_groups(&self.scope, parent, filter, order_by, page).await
     }
 
     /// The failed tasks of the computation, the newest first.

@@ -295,8 +295,8 @@ impl<Node: ObjectType, More: ObjectType> TypeName for Connection<Node, More> {
 /// examine a limited number of items for one page, as their descriptions state. Such a page may hold
 /// fewer items than requested, or none. `hasNextPage` (with `last`: `hasPreviousPage`) is true while
 /// there are more items to examine, and `endCursor` (with `last`: `startCursor`) is the position to
-/// continue from. One query may request at most 50 pages of lists that search all clusters, or of logs
-/// with `match`.
+/// continue from. One query may request at most 50 pages of lists that search all clusters, of logs with
+/// `match`, or of task groups with a filter or an order.
 #[Object(name_type)]
 impl<Node: WriteInline + 'static, More: ObjectType> Connection<Node, More> {
     /// The items with their cursors.

@@ -4,8 +4,8 @@ use async_graphql::{Object, SimpleObject};
 use entity::user;
 
 use super::{
-    cluster::ClusterState,
     cluster_list::check_search_text,
+    cluster_state::ClusterState,
     cluster_tag::Tag,
     error::{ApiError, NullOnError},
     flag::FlagKind,

@@ -12,7 +12,9 @@ use super::{
     scalar::BigInt,
     scope::{AccountScope, QuotaKind},
     span::{active_until, validate_count},
-    span_loaders::{AllSpansKey, ClusterFineMetricsKey, SpanSet, SpanTotalsKey, ThreadHistoryKey},
+    span_loaders::{
+        AllSpansKey, ClusterFineMetricsKey, SpanFineMetricsKey, SpanSet, SpanTotalsKey, ThreadHistoryKey,
+    },
 };
 use crate::{
     blocking_work::run_blocking,
@@ -20,6 +22,7 @@ use crate::{
         fine_metric::Table,
         span::{self, Spans},
     },
+    store::TimeRange,
 };
 
 /// The default number of rows in one response.
@@ -56,13 +59,22 @@ pub(super) struct FineMetrics {
 }
 
 impl FineMetrics {
-    /// Returns the metrics of all spans of a cluster and those that belong to no span; `None` if there
-    /// are none.
+    /// Returns the metrics of all spans of a cluster and those that belong to no span, or only those of spans
+    /// whose first tasks arrived in a period; `None` if there are none.
     pub(super) async fn of_cluster(
         scope: &AccountScope,
         cluster: ClusterId,
+        enqueued_in: TimeRange,
         arguments: FineMetricArguments,
     ) -> Result<Option<Self>, ApiError> {
+        if enqueued_in != (None, None) {
+            let all = scope.loader.load_one(AllSpansKey(cluster)).await?.unwrap_or_default();
+            let spans = Arc::new(all.enqueued_in(enqueued_in));
+            scope.charge(QuotaKind::FineMetrics, spans.len())?;
+            let found = scope.loader.load_one(SpanFineMetricsKey(SpanSet::new(cluster, &spans))).await?;
+            let Some(table) = found.filter(|table| !table.is_empty()) else { return Ok(None) };
+            return Self::new(scope, cluster, table, MetricSpans::Spans(spans), arguments).map(Some);
+        }
         let Some(table) = scope.loader.load_one(ClusterFineMetricsKey(cluster)).await? else {
             return Ok(None);
         };

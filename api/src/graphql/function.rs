@@ -3,7 +3,7 @@
 use std::{collections::HashMap, sync::Arc};
 
 use async_graphql::{Object, SimpleObject, dataloader::Loader};
-use entity::ids::{ClusterId, UserId};
+use entity::ids::ClusterId;
 use tokio::sync::OnceCell;
 
 use super::{
@@ -13,11 +13,11 @@ use super::{
     projection::{FieldWriter, SelectedField, WriteInline, inline_members},
     scalar::BigInt,
     scope::AccountScope,
-    usage::to_seconds,
+    usage::{UsageScope, to_seconds},
 };
 use crate::{
     domain::{cost, usage::Usage},
-    store::{FunctionUsage, PaidResources, StoreError},
+    store::{FunctionUsage, HourRange, PaidResources, StoreError},
 };
 
 /// The maximum number of functions in one list.
@@ -57,12 +57,11 @@ impl From<FunctionUsage> for FunctionTotals {
 }
 
 /// The clusters and the time that a list of functions covers.
-#[derive(Clone, Copy)]
 enum FunctionScope {
-    /// One cluster.
-    Cluster(ClusterId),
-    /// The account, or only the clusters of a user, from the first day to before the second.
-    Days((i64, i64), Option<UserId>),
+    /// One cluster in some hours.
+    Cluster(ClusterId, HourRange),
+    /// Selected clusters of the account on some days.
+    Account(UsageScope),
 }
 
 /// The usage of the tasks of one function, and its cost.
@@ -83,12 +82,13 @@ struct FunctionList {
 impl FunctionList {
     async fn charged_usage(&self) -> Result<&HashMap<String, Vec<PaidResources>>, ApiError> {
         let read = async || {
-            let paid = match self.of {
-                FunctionScope::Cluster(cluster) => {
-                    self.scope.loader.load_one(ChargedUsageKey(cluster)).await?.unwrap_or_default()
+            let paid = match &self.of {
+                FunctionScope::Cluster(cluster, hours) => {
+                    let key = ChargedUsageKey { cluster: *cluster, hours: *hours };
+                    self.scope.loader.load_one(key).await?.unwrap_or_default()
                 }
-                FunctionScope::Days(days, user) => {
-                    self.scope.store.load_paid_resources(days, user, &self.prefixes).await?
+                FunctionScope::Account(UsageScope { days, clusters, .. }) => {
+                    self.scope.store.load_paid_resources(*days, clusters, &self.prefixes).await?
                 }
             };
             let mut by_prefix: HashMap<String, Vec<PaidResources>> = HashMap::new();
@@ -163,26 +163,26 @@ impl From<&PaidResources> for Usage {
     }
 }
 
-/// Returns the functions of the account, ordered by compute time, the largest first.
-pub(super) async fn load_functions_of_days(
+/// Returns the functions of clusters of the account, ordered by compute time, the largest first.
+pub(super) async fn load_account_functions(
     scope: &AccountScope,
-    days: (i64, i64),
-    user: Option<UserId>,
+    of: UsageScope,
     first: i32,
 ) -> Result<Vec<Function>, ApiError> {
-    let found = scope.store.function_usage(days, user, parse_limit(first)?).await?;
-    Ok(functions(scope, FunctionScope::Days(days, user), found))
+    let found = scope.store.function_usage(of.days, &of.clusters, parse_limit(first)?).await?;
+    Ok(functions(scope, FunctionScope::Account(of), found))
 }
 
-/// Returns the functions of a cluster, ordered by compute time, the largest first.
+/// Returns the functions of a cluster in some hours, ordered by compute time, the largest first.
 pub(super) async fn load_functions_of_cluster(
     scope: &AccountScope,
     cluster: ClusterId,
+    hours: HourRange,
     first: i32,
 ) -> Result<Vec<Function>, ApiError> {
-    let key = ClusterFunctionsKey { cluster, limit: parse_limit(first)? };
+    let key = ClusterFunctionsKey { cluster, hours, limit: parse_limit(first)? };
     let found = scope.loader.load_one(key).await?.unwrap_or_default();
-    Ok(functions(scope, FunctionScope::Cluster(cluster), found))
+    Ok(functions(scope, FunctionScope::Cluster(cluster, hours), found))
 }
 
 fn functions(scope: &AccountScope, of: FunctionScope, found: Vec<FunctionUsage>) -> Vec<Function> {
@@ -199,10 +199,11 @@ fn parse_limit(first: i32) -> Result<u64, ApiError> {
     Ok(u64::from(first.unsigned_abs()))
 }
 
-/// The loader key of a cluster's `limit` functions with the most compute time.
+/// The loader key of a cluster's `limit` functions with the most compute time in some hours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct ClusterFunctionsKey {
     cluster: ClusterId,
+    hours: HourRange,
     limit: u64,
 }
 
@@ -214,26 +215,29 @@ impl Loader<ClusterFunctionsKey> for StoreReader {
         &self,
         keys: &[ClusterFunctionsKey],
     ) -> Result<HashMap<ClusterFunctionsKey, Self::Value>, Self::Error> {
-        let mut alike: HashMap<u64, Vec<ClusterId>> = HashMap::new();
+        let mut alike: HashMap<(HourRange, u64), Vec<ClusterId>> = HashMap::new();
         for key in keys {
-            alike.entry(key.limit).or_default().push(key.cluster);
+            alike.entry((key.hours, key.limit)).or_default().push(key.cluster);
         }
         let mut found = HashMap::new();
-        for (limit, clusters) in alike {
-            let functions = self.0.functions_of_clusters(&clusters, limit.cast_signed()).await?;
+        for ((hours, limit), clusters) in alike {
+            let functions = self.0.functions_of_clusters(&clusters, hours, limit.cast_signed()).await?;
             found.extend(
                 functions
                     .into_iter()
-                    .map(|(cluster, functions)| (ClusterFunctionsKey { cluster, limit }, functions)),
+                    .map(|(cluster, functions)| (ClusterFunctionsKey { cluster, hours, limit }, functions)),
             );
         }
         Ok(found)
     }
 }
 
-/// The loader key of the usage that a cluster's functions are charged for.
+/// The loader key of the usage that a cluster's functions are charged for in some hours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct ChargedUsageKey(ClusterId);
+struct ChargedUsageKey {
+    cluster: ClusterId,
+    hours: HourRange,
+}
 
 impl Loader<ChargedUsageKey> for StoreReader {
     type Value = Vec<PaidResources>;
@@ -243,10 +247,15 @@ impl Loader<ChargedUsageKey> for StoreReader {
         &self,
         keys: &[ChargedUsageKey],
     ) -> Result<HashMap<ChargedUsageKey, Self::Value>, Self::Error> {
-        let clusters: Vec<ClusterId> = keys.iter().map(|key| key.0).collect();
+        let mut alike: HashMap<HourRange, Vec<ClusterId>> = HashMap::new();
+        for key in keys {
+            alike.entry(key.hours).or_default().push(key.cluster);
+        }
         let mut found: HashMap<ChargedUsageKey, Self::Value> = HashMap::new();
-        for (cluster, paid) in self.0.load_cluster_paid_resources(&clusters).await? {
-            found.entry(ChargedUsageKey(cluster)).or_default().push(paid);
+        for (hours, clusters) in alike {
+            for (cluster, paid) in self.0.load_cluster_paid_resources(&clusters, hours).await? {
+                found.entry(ChargedUsageKey { cluster, hours }).or_default().push(paid);
+            }
         }
         Ok(found)
     }

@@ -19,8 +19,8 @@ use super::usage::MAX_HOURS;
 use crate::{
     domain::{tag::Tag, usage::Usage},
     store::{
-        AccountStore, ComputationSort, ComputationTotals, ErrorGroupCounts, ErrorParent, ErrorSort,
-        EventParent, EventSort, LogParent, LogSort, StoreError, TaskGroupParent, TaskGroupSort,
+        AccountStore, ComputationParent, ComputationSort, ComputationTotals, ErrorGroupCounts, ErrorParent,
+        ErrorSort, EventParent, EventSort, LogParent, LogSort, StoreError, TaskGroupParent, TaskGroupSort,
         page::{Page, PageRequest},
     },
 };
@@ -300,19 +300,22 @@ pub(super) trait ParentList<Parent, Sort> {
     ) -> impl Future<Output = Result<HashMap<Parent, i64>, StoreError>> + Send;
 }
 
-impl ParentList<ClusterId, ComputationSort> for AccountStore {
+impl ParentList<ComputationParent, ComputationSort> for AccountStore {
     type Row = computation::Model;
 
     async fn pages(
         &self,
-        parents: &[ClusterId],
+        parents: &[ComputationParent],
         sort: ComputationSort,
         request: &PageRequest,
     ) -> Result<Vec<Page<Self::Row>>, StoreError> {
         self.computation_pages(parents, sort, request).await
     }
 
-    async fn counts(&self, parents: &[ClusterId]) -> Result<HashMap<ClusterId, i64>, StoreError> {
+    async fn counts(
+        &self,
+        parents: &[ComputationParent],
+    ) -> Result<HashMap<ComputationParent, i64>, StoreError> {
         self.computation_counts(parents).await
     }
 }

@@ -26,6 +26,7 @@ mod cluster_list;
 mod cluster_note;
 mod cluster_owner;
 mod cluster_removal;
+mod cluster_state;
 mod cluster_tag;
 mod cluster_totals;
 mod code;
@@ -84,6 +85,7 @@ mod span_loaders;
 mod statistics;
 mod subscription;
 mod task_group;
+mod task_group_list;
 mod thread_change;
 mod token_policy;
 mod usage;
@@ -99,6 +101,7 @@ pub(crate) use error::log_defect;
 pub use rate_limit::RateLimit;
 pub use schema::{Caller, Schema};
 
+pub(crate) use cluster_list::parse_time_range;
 pub(crate) use connection::{
     DEFAULT_PAGE_SIZE, LONG_PAGE_FIELDS, MAX_LONG_PAGE_SIZE, MAX_PAGE_SIZE, parse_page_limit,
 };

@@ -85,7 +85,8 @@ impl Default for RequestQuotas {
 pub(super) enum QuotaKind {
     /// Windows of profiles that are merged.
     ProfileWindows,
-    /// Pages that search rows: up to 10,000 rows of lists over all clusters, up to 1,000 lines of logs.
+    /// Pages that search rows: up to 10,000 rows of lists over all clusters, up to 1,000 lines of logs, all
+    /// task groups of a cluster.
     Searches,
     /// Spans whose fine metrics are summed.
     FineMetrics,
@@ -162,8 +163,9 @@ impl AccountScope {
             ),
             QuotaKind::Searches => (
                 &self.quotas.searches,
-                "the query searches more than 50 pages of lists over all clusters or of logs with 'match', of \
-                 which some facets count as five: request fewer",
+                "the query searches more than 50 pages of lists over all clusters, of logs with 'match' or of \
+                 task groups with a filter or an order, of which some facets count as five and the usage of \
+                 selected clusters as ten: request fewer",
             ),
             QuotaKind::FineMetrics => (
                 &self.quotas.fine_metrics,

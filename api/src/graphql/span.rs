@@ -23,10 +23,11 @@ use super::{
     scope::{AccountScope, QuotaKind},
     span_loaders::{ClientSpanKey, SpanFineMetricsKey, SpanSet, SpanTotalsKey, SubtreeKey},
     task_group::TaskGroup,
+    task_group_list::{TaskGroupFilter, TaskGroupOrder, load_task_groups},
 };
 use crate::{
     domain::span::{SpanTimes, Spans, Totals},
-    store::{SpanFilter, SpanParent, SpanSort, TagMatch, TaskGroupParent, TaskGroupSort},
+    store::{SpanFilter, SpanParent, SpanSort, TagMatch, TaskGroupParent},
 };
 
 /// The maximum number of tags in the filter of a list.
@@ -206,9 +207,17 @@ impl Span {
 
     /// The span's own task groups, without those of its descendants, in the order in which they were
     /// first seen.
+    #[expect(clippy::too_many_arguments, reason = "they are the arguments of the field")]
     async fn task_groups(
         &self,
         context: &Context<'_>,
+        #[graphql(
+            desc = "Only task groups that pass this filter. With a filter or an order, all task groups are \
+                    examined; one query may request 50 such pages. Null for all task groups."
+        )]
+        filter: Option<TaskGroupFilter>,
+        #[graphql(desc = "The order of the list. Null for the order in which they were first seen.")]
+        order_by: Option<TaskGroupOrder>,
         #[graphql(desc = "The number of items from the start, 1 to 100; 20 unless `last` is given.")]
         first: Option<i32>,
         #[graphql(desc = "Only items after this cursor.")] after: Option<String>,
@@ -217,7 +226,7 @@ impl Span {
     ) -> Result<Connection<TaskGroup>, ApiError> {
         let page = PageArguments { first, after, last, before }.with_summary_columns::<TaskGroup>(context);
         let parent = TaskGroupParent::Span(self.row.cluster_id, self.row.id);
-        load_connection(&self.scope, parent, TaskGroupSort::OldestFirst, page, TaskGroup::new).await
+        load_task_groups(&self.scope, parent, filter, order_by, page).await
     }
 
     /// Fine performance metrics of the span's tasks. Null if there are none. Null, with the error code

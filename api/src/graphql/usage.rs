@@ -4,23 +4,28 @@ use std::collections::BTreeMap;
 
 use async_graphql::{Object, SimpleObject};
 use chrono::{DateTime, Utc};
+use entity::ids::UserId;
 
 use super::{
     argument::check_range,
+    cluster_list::ClusterFilter,
     cost::Cost,
     error::ApiError,
     loaders::UsageHoursKey,
     projection::{Inline, InlineList, inline_fields, inline_members},
     scalar::{BigInt, Date},
-    scope::AccountScope,
+    scope::{AccountScope, QuotaKind},
 };
-use crate::domain::usage;
+use crate::{
+    domain::usage,
+    store::{self, DAY_LIMIT, HourRange, UsageClusters},
+};
 
 /// The maximum number of hours of usage that are read at once, over all requested clusters.
 pub(super) const MAX_HOURS: u64 = 10_000;
 
-/// A day in the far future, after which there is no usage.
-pub(super) const DAY_LIMIT: i64 = 4_000_000;
+/// The number of searches that a sum over the hours of selected clusters counts as.
+const SEARCHES_PER_SUM: usize = 10;
 
 /// Usage, with its cost.
 pub(super) struct Usage {
@@ -199,14 +204,75 @@ pub(super) fn day_range(from: Option<Date>, to: Option<Date>) -> Result<(i64, i6
     Ok((from.map_or(0, Date::number), to.map_or(DAY_LIMIT, Date::number)))
 }
 
-/// Returns the usage of an account on some days.
-pub(super) async fn load_account_usage(scope: &AccountScope, days: (i64, i64)) -> Result<Usage, ApiError> {
-    Ok(Usage::from_days(scope, scope.store.usage_days(days).await?))
+/// Days, and the clusters whose usage on these days is read.
+#[derive(Clone)]
+pub(super) struct UsageScope {
+    /// The first day, and the day after the last.
+    pub(super) days: (i64, i64),
+    /// The filter of the clusters.
+    pub(super) filter: store::ClusterFilter,
+    /// The same clusters, by the way to read them.
+    pub(super) clusters: UsageClusters,
+}
+
+impl UsageScope {
+    /// Returns the usage of selected clusters on some days. If their hours have to be read, charges the
+    /// request's quota of searches.
+    ///
+    /// # Errors
+    /// Returns an error if the hours of more than 10,000 clusters would have to be read.
+    pub(super) async fn resolve(
+        scope: &AccountScope,
+        days: (i64, i64),
+        clusters: Option<ClusterFilter>,
+        user: Option<UserId>,
+    ) -> Result<Self, ApiError> {
+        let mut filter = clusters.unwrap_or_default().check(scope).await?;
+        if let Some(user) = user {
+            let is_included = filter.users.as_ref().is_none_or(|users| users.contains(&user));
+            filter.users = Some(is_included.then_some(user).into_iter().collect());
+        }
+        Self::of(scope, days, filter).await
+    }
+
+    /// Returns the same for a checked filter.
+    pub(super) async fn of(
+        scope: &AccountScope,
+        days: (i64, i64),
+        filter: store::ClusterFilter,
+    ) -> Result<Self, ApiError> {
+        let clusters = UsageClusters::from(filter.clone());
+        if matches!(clusters, UsageClusters::Passing(_)) {
+            scope.charge(QuotaKind::Searches, SEARCHES_PER_SUM)?;
+            scope.store.check_usage_clusters(&clusters, days).await?;
+        }
+        Ok(Self { days, filter, clusters })
+    }
+
+    /// Returns the usage.
+    pub(super) async fn load(&self, scope: &AccountScope) -> Result<Usage, ApiError> {
+        Ok(Usage::from_days(scope, scope.store.usage_by_day(&self.clusters, self.days).await?))
+    }
 }
 
 /// Returns the start of a day.
 pub(super) fn start_of_day(day: i64) -> Option<DateTime<Utc>> {
     DateTime::from_timestamp(day * 86_400, 0)
+}
+
+/// Returns the range of the hours that begin from `from` to before `to`.
+///
+/// # Errors
+/// Returns an error if `from` lies after `to`.
+pub(super) fn hour_range(
+    from: Option<DateTime<Utc>>,
+    to: Option<DateTime<Utc>>,
+) -> Result<HourRange, ApiError> {
+    check_range(from, to)?;
+    // The first hour that begins at `time` or later.
+    let begins =
+        |time: DateTime<Utc>| time.timestamp().div_euclid(3600) + i64::from(time.timestamp() % 3600 > 0);
+    Ok((from.map(begins), to.map(begins)))
 }
 
 /// Returns the usage of a cluster in the hours that begin from `from` to before `to`.
@@ -219,11 +285,8 @@ pub(super) async fn load_usage_hours(
     from: Option<DateTime<Utc>>,
     to: Option<DateTime<Utc>>,
 ) -> Result<Vec<UsageHour>, ApiError> {
-    check_range(from, to)?;
-    // The first hour that begins at `time` or later.
-    let begins =
-        |time: DateTime<Utc>| time.timestamp().div_euclid(3600) + i64::from(time.timestamp() % 3600 > 0);
-    let range = (from.map_or(0, begins), to.map_or(DAY_LIMIT * 24, begins));
+    let (from, to) = hour_range(from, to)?;
+    let range = (from.unwrap_or(0), to.unwrap_or(DAY_LIMIT * 24));
     let Some(found) = scope.loader.load_one(UsageHoursKey { cluster, range }).await? else {
         let reason =
             format!("there are more than {MAX_HOURS} hours: request a shorter period or fewer clusters");

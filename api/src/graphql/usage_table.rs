@@ -7,13 +7,14 @@ use chrono::{DateTime, Datelike, Utc};
 use entity::{ids::UserId, user};
 
 use super::{
+    cluster_list::ClusterFilter,
     cluster_tag::Tag,
     error::ApiError,
     function::FunctionTotals,
     projection::{Inline, inline_members},
     scalar::{BigInt, Date},
     scope::AccountScope,
-    usage::{Usage, start_of_day},
+    usage::{Usage, UsageScope, start_of_day},
     user::User,
 };
 use crate::{
@@ -63,6 +64,7 @@ pub(super) enum UsageDimension {
 /// The arguments of a usage table.
 pub(super) struct TableArguments {
     pub(super) days: (i64, i64),
+    pub(super) clusters: Option<ClusterFilter>,
     pub(super) by: Vec<UsageDimension>,
     pub(super) tag_key: Option<String>,
     pub(super) package: String,
@@ -106,7 +108,7 @@ pub(super) async fn load_usage_table(
     scope: &AccountScope,
     arguments: TableArguments,
 ) -> Result<Vec<UsageRow>, ApiError> {
-    let TableArguments { days, by, tag_key, package } = arguments;
+    let TableArguments { days, clusters, by, tag_key, package } = arguments;
     let invalid = |argument, reason| Err(ApiError::InvalidArgument { argument, reason });
     let has = |dimension| by.contains(&dimension);
     for (argument, text) in [("tagKey", tag_key.as_deref()), ("package", Some(package.as_str()))] {
@@ -140,6 +142,7 @@ pub(super) async fn load_usage_table(
         return invalid("to", reason);
     }
     let cells = GroupBy {
+        clusters: UsageScope::resolve(scope, days, clusters, None).await?.clusters,
         user: has(UsageDimension::User),
         step: Period::step(period),
         tags: has(UsageDimension::Tag).then(|| tag_key.map_or(TagGrouping::All, TagGrouping::OfKey)),

@@ -143,7 +143,7 @@ impl AccountStore {
             let path: Vec<String> = serde_json::from_str(&path).unwrap_or_default();
             found.entry(cluster).or_default().tags.extend(path.into_iter().next());
         }
-        for (cluster, functions) in self.functions_of_clusters(clusters, MAX_FUNCTIONS).await? {
+        for (cluster, functions) in self.functions_of_clusters(clusters, (None, None), MAX_FUNCTIONS).await? {
             let functions: BTreeSet<String> = functions.into_iter().map(|function| function.prefix).collect();
             found.entry(cluster).or_default().functions = functions;
         }

@@ -206,16 +206,20 @@ impl AccountStore {
         })
     }
 
-    /// Counts the clusters that are known to have existed at some time from `from` to before `to`. `None`
-    /// leaves an end open.
+    /// Counts the clusters that pass the filter and are known to have existed at some time from `from` to
+    /// before `to`. `None` leaves an end open.
     ///
     /// # Errors
     /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.cluster.count_during", skip_all)]
-    pub async fn cluster_count_during(&self, (from, to): TimeRange) -> Result<u64, StoreError> {
-        let mut select = self.select::<Entity>();
+    pub async fn cluster_count_during(
+        &self,
+        filter: &ClusterFilter,
+        (from, to): TimeRange,
+    ) -> Result<u64, StoreError> {
+        let mut select = self.filtered_clusters(filter);
         if let Some(from) = from {
-            let until = Expr::col(Column::StartedAt).add(Expr::col(Column::DurationMs));
+            let until = Expr::col((Entity, Column::StartedAt)).add(Expr::col((Entity, Column::DurationMs)));
             // The first condition follows from the second and is a range of an index: clusters that ended
             // long ago are not read.
             select = select.filter(Column::EndedKey.gte(from)).filter(until.gte(from));

@@ -21,7 +21,7 @@ use super::{
     cluster_filter::ClusterFilter,
     code_snippet::to_stored_stacks,
     composite_in::{IsOneOf, one_of},
-    cross_cluster::{TimeRange, remaining_range},
+    cross_cluster::{TimeRange, overlaps, remaining_range},
     error::StoreError,
     multi_list,
     page::{self, End, Key, Page, PageRequest, Slice, Sort},
@@ -148,6 +148,15 @@ struct TotalsRow {
     totals: ComputationTotals,
 }
 
+/// The computations of a cluster that ran in a period.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ComputationParent {
+    /// The cluster.
+    pub cluster: ClusterId,
+    /// The period in which they ran.
+    pub during: TimeRange,
+}
+
 /// A filter of the computations of an account.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AccountComputations {
@@ -232,19 +241,23 @@ impl AccountStore {
         Ok(rows.into_iter().map(|row| ((row.cluster_id, row.computation_id), row.totals)).collect())
     }
 
-    /// Returns the same page of the computations of each cluster, in the order of `clusters`.
+    /// Returns the same page of the computations of each parent, in the order of `parents`.
     ///
     /// # Errors
     /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.computation.pages", skip_all)]
     pub async fn computation_pages(
         &self,
-        clusters: &[ClusterId],
+        parents: &[ComputationParent],
         sort: ComputationSort,
         request: &PageRequest,
     ) -> Result<Vec<Page<Model>>, StoreError> {
-        let of = |cluster: &ClusterId| self.select::<Entity>().filter(Column::ClusterId.eq(*cluster));
-        multi_list::fetch_pages(&self.read_executor(), clusters.iter().map(of).collect(), sort, request).await
+        let of = |parent: &ComputationParent| {
+            let (from, to) = parent.during;
+            let (_, to) = remaining_range((None, to), sort.descending(), request);
+            self.select::<Entity>().filter(Column::ClusterId.eq(parent.cluster)).filter(ran_in((from, to)))
+        };
+        multi_list::fetch_pages(&self.read_executor(), parents.iter().map(of).collect(), sort, request).await
     }
 
     /// Returns a slice of the computations of a cluster, the latest start first.
@@ -261,26 +274,36 @@ impl AccountStore {
         page::fetch_slice(&self.read_executor(), select, ComputationSort::NewestFirst, slice).await
     }
 
-    /// Counts the computations of each cluster. Clusters without any are missing.
+    /// Counts the computations of each parent. Parents without any are missing.
     ///
     /// # Errors
     /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.computation.counts", skip_all)]
     pub async fn computation_counts(
         &self,
-        clusters: &[ClusterId],
-    ) -> Result<HashMap<ClusterId, i64>, StoreError> {
-        let counts: Vec<(ClusterId, i64)> = self
-            .select::<Entity>()
-            .select_only()
-            .column(Column::ClusterId)
-            .column_as(Column::Id.count(), "count")
-            .filter(Column::ClusterId.is_one_of(clusters.iter().copied()))
-            .group_by(Column::ClusterId)
-            .into_tuple()
-            .all(&self.read_executor())
-            .await?;
-        Ok(counts.into_iter().collect())
+        parents: &[ComputationParent],
+    ) -> Result<HashMap<ComputationParent, i64>, StoreError> {
+        let mut periods: HashMap<TimeRange, Vec<ClusterId>> = HashMap::new();
+        for parent in parents {
+            periods.entry(parent.during).or_default().push(parent.cluster);
+        }
+        let mut counts = HashMap::new();
+        for (during, clusters) in periods {
+            let rows: Vec<(ClusterId, i64)> = self
+                .select::<Entity>()
+                .select_only()
+                .column(Column::ClusterId)
+                .column_as(Column::Id.count(), "count")
+                .filter(Column::ClusterId.is_one_of(clusters))
+                .filter(ran_in(during))
+                .group_by(Column::ClusterId)
+                .into_tuple()
+                .all(&self.read_executor())
+                .await?;
+            let of_parent = |(cluster, count)| (ComputationParent { cluster, during }, count);
+            counts.extend(rows.into_iter().map(of_parent));
+        }
+        Ok(counts)
     }
 
     /// Counts the computations of each cluster by state. Clusters without any are missing.
@@ -438,6 +461,11 @@ impl AccountStore {
             bytes: report.bytes.get(),
         }
     }
+}
+
+/// Returns the condition that a computation ran in a period.
+fn ran_in(during: TimeRange) -> Condition {
+    overlaps(Expr::col((Entity, Column::StartedAt)), &Expr::col((Entity, Column::StoppedAt)), during)
 }
 
 /// Returns the relation from a computation's link to a task group to its share of the group, within one

@@ -2,7 +2,7 @@
 
 use entity::{AccountOwned, cluster, ids::ClusterId};
 use sea_orm::{
-    ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QuerySelect, QueryTrait, Select,
+    ColumnTrait, Condition, ConnectionTrait, EntityTrait, QueryFilter, QuerySelect, QueryTrait, Select,
     sea_query::{Alias, Expr, ExprTrait, Func, Query},
 };
 
@@ -30,6 +30,19 @@ pub(super) fn remaining_range((from, to): TimeRange, descending: bool, request: 
         from.filter(|from| lowest.is_none_or(|lowest| lowest < *from)),
         to.filter(|to| highest.is_none_or(|highest| highest >= *to)),
     )
+}
+
+/// Returns the condition that an interval overlaps a period. The interval includes its end, and lasts on if
+/// that is null.
+pub(super) fn overlaps(start: Expr, end: &Expr, (from, to): TimeRange) -> Condition {
+    Condition::all()
+        .add_option(to.map(|to| start.lt(to)))
+        .add_option(from.map(|from| end.clone().is_null().or(end.clone().gte(from))))
+}
+
+/// Returns the condition that the time of a row lies in a period.
+pub(super) fn lies_in(time: impl ColumnTrait, (from, to): TimeRange) -> Condition {
+    Condition::all().add_option(from.map(|from| time.gte(from))).add_option(to.map(|to| time.lt(to)))
 }
 
 /// The largest number of clusters that a query reads one by one.

@@ -17,7 +17,7 @@ use super::{
     change_feed::PendingChanges,
     cluster_filter::ClusterFilter,
     composite_in::{IsOneOf, one_of},
-    cross_cluster::{TimeRange, remaining_range},
+    cross_cluster::{TimeRange, lies_in, remaining_range},
     error::StoreError,
     multi_list,
     page::{self, Columns, Key, KeyPart, Page, PageRequest, Slice, Sort},
@@ -93,8 +93,8 @@ impl Sort for ErrorSort {
 /// The owner of a list of errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorParent {
-    /// All errors of a cluster.
-    Cluster(ClusterId),
+    /// The errors of a cluster that occurred in a period.
+    Cluster(ClusterId, TimeRange),
     /// The errors of a computation.
     Computation(ClusterId, ComputationId),
     /// The errors of a group, on all clusters.
@@ -104,7 +104,7 @@ pub enum ErrorParent {
 impl ErrorParent {
     fn condition(self) -> Condition {
         match self {
-            Self::Cluster(cluster) => Condition::all().add(Column::ClusterId.eq(cluster)),
+            Self::Cluster(cluster, at) => lies_in(Column::OccurredAt, at).add(Column::ClusterId.eq(cluster)),
             Self::Computation(cluster, computation) => {
                 Condition::all().add(Column::ClusterId.eq(cluster)).add(Column::ComputationId.eq(computation))
             }
@@ -254,11 +254,12 @@ impl AccountStore {
         parents: &[ErrorParent],
     ) -> Result<HashMap<ErrorParent, i64>, StoreError> {
         let mut counts = HashMap::new();
-        let (mut groups, mut clusters, mut computations) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut groups, mut computations) = (Vec::new(), Vec::new());
+        let mut periods: HashMap<TimeRange, Vec<ClusterId>> = HashMap::new();
         for parent in parents {
             match parent {
                 ErrorParent::Group(group) => groups.push(*group),
-                ErrorParent::Cluster(cluster) => clusters.push(*cluster),
+                ErrorParent::Cluster(cluster, at) => periods.entry(*at).or_default().push(*cluster),
                 ErrorParent::Computation(cluster, computation) => computations.push((*cluster, *computation)),
             }
         }
@@ -266,18 +267,20 @@ impl AccountStore {
             let counted = self.error_group_counts(&groups).await?.into_iter();
             counts.extend(counted.map(|(group, counts)| (ErrorParent::Group(group), counts.occurrences)));
         }
-        if !clusters.is_empty() {
+        for (at, clusters) in periods {
             let rows: Vec<(ClusterId, i64)> = self
                 .select::<Entity>()
                 .select_only()
                 .column(Column::ClusterId)
                 .column_as(Column::Id.count(), "count")
                 .filter(Column::ClusterId.is_one_of(clusters))
+                .filter(lies_in(Column::OccurredAt, at))
                 .group_by(Column::ClusterId)
                 .into_tuple()
                 .all(&self.read_executor())
                 .await?;
-            counts.extend(rows.into_iter().map(|(cluster, count)| (ErrorParent::Cluster(cluster), count)));
+            let of_parent = |(cluster, count)| (ErrorParent::Cluster(cluster, at), count);
+            counts.extend(rows.into_iter().map(of_parent));
         }
         if !computations.is_empty() {
             let rows: Vec<(ClusterId, ComputationId, i64)> = self

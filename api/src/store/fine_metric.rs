@@ -5,12 +5,14 @@ use std::collections::{BTreeMap, HashMap};
 use entity::{
     fine_metric::{Column, Entity, Model},
     ids::{ClusterId, SpanId},
+    span,
 };
-use sea_orm::{ColumnTrait, ExprTrait, QueryFilter, QueryOrder, QuerySelect, Select};
+use sea_orm::{ColumnTrait, ExprTrait, QueryFilter, QueryOrder, QuerySelect, QueryTrait, Select};
 use uuid::Uuid;
 
 use super::{
     composite_in::{IsOneOf, one_of},
+    cross_cluster::TimeRange,
     error::StoreError,
     scoped::AccountStore,
     upsert::keep_newest_row,
@@ -151,7 +153,8 @@ impl AccountStore {
     }
 
     /// Returns the packed metrics of a cluster's spans in the order of their identifiers: at most `most`
-    /// that follow `after`. [`NO_SPAN`] comes before all others.
+    /// that follow `after`. [`NO_SPAN`] comes before all others. With a period, only of spans whose first
+    /// tasks arrived in it.
     ///
     /// # Errors
     /// Returns an error if the database does not answer.
@@ -159,14 +162,22 @@ impl AccountStore {
     pub(crate) async fn packed_fine_metrics(
         &self,
         cluster: ClusterId,
+        enqueued_in: TimeRange,
         after: Option<SpanId>,
         most: u64,
     ) -> Result<Vec<Model>, StoreError> {
-        let select = self.select::<Entity>().filter(Column::ClusterId.eq(cluster));
-        let select = match after {
-            Some(after) => select.filter(Column::SpanId.gt(after)),
-            None => select,
-        };
+        let mut select = self.select::<Entity>().filter(Column::ClusterId.eq(cluster));
+        if let Some(after) = after {
+            select = select.filter(Column::SpanId.gt(after));
+        }
+        if enqueued_in != (None, None) {
+            let spans = self
+                .select_in_range::<span::Entity>(span::Column::EnqueuedAt, enqueued_in)
+                .filter(span::Column::ClusterId.eq(cluster))
+                .select_only()
+                .column(span::Column::Id);
+            select = select.filter(Column::SpanId.in_subquery(spans.into_query()));
+        }
         Ok(select.order_by_asc(Column::SpanId).limit(most).all(&self.read_executor()).await?)
     }
 

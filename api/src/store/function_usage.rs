@@ -3,21 +3,20 @@
 
 use std::collections::HashMap;
 
-use entity::{
-    function_usage_day, function_usage_hour,
-    ids::{ClusterId, UserId},
-};
+use entity::{AccountOwned, function_usage_day, function_usage_hour, ids::ClusterId};
 use sea_orm::{
     ColumnTrait, ConnectionTrait, FromQueryResult, JoinType, QueryFilter, QueryOrder, QueryResult,
-    QuerySelect, QueryTrait,
+    QuerySelect, QueryTrait, Select,
     sea_query::{Expr, ExprTrait, Func, Order, Query, SelectStatement},
 };
 
 use super::{
     composite_in::{IsOneOf, expression_is_one_of},
+    cross_cluster::lies_in,
     error::StoreError,
     page,
     scoped::AccountStore,
+    usage_filter::{UsageClusters, hours_in},
     usage_hour::{DAY_HOURS, sum_of},
 };
 
@@ -26,6 +25,9 @@ pub(super) const FUNCTION_SUMS: [&str; 5] = ["compute_us", "transfer_us", "tasks
 
 /// The number of rows that a search for functions examines: days of users and functions, the newest first.
 const ROWS_PER_NAME: u64 = 50_000;
+
+/// A range from an hour to before an hour, in hours since 1970. `None` leaves an end open.
+pub type HourRange = (Option<i64>, Option<i64>);
 
 /// The resources that the tasks of one function used in some time.
 #[derive(Clone, Debug, PartialEq, Eq, FromQueryResult)]
@@ -81,32 +83,49 @@ fn real_sum(value: Expr) -> Expr {
 }
 
 impl AccountStore {
-    /// Returns the usage of the account's functions in the days from `from` to before `to`, the most
-    /// compute time first.
+    /// Returns the usage of the functions of selected clusters in a range of days, the last one exclusive, the
+    /// most compute time first.
     ///
     /// # Errors
     /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.function_usage.of_days", skip_all)]
     pub async fn function_usage(
         &self,
-        (from, to): (i64, i64),
-        user: Option<UserId>,
+        days: (i64, i64),
+        clusters: &UsageClusters,
         limit: u64,
     ) -> Result<Vec<FunctionUsage>, StoreError> {
-        use function_usage_day::Column;
-        let mut select = self
-            .select::<function_usage_day::Entity>()
-            .select_only()
-            .column(Column::Prefix)
-            .filter(Column::Day.gte(from))
-            .filter(Column::Day.lt(to))
-            .group_by(Column::Prefix)
-            .order_by_desc(real_sum(Expr::col("compute_us")))
-            .order_by_asc(Column::Prefix)
-            .limit(limit);
-        if let Some(user) = user {
-            select = select.filter(Column::UserId.eq(user));
+        if let Some(filter) = clusters.filter_of_hours() {
+            use function_usage_hour::{Column, Entity};
+            let hours = self
+                .select::<Entity>()
+                .filter(hours_in(Expr::col(Column::Hour), days))
+                .filter(Column::ClusterId.in_subquery(self.passing_ids(filter, days)));
+            return self.top_functions(hours, limit).await;
         }
+        use function_usage_day::{Column, Entity};
+        let mut select =
+            self.select::<Entity>().filter(Column::Day.gte(days.0)).filter(Column::Day.lt(days.1));
+        if let Some(users) = clusters.users() {
+            select = select.filter(Column::UserId.is_one_of(users.iter().copied()));
+        }
+        self.top_functions(select, limit).await
+    }
+
+    /// Returns the sums by function of the rows of a statement, the most compute time first.
+    async fn top_functions<E: AccountOwned>(
+        &self,
+        rows: Select<E>,
+        limit: u64,
+    ) -> Result<Vec<FunctionUsage>, StoreError> {
+        let prefix = || Expr::col("prefix");
+        let mut select = rows
+            .select_only()
+            .expr_as(prefix(), "prefix")
+            .group_by(prefix())
+            .order_by_desc(real_sum(Expr::col("compute_us")))
+            .order_by_asc(prefix())
+            .limit(limit);
         for column in FUNCTION_SUMS {
             select = select.expr_as(sum_of(self.backend(), column), column);
         }
@@ -143,8 +162,8 @@ impl AccountStore {
         rows.iter().map(|row| Ok((row.try_get("", "prefix")?, row.try_get("", "last_day")?))).collect()
     }
 
-    /// Returns the functions of each cluster, at most `limit` per cluster, the most compute time first.
-    /// Clusters without any are missing.
+    /// Returns the functions of each cluster in some hours, at most `limit` per cluster, the most compute time
+    /// first. Clusters without any are missing.
     ///
     /// # Errors
     /// Returns an error if the database does not answer.
@@ -152,9 +171,10 @@ impl AccountStore {
     pub async fn functions_of_clusters(
         &self,
         clusters: &[ClusterId],
+        hours: HourRange,
         limit: i64,
     ) -> Result<HashMap<ClusterId, Vec<FunctionUsage>>, StoreError> {
-        use function_usage_hour::Column::{ClusterId as OfCluster, Prefix};
+        use function_usage_hour::Column::{ClusterId as OfCluster, Hour, Prefix};
         let place = "ROW_NUMBER() OVER (PARTITION BY cluster_id \
                      ORDER BY SUM(CAST(compute_us AS double precision)) DESC, prefix)";
         let mut functions = self
@@ -163,6 +183,7 @@ impl AccountStore {
             .columns([OfCluster, Prefix])
             .expr_as(Expr::cust(place), page::RANK)
             .filter(OfCluster.is_one_of(clusters.iter().copied()))
+            .filter(lies_in(Hour, hours))
             .group_by(OfCluster)
             .group_by(Prefix);
         for column in FUNCTION_SUMS {
@@ -181,34 +202,41 @@ impl AccountStore {
         Ok(found)
     }
 
-    /// Returns the paid resources of functions of the account in the days from `from` to before `to`.
+    /// Returns the paid resources of functions of selected clusters in a range of days, the last one exclusive.
     ///
     /// # Errors
     /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.function_usage.paid_in_days", skip_all)]
     pub async fn load_paid_resources(
         &self,
-        (from, to): (i64, i64),
-        user: Option<UserId>,
+        days: (i64, i64),
+        clusters: &UsageClusters,
         prefixes: &[String],
     ) -> Result<Vec<PaidResources>, StoreError> {
-        let day = Expr::col(("functions", "day"));
-        let mut select = self.paid_for("function_usage_days", "usage_days", ["user_id", "day"], day.clone());
-        select
-            .and_where(expression_is_one_of(
-                Expr::col(("functions", "prefix")),
-                "text",
-                prefixes.iter().map(String::as_str),
-            ))
-            .and_where(day.clone().gte(from))
-            .and_where(day.lt(to));
-        if let Some(user) = user {
-            select.and_where(Expr::col(("functions", "user_id")).eq(user.0));
-        }
+        let column = |name: &'static str| Expr::col(("functions", name));
+        let mut select = if let Some(filter) = clusters.filter_of_hours() {
+            let mut select = self.paid_hours();
+            select
+                .and_where(hours_in(column("hour"), days))
+                .and_where(column("cluster_id").in_subquery(self.passing_ids(filter, days)));
+            select
+        } else {
+            let day = column("day");
+            let mut select =
+                self.paid_for("function_usage_days", "usage_days", ["user_id", "day"], day.clone());
+            select.and_where(day.clone().gte(days.0)).and_where(day.lt(days.1));
+            if let Some(users) = clusters.users() {
+                let users = users.iter().map(|user| user.0);
+                select.and_where(expression_is_one_of(column("user_id"), "uuid", users));
+            }
+            select
+        };
+        let prefixes = prefixes.iter().map(String::as_str);
+        select.and_where(expression_is_one_of(column("prefix"), "text", prefixes));
         Ok(self.read_paid_for(&select).await?.into_iter().map(|(_, paid)| paid).collect())
     }
 
-    /// Returns the paid resources of functions of some clusters.
+    /// Returns the paid resources of functions of some clusters in some hours.
     ///
     /// # Errors
     /// Returns an error if the database does not answer.
@@ -216,10 +244,11 @@ impl AccountStore {
     pub async fn load_cluster_paid_resources(
         &self,
         clusters: &[ClusterId],
+        (from, to): HourRange,
     ) -> Result<Vec<(ClusterId, PaidResources)>, StoreError> {
         let cluster = ("functions", "cluster_id");
-        let day = Expr::col(("functions", "hour")).div(DAY_HOURS);
-        let mut select = self.paid_for("function_usage_hours", "usage_hours", ["cluster_id", "hour"], day);
+        let hour = || Expr::col(("functions", "hour"));
+        let mut select = self.paid_hours();
         select
             .column(cluster)
             .and_where(expression_is_one_of(
@@ -228,8 +257,20 @@ impl AccountStore {
                 clusters.iter().map(|cluster| cluster.0),
             ))
             .group_by_col(cluster);
+        if let Some(from) = from {
+            select.and_where(hour().gte(from));
+        }
+        if let Some(to) = to {
+            select.and_where(hour().lt(to));
+        }
         let rows = self.read_paid_for(&select).await?;
         rows.into_iter().map(|(row, paid)| Ok((row.try_get("", "cluster_id")?, paid))).collect()
+    }
+
+    /// Selects the paid resources of the hours of clusters.
+    fn paid_hours(&self) -> SelectStatement {
+        let day = Expr::col(("functions", "hour")).div(DAY_HOURS);
+        self.paid_for("function_usage_hours", "usage_hours", ["cluster_id", "hour"], day)
     }
 
     /// Selects the paid resources by function and by the rate of the day. Each row of the table `functions`

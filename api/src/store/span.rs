@@ -15,7 +15,7 @@ use super::{
     cluster_filter::ClusterFilter,
     code_snippet::to_stored_stacks,
     composite_in::{IsOneOf, one_of},
-    cross_cluster::{TimeRange, remaining_range},
+    cross_cluster::{TimeRange, lies_in, remaining_range},
     error::StoreError,
     multi_list,
     page::{Key, Page, PageRequest, Sort},
@@ -94,8 +94,8 @@ impl Sort for SpanSort {
 /// The parent of a list of spans.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum SpanParent {
-    /// The spans of a cluster that match a filter.
-    Cluster(ClusterId, SpanFilter),
+    /// The spans of a cluster that match a filter and whose first tasks arrived in a period.
+    Cluster(ClusterId, SpanFilter, TimeRange),
     /// The direct children of a span.
     Span(ClusterId, SpanId),
 }
@@ -132,14 +132,17 @@ impl AccountStore {
         sort: SpanSort,
         request: &PageRequest,
     ) -> Result<Vec<Page<Model>>, StoreError> {
-        let selects = parents.iter().map(|parent| self.spans_of(parent)).collect();
+        let selects = parents.iter().map(|parent| self.spans_of(parent, sort, request)).collect();
         multi_list::fetch_pages(&self.read_executor(), selects, sort, request).await
     }
 
-    fn spans_of(&self, parent: &SpanParent) -> Select<Entity> {
+    fn spans_of(&self, parent: &SpanParent, sort: SpanSort, request: &PageRequest) -> Select<Entity> {
         match parent {
-            SpanParent::Cluster(cluster, filter) => {
-                self.filtered(filter).filter(Column::ClusterId.eq(*cluster))
+            SpanParent::Cluster(cluster, filter, enqueued_in) => {
+                self.filtered(filter).filter(Column::ClusterId.eq(*cluster)).filter(lies_in(
+                    Column::EnqueuedAt,
+                    remaining_range(*enqueued_in, sort.descending(), request),
+                ))
             }
             SpanParent::Span(cluster, span) => self
                 .select::<Entity>()
@@ -193,28 +196,31 @@ impl AccountStore {
     /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.span.counts", skip_all)]
     pub async fn span_counts(&self, parents: &[SpanParent]) -> Result<HashMap<SpanParent, i64>, StoreError> {
-        let mut filters: HashMap<&SpanFilter, Vec<ClusterId>> = HashMap::new();
+        let mut filters: HashMap<(&SpanFilter, TimeRange), Vec<ClusterId>> = HashMap::new();
         let mut spans: Vec<(ClusterId, SpanId)> = Vec::new();
         for parent in parents {
             match parent {
-                SpanParent::Cluster(cluster, filter) => filters.entry(filter).or_default().push(*cluster),
+                SpanParent::Cluster(cluster, filter, enqueued_in) => {
+                    filters.entry((filter, *enqueued_in)).or_default().push(*cluster);
+                }
                 SpanParent::Span(cluster, span) => spans.push((*cluster, *span)),
             }
         }
         let mut counts = HashMap::new();
         // Clusters with the same filter share one statement.
-        for (filter, clusters) in filters {
+        for ((filter, enqueued_in), clusters) in filters {
             let rows: Vec<(ClusterId, i64)> = self
                 .filtered(filter)
                 .select_only()
                 .column(Column::ClusterId)
                 .column_as(Column::Id.count(), "count")
                 .filter(Column::ClusterId.is_one_of(clusters))
+                .filter(lies_in(Column::EnqueuedAt, enqueued_in))
                 .group_by(Column::ClusterId)
                 .into_tuple()
                 .all(&self.read_executor())
                 .await?;
-            let parent = |cluster| SpanParent::Cluster(cluster, filter.clone());
+            let parent = |cluster| SpanParent::Cluster(cluster, filter.clone(), enqueued_in);
             counts.extend(rows.into_iter().map(|(cluster, count)| (parent(cluster), count)));
         }
         if !spans.is_empty() {

@@ -29,13 +29,55 @@ pub enum TaskGroupSort {
     /// By first appearance, the oldest first. The order is that of the identifiers, which grow with
     /// time.
     OldestFirst,
+    /// By a value, which the statement computes, see [`AccountStore::task_group_page`].
+    By {
+        /// The value.
+        value: TaskGroupValue,
+        /// True if large or late values come first.
+        descending: bool,
+    },
+}
+
+/// The values that task groups are ordered by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum TaskGroupValue {
+    /// The first appearance.
+    FirstSeenAt,
+    /// The start of the first finished task. Task groups without one come after all others.
+    StartedAt,
+    /// The number of tasks.
+    Tasks,
+    /// The number of tasks that erred themselves.
+    TasksErred,
+    /// The time spent computing tasks that succeeded.
+    ComputeSeconds,
+    /// The time spent fetching inputs.
+    TransferSeconds,
+    /// The size of results.
+    Bytes,
 }
 
 impl Sort for TaskGroupSort {
     type Entity = Entity;
 
     fn name(self) -> &'static str {
-        "id:asc"
+        let Self::By { value, descending } = self else { return "id:asc" };
+        match (value, descending) {
+            (TaskGroupValue::FirstSeenAt, false) => "first_seen_at:asc",
+            (TaskGroupValue::FirstSeenAt, true) => "first_seen_at:desc",
+            (TaskGroupValue::StartedAt, false) => "started_at:asc",
+            (TaskGroupValue::StartedAt, true) => "started_at:desc",
+            (TaskGroupValue::Tasks, false) => "tasks:asc",
+            (TaskGroupValue::Tasks, true) => "tasks:desc",
+            (TaskGroupValue::TasksErred, false) => "tasks_erred:asc",
+            (TaskGroupValue::TasksErred, true) => "tasks_erred:desc",
+            (TaskGroupValue::ComputeSeconds, false) => "compute_seconds:asc",
+            (TaskGroupValue::ComputeSeconds, true) => "compute_seconds:desc",
+            (TaskGroupValue::TransferSeconds, false) => "transfer_seconds:asc",
+            (TaskGroupValue::TransferSeconds, true) => "transfer_seconds:desc",
+            (TaskGroupValue::Bytes, false) => "bytes:asc",
+            (TaskGroupValue::Bytes, true) => "bytes:desc",
+        }
     }
 
     fn columns(self) -> Vec<Column> {
@@ -43,11 +85,15 @@ impl Sort for TaskGroupSort {
     }
 
     fn descending(self) -> bool {
-        false
+        matches!(self, Self::By { descending: true, .. })
     }
 
     fn accepts(self, key: &Key) -> bool {
-        matches!(key.0[..], [KeyPart::Uuid(_)])
+        match (self, &key.0[..]) {
+            (Self::OldestFirst, [KeyPart::Uuid(_)]) => true,
+            (Self::By { .. }, [value, KeyPart::Uuid(_)]) => value.is_real(),
+            _ => false,
+        }
     }
 
     fn key(self, row: &Model) -> Key {
@@ -82,7 +128,7 @@ impl AccountStore {
         multi_list::fetch_pages(&self.read_executor(), parents.iter().map(of).collect(), sort, request).await
     }
 
-    fn task_groups_of(&self, parent: TaskGroupParent) -> Select<Entity> {
+    pub(super) fn task_groups_of(&self, parent: TaskGroupParent) -> Select<Entity> {
         match parent {
             TaskGroupParent::Cluster(cluster) => {
                 self.select::<Entity>().filter(Column::ClusterId.eq(cluster))

@@ -3,19 +3,16 @@
 use std::collections::{BTreeMap, HashMap};
 
 use entity::{
-    cluster, function_usage_hour,
+    function_usage_hour,
     ids::ClusterId,
     usage_hour::{Column, Entity, Model},
 };
 use sea_orm::{
-    ColumnTrait, DatabaseBackend, FromQueryResult, QueryFilter, QueryOrder, QuerySelect, QueryTrait,
+    ColumnTrait, DatabaseBackend, FromQueryResult, QueryFilter, QueryOrder, QuerySelect,
     sea_query::{Expr, ExprTrait, Func, IntoColumnRef},
 };
 
-use super::{
-    cluster_filter::ClusterFilter, composite_in::IsOneOf, error::StoreError, scoped::AccountStore,
-    upsert::keep_newest_row,
-};
+use super::{composite_in::IsOneOf, error::StoreError, scoped::AccountStore, upsert::keep_newest_row};
 use crate::domain::{
     report::{FunctionUsageReport, UsageReport},
     usage::{SATURATED, Usage},
@@ -166,45 +163,7 @@ struct ClusterDay {
     sums: Sums,
 }
 
-#[derive(Debug, FromQueryResult)]
-struct Day {
-    day: i64,
-    #[sea_orm(nested)]
-    sums: Sums,
-}
-
-/// The largest number of clusters whose hours are summed at once: each hour of a cluster is a row.
-const MAX_CLUSTERS: u64 = 10_000;
-
 impl AccountStore {
-    /// Returns the total usage of the clusters that match a filter, by day (UTC).
-    ///
-    /// # Errors
-    /// Returns an error if the database does not answer, or [`StoreError::TooLarge`] if more than 10,000
-    /// clusters match.
-    #[tracing::instrument(name = "store.usage_hour.by_day", skip_all)]
-    pub async fn usage_by_day(&self, filter: &ClusterFilter) -> Result<BTreeMap<i64, Usage>, StoreError> {
-        let passing = self.filtered_clusters(filter).select_only().column(cluster::Column::Id);
-        if self.count_up_to(passing.clone(), MAX_CLUSTERS + 1).await? > MAX_CLUSTERS {
-            return Err(StoreError::TooLarge(
-                "the usage of more than 10,000 clusters is too much for one response: narrow 'filter'",
-            ));
-        }
-        let day = Expr::cust(DAY);
-        let mut select = self
-            .select::<Entity>()
-            .select_only()
-            .expr_as(day.clone(), "day")
-            .filter(Column::ClusterId.in_subquery(passing.into_query()))
-            .group_by(day);
-        for column in SUMS {
-            select = select.expr_as(sum_of(self.backend(), column), column);
-        }
-        select = select.expr_as(cut_hours("usage_hours"), "cut_rows");
-        let days: Vec<Day> = select.into_model().all(&self.read_executor()).await?;
-        Ok(days.into_iter().map(|row| (row.day, row.sums.into())).collect())
-    }
-
     /// Returns the usage of each cluster by day (UTC). Clusters that never reported usage are missing
     /// from the map.
     ///

@@ -1,30 +1,33 @@
 //! Usage of an account as a table, grouped by user, day or hour, function, tag and version. Each table
 //! is one statement.
 //!
-//! Daily sums are kept by user only. Groupings by a property of single clusters, a tag or a version, and
-//! groupings by hour read the hourly rows.
+//! Daily sums are kept by user only. Groupings by a property of single clusters, a tag or a version,
+//! groupings by hour, and filters of clusters read the hourly rows.
 
 use entity::{
     AccountOwned, Timestamp, function_usage_day, function_usage_hour, ids::UserId, usage_day, usage_hour,
     user::Model as User,
 };
 use sea_orm::{
-    ColumnTrait, DatabaseBackend, FromQueryResult, JoinType, QueryFilter, QuerySelect, Select,
+    DatabaseBackend, FromQueryResult, JoinType, QueryFilter, QuerySelect, Select,
     sea_query::{Expr, ExprTrait, Func, Query},
 };
-use uuid::Uuid;
 
 use super::{
+    composite_in::expression_is_one_of,
     error::StoreError,
     function_usage::{FUNCTION_SUMS, FunctionUsage},
     scoped::AccountStore,
+    usage_filter::UsageClusters,
     usage_hour::{DAY, DAY_HOURS, SUMS, Sums, cut_day, cut_days, cut_hours, sum_of},
 };
 use crate::domain::{tag::Tag, usage::Usage};
 
 /// The dimensions that a table is grouped by.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct GroupBy {
+    /// The clusters whose usage counts.
+    pub clusters: UsageClusters,
     /// True to group by user.
     pub user: bool,
     /// The time step to group by.
@@ -47,7 +50,10 @@ pub enum TagGrouping {
 impl GroupBy {
     /// True if the daily sums do not have a dimension, so that hourly rows are needed.
     fn needs_hourly_rows(&self) -> bool {
-        self.step == UsageStep::Hour || self.tags.is_some() || self.package.is_some()
+        self.step == UsageStep::Hour
+            || self.tags.is_some()
+            || self.package.is_some()
+            || self.clusters.filter_of_hours().is_some()
     }
 
     /// True if a cell is exactly one stored row of a day, so that there is nothing to sum.
@@ -239,27 +245,6 @@ impl AccountStore {
         Ok(rows.into_iter().map(|row| FunctionCell { at: row.at.into(), usage: row.usage }).collect())
     }
 
-    /// Returns the number of users whose clusters used anything from the day `from` to before `to`.
-    ///
-    /// # Errors
-    /// Returns an error if the database does not answer.
-    #[tracing::instrument(name = "store.usage_table.user_count", skip_all)]
-    pub async fn usage_user_count(&self, (from, to): (i64, i64)) -> Result<i64, StoreError> {
-        use usage_day::Column;
-        let users = Func::count_distinct(Expr::col(Column::UserId));
-        let count: Option<i64> = self
-            .select::<usage_day::Entity>()
-            .select_only()
-            .expr_as(users, "users")
-            .filter(Column::Day.gte(from))
-            .filter(Column::Day.lt(to))
-            .filter(Column::UserId.ne(UserId(Uuid::nil())))
-            .into_tuple()
-            .one(&self.read_executor())
-            .await?;
-        Ok(count.unwrap_or(0))
-    }
-
     /// Selects the grouped rows of a usage table with their coordinates. The caller adds the sums.
     fn cells<E: AccountOwned>(&self, table: &'static str, (from, to): (i64, i64), by: &GroupBy) -> Select<E> {
         let (time, hours) = if by.needs_hourly_rows() { ("hour", DAY_HOURS) } else { ("day", 1) };
@@ -276,11 +261,19 @@ impl AccountStore {
             UsageStep::Day | UsageStep::Hour => Some(column(time)),
         };
         select = by.group_by_column(select, "time", time);
-        if by.needs_hourly_rows() && (by.user || by.package.is_some()) {
+        let users = by.clusters.users();
+        if by.needs_hourly_rows() && (by.user || by.package.is_some() || users.is_some()) {
             let of_hour = Expr::col(("clusters", "account_id"))
                 .equals((table, "account_id"))
                 .and(Expr::col(("clusters", "id")).equals((table, "cluster_id")));
             QuerySelect::query(&mut select).inner_join("clusters", of_hour);
+        }
+        if let Some(users) = users {
+            let user = Expr::col(user_column(table, by));
+            select = select.filter(expression_is_one_of(user, "uuid", users.iter().map(|user| user.0)));
+        }
+        if let Some(filter) = by.clusters.filter_of_hours() {
+            select = select.filter(column("cluster_id").in_subquery(self.passing_ids(filter, (from, to))));
         }
         select = by_user(select, table, by);
         select = by_tag(select, table, by);
@@ -318,12 +311,17 @@ impl AccountStore {
     }
 }
 
+/// Returns the column with the user of a row's clusters.
+fn user_column(table: &'static str, by: &GroupBy) -> (&'static str, &'static str) {
+    if by.needs_hourly_rows() { ("clusters", "user_id") } else { (table, "user_id") }
+}
+
 fn by_user<E: AccountOwned>(mut select: Select<E>, table: &'static str, by: &GroupBy) -> Select<E> {
     let names = ["user_id", "user_name", "user_created_at"];
     if !by.user {
         return names.into_iter().fold(select, |select, name| by.group_by_column(select, name, None));
     }
-    let user = if by.needs_hourly_rows() { ("clusters", "user_id") } else { (table, "user_id") };
+    let user = user_column(table, by);
     // The join goes through the membership, so that the names of former members are not revealed.
     let member = Expr::col(("memberships", "account_id"))
         .equals((table, "account_id"))
