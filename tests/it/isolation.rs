@@ -5,6 +5,7 @@
 
 mod every_field;
 pub(crate) mod life;
+mod node;
 
 use std::collections::BTreeSet;
 
@@ -16,7 +17,11 @@ use harness::{
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use self::{every_field::Walk, life::Life};
+use self::{
+    every_field::Walk,
+    life::Life,
+    node::{node_ids, of_nothing},
+};
 use crate::sdl::{Sdl, path};
 
 /// Root fields that have a case in one of the tests
@@ -73,8 +78,8 @@ const ROOT_FIELDS: [&str; 45] = [
     "Subscription.snapshots",
 ];
 
-/// Types with a global identifier, all of which that test queries.
-const NODES: [&str; 9] = [
+/// Types with a global identifier. `node_ids` has the first ones, and `every_field.rs` all of them.
+const NODES: [&str; 21] = [
     "Account",
     "Cluster",
     "Computation",
@@ -84,6 +89,18 @@ const NODES: [&str; 9] = [
     "TaskGroup",
     "User",
     "Worker",
+    "Alert",
+    "AlertDelivery",
+    "AlertRule",
+    "ApiToken",
+    "AuditEntry",
+    "Client",
+    "Event",
+    "Flag",
+    "Invitation",
+    "LogLine",
+    "Member",
+    "PerformanceReport",
 ];
 
 /// The routes, and the mechanism that isolates accounts on each.
@@ -333,39 +350,6 @@ async fn exports_tell_of_their_own_account_only() {
         }
     }
     app.stop().await;
-}
-
-/// Global identifiers of one object of every kind in a member's account.
-async fn node_ids(member: &Member) -> Vec<(&'static str, Value)> {
-    let query = "{ viewer { user { id } account { id clusters { nodes { id
-        computations { nodes { id } } taskGroups { nodes { id } } errors { nodes { id group { id } } }
-        workers { nodes { id } } spans { nodes { id } } } } } } }";
-    let answer = member.query(query, json!({})).await;
-    let cluster = &answer["viewer"]["account"]["clusters"]["nodes"][0];
-    let ids = vec![
-        ("User", answer["viewer"]["user"]["id"].clone()),
-        ("Account", answer["viewer"]["account"]["id"].clone()),
-        ("Cluster", cluster["id"].clone()),
-        ("Computation", cluster["computations"]["nodes"][0]["id"].clone()),
-        ("TaskGroup", cluster["taskGroups"]["nodes"][0]["id"].clone()),
-        ("ErrorOccurrence", cluster["errors"]["nodes"][0]["id"].clone()),
-        ("ErrorGroup", cluster["errors"]["nodes"][0]["group"]["id"].clone()),
-        ("Worker", cluster["workers"]["nodes"][0]["id"].clone()),
-        ("Span", cluster["spans"]["nodes"][0]["id"].clone()),
-    ];
-    assert!(ids.iter().all(|(_, id)| id.is_string()), "{ids:?}");
-    assert_eq!(ids.iter().map(|(noun, _)| *noun).collect::<BTreeSet<_>>(), NODES.into());
-    ids
-}
-
-/// An identifier of the same form that names nothing: its last digit differs.
-fn of_nothing(id: &Value) -> Value {
-    use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
-
-    let mut text = URL_SAFE_NO_PAD.decode(id.as_str().unwrap()).unwrap();
-    let last = text.last_mut().unwrap();
-    *last = if *last == b'9' { b'8' } else { b'9' };
-    URL_SAFE_NO_PAD.encode(text).into()
 }
 
 #[tokio::test]

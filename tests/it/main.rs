@@ -71,6 +71,7 @@ mod membership;
 mod metering;
 mod metrics;
 mod migrations;
+mod node;
 mod oidc;
 mod paging;
 mod partial;

@@ -18,7 +18,8 @@ use crate::auth::Viewer;
 pub(super) struct DeleteDataInput {
     /// The class of data.
     class: DataClass,
-    /// The global identifier of the cluster whose data is removed. Null for the data of all clusters.
+    /// The global identifier or the `number` of the cluster whose data is removed. Null for the data of all
+    /// clusters.
     /// With a cluster, data that belongs to no single cluster, such as code snippets and performance
     /// reports, is kept.
     cluster_id: Option<ID>,

@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use async_graphql::{Object, dataloader::Loader};
+use async_graphql::{ID, Object, dataloader::Loader};
 use chrono::{DateTime, Utc};
 use entity::{alert::Model, alert_rule, cluster_flag::NOT_ENDED_KEY, ids::AlertRuleId};
 
@@ -11,6 +11,7 @@ use super::{
     connection::{Connection, PageArguments, total_count_by},
     error::ApiError,
     flag::FlagKind,
+    id::GlobalId,
     loaders::StoreReader,
     projection::inline_fields,
     scope::AccountScope,
@@ -28,7 +29,7 @@ pub(super) struct Alert {
 }
 
 impl Alert {
-    fn new(scope: &AccountScope, row: Model) -> Self {
+    pub(super) fn new(scope: &AccountScope, row: Model) -> Self {
         Self { scope: scope.clone(), row }
     }
 
@@ -47,6 +48,11 @@ impl Alert {
 /// A period in which the condition of an alert rule was met for an account, a user or a cluster.
 #[Object]
 impl Alert {
+    /// The global identifier.
+    pub(super) async fn id(&self) -> ID {
+        GlobalId::Alert(self.scope.account.id, self.row.id).into()
+    }
+
     /// The identifier of the alert, as used in messages.
     async fn identifier(&self) -> String {
         self.row.id.to_string()
@@ -115,7 +121,7 @@ impl Alert {
     }
 }
 
-inline_fields! { Alert: identifier, rule_identifier, since, until, is_active, value, flag }
+inline_fields! { Alert: id, identifier, rule_identifier, since, until, is_active, value, flag }
 
 /// Returns the name of a rule, or an empty text if the rule was deleted.
 pub(super) async fn rule_name(scope: &AccountScope, rule: AlertRuleId) -> Result<String, ApiError> {

@@ -1,6 +1,6 @@
 //! The GraphQL type of a message about alerts, with the state of its delivery.
 
-use async_graphql::{Enum, Object, SimpleObject};
+use async_graphql::{Enum, ID, Object, SimpleObject};
 use chrono::{DateTime, Utc};
 use entity::{
     alert_delivery::{self, Model},
@@ -12,6 +12,7 @@ use super::{
     alert_rule::parse_rule_id,
     connection::{Connection, PageArguments, total_count_by},
     error::ApiError,
+    id::GlobalId,
     json::write_enums_by_name,
     projection::{InlineList, inline_fields},
     scope::AccountScope,
@@ -32,7 +33,7 @@ pub(super) struct AlertDelivery {
 }
 
 impl AlertDelivery {
-    fn new(scope: &AccountScope, row: Model) -> Self {
+    pub(super) fn new(scope: &AccountScope, row: Model) -> Self {
         Self { scope: scope.clone(), row }
     }
 }
@@ -40,6 +41,11 @@ impl AlertDelivery {
 /// A message about alerts to one receiver. Failed attempts are repeated for at most one day.
 #[Object]
 impl AlertDelivery {
+    /// The global identifier.
+    pub(super) async fn id(&self) -> ID {
+        GlobalId::AlertDelivery(self.scope.account.id, self.row.id).into()
+    }
+
     /// The identifier of the message. Every attempt sends it in the header `Idempotency-Key`.
     async fn identifier(&self) -> String {
         self.row.id.to_string()
@@ -102,7 +108,7 @@ impl AlertDelivery {
 }
 
 inline_fields! {
-    AlertDelivery: identifier, rule_identifier, channel, event, target, state, created_at, attempts, next_attempt_at,
+    AlertDelivery: id, identifier, rule_identifier, channel, event, target, state, created_at, attempts, next_attempt_at,
         ended_at, last_error
 }
 

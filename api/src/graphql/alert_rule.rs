@@ -15,6 +15,7 @@ use super::{
     connection::{Connection, PageArguments, total_count_by},
     error::{ApiError, NullOnError},
     flag::FlagKind,
+    id::GlobalId,
     json::write_enums_by_name,
     projection::{InlineList, inline_fields},
     scope::AccountScope,
@@ -40,7 +41,7 @@ pub(super) struct AlertRule {
 }
 
 impl AlertRule {
-    fn new(scope: &AccountScope, row: Model) -> Self {
+    pub(super) fn new(scope: &AccountScope, row: Model) -> Self {
         Self { scope: scope.clone(), row }
     }
 
@@ -53,6 +54,11 @@ impl AlertRule {
 /// minute.
 #[Object]
 impl AlertRule {
+    /// The global identifier.
+    pub(super) async fn id(&self) -> ID {
+        GlobalId::AlertRule(self.scope.account.id, self.row.id).into()
+    }
+
     /// The identifier of the rule, as used in mutations.
     async fn identifier(&self) -> String {
         self.row.id.to_string()
@@ -126,7 +132,7 @@ impl AlertRule {
     }
 }
 
-inline_fields! { AlertRule: identifier, name, is_enabled, cool_down_seconds, sends_resolved, created_at, changed_at }
+inline_fields! { AlertRule: id, identifier, name, is_enabled, cool_down_seconds, sends_resolved, created_at, changed_at }
 
 /// A condition that raises an alert.
 #[derive(Union)]

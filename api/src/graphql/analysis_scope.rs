@@ -9,9 +9,9 @@ use entity::{cluster::Model, ids::ClusterId};
 use super::{
     argument::{RANGE_FROM_AFTER_TO, check_range_of},
     breakdown,
+    cluster::Cluster,
     cluster_list::ClusterFilter,
     error::ApiError,
-    id::GlobalId,
     scope::{AccountScope, QuotaKind},
 };
 use crate::domain::{
@@ -198,19 +198,5 @@ fn parse_cluster_ids(
         let reason = format!("'clusterIds' must have 1 to {MAX_CLUSTERS} items");
         return Err(ApiError::InvalidArgument { argument, reason });
     }
-    ids.iter().map(|id| parse_cluster_id_or_number(scope, id, argument)).collect()
-}
-
-/// Returns the cluster that an argument names, by a global identifier of this account or by its number.
-pub(super) fn parse_cluster_id_or_number(
-    scope: &AccountScope,
-    id: &ID,
-    argument: &'static str,
-) -> Result<ClusterId, ApiError> {
-    let number = match GlobalId::parse(id) {
-        Some(GlobalId::Cluster(account, number)) if account == scope.account.id => Some(number),
-        Some(_) => None,
-        None => id.parse().ok(),
-    };
-    number.ok_or(ApiError::unknown(argument, "cluster"))
+    ids.iter().map(|id| Cluster::parse_id(scope, argument, id)).collect()
 }

@@ -11,6 +11,7 @@ use entity::{
 use super::{
     connection::{Connection, PageArguments, total_count_by},
     error::ApiError,
+    id::GlobalId,
     member::AccessUserError,
     projection::inline_fields,
     scope::AccountScope,
@@ -46,6 +47,11 @@ impl ApiToken {
 /// that nobody can read it again.
 #[Object]
 impl ApiToken {
+    /// The global identifier.
+    pub(super) async fn id(&self) -> ID {
+        GlobalId::ApiToken(self.scope.account.id, self.row.id).into()
+    }
+
     /// The public half of the token, in front of the dash. It grants no access.
     async fn identifier(&self) -> &str {
         &self.row.identifier
@@ -107,7 +113,7 @@ impl ApiToken {
     }
 }
 
-inline_fields! { ApiToken: identifier, label, scopes, created_at, expires_at, last_used_at, scheduler_id, broad_use_at, revoked_at }
+inline_fields! { ApiToken: id, identifier, label, scopes, created_at, expires_at, last_used_at, scheduler_id, broad_use_at, revoked_at }
 
 /// The properties of a new token.
 #[derive(InputObject)]

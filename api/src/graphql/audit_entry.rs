@@ -38,9 +38,20 @@ pub(super) struct AuditEntry {
     row: Model,
 }
 
+impl AuditEntry {
+    pub(super) fn new(scope: &AccountScope, row: Model) -> Self {
+        Self { scope: scope.clone(), row }
+    }
+}
+
 /// An action that was done or attempted in the account.
 #[Object]
 impl AuditEntry {
+    /// The global identifier.
+    pub(super) async fn id(&self) -> ID {
+        GlobalId::AuditEntry(self.scope.account.id, self.row.id).into()
+    }
+
     /// The time at which the request of the action arrived, by the server's clock.
     async fn at(&self) -> DateTime<Utc> {
         self.row.happened_at.0
@@ -103,7 +114,7 @@ impl AuditEntry {
 }
 
 inline_fields! {
-    AuditEntry: at, action, outcome, user_name, credential, token_identifier, address, request_id, detail;
+    AuditEntry: id, at, action, outcome, user_name, credential, token_identifier, address, request_id, detail;
     target: Inline<AuditTarget>
 }
 
@@ -332,6 +343,8 @@ fn parse_targets(scope: &AccountScope, id: &ID) -> Vec<Target> {
         Some(GlobalId::Cluster(_, id)) => vec![Target::Cluster(id)],
         Some(GlobalId::ErrorGroup(_, id)) => vec![Target::ErrorGroup(id)],
         Some(GlobalId::User(_, id)) => vec![Target::User(id)],
+        Some(GlobalId::AlertRule(_, id)) => vec![Target::AlertRule(id)],
+        Some(GlobalId::PerformanceReport(_, id)) => vec![Target::PerformanceReport(id)],
         None if ApiToken::is_identifier(id) => {
             vec![Target::ApiToken(id.to_string()), Target::Invitation(id.to_string())]
         }
@@ -357,7 +370,7 @@ pub(super) async fn audit_log(
         let (store, filter) = (store.clone(), filter.clone());
         async move { store.audit_count(&filter).await }
     });
-    Ok(Connection::new(page, sort, |row| AuditEntry { scope: scope.clone(), row }, total))
+    Ok(Connection::new(page, sort, |row| AuditEntry::new(scope, row), total))
 }
 
 /// The maximum number of recent refusals in memory.

@@ -9,7 +9,6 @@ use async_graphql::{ID, dataloader::Loader};
 use entity::{cluster::Model, ids::ClusterId};
 
 use super::{
-    analysis_scope::parse_cluster_id_or_number,
     breakdown::TimeByActivityKey,
     environment_difference::EnvironmentDifferenceKey,
     error::ApiError,
@@ -134,7 +133,7 @@ async fn find_baseline(
     scope.charge(QuotaKind::Analyses, 1)?;
     let (id, likeness) = match baseline {
         Some(id) => {
-            let id = parse_cluster_id_or_number(scope, &id, "baseline")?;
+            let id = Cluster::parse_id(scope, "baseline", &id)?;
             if id == row.id {
                 let reason = "must be another cluster".to_owned();
                 return Err(ApiError::InvalidArgument { argument: "baseline", reason });

@@ -2,12 +2,12 @@
 
 use std::collections::HashMap;
 
-use async_graphql::Object;
+use async_graphql::{ID, Object};
 use chrono::{DateTime, Utc};
 use entity::{client::Model, ids::ClusterId};
 
 use super::{
-    environment::Environment, error::ApiError, loaders::ParentList, projection::inline_fields,
+    environment::Environment, error::ApiError, id::GlobalId, loaders::ParentList, projection::inline_fields,
     scope::AccountScope,
 };
 use crate::store::{
@@ -30,6 +30,11 @@ impl Client {
 /// A client process that was connected to a cluster.
 #[Object]
 impl Client {
+    /// The global identifier.
+    pub(super) async fn id(&self) -> ID {
+        GlobalId::Client(self.scope.account.id, self.row.cluster_id, self.row.id).into()
+    }
+
     /// Dask's own identifier of the client.
     async fn dask_id(&self) -> &str {
         &self.row.dask_id
@@ -52,7 +57,7 @@ impl Client {
     }
 }
 
-inline_fields! { Client: dask_id, connected_at, disconnected_at }
+inline_fields! { Client: id, dask_id, connected_at, disconnected_at }
 
 impl ParentList<ClusterId, ClientSort> for AccountStore {
     type Row = Model;

@@ -74,17 +74,24 @@ impl Cluster {
         Ok(scope.loader.load_one(id).await?.map(|row| Self::new(scope, row)))
     }
 
-    /// Parses the identifier of a cluster in an argument. Returns an error if it cannot be a cluster of
-    /// the account.
+    /// Parses a global identifier of a cluster of the account, or a `number`. Returns `None` for any other
+    /// text.
+    pub(super) fn parse_id_or_number(scope: &AccountScope, id: &ID) -> Option<ClusterId> {
+        match GlobalId::parse(id) {
+            Some(GlobalId::Cluster(account, cluster)) if account == scope.account.id => Some(cluster),
+            Some(_) => None,
+            None => id.parse().ok(),
+        }
+    }
+
+    /// Parses the global identifier or the `number` of a cluster in an argument. Returns an error if it
+    /// cannot be a cluster of the account.
     pub(super) fn parse_id(
         scope: &AccountScope,
         argument: &'static str,
         id: &ID,
     ) -> Result<ClusterId, ApiError> {
-        match GlobalId::parse(id) {
-            Some(GlobalId::Cluster(account, cluster)) if account == scope.account.id => Ok(cluster),
-            _ => Err(ApiError::unknown(argument, "cluster")),
-        }
+        Self::parse_id_or_number(scope, id).ok_or(ApiError::unknown(argument, "cluster"))
     }
 
     /// Returns the time up to which the scheduler reported, by its own clock.
@@ -397,7 +404,8 @@ impl Cluster {
         #[graphql(desc = "Only lines of these kinds of process, at most 20. Null for all.")] sources: Option<
             Vec<LogSource>,
         >,
-        #[graphql(desc = "Only lines of the worker with this UUID, and of its nanny.")] worker_id: Option<ID>,
+        #[graphql(desc = "Only lines of the worker with this global identifier or UUID, and of its nanny.")]
+        worker_id: Option<ID>,
         #[graphql(name = "match", desc = "Only lines that contain this text, in upper or lower case.")]
         words: Option<String>,
         #[graphql(desc = "Only lines written in this period, by the clock of their process.")] at: Option<

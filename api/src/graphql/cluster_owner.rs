@@ -15,7 +15,7 @@ use crate::store::HandOverOutcome;
 /// The cluster to transfer, and its new owner.
 #[derive(InputObject)]
 pub(super) struct HandOverClusterInput {
-    /// The cluster's global identifier.
+    /// The cluster's global identifier, or its `number`.
     cluster_id: ID,
     /// The global identifier of the member who becomes the owner.
     user_id: ID,

@@ -16,7 +16,7 @@ use crate::{domain::token, store};
 /// The cluster to delete.
 #[derive(InputObject)]
 pub(super) struct DeleteClusterInput {
-    /// The cluster's global identifier.
+    /// The cluster's global identifier, or its `number`.
     cluster_id: ID,
 }
 

@@ -1,11 +1,11 @@
 //! The GraphQL type of an event.
 
-use async_graphql::Object;
+use async_graphql::{ID, Object};
 use chrono::{DateTime, Utc};
 use entity::event::Model;
 
 use super::{
-    cluster::Cluster, connection::Connection, error::ApiError, facet::EventListFields,
+    cluster::Cluster, connection::Connection, error::ApiError, facet::EventListFields, id::GlobalId,
     projection::inline_fields, scalar::Json, scope::AccountScope, worker::Worker,
 };
 
@@ -27,6 +27,12 @@ impl Event {
 /// An event that Dask or a user logged with `log_event`.
 #[Object]
 impl Event {
+    /// The global identifier.
+    pub(super) async fn id(&self) -> ID {
+        GlobalId::Event(self.scope.account.id, self.row.cluster_id, self.row.occurred_at.0, self.row.id)
+            .into()
+    }
+
     /// The time at which the scheduler received the event, by its own clock.
     async fn at(&self) -> DateTime<Utc> {
         self.row.occurred_at.into()
@@ -58,4 +64,4 @@ impl Event {
     }
 }
 
-inline_fields! { Event: at, topic, worker_id, data }
+inline_fields! { Event: id, at, topic, worker_id, data }

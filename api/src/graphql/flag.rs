@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use async_graphql::{Enum, Object, dataloader::Loader};
+use async_graphql::{Enum, ID, Object, dataloader::Loader};
 use chrono::{DateTime, Utc};
 use entity::{
     cluster_flag::{self, Model, NOT_ENDED_KEY},
@@ -16,6 +16,7 @@ use super::{
     connection::{Connection, PageArguments, load_connection, total_count_by},
     error::ApiError,
     error_group::ErrorGroup,
+    id::GlobalId,
     json::write_enums_by_name,
     loaders::{ParentList, StoreReader, TagsKey},
     projection::inline_fields,
@@ -53,6 +54,11 @@ impl Flag {
 /// `Account.flagRules` lists the conditions and their thresholds.
 #[Object]
 impl Flag {
+    /// The global identifier.
+    pub(super) async fn id(&self) -> ID {
+        GlobalId::Flag(self.scope.account.id, self.row.cluster_id, self.row.id).into()
+    }
+
     /// The kind of condition.
     async fn kind(&self) -> FlagKind {
         self.row.kind.into()
@@ -156,7 +162,7 @@ impl Flag {
     }
 }
 
-inline_fields! { Flag: kind, text, since, until, is_active, value, threshold, unit, function, packages }
+inline_fields! { Flag: id, kind, text, since, until, is_active, value, threshold, unit, function, packages }
 
 /// The kinds of conditions that are detected on clusters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]

@@ -6,87 +6,130 @@ use std::str::FromStr;
 use async_graphql::ID;
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use entity::ids::{
-    AccountId, ClusterId, ComputationId, ErrorGroupId, ErrorOccurrenceId, SpanId, TaskGroupId, UserId,
-    WorkerId,
+    AccountId, AlertDeliveryId, AlertId, AlertRuleId, ApiTokenId, AuditEntryId, ClientId, ClusterId,
+    ComputationId, ErrorGroupId, ErrorOccurrenceId, EventId, FlagId, InvitationId, LogLineId,
+    PerformanceReportId, SpanId, TaskGroupId, UserId, WorkerId,
 };
 
-/// A parsed global identifier.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum GlobalId {
-    Account(AccountId),
-    User(AccountId, UserId),
-    Cluster(AccountId, ClusterId),
-    Computation(AccountId, ClusterId, ComputationId),
-    TaskGroup(AccountId, ClusterId, TaskGroupId),
-    ErrorOccurrence(AccountId, ClusterId, ErrorOccurrenceId),
-    ErrorGroup(AccountId, ErrorGroupId),
-    Worker(AccountId, ClusterId, WorkerId),
-    Span(AccountId, ClusterId, SpanId),
+/// A part of an identifier, in its only notation.
+trait IdPart: FromStr {
+    fn to_text(self) -> String;
+}
+
+macro_rules! uuid_parts {
+    ($($kind:ident),+ $(,)?) => {$(
+        impl IdPart for $kind {
+            fn to_text(self) -> String {
+                self.0.simple().to_string()
+            }
+        }
+    )+};
+}
+uuid_parts!(
+    AccountId,
+    AlertDeliveryId,
+    AlertId,
+    AlertRuleId,
+    ApiTokenId,
+    AuditEntryId,
+    ClientId,
+    ComputationId,
+    ErrorGroupId,
+    ErrorOccurrenceId,
+    EventId,
+    FlagId,
+    InvitationId,
+    LogLineId,
+    PerformanceReportId,
+    SpanId,
+    TaskGroupId,
+    UserId,
+    WorkerId,
+);
+
+impl IdPart for ClusterId {
+    fn to_text(self) -> String {
+        self.to_string()
+    }
+}
+
+/// A time in milliseconds, which the keys of events and log lines contain.
+impl IdPart for i64 {
+    fn to_text(self) -> String {
+        self.to_string()
+    }
+}
+
+/// Declares the identifiers: the type of each object, and the parts of its key after the account.
+macro_rules! global_ids {
+    ($($noun:ident($($part:ident: $kind:ty),*)),+ $(,)?) => {
+        /// A parsed global identifier.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub(super) enum GlobalId {
+            $($noun(AccountId $(, $kind)*)),+
+        }
+
+        impl GlobalId {
+            /// Returns the account that the object belongs to.
+            pub(super) fn account(self) -> AccountId {
+                match self {
+                    $(Self::$noun(account, ..) => account),+
+                }
+            }
+
+            fn canonical_text(self) -> String {
+                match self {
+                    $(Self::$noun(account $(, $part)*) => {
+                        [stringify!($noun).to_owned(), account.to_text() $(, $part.to_text())*].join(":")
+                    })+
+                }
+            }
+
+            /// Parses a text in any notation of its parts.
+            fn parse_text(text: &str) -> Option<Self> {
+                let mut parts = text.split(':');
+                let noun = parts.next()?;
+                $(if noun == stringify!($noun) {
+                    return Some(Self::$noun(part(&mut parts)? $(, part::<$kind>(&mut parts)?)*));
+                })+
+                None
+            }
+        }
+    };
+}
+global_ids! {
+    Account(),
+    Alert(id: AlertId),
+    AlertDelivery(id: AlertDeliveryId),
+    AlertRule(id: AlertRuleId),
+    ApiToken(id: ApiTokenId),
+    AuditEntry(id: AuditEntryId),
+    Client(cluster: ClusterId, id: ClientId),
+    Cluster(id: ClusterId),
+    Computation(cluster: ClusterId, id: ComputationId),
+    ErrorGroup(id: ErrorGroupId),
+    ErrorOccurrence(cluster: ClusterId, id: ErrorOccurrenceId),
+    Event(cluster: ClusterId, at: i64, id: EventId),
+    Flag(cluster: ClusterId, id: FlagId),
+    Invitation(id: InvitationId),
+    LogLine(cluster: ClusterId, at: i64, id: LogLineId),
+    Member(user: UserId),
+    PerformanceReport(id: PerformanceReportId),
+    Span(cluster: ClusterId, id: SpanId),
+    TaskGroup(cluster: ClusterId, id: TaskGroupId),
+    User(id: UserId),
+    Worker(cluster: ClusterId, id: WorkerId),
+}
+
+fn part<'a, T: IdPart>(parts: &mut impl Iterator<Item = &'a str>) -> Option<T> {
+    parts.next()?.parse().ok()
 }
 
 impl GlobalId {
-    /// Returns the account that the object belongs to.
-    pub(super) fn account(self) -> AccountId {
-        match self {
-            Self::Account(account)
-            | Self::User(account, _)
-            | Self::Cluster(account, _)
-            | Self::Computation(account, ..)
-            | Self::TaskGroup(account, ..)
-            | Self::ErrorOccurrence(account, ..)
-            | Self::ErrorGroup(account, _)
-            | Self::Worker(account, ..)
-            | Self::Span(account, ..) => account,
-        }
-    }
-
-    fn canonical_text(self) -> String {
-        match self {
-            Self::Account(account) => format!("Account:{}", account.0.simple()),
-            Self::User(account, id) => format!("User:{}:{}", account.0.simple(), id.0.simple()),
-            Self::Cluster(account, id) => format!("Cluster:{}:{id}", account.0.simple()),
-            Self::Computation(account, cluster, id) => {
-                format!("Computation:{}:{cluster}:{}", account.0.simple(), id.0.simple())
-            }
-            Self::TaskGroup(account, cluster, id) => {
-                format!("TaskGroup:{}:{cluster}:{}", account.0.simple(), id.0.simple())
-            }
-            Self::ErrorOccurrence(account, cluster, id) => {
-                format!("ErrorOccurrence:{}:{cluster}:{}", account.0.simple(), id.0.simple())
-            }
-            Self::ErrorGroup(account, id) => {
-                format!("ErrorGroup:{}:{}", account.0.simple(), id.0.simple())
-            }
-            Self::Worker(account, cluster, id) => {
-                format!("Worker:{}:{cluster}:{}", account.0.simple(), id.0.simple())
-            }
-            Self::Span(account, cluster, id) => {
-                format!("Span:{}:{cluster}:{}", account.0.simple(), id.0.simple())
-            }
-        }
-    }
-
     /// Parses an identifier that [`ID::from`] wrote; returns `None` for any other text.
     pub(super) fn parse(id: &ID) -> Option<Self> {
-        fn part<'a, T: FromStr>(parts: &mut impl Iterator<Item = &'a str>) -> Option<T> {
-            parts.next()?.parse().ok()
-        }
         let text = String::from_utf8(URL_SAFE_NO_PAD.decode(id.as_str()).ok()?).ok()?;
-        let mut parts = text.split(':');
-        let noun = parts.next()?;
-        let account = part(&mut parts)?;
-        let parsed = match noun {
-            "Account" => Self::Account(account),
-            "User" => Self::User(account, part(&mut parts)?),
-            "Cluster" => Self::Cluster(account, part(&mut parts)?),
-            "Computation" => Self::Computation(account, part(&mut parts)?, part(&mut parts)?),
-            "TaskGroup" => Self::TaskGroup(account, part(&mut parts)?, part(&mut parts)?),
-            "ErrorOccurrence" => Self::ErrorOccurrence(account, part(&mut parts)?, part(&mut parts)?),
-            "ErrorGroup" => Self::ErrorGroup(account, part(&mut parts)?),
-            "Worker" => Self::Worker(account, part(&mut parts)?, part(&mut parts)?),
-            "Span" => Self::Span(account, part(&mut parts)?, part(&mut parts)?),
-            _ => return None,
-        };
+        let parsed = Self::parse_text(&text)?;
         // Each object has exactly one identifier, so other notations of the same numbers are refused.
         (parsed.canonical_text() == text).then_some(parsed)
     }
@@ -122,6 +165,8 @@ mod tests {
             GlobalId::ErrorGroup(account, ErrorGroupId(uuid)),
             GlobalId::Worker(account, ClusterId(3), WorkerId(uuid)),
             GlobalId::Span(account, ClusterId(3), SpanId(uuid)),
+            GlobalId::Event(account, ClusterId(3), -4, EventId(uuid)),
+            GlobalId::Member(account, UserId(uuid)),
         ] {
             assert_eq!(GlobalId::parse(&id.into()), Some(id));
         }

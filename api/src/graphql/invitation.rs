@@ -1,12 +1,13 @@
 //! Invitations of members to an account.
 
-use async_graphql::{InputObject, Object, SimpleObject};
+use async_graphql::{ID, InputObject, Object, SimpleObject};
 use chrono::{DateTime, Utc};
 use entity::{audit_entry::Action, ids::UserId, invitation::Model};
 
 use super::{
     connection::{Connection, PageArguments, total_count_by},
     error::ApiError,
+    id::GlobalId,
     member::{AccessUserError, MemberRole, field_of_grant_error, to_grant},
     projection::inline_fields,
     scope::AccountScope,
@@ -31,7 +32,7 @@ pub(super) struct Invitation {
 }
 
 impl Invitation {
-    fn new(scope: &AccountScope, row: Model) -> Self {
+    pub(super) fn new(scope: &AccountScope, row: Model) -> Self {
         Self { scope: scope.clone(), row }
     }
 }
@@ -40,6 +41,11 @@ impl Invitation {
 /// again, because the server stores only its hash.
 #[Object]
 impl Invitation {
+    /// The global identifier.
+    pub(super) async fn id(&self) -> ID {
+        GlobalId::Invitation(self.scope.account.id, self.row.id).into()
+    }
+
     /// The identifier: the part of the secret before the dash. It is public and proves nothing.
     async fn identifier(&self) -> &str {
         &self.row.identifier
@@ -113,7 +119,7 @@ impl Invitation {
 }
 
 inline_fields! {
-    Invitation: identifier, name, label, role, until, created_at, expires_at, revoked_at, accepted_at, is_open,
+    Invitation: id, identifier, name, label, role, until, created_at, expires_at, revoked_at, accepted_at, is_open,
         viewer_can_revoke
 }
 

@@ -14,6 +14,7 @@ use super::{
     connection::{Connection, PageArguments, load_connection},
     error::{ApiError, NullOnError},
     facet::LogListFields,
+    id::GlobalId,
     json::write_enums_by_name,
     loaders::CountKey,
     projection::inline_fields,
@@ -42,6 +43,12 @@ impl LogLine {
 /// `LogLine`.
 #[Object]
 impl LogLine {
+    /// The global identifier.
+    pub(super) async fn id(&self) -> ID {
+        GlobalId::LogLine(self.scope.account.id, self.row.cluster_id, self.row.logged_at.0, self.row.id)
+            .into()
+    }
+
     /// The time at which the line was written, by the clock of its process.
     async fn at(&self) -> DateTime<Utc> {
         self.row.logged_at.into()
@@ -94,7 +101,7 @@ impl LogLine {
     }
 }
 
-inline_fields! { LogLine: at, source, worker, worker_id, level, logger, message, repeated }
+inline_fields! { LogLine: id, at, source, worker, worker_id, level, logger, message, repeated }
 
 /// The kinds of processes that write logs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
@@ -127,13 +134,17 @@ pub(super) async fn logs(
     page: PageArguments,
 ) -> Result<LogConnection, ApiError> {
     let LogArguments { at, levels, sources, worker_id, words } = arguments;
-    let worker = match worker_id {
-        Some(id) => Some(id.parse().map_err(|_| ApiError::InvalidArgument {
-            argument: "workerId",
-            reason: "not the UUID of a worker".to_owned(),
-        })?),
-        None => None,
+    let parse = |id: ID| match GlobalId::parse(&id) {
+        Some(GlobalId::Worker(account, of, worker)) if account == scope.account.id && of == cluster => {
+            Ok(worker)
+        }
+        Some(_) => Err(ApiError::unknown("workerId", "worker")),
+        None => {
+            let invalid = |_| ApiError::invalid("workerId", "not the identifier or UUID of a worker");
+            id.parse().map_err(invalid)
+        }
     };
+    let worker = worker_id.map(parse).transpose()?;
     let sources = sources.map(|sources| sources.into_iter().map(Source::from).collect());
     let parent = LogParent { cluster, at, filter: LogFilter { levels, sources, worker, processes: None } };
     let sort = LogSort::OldestFirst;

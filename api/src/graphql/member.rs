@@ -12,6 +12,7 @@ use super::{
     account::Account,
     connection::{Connection, PageArguments, total_count_by},
     error::ApiError,
+    id::GlobalId,
     json::write_enums_by_name,
     projection::inline_fields,
     scalar::BigInt,
@@ -44,6 +45,11 @@ impl Member {
 /// A user as a member of an account.
 #[Object]
 impl Member {
+    /// The global identifier.
+    pub(super) async fn id(&self) -> ID {
+        GlobalId::Member(self.scope.account.id, self.row.user_id).into()
+    }
+
     /// The user.
     async fn user(&self) -> Result<User, ApiError> {
         User::find(&self.scope, self.row.user_id).await?.ok_or(ApiError::NotFound("user"))
@@ -77,7 +83,7 @@ impl Member {
     }
 }
 
-inline_fields! { Member: role, since, until, is_over, viewer_can_change }
+inline_fields! { Member: id, role, since, until, is_over, viewer_can_change }
 
 /// The roles of members. A member's tokens are valid for no more than the role covers; a change of the
 /// role takes effect immediately.

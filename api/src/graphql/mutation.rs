@@ -58,7 +58,7 @@ impl Mutation {
     async fn set_desired_state(
         &self,
         context: &Context<'_>,
-        #[graphql(desc = "The cluster's global identifier.")] cluster: ID,
+        #[graphql(desc = "The cluster's global identifier, or its `number`.")] cluster: ID,
         #[graphql(desc = "The desired state.")] state: DesiredState,
         #[graphql(
             desc = "The reason, shown in `stopRequest` and in the cluster's `closeReason`. At most 200 \
@@ -92,7 +92,7 @@ impl Mutation {
     async fn keep_alive(
         &self,
         context: &Context<'_>,
-        #[graphql(desc = "The cluster's global identifier.")] cluster: ID,
+        #[graphql(desc = "The cluster's global identifier, or its `number`.")] cluster: ID,
         #[graphql(
             desc = "The time for which the cluster is kept, from now, in seconds, 0 to 2,592,000. 0 ends \
                     an earlier `keepAlive`."
@@ -108,7 +108,7 @@ impl Mutation {
     async fn set_cluster_tags(
         &self,
         context: &Context<'_>,
-        #[graphql(desc = "The cluster's global identifier.")] cluster: ID,
+        #[graphql(desc = "The cluster's global identifier, or its `number`.")] cluster: ID,
         #[graphql(desc = "The new tags, at most 50, with distinct keys.")] tags: Vec<Tag>,
     ) -> Result<ClusterPayload, ApiError> {
         let scope = authorize_own(context, Action::SetClusterTags).await?;
@@ -120,7 +120,7 @@ impl Mutation {
     async fn set_cluster_notes(
         &self,
         context: &Context<'_>,
-        #[graphql(desc = "The cluster's global identifier.")] cluster: ID,
+        #[graphql(desc = "The cluster's global identifier, or its `number`.")] cluster: ID,
         #[graphql(desc = "The text, at most 10,000 characters. An empty text removes the notes.")]
         text: String,
     ) -> Result<ClusterPayload, ApiError> {

@@ -1,11 +1,37 @@
 //! The interface of objects with a global identifier, and their lookup.
 
-use async_graphql::{ID, Interface};
+use async_graphql::{Context, ID, Interface};
+use entity::ids::KeyTime;
 
 use super::{
-    account::Account, cluster::Cluster, computation::Computation, error::ApiError, error_group::ErrorGroup,
-    error_occurrence::ErrorOccurrence, id::GlobalId, scope::AccountScope, span::Span, task_group::TaskGroup,
-    user::User, worker::Worker,
+    account::Account,
+    alert::Alert,
+    alert_delivery::AlertDelivery,
+    alert_rule::AlertRule,
+    api_token::ApiToken,
+    audit_entry::AuditEntry,
+    client::Client,
+    cluster::Cluster,
+    computation::Computation,
+    error::ApiError,
+    error_group::ErrorGroup,
+    error_occurrence::ErrorOccurrence,
+    event::Event,
+    flag::Flag,
+    id::GlobalId,
+    invitation::Invitation,
+    log_line::LogLine,
+    member::Member,
+    performance_report::PerformanceReport,
+    schema::{self, RequestContext},
+    span::Span,
+    task_group::TaskGroup,
+    user::User,
+    worker::Worker,
+};
+use crate::{
+    domain::permission::{Permission, Reach},
+    store::ReportReader,
 };
 
 /// An object with a global identifier.
@@ -25,15 +51,31 @@ pub(super) enum Node {
     ErrorGroup(Box<ErrorGroup>),
     Worker(Box<Worker>),
     Span(Box<Span>),
+    Alert(Box<Alert>),
+    AlertDelivery(Box<AlertDelivery>),
+    AlertRule(Box<AlertRule>),
+    ApiToken(Box<ApiToken>),
+    AuditEntry(Box<AuditEntry>),
+    Client(Box<Client>),
+    Event(Box<Event>),
+    Flag(Box<Flag>),
+    Invitation(Box<Invitation>),
+    LogLine(Box<LogLine>),
+    Member(Box<Member>),
+    PerformanceReport(Box<PerformanceReport>),
 }
 
 impl Node {
     /// Returns the object with the identifier `id`. Returns `None` if it does not exist, if it belongs
-    /// to another account, or if the text is no identifier; a client cannot distinguish these cases.
-    pub(super) async fn find(scope: &AccountScope, id: &ID) -> Result<Option<Self>, ApiError> {
+    /// to another account or is in no list that the viewer may read, or if the text is no identifier; a
+    /// client cannot distinguish these cases.
+    pub(super) async fn find(context: &Context<'_>, id: &ID) -> Result<Option<Self>, ApiError> {
+        let RequestContext { scope, viewer, .. } = schema::request_context(context);
         let Some(id) = GlobalId::parse(id).filter(|id| id.account() == scope.account.id) else {
             return Ok(None);
         };
+        let sees = |permission| scope.rights.reach(permission) == Reach::Everything;
+        let store = &scope.store;
         Ok(match id {
             GlobalId::Account(_) => Some(Self::Account(Account(scope.clone()))),
             GlobalId::User(_, id) => User::find(scope, id).await?.map(Self::User),
@@ -58,6 +100,57 @@ impl Node {
             GlobalId::Span(_, cluster, id) => {
                 Span::find(scope, (cluster, id)).await?.map(|node| Self::Span(Box::new(node)))
             }
+            GlobalId::Client(_, cluster, id) => {
+                store.client(cluster, id).await?.map(|row| Self::Client(Box::new(Client::new(scope, row))))
+            }
+            GlobalId::Event(_, cluster, at, id) => store
+                .event(cluster, KeyTime(at), id)
+                .await?
+                .map(|row| Self::Event(Box::new(Event::new(scope, row)))),
+            GlobalId::LogLine(_, cluster, at, id) => store
+                .log_line(cluster, KeyTime(at), id)
+                .await?
+                .map(|row| Self::LogLine(Box::new(LogLine::new(scope, row)))),
+            GlobalId::Flag(_, cluster, id) => {
+                store.flag(cluster, id).await?.map(|row| Self::Flag(Box::new(Flag::new(scope, row))))
+            }
+            GlobalId::Alert(_, id) => {
+                store.alert(id).await?.map(|row| Self::Alert(Box::new(Alert::new(scope, row))))
+            }
+            GlobalId::PerformanceReport(_, id) => store
+                .performance_report(ReportReader::from_viewer(viewer), id)
+                .await?
+                .map(|row| Self::PerformanceReport(Box::new(PerformanceReport::new(scope, row)))),
+            GlobalId::ApiToken(_, id) => store
+                .api_token_by_id(id)
+                .await?
+                .filter(|row| row.user_id == scope.rights.user || sees(Permission::ManageMembers))
+                .map(|row| Self::ApiToken(Box::new(ApiToken::new(scope, row)))),
+            GlobalId::AlertRule(_, id) if sees(Permission::ChangeSettings) => store
+                .alert_rules_by_id(&[id])
+                .await?
+                .pop()
+                .map(|row| Self::AlertRule(Box::new(AlertRule::new(scope, row)))),
+            GlobalId::AlertDelivery(_, id) if sees(Permission::ChangeSettings) => store
+                .alert_delivery(id)
+                .await?
+                .map(|row| Self::AlertDelivery(Box::new(AlertDelivery::new(scope, row)))),
+            GlobalId::Invitation(_, id) if sees(Permission::ManageMembers) => store
+                .invitation_by_id(id)
+                .await?
+                .map(|row| Self::Invitation(Box::new(Invitation::new(scope, row)))),
+            GlobalId::Member(_, user) if sees(Permission::ManageMembers) => {
+                store.membership(user).await?.map(|row| Self::Member(Box::new(Member::new(scope, row))))
+            }
+            GlobalId::AuditEntry(_, id) if sees(Permission::ReadAuditLog) => store
+                .audit_entry(id)
+                .await?
+                .map(|row| Self::AuditEntry(Box::new(AuditEntry::new(scope, row)))),
+            GlobalId::AlertRule(..)
+            | GlobalId::AlertDelivery(..)
+            | GlobalId::Invitation(..)
+            | GlobalId::Member(..)
+            | GlobalId::AuditEntry(..) => None,
         })
     }
 }

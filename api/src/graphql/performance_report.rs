@@ -1,6 +1,6 @@
 //! Performance reports that members uploaded.
 
-use async_graphql::{Context, Enum, Object, SimpleObject};
+use async_graphql::{Context, Enum, ID, Object, SimpleObject};
 use chrono::{DateTime, Utc};
 use entity::{
     api_token::Scope,
@@ -11,6 +11,7 @@ use super::{
     account::Account,
     connection::{Connection, PageArguments, total_count_by},
     error::ApiError,
+    id::GlobalId,
     json::write_enums_by_name,
     projection::inline_fields,
     scalar::BigInt,
@@ -31,10 +32,21 @@ pub(super) struct PerformanceReport {
     row: Model,
 }
 
+impl PerformanceReport {
+    pub(super) fn new(scope: &AccountScope, row: Model) -> Self {
+        Self { scope: scope.clone(), row }
+    }
+}
+
 /// A performance report: an HTML page that Dask generated about the work of a cluster, uploaded with
 /// `coiled.performance_report`.
 #[Object]
 impl PerformanceReport {
+    /// The global identifier.
+    pub(super) async fn id(&self) -> ID {
+        GlobalId::PerformanceReport(self.scope.account.id, self.row.id).into()
+    }
+
     /// The report's identifier, as mutations take it.
     async fn identifier(&self) -> String {
         self.row.id.to_string()
@@ -77,7 +89,7 @@ impl PerformanceReport {
     }
 }
 
-inline_fields! { PerformanceReport: identifier, name, visibility, size, path, created_at, viewer_can_delete }
+inline_fields! { PerformanceReport: id, identifier, name, visibility, size, path, created_at, viewer_can_delete }
 
 /// The visibilities of a performance report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]

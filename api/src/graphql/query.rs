@@ -6,7 +6,6 @@ use super::{
     account::Account,
     cluster::Cluster,
     error::ApiError,
-    id::GlobalId,
     node::Node,
     rate_limit::RateLimit,
     schema::{self, RequestContext},
@@ -43,25 +42,20 @@ impl Query {
         #[graphql(desc = "The cluster's global identifier, or its `number`.")] id: ID,
     ) -> Result<Option<Cluster>, ApiError> {
         let RequestContext { scope, .. } = schema::request_context(context);
-        let number = match GlobalId::parse(&id) {
-            Some(GlobalId::Cluster(account, number)) if account == scope.account.id => Some(number),
-            Some(_) => None,
-            None => id.parse().ok(),
-        };
-        match number {
+        match Cluster::parse_id_or_number(scope, &id) {
             Some(number) => Cluster::find(scope, number).await,
             None => Ok(None),
         }
     }
 
-    /// The object with this global identifier. Null if there is none.
+    /// The object with this global identifier. Null if there is none, or if the viewer may read no list that
+    /// it is in.
     async fn node(
         &self,
         context: &Context<'_>,
         #[graphql(desc = "The global identifier.")] id: ID,
     ) -> Result<Option<Node>, ApiError> {
-        let RequestContext { scope, .. } = schema::request_context(context);
-        Node::find(scope, &id).await
+        Node::find(context, &id).await
     }
 
     /// The rate limit of the viewer's token.

@@ -101,6 +101,15 @@ impl AccountStore {
         page::fetch(&self.read_executor(), self.alerts(lasting), sort, request).await
     }
 
+    /// Returns the alert with an identifier.
+    ///
+    /// # Errors
+    /// Returns an error if the database does not answer.
+    #[tracing::instrument(name = "store.alert.get", skip_all)]
+    pub async fn alert(&self, id: AlertId) -> Result<Option<Model>, StoreError> {
+        Ok(self.select::<Entity>().filter(Column::Id.eq(id)).one(&self.read_executor()).await?)
+    }
+
     /// Counts the account's alerts.
     ///
     /// # Errors

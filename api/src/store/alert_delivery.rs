@@ -146,6 +146,15 @@ impl AccountStore {
         page::fetch(&self.read_executor(), self.deliveries(rule), sort, request).await
     }
 
+    /// Returns the message with an identifier.
+    ///
+    /// # Errors
+    /// Returns an error if the database does not answer.
+    #[tracing::instrument(name = "store.alert_delivery.get", skip_all)]
+    pub async fn alert_delivery(&self, id: AlertDeliveryId) -> Result<Option<Model>, StoreError> {
+        Ok(self.select::<Entity>().filter(Column::Id.eq(id)).one(&self.read_executor()).await?)
+    }
+
     /// Counts the account's messages, or those of one rule.
     ///
     /// # Errors

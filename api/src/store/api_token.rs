@@ -234,6 +234,15 @@ impl AccountStore {
         Ok(newest.offset(skipped).limit(limit).all(&self.read_executor()).await?)
     }
 
+    /// Returns the token with the identifier of its row, of either kind.
+    ///
+    /// # Errors
+    /// Returns an error if the database does not answer.
+    #[tracing::instrument(name = "store.api_token.get", skip_all)]
+    pub async fn api_token_by_id(&self, id: ApiTokenId) -> Result<Option<Model>, StoreError> {
+        Ok(self.select::<Entity>().filter(Column::Id.eq(id)).one(&self.read_executor()).await?)
+    }
+
     /// Counts the tokens of a kind, of one user or of all. Tokens of former members do not exist.
     ///
     /// # Errors

@@ -190,6 +190,15 @@ impl AccountStore {
         page::fetch(&self.read_executor(), self.audit_entries(filter), sort, request).await
     }
 
+    /// Returns the entry with an identifier.
+    ///
+    /// # Errors
+    /// Returns an error if the database does not answer.
+    #[tracing::instrument(name = "store.audit_entry.get", skip_all)]
+    pub async fn audit_entry(&self, id: AuditEntryId) -> Result<Option<Model>, StoreError> {
+        Ok(self.select::<Entity>().filter(Column::Id.eq(id)).one(&self.read_executor()).await?)
+    }
+
     /// Counts the entries that pass a filter.
     ///
     /// # Errors

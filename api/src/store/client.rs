@@ -66,6 +66,20 @@ impl AccountStore {
         multi_list::fetch_pages(&self.read_executor(), clusters.iter().map(of).collect(), sort, request).await
     }
 
+    /// Returns a client of a cluster.
+    ///
+    /// # Errors
+    /// Returns an error if the database does not answer.
+    #[tracing::instrument(name = "store.client.get", skip_all)]
+    pub async fn client(&self, cluster: ClusterId, id: ClientId) -> Result<Option<Model>, StoreError> {
+        Ok(self
+            .select::<Entity>()
+            .filter(Column::ClusterId.eq(cluster))
+            .filter(Column::Id.eq(id))
+            .one(&self.read_executor())
+            .await?)
+    }
+
     /// Counts the clients of each cluster. Clusters without any are missing.
     ///
     /// # Errors

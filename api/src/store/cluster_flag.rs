@@ -253,6 +253,20 @@ impl AccountStore {
         multi_list::fetch_pages(&self.read_executor(), parents.iter().map(of).collect(), sort, request).await
     }
 
+    /// Returns a flag of a cluster.
+    ///
+    /// # Errors
+    /// Returns an error if the database does not answer.
+    #[tracing::instrument(name = "store.cluster_flag.get", skip_all)]
+    pub async fn flag(&self, cluster: ClusterId, id: FlagId) -> Result<Option<Model>, StoreError> {
+        Ok(self
+            .select::<Entity>()
+            .filter(Column::ClusterId.eq(cluster))
+            .filter(Column::Id.eq(id))
+            .one(&self.read_executor())
+            .await?)
+    }
+
     /// Counts the flags of each parent. Parents without any may be missing.
     ///
     /// # Errors

@@ -244,6 +244,26 @@ impl AccountStore {
         page::fetch_slice(&self.read_executor(), select, EventSort::OldestFirst, slice).await
     }
 
+    /// Returns an event of a cluster, by its whole key.
+    ///
+    /// # Errors
+    /// Returns an error if the database does not answer.
+    #[tracing::instrument(name = "store.event.get", skip_all)]
+    pub async fn event(
+        &self,
+        cluster: ClusterId,
+        at: KeyTime,
+        id: EventId,
+    ) -> Result<Option<Model>, StoreError> {
+        Ok(self
+            .select::<Entity>()
+            .filter(Column::ClusterId.eq(cluster))
+            .filter(Column::OccurredAt.eq(at))
+            .filter(Column::Id.eq(id))
+            .one(&self.read_executor())
+            .await?)
+    }
+
     /// Counts the events of each parent. Parents without any are missing.
     ///
     /// # Errors

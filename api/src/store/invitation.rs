@@ -87,6 +87,15 @@ impl AccountStore {
         page::fetch(&self.read_executor(), self.select::<Entity>(), sort, request).await
     }
 
+    /// Returns the invitation with the identifier of its row.
+    ///
+    /// # Errors
+    /// Returns an error if the database does not answer.
+    #[tracing::instrument(name = "store.invitation.get", skip_all)]
+    pub async fn invitation_by_id(&self, id: InvitationId) -> Result<Option<Model>, StoreError> {
+        Ok(self.select::<Entity>().filter(Column::Id.eq(id)).one(&self.read_executor()).await?)
+    }
+
     /// Returns the number of the account's invitations, in any state.
     ///
     /// # Errors

@@ -237,6 +237,26 @@ impl AccountStore {
         select.filter(parent.condition())
     }
 
+    /// Returns a log line of a cluster, by its whole key.
+    ///
+    /// # Errors
+    /// Returns an error if the database does not answer.
+    #[tracing::instrument(name = "store.log_line.get", skip_all)]
+    pub async fn log_line(
+        &self,
+        cluster: ClusterId,
+        at: KeyTime,
+        id: LogLineId,
+    ) -> Result<Option<Model>, StoreError> {
+        Ok(self
+            .select::<Entity>()
+            .filter(Column::ClusterId.eq(cluster))
+            .filter(Column::LoggedAt.eq(at))
+            .filter(Column::Id.eq(id))
+            .one(&self.read_executor())
+            .await?)
+    }
+
     /// Returns the number of log lines of each parent. Parents without lines are missing from the map.
     ///
     /// # Errors

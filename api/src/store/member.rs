@@ -77,6 +77,15 @@ impl AccountStore {
         page::fetch(&self.read_executor(), self.select::<Entity>(), sort, request).await
     }
 
+    /// Returns the membership of a user.
+    ///
+    /// # Errors
+    /// Returns an error if the database does not answer.
+    #[tracing::instrument(name = "store.member.get", skip_all)]
+    pub async fn membership(&self, user: UserId) -> Result<Option<Model>, StoreError> {
+        Ok(self.select::<Entity>().filter(Column::UserId.eq(user)).one(&self.read_executor()).await?)
+    }
+
     /// Returns the number of the account's members.
     ///
     /// # Errors

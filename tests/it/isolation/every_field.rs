@@ -10,7 +10,10 @@ use async_graphql_parser::types::{BaseType, FieldDefinition, Type};
 use harness::{Member, TestApp, shared_jwt_config};
 use serde_json::{Value, json};
 
-use super::{life::Life, node_ids, of_nothing};
+use super::{
+    life::Life,
+    node::{found_by_their_own_account_alone, node_ids, of_nothing},
+};
 use crate::sdl::{Sdl, innermost, path, required};
 
 /// Arguments for fields that require them, or return little without; some fields have several variants.
@@ -56,7 +59,7 @@ const COUNTING: &str = "Query.rateLimit";
 /// API tokens do not see browser sessions; `session.rs` has their case.
 const BROWSERS: [&str; 4] = ["Viewer.sessions", "Session.", "EndSessionPayload.", "Mutation.endSession"];
 
-/// Filters the cluster's own lines by Dask's identifier of a worker.
+/// Filters the cluster's own lines by one of its own workers.
 const BY_UUID: &str = "Cluster.logs";
 
 /// These paths lead to less data than other paths to the same type.
@@ -282,5 +285,6 @@ async fn every_field_answers_as_if_there_were_no_other_account() {
         }
         assert!(found > 0, "{what} finds nothing of one's own either");
     }
+    found_by_their_own_account_alone(of_ada.values(), &ada, &bob).await;
     app.stop().await;
 }
