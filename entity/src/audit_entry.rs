@@ -21,6 +21,8 @@ pub enum Action {
     CreateAccount,
     /// An alert rule was created.
     CreateAlertRule,
+    /// A shared view was created.
+    CreateSavedView,
     /// A link with which a user can sign in once was created.
     CreateSignInLink,
     /// A token was created.
@@ -37,6 +39,8 @@ pub enum Action {
     DeleteData,
     /// A performance report was deleted.
     DeletePerformanceReport,
+    /// A shared view was deleted.
+    DeleteSavedView,
     /// A membership was ended, and the user's clusters and performance reports were deleted.
     DeleteUser,
     /// The clusters that were reported with a token were hidden, or the hidden ones were deleted.
@@ -103,6 +107,8 @@ pub enum Action {
     UnmuteFlag,
     /// An alert rule was changed.
     UpdateAlertRule,
+    /// A shared view was changed, or a view was shared or made private.
+    UpdateSavedView,
 }
 
 /// The outcome of an action.

@@ -80,6 +80,8 @@ uuid_id! {
     AlertDeliveryId,
     /// A performance report: a page in which Dask shows the activity of a cluster.
     PerformanceReportId,
+    /// A saved view.
+    SavedViewId,
 }
 
 /// A cluster. The identifier is its number: it counts up from 1 in each account, because people read it and

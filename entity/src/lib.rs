@@ -56,6 +56,7 @@ pub mod profile;
 pub mod quota;
 pub mod removed_member;
 pub mod retention_watch;
+pub mod saved_view;
 pub mod session;
 pub mod sign_in_link;
 pub mod span;

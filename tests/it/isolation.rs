@@ -29,11 +29,13 @@ use crate::sdl::{Sdl, path};
 /// `what_people_write_and_decide_is_their_accounts_own`, `what_is_noticed_and_told_is_the_accounts_own`,
 /// `what_the_coiled_client_asks_of_another_account_is_not_there`,
 /// `a_user_learns_of_their_own_accounts_alone`, `whoever_watches_another_account_learns_nothing`, and, in
-/// `session.rs`, `a_user_lists_and_ends_single_sessions`.
-const ROOT_FIELDS: [&str; 45] = [
+/// `session.rs`, `a_user_lists_and_ends_single_sessions`, and in `saved_view.rs`,
+/// `views_of_another_account_do_not_exist`.
+const ROOT_FIELDS: [&str; 48] = [
     "Mutation.acceptInvitation",
     "Mutation.addMember",
     "Mutation.createAlertRule",
+    "Mutation.createSavedView",
     "Mutation.createToken",
     "Mutation.deleteAccount",
     "Mutation.deleteAlertRule",
@@ -41,6 +43,7 @@ const ROOT_FIELDS: [&str; 45] = [
     "Mutation.deleteCostRate",
     "Mutation.deleteData",
     "Mutation.deletePerformanceReport",
+    "Mutation.deleteSavedView",
     "Mutation.deleteUser",
     "Mutation.endSession",
     "Mutation.forgetToken",
@@ -65,6 +68,7 @@ const ROOT_FIELDS: [&str; 45] = [
     "Mutation.testAlertRule",
     "Mutation.unmuteFlag",
     "Mutation.updateAlertRule",
+    "Mutation.updateSavedView",
     "Query.account",
     "Query.cluster",
     "Query.node",
@@ -79,7 +83,7 @@ const ROOT_FIELDS: [&str; 45] = [
 ];
 
 /// Types with a global identifier. `node_ids` has the first ones, and `every_field.rs` all of them.
-const NODES: [&str; 21] = [
+const NODES: [&str; 22] = [
     "Account",
     "Cluster",
     "Computation",
@@ -101,10 +105,11 @@ const NODES: [&str; 21] = [
     "LogLine",
     "Member",
     "PerformanceReport",
+    "SavedView",
 ];
 
 /// The routes, and the mechanism that isolates accounts on each.
-const ROUTES: [(&str, Guard); 77] = [
+const ROUTES: [(&str, Guard); 78] = [
     ("DELETE /api/v1/api-tokens/{identifier}/revoke", Guard::Case),
     ("DELETE /api/v2/clusters/account/{workspace}/id/{id}", Guard::Case),
     ("GET /api/v1/api-tokens/", Guard::Case),
@@ -140,6 +145,7 @@ const ROUTES: [(&str, Guard); 77] = [
     ("GET /api/v1/export/logs", Guard::Case),
     ("GET /api/v1/export/members", Guard::Case),
     ("GET /api/v1/export/performance-reports", Guard::Case),
+    ("GET /api/v1/export/saved-views", Guard::Case),
     ("GET /api/v1/export/scheduler-tokens", Guard::Case),
     ("GET /api/v1/export/spans", Guard::Case),
     ("GET /api/v1/export/spans/{id}/children", Guard::Case),

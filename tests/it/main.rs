@@ -92,6 +92,7 @@ mod report;
 mod retention;
 mod retention_hold;
 mod role;
+mod saved_view;
 mod scheduler_token;
 mod schema;
 mod sdl;

@@ -87,6 +87,7 @@ async fn up_down_and_up_again() {
             "quotas",
             "removed_members",
             "retention_watch",
+            "saved_views",
             "sessions",
             "sign_in_links",
             "spans",

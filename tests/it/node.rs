@@ -1,5 +1,6 @@
 //! Objects by their global identifier, by role; and clusters by their number in changes.
 
+use entity::membership::Role;
 use harness::{Member, ReportBuilder, TestApp, log_line, uuid, worker};
 use serde_json::{Value, json};
 
@@ -14,7 +15,7 @@ async fn find(member: &Member, id: &Value) -> Value {
 async fn a_node_is_found_by_those_who_may_read_a_list_of_it() {
     let app = TestApp::start().await;
     let ada = app.account("ada").await;
-    let bob = app.member("bob", "ada").await;
+    let bob = app.member_with("bob", "ada", Role::Member).await;
     let made = ada
         .query(
             "mutation {

@@ -14,6 +14,7 @@ pub(crate) mod member;
 mod privacy;
 mod quota;
 mod report;
+pub(crate) mod saved_view;
 pub(crate) mod scheduler_token;
 pub mod session;
 mod sign_in;

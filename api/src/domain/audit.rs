@@ -6,7 +6,7 @@ use chrono::{Days, NaiveDate};
 use entity::{
     Timestamp,
     audit_entry::{Action, Credential, Outcome},
-    ids::{AlertRuleId, ApiTokenId, ClusterId, ErrorGroupId, PerformanceReportId, UserId},
+    ids::{AlertRuleId, ApiTokenId, ClusterId, ErrorGroupId, PerformanceReportId, SavedViewId, UserId},
     membership::Role,
     user,
 };
@@ -79,6 +79,8 @@ pub enum Target {
     AlertRule(AlertRuleId),
     /// A performance report.
     PerformanceReport(PerformanceReportId),
+    /// A saved view.
+    SavedView(SavedViewId),
 }
 
 impl fmt::Display for Target {
@@ -92,6 +94,7 @@ impl fmt::Display for Target {
             Self::Invitation(identifier) => write!(f, "invitation:{identifier}"),
             Self::AlertRule(id) => write!(f, "alert_rule:{id}"),
             Self::PerformanceReport(id) => write!(f, "performance_report:{id}"),
+            Self::SavedView(id) => write!(f, "saved_view:{id}"),
         }
     }
 }
@@ -115,6 +118,7 @@ impl FromStr for Target {
             "invitation" => Ok(Self::Invitation(id.to_owned())),
             "alert_rule" => id.parse().map(Self::AlertRule).map_err(|_| ParseTargetError),
             "performance_report" => id.parse().map(Self::PerformanceReport).map_err(|_| ParseTargetError),
+            "saved_view" => id.parse().map(Self::SavedView).map_err(|_| ParseTargetError),
             _ => Err(ParseTargetError),
         }
     }

@@ -46,6 +46,7 @@ pub mod retention;
 pub mod return_path;
 pub mod role;
 pub mod sample_chunk;
+pub mod saved_view;
 pub mod scheduler_token;
 pub mod section_bytes;
 pub mod series;

@@ -20,6 +20,10 @@ pub enum Permission {
     CreateToken,
     /// Revoke tokens.
     RevokeToken,
+    /// Create, change and delete private views. A view belongs to the user who created it.
+    KeepView,
+    /// Create, change and delete shared views.
+    ShareView,
     /// Give a cluster another owner.
     HandOverCluster,
     /// Delete a cluster.
@@ -78,6 +82,7 @@ impl Permission {
             Action::SetErrorGroupStatus => Self::TriageErrors,
             Action::CreateToken => Self::CreateToken,
             Action::RevokeToken => Self::RevokeToken,
+            Action::CreateSavedView | Action::DeleteSavedView | Action::UpdateSavedView => Self::ShareView,
             Action::HandOverCluster => Self::HandOverCluster,
             Action::DeleteCluster => Self::DeleteCluster,
             Action::DeletePerformanceReport => Self::DeletePerformanceReport,
@@ -127,7 +132,10 @@ impl Permission {
             | Self::AnnotateCluster
             | Self::KeepClusterAlive
             | Self::StopCluster
-            | Self::TriageErrors => [Everything, Everything, Own, Nothing, Nothing],
+            | Self::TriageErrors
+            | Self::ShareView => [Everything, Everything, Own, Nothing, Nothing],
+            // Nobody but its user sees a private view.
+            Self::KeepView => [Own; 5],
             // A token grants no more than its creator has, so that no role needs more than its own.
             Self::CreateToken | Self::RevokeToken => [Everything, Everything, Own, Own, Own],
             Self::HandOverCluster

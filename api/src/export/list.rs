@@ -164,6 +164,9 @@ const TOKEN: &str = "identifier label scopes user { id name } createdAt expiresA
 const INVITATION: &str = "identifier name label role until invitedBy { id name } createdAt expiresAt revokedAt \
     acceptedAt acceptedBy { id name } isOpen";
 
+const SAVED_VIEW: &str =
+    "id name page parameters isShared user { id name } createdAt changedAt viewerCanChange";
+
 const PERFORMANCE_REPORT: &str = "identifier name visibility size path createdAt user { id name }";
 
 const AUDIT_ENTRY: &str = "at action outcome user { id } userName credential tokenIdentifier address requestId \
@@ -172,7 +175,7 @@ const AUDIT_ENTRY: &str = "at action outcome user { id } userName credential tok
 const FINE_METRIC: &str = "context function activity unit value spanAttributable";
 
 /// All exported lists: those with pages in the schema, and some without.
-pub(super) const LISTS: [List; 37] = [
+pub(super) const LISTS: [List; 38] = [
     list_of_account("clusters", CLUSTER, FEW_ROWS),
     list_of_account("computations", COMPUTATION, SHORT_ROWS),
     list_of_account("spans", SPAN, FEW_ROWS),
@@ -187,6 +190,7 @@ pub(super) const LISTS: [List; 37] = [
     list_of_account("alertRules", ALERT_RULE, LONG_ROWS),
     list_of_account("alertDeliveries", ALERT_DELIVERY, LONG_ROWS),
     list_of_account("performanceReports", PERFORMANCE_REPORT, SHORT_ROWS),
+    list_of_account("savedViews", SAVED_VIEW, SHORT_ROWS),
     list_of_account("members", MEMBER, SHORT_ROWS),
     list_of_account("invitations", INVITATION, SHORT_ROWS),
     list_of_account("tokens", TOKEN, SHORT_ROWS),

@@ -12,6 +12,7 @@ use super::{
     flag::{self, Flag, FlagKind},
     flag_rule::{self, FlagMute, FlagRule},
     permission::require,
+    saved_view::AccountViews,
     scope::AccountScope,
 };
 use crate::{domain::permission::Permission, store::AccountFlagFilter};
@@ -22,6 +23,12 @@ pub(super) struct AccountMonitoring(pub(super) AccountScope);
 /// The monitoring of an account: flags, alerts, and their rules.
 #[Object]
 impl AccountMonitoring {
+    #[graphql(flatten)]
+    #[expect(clippy::unused_async, reason = "the code that the macro generates awaits it")]
+    async fn views(&self) -> AccountViews {
+        AccountViews(self.0.clone())
+    }
+
     /// The flags of the account's clusters, the active ones first, then the most recently ended. Up to
     /// one minute old. Null, with the error code `BAD_USER_INPUT`, if more than 500 clusters pass
     /// `clusters`.

@@ -144,6 +144,7 @@ impl AuditTarget {
             Target::Invitation(identifier) => (AuditTargetKind::Invitation, ID(identifier)),
             Target::AlertRule(id) => (AuditTargetKind::AlertRule, ID(id.to_string())),
             Target::PerformanceReport(id) => (AuditTargetKind::PerformanceReport, ID(id.to_string())),
+            Target::SavedView(id) => (AuditTargetKind::SavedView, GlobalId::SavedView(account, id).into()),
         };
         Self { kind, id }
     }
@@ -168,6 +169,8 @@ enum AuditTargetKind {
     AlertRule,
     /// A performance report.
     PerformanceReport,
+    /// A saved view.
+    SavedView,
 }
 
 write_enums_by_name!(AuditTargetKind);
@@ -184,6 +187,8 @@ pub(super) enum AuditAction {
     CreateAccount,
     /// An alert rule was created.
     CreateAlertRule,
+    /// A shared view was created.
+    CreateSavedView,
     /// An operator, or the start of the server, created a link with which a user can sign in once. Recorded
     /// in all accounts of the user.
     CreateSignInLink,
@@ -201,6 +206,8 @@ pub(super) enum AuditAction {
     DeleteData,
     /// A performance report was deleted.
     DeletePerformanceReport,
+    /// A shared view was deleted.
+    DeleteSavedView,
     /// A membership was ended, and the user's clusters and performance reports were deleted.
     DeleteUser,
     /// A session of a user in a browser was ended.
@@ -269,6 +276,8 @@ pub(super) enum AuditAction {
     UnmuteFlag,
     /// An alert rule was changed.
     UpdateAlertRule,
+    /// A shared view was changed, or a view was shared or made private.
+    UpdateSavedView,
 }
 
 write_enums_by_name!(AuditAction);
@@ -345,6 +354,7 @@ fn parse_targets(scope: &AccountScope, id: &ID) -> Vec<Target> {
         Some(GlobalId::User(_, id)) => vec![Target::User(id)],
         Some(GlobalId::AlertRule(_, id)) => vec![Target::AlertRule(id)],
         Some(GlobalId::PerformanceReport(_, id)) => vec![Target::PerformanceReport(id)],
+        Some(GlobalId::SavedView(_, id)) => vec![Target::SavedView(id)],
         None if ApiToken::is_identifier(id) => {
             vec![Target::ApiToken(id.to_string()), Target::Invitation(id.to_string())]
         }

@@ -3,6 +3,7 @@
 use async_graphql::{Enum, InputObject, Object, SimpleObject};
 
 use super::{
+    account::Account,
     json::write_enums_by_name,
     scalar::Date,
     user_error::{UserError, UserErrorCode},
@@ -170,4 +171,13 @@ impl CostRateInput {
             per_worker_hour: self.per_worker_hour,
         })
     }
+}
+
+/// The outcome of `setCostRate` or `deleteCostRate`.
+#[derive(SimpleObject)]
+pub(super) struct CostRatesPayload {
+    /// The account with its current rates.
+    pub(super) account: Account,
+    /// The errors in the input. If there are any, nothing was changed.
+    pub(super) user_errors: Vec<UserError>,
 }

@@ -8,7 +8,7 @@ use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use entity::ids::{
     AccountId, AlertDeliveryId, AlertId, AlertRuleId, ApiTokenId, AuditEntryId, ClientId, ClusterId,
     ComputationId, ErrorGroupId, ErrorOccurrenceId, EventId, FlagId, InvitationId, LogLineId,
-    PerformanceReportId, SpanId, TaskGroupId, UserId, WorkerId,
+    PerformanceReportId, SavedViewId, SpanId, TaskGroupId, UserId, WorkerId,
 };
 
 /// A part of an identifier, in its only notation.
@@ -41,6 +41,7 @@ uuid_parts!(
     InvitationId,
     LogLineId,
     PerformanceReportId,
+    SavedViewId,
     SpanId,
     TaskGroupId,
     UserId,
@@ -115,6 +116,7 @@ global_ids! {
     LogLine(cluster: ClusterId, at: i64, id: LogLineId),
     Member(user: UserId),
     PerformanceReport(id: PerformanceReportId),
+    SavedView(id: SavedViewId),
     Span(cluster: ClusterId, id: SpanId),
     TaskGroup(cluster: ClusterId, id: TaskGroupId),
     User(id: UserId),

@@ -74,6 +74,7 @@ mod query;
 mod quota;
 mod rate_limit;
 mod response;
+mod saved_view;
 mod scalar;
 mod schema;
 mod scope;

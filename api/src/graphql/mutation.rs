@@ -1,6 +1,6 @@
 //! The root type of mutations.
 
-use async_graphql::{Context, ID, Object, SimpleObject};
+use async_graphql::{Context, ID, Object};
 use chrono::{DateTime, Utc};
 use entity::{
     audit_entry::Action,
@@ -22,7 +22,7 @@ use super::{
     },
     cluster_state::DesiredState,
     cluster_tag::{ClusterPayload, Tag, set_cluster_tags},
-    cost::CostRateInput,
+    cost::{CostRateInput, CostRatesPayload},
     data_policy::{SetDataPolicyInput, SetDataPolicyPayload, set_data_policy},
     error::ApiError,
     error_status::{ErrorGroupTriageStatus, SetErrorGroupStatusPayload, set_error_group_status},
@@ -35,6 +35,7 @@ use super::{
     membership::{self, AcceptInvitationPayload, SetDefaultAccountPayload},
     performance_report::{self, DeletePerformanceReportPayload},
     permission::{authorize, authorize_own},
+    saved_view::SavedViewMutations,
     scalar::Date,
     schema,
     scope::AccountScope,
@@ -52,6 +53,12 @@ pub(super) struct Mutation;
 /// the changes that they may make.
 #[Object]
 impl Mutation {
+    #[graphql(flatten)]
+    #[expect(clippy::unused_async, reason = "the code that the macro generates awaits it")]
+    async fn saved_views(&self) -> SavedViewMutations {
+        SavedViewMutations
+    }
+
     /// Sets the desired state of a cluster. The scheduler receives it with the response to its next
     /// report, so it takes one report interval. It has no effect on a cluster that no longer reports.
     /// Members may do this to their own clusters.
@@ -486,13 +493,4 @@ fn acting_user(context: &Context<'_>) -> UserId {
 /// found.
 fn parse_cluster_id(scope: &AccountScope, id: &ID) -> Result<ClusterId, ApiError> {
     Cluster::parse_id(scope, "cluster", id).map_err(|_| ApiError::NotFound("cluster"))
-}
-
-/// The outcome of `setCostRate` or `deleteCostRate`.
-#[derive(SimpleObject)]
-struct CostRatesPayload {
-    /// The account with its current rates.
-    account: Account,
-    /// The errors in the input. If there are any, nothing was changed.
-    user_errors: Vec<UserError>,
 }

@@ -23,6 +23,7 @@ use super::{
     log_line::LogLine,
     member::Member,
     performance_report::PerformanceReport,
+    saved_view::SavedView,
     schema::{self, RequestContext},
     span::Span,
     task_group::TaskGroup,
@@ -63,6 +64,7 @@ pub(super) enum Node {
     LogLine(Box<LogLine>),
     Member(Box<Member>),
     PerformanceReport(Box<PerformanceReport>),
+    SavedView(Box<SavedView>),
 }
 
 impl Node {
@@ -121,6 +123,10 @@ impl Node {
                 .performance_report(ReportReader::from_viewer(viewer), id)
                 .await?
                 .map(|row| Self::PerformanceReport(Box::new(PerformanceReport::new(scope, row)))),
+            GlobalId::SavedView(_, id) => store
+                .saved_view(scope.rights.user, id)
+                .await?
+                .map(|row| Self::SavedView(Box::new(SavedView::new(scope, row)))),
             GlobalId::ApiToken(_, id) => store
                 .api_token_by_id(id)
                 .await?

@@ -5,7 +5,8 @@ use std::fmt::Display;
 use async_graphql::{Enum, SimpleObject};
 
 use crate::domain::{
-    alert::AlertError, idle_policy::IdlePolicyError, permission::Denial, stop::ReasonError, tag::TagError,
+    alert::AlertError, idle_policy::IdlePolicyError, permission::Denial, saved_view::ViewError,
+    stop::ReasonError, tag::TagError,
 };
 
 /// An error in the input of a mutation.
@@ -77,6 +78,14 @@ impl InputError for IdlePolicyError {
             Self::TimeoutMissing => UserErrorCode::Missing,
             Self::TooManyTags => UserErrorCode::TooMany,
             Self::Tag(error) => error.code(),
+        }
+    }
+}
+
+impl InputError for ViewError {
+    fn code(&self) -> UserErrorCode {
+        match self {
+            Self::Name | Self::Page | Self::Parameters => UserErrorCode::Invalid,
         }
     }
 }

@@ -8,7 +8,7 @@ use entity::{
     ids::{
         AlertDeliveryId, AlertId, AlertRuleId, ApiTokenId, AuditEntryId, ClientId, ClusterId, ComputationId,
         ErrorGroupId, ErrorOccurrenceId, EventId, FlagId, InvitationId, KeyTime, LogLineId,
-        PerformanceReportId, SpanId, TaskGroupId, UserId, WorkerId,
+        PerformanceReportId, SavedViewId, SpanId, TaskGroupId, UserId, WorkerId,
     },
 };
 use sea_orm::{
@@ -171,7 +171,8 @@ uuid_key_part!(
     AlertRuleId,
     AlertId,
     AlertDeliveryId,
-    PerformanceReportId
+    PerformanceReportId,
+    SavedViewId
 );
 
 impl From<KeyPart> for Value {

@@ -52,6 +52,7 @@ pub(super) const EXEMPT: [(&str, &str); 34] = [
     ("performance_reports", "stored by people, never by reports of schedulers"),
     ("quotas", "said by operators"),
     ("retention_watch", "written by a job"),
+    ("saved_views", "written by people, never by reports"),
     ("sessions", "of users, who belong to no account"),
     ("sign_in_links", "of users, who belong to no account"),
     ("token_policies", "written by people, never by reports"),

@@ -213,6 +213,17 @@ impl<'a> Life<'a> {
         let reports = self.owner.query(reports, json!({})).await;
         let report = &reports["viewer"]["account"]["performanceReports"]["nodes"][0]["identifier"];
         self.change("deletePerformanceReport", &format!("identifier: {report}")).await;
+        for (is_shared, is_deleted) in [(true, false), (false, false), (true, true)] {
+            let input = format!(
+                "input: {{ name: \"<NAME>'s view\", page: \"clusters\", parameters: \"user=<NAME>\", isShared: {is_shared} }}"
+            );
+            let made = self.change("createSavedView", &input).await;
+            let view = &made["savedView"]["id"];
+            self.change("updateSavedView", &format!("id: {view}, {input}")).await;
+            if is_deleted {
+                self.change("deleteSavedView", &format!("id: {view}")).await;
+            }
+        }
     }
 
     /// Changes access rights.

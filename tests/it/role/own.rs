@@ -96,6 +96,13 @@ const CELLS: &[(&str, &str, &str, Whose, [&str; 5])] = &[
         Own,
         ADMINS,
     ),
+    ("Account.viewerCanSaveView", "createSavedView", KEEP_VIEW, Own, ALL),
+    ("Account.viewerCanShareView", "createSavedView", SHARE_VIEW, Own, MEMBERS),
+    // A private view of the actor, and a shared one of the owner.
+    ("SavedView.viewerCanChange", "updateSavedView", CHANGE_VIEW, Own, ALL),
+    ("SavedView.viewerCanChange", "updateSavedView", CHANGE_SHARED_VIEW, Others, ADMINS),
+    ("SavedView.viewerCanChange", "deleteSavedView", DELETE_VIEW, Own, ALL),
+    ("SavedView.viewerCanChange", "deleteSavedView", DELETE_VIEW, Others, ADMINS),
     ("PerformanceReport.viewerCanDelete", "deletePerformanceReport", DELETE_REPORT, Others, ADMINS),
     ("Cluster.viewerCanDelete", "deleteCluster", DELETE, Own, ADMINS),
     ("Cluster.viewerCanDelete", "deleteCluster", DELETE, Others, ADMINS),
@@ -119,6 +126,16 @@ const TRIAGE: &str = "(group: <GROUP>, status: IGNORED) { userErrors { code } }"
 const REVOKE: &str = "(identifier: <TOKEN>) { userErrors { code } }";
 const HAND_OVER: &str = "(input: { clusterId: <CLUSTER>, userId: <HOLDER> }) { userErrors { message } }";
 const DELETE_REPORT: &str = "(identifier: <REPORT>) { userErrors { message } }";
+const KEEP_VIEW: &str =
+    "(input: { name: \"v\", page: \"clusters\", parameters: \"\" }) { userErrors { code } }";
+const SHARE_VIEW: &str =
+    "(input: { name: \"v\", page: \"clusters\", parameters: \"\", isShared: true }) { userErrors { code } }";
+const CHANGE_VIEW: &str =
+    "(id: <VIEW>, input: { name: \"w\", page: \"clusters\", parameters: \"\" }) { userErrors { code } }";
+const CHANGE_SHARED_VIEW: &str =
+    "(id: <VIEW>, input: { name: \"w\", page: \"clusters\", parameters: \"\", isShared: true }) {
+    userErrors { code } }";
+const DELETE_VIEW: &str = "(id: <VIEW>) { userErrors { code } }";
 const DELETE: &str = "(input: { clusterId: <CLUSTER> }) { userErrors { message } }";
 
 /// The user to whom the objects of a cell belong.
@@ -137,7 +154,8 @@ const FIELDS: &str = "query($cluster: ID!, $group: ID!) {
     node(id: $group) { ... on ErrorGroup { viewerCanTriage } }
     viewer { tokens { nodes { identifier viewerCanRevoke } } account {
         viewerCanCreateToken viewerCanManageMembers viewerCanChangeSettings viewerCanReadAuditLog viewerCanDeleteData
-        viewerCanDelete
+        viewerCanDelete viewerCanSaveView viewerCanShareView
+        savedViews { nodes { id viewerCanChange } }
         tokens { nodes { identifier viewerCanRevoke } }
         members { nodes { user { id } viewerCanChange } }
         invitations { nodes { identifier viewerCanRevoke } }
@@ -178,7 +196,14 @@ impl OwnWorld {
         };
         let of_group = found["cluster"]["errors"]["nodes"][0]["group"]["id"].clone();
         let (own_token, others_token) = (token(&actor_name).await, token(&world.slug).await);
+        let keep = format!(
+            "mutation {{ createSavedView{} }}",
+            KEEP_VIEW.replace("userErrors { code }", "savedView { id }")
+        );
+        let own_view = world.actor.query(&keep, json!({})).await["createSavedView"]["savedView"]["id"].take();
         let more = [
+            ("OWN_VIEW", own_view),
+            ("OTHERS_VIEW", world.word("VIEW")),
             ("OWN_CLUSTER", cluster.clone()),
             ("OWN_GROUP", of_group),
             ("OWN_TOKEN", own_token),
@@ -197,7 +222,7 @@ impl OwnWorld {
             Own => ("OWN", self.actor_id.clone()),
             Others | Viewers => ("OTHERS", self.world.word("OWNER")),
         };
-        ["CLUSTER", "GROUP", "TOKEN"]
+        ["CLUSTER", "GROUP", "TOKEN", "VIEW"]
             .into_iter()
             .fold(arguments.to_owned(), |text, word| {
                 text.replace(&format!("<{word}>"), &format!("<{prefix}_{word}>"))
@@ -235,6 +260,7 @@ impl OwnWorld {
                 listed(&account["members"], "/user/id", user)
             }
             "Invitation" => listed(&account["invitations"], "/identifier", self.world.word("INVITATION")),
+            "SavedView" => listed(&account["savedViews"], "/id", self.world.word(&format!("{prefix}_VIEW"))),
             "PerformanceReport" => {
                 listed(&account["performanceReports"], "/identifier", self.world.word("REPORT"))
             }
