@@ -72,7 +72,7 @@ async fn peak_memory_is_that_of_all_reports() {
         assert_eq!(found["totals"]["peakMemory"], expected, "{sequence}");
     }
     // A cluster whose first report is from an earlier release of the server has no peak.
-    let database = app.database().await;
+    let database = app.database.connection().await;
     database.execute_unprepared("UPDATE clusters SET peak_memory_bytes = NULL").await.unwrap();
     let report = ReportBuilder::new("Scheduler-1", 6).with("/cluster/memory_used_bytes", 5_000);
     let id = ada.reported(&report.build()).await.to_string();

@@ -10,6 +10,7 @@ use entity::{cluster::Model, ids::ClusterId};
 
 use super::{
     breakdown::TimeByActivityKey,
+    cluster::Cluster,
     environment_difference::EnvironmentDifferenceKey,
     error::ApiError,
     loaders::StoreReader,

@@ -8,7 +8,7 @@ use std::{
 use entity::{
     cluster,
     event::{Column, Entity, Model},
-    ids::ClusterId,
+    ids::{ClusterId, EventId, KeyTime},
 };
 use sea_orm::{
     ColumnTrait, Condition, PaginatorTrait, QueryFilter, QuerySelect, QueryTrait, Select,
