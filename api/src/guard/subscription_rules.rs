@@ -18,13 +18,16 @@ use crate::graphql::AUDITED_READS_REFUSED;
 const PROFILES: [&str; 2] = ["Profile", "ProfileComparison"];
 const CODE: (&str, &str) = ("CodeSnippet", "text");
 
-/// The field whose value depends on the user, as do those with the prefix. Other fields depend on the role
+/// The fields whose values depend on the user, as do those with the prefix. Other fields depend on the role
 /// and the scopes at most.
-const PERSONAL: (&str, &str) = ("performanceReports", "viewerCan");
+const PERSONAL: [&str; 2] = ["performanceReports", "savedViews"];
+const PERSONAL_PREFIX: &str = "viewerCan";
 
 /// Returns true if an operation selects a field whose value depends on the user.
 pub(super) fn is_personal(document: &ExecutableDocument, operation: &Operation) -> bool {
-    operation.all_fields(document).any(|field| field.name == PERSONAL.0 || field.name.starts_with(PERSONAL.1))
+    operation
+        .all_fields(document)
+        .any(|field| PERSONAL.contains(&field.name.as_str()) || field.name.starts_with(PERSONAL_PREFIX))
 }
 
 /// Returns an error if a subscription selects such a field at any depth.

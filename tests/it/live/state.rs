@@ -271,17 +271,32 @@ async fn what_depends_on_the_user_is_not_shared_with_others() {
         app.member_with("eve", "ada", Role::Member).await,
     );
     bob.stored_report("private", "of bob.html", "<p>").await;
-    let query = "subscription($after: String) { clusters(account: \"ada\", after: $after) { cluster {
-        viewerCanStop account { performanceReports { totalCount } } } } }";
-    let mut watching = Vec::new();
-    for member in [&ada, &bob, &eve] {
-        watching.push(Watching::begin(&app, member, "clusters", query, json!({})).await);
-    }
-    bob.reported(&report("one", 1, 1).build()).await;
-    // The admin may do everything; members of one role differ by what is theirs.
-    for (watching, (can_stop, reports)) in watching.iter_mut().zip([(true, 1), (true, 1), (false, 0)]) {
-        let expected = json!({ "viewerCanStop": can_stop, "account": { "performanceReports": { "totalCount": reports } } });
-        assert_eq!(watching.next().await["cluster"], expected);
+    let view = json!({ "name": "mine", "page": "clusters", "parameters": "" });
+    let create = "mutation($view: SavedViewInput!) { createSavedView(input: $view) { savedView { id } } }";
+    bob.query(create, json!({ "view": view })).await;
+    // The admin may do everything, but has no private data of others; members of one role differ by what is
+    // theirs.
+    let count = |list: &str, count: i64| json!({ "account": { list: { "totalCount": count } } });
+    let cases = [
+        ("viewerCanStop", [true, true, false].map(|can_stop| json!({ "viewerCanStop": can_stop }))),
+        (
+            "account { performanceReports { totalCount } }",
+            [1, 1, 0].map(|reports| count("performanceReports", reports)),
+        ),
+        ("account { savedViews { totalCount } }", [0, 1, 0].map(|views| count("savedViews", views))),
+    ];
+    for (sequence, (fields, expected)) in (1..).zip(cases) {
+        let query = format!(
+            "subscription($after: String) {{ clusters(account: \"ada\", after: $after) {{ cluster {{ {fields} }} }} }}"
+        );
+        let mut watching = Vec::new();
+        for member in [&ada, &bob, &eve] {
+            watching.push(Watching::begin(&app, member, "clusters", &query, json!({})).await);
+        }
+        bob.reported(&report("one", sequence, 1).build()).await;
+        for (watching, expected) in watching.iter_mut().zip(expected) {
+            assert_eq!(watching.next().await["cluster"], expected);
+        }
     }
     app.stop().await;
 }
