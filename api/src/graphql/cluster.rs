@@ -1,6 +1,6 @@
 //! The GraphQL type of a cluster. Every scheduler process is one cluster.
 
-use async_graphql::{Context, ID, Object, SimpleObject};
+use async_graphql::{Context, ID, Object};
 use chrono::{DateTime, Utc};
 use entity::{
     cluster::{Model, Status},
@@ -15,6 +15,7 @@ use super::{
     cluster_cost::ClusterCost,
     cluster_list::TimeRange,
     cluster_note::ClusterNotes,
+    cluster_snapshot::ClusterSnapshot,
     cluster_state::{ClusterState, DesiredState},
     cluster_tag::{self, Tag},
     cluster_totals::ClusterTotals,
@@ -38,7 +39,7 @@ use super::{
     lost_attempt::ClusterLosses,
     permission::ClusterPermissions,
     profile::{Profile, ProfileArguments},
-    projection::{Inline, InlineList, inline_fields, inline_members},
+    projection::{Inline, InlineList, inline_fields},
     scalar::BigInt,
     scope::AccountScope,
     series::{SampleMetric, Series, SeriesArguments, WindowArguments},
@@ -234,14 +235,7 @@ impl Cluster {
 
     /// The size of the cluster as of its last report. Null once it closed or is `LOST`.
     async fn now(&self) -> Option<Inline<ClusterSnapshot>> {
-        let snapshot = || ClusterSnapshot {
-            at: self.row.reported_at.0,
-            workers: BigInt(self.row.workers),
-            threads: BigInt(self.row.threads),
-            memory_used: BigInt(self.row.memory_used_bytes),
-            memory_limit: self.row.memory_limit_bytes.map(BigInt),
-        };
-        (self.row.status == Status::Running).then(|| Inline(snapshot()))
+        (self.row.status == Status::Running).then(|| Inline(ClusterSnapshot::from(&self.row)))
     }
 
     /// The totals over the cluster's whole life.
@@ -666,21 +660,3 @@ impl SummaryFields for Cluster {
         "viewerCanDelete",
     ];
 }
-
-/// The size of a cluster at one moment.
-#[derive(SimpleObject)]
-pub(super) struct ClusterSnapshot {
-    /// The time of the snapshot, by the scheduler's clock.
-    at: DateTime<Utc>,
-    /// The number of connected workers.
-    workers: BigInt,
-    /// The number of threads of the connected workers.
-    threads: BigInt,
-    /// The memory that the worker processes use, in bytes.
-    memory_used: BigInt,
-    /// The sum of the workers' memory limits, in bytes. Null if one worker has no limit, or if there are
-    /// no workers.
-    memory_limit: Option<BigInt>,
-}
-
-inline_members! { ClusterSnapshot: at, workers, threads, memory_used, memory_limit }

@@ -45,8 +45,8 @@ pub(super) type ClusterConnection = Connection<Cluster, ClusterTotalsField>;
 /// Conditions on clusters. A cluster has to meet all given conditions.
 #[derive(Debug, Default, InputObject)]
 pub(super) struct ClusterFilter {
-    /// Only these clusters, by their global identifiers or numbers, at most 100. Deleted clusters are skipped.
-    /// An identifier that cannot be a cluster of the account is an error with the code `NOT_FOUND`.
+    /// Only these clusters, by their global identifiers or numbers, at most 100. Deleted clusters are
+    /// skipped. An identifier that cannot be a cluster of the account is an error with the code `NOT_FOUND`.
     ids: Option<Vec<ID>>,
     /// Only clusters in one of these states.
     states: Option<Vec<ClusterState>>,

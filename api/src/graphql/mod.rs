@@ -26,6 +26,7 @@ mod cluster_list;
 mod cluster_note;
 mod cluster_owner;
 mod cluster_removal;
+mod cluster_snapshot;
 mod cluster_state;
 mod cluster_tag;
 mod cluster_totals;

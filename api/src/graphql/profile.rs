@@ -182,7 +182,8 @@ impl Default for MergedWindows {
 }
 
 impl MergedWindows {
-    /// Returns the merge of no windows yet, for the samples in tasks of some functions. `None` for all samples.
+    /// Returns the merge of no windows yet, for the samples in tasks of some functions. `None` for all
+    /// samples.
     fn of_functions(selected: Option<BTreeSet<String>>) -> Self {
         Self { selected, ..Self::default() }
     }

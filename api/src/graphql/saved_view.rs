@@ -38,8 +38,8 @@ impl SavedView {
 }
 
 /// A named search of a page of a dashboard or another client. It is private to the user who created it, or
-/// shared with all members of the account. A private view is deleted with its user's membership. The texts are
-/// stored unencrypted.
+/// shared with all members of the account. A private view is deleted with its user's membership. The texts
+/// are stored unencrypted.
 #[Object]
 impl SavedView {
     /// The global identifier.
@@ -175,8 +175,8 @@ pub(super) struct SavedViewMutations;
 /// The changes of saved views.
 #[Object]
 impl SavedViewMutations {
-    /// Creates a saved view. All members may create private ones, which needs all scopes of their role. Members
-    /// may also create shared ones.
+    /// Creates a saved view. All members may create private ones, which needs all scopes of their role.
+    /// Members may also create shared ones.
     async fn create_saved_view(
         &self,
         context: &Context<'_>,

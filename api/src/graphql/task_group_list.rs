@@ -104,8 +104,8 @@ fn column(state: TaskState) -> Column {
     }
 }
 
-/// Returns a page of the task groups of a parent. A filter or an order reads all of them, and is charged to the
-/// request's quota of searches.
+/// Returns a page of the task groups of a parent. A filter or an order reads all of them, and is charged to
+/// the request's quota of searches.
 pub(super) async fn load_task_groups(
     scope: &AccountScope,
     parent: TaskGroupParent,

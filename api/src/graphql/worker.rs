@@ -218,8 +218,8 @@ impl WorkerDeath<'_> {
         BigInt(self.row.processing)
     }
 
-    /// The functions of these tasks, the one with the most tasks first, at most 20. Null if the plugin did not
-    /// report them.
+    /// The functions of these tasks, the one with the most tasks first, at most 20. Null if the plugin did
+    /// not report them.
     async fn processing_functions(&self) -> Option<Vec<ProcessingFunction>> {
         self.row.processing_functions.as_ref().map(ProcessingFunction::list)
     }

@@ -83,8 +83,8 @@ fn real_sum(value: Expr) -> Expr {
 }
 
 impl AccountStore {
-    /// Returns the usage of the functions of selected clusters in a range of days, the last one exclusive, the
-    /// most compute time first.
+    /// Returns the usage of the functions of selected clusters in a range of days, the last one exclusive,
+    /// the most compute time first.
     ///
     /// # Errors
     /// Returns an error if the database does not answer.
@@ -162,8 +162,8 @@ impl AccountStore {
         rows.iter().map(|row| Ok((row.try_get("", "prefix")?, row.try_get("", "last_day")?))).collect()
     }
 
-    /// Returns the functions of each cluster in some hours, at most `limit` per cluster, the most compute time
-    /// first. Clusters without any are missing.
+    /// Returns the functions of each cluster in some hours, at most `limit` per cluster, the most compute
+    /// time first. Clusters without any are missing.
     ///
     /// # Errors
     /// Returns an error if the database does not answer.
@@ -202,7 +202,8 @@ impl AccountStore {
         Ok(found)
     }
 
-    /// Returns the paid resources of functions of selected clusters in a range of days, the last one exclusive.
+    /// Returns the paid resources of functions of selected clusters in a range of days, the last one
+    /// exclusive.
     ///
     /// # Errors
     /// Returns an error if the database does not answer.

@@ -1,5 +1,5 @@
-//! Task groups that pass a filter, in any order. No index serves these lists: each reads all task groups of its
-//! parent.
+//! Task groups that pass a filter, in any order. No index serves these lists: each reads all task groups of
+//! its parent.
 
 use entity::task_group::{Column, Entity, Model};
 use sea_orm::{

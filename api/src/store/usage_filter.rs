@@ -85,8 +85,8 @@ impl AccountStore {
     /// Refuses a selection of too many clusters. `days` is a range of days, the last one exclusive.
     ///
     /// # Errors
-    /// Returns an error if the database does not answer, or [`StoreError::TooLarge`] if the hours of more than
-    /// 10,000 clusters would have to be read.
+    /// Returns an error if the database does not answer, or [`StoreError::TooLarge`] if the hours of more
+    /// than 10,000 clusters would have to be read.
     #[tracing::instrument(name = "store.usage_filter.check", skip_all)]
     pub async fn check_usage_clusters(
         &self,

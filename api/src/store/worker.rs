@@ -172,8 +172,8 @@ impl AccountStore {
     }
 
     /// Returns the functions of the tasks that workers were processing when they died, by cluster: of each
-    /// worker its counts, or `None` if they are unknown. Of each cluster at most `each` workers, the latest to
-    /// join. Clusters without such workers are missing.
+    /// worker its counts, or `None` if they are unknown. Of each cluster at most `each` workers, the latest
+    /// to join. Clusters without such workers are missing.
     ///
     /// # Errors
     /// Returns an error if the database does not answer.

@@ -47,8 +47,8 @@ pub struct WorkerReport {
     /// The total number of tasks that it was processing at its end.
     #[serde(default)]
     pub processing: Count,
-    /// The most frequent functions of these tasks, each with its number of tasks. The keys are the `prefix` of
-    /// task groups. Absent while it is connected.
+    /// The most frequent functions of these tasks, each with its number of tasks. The keys are the `prefix`
+    /// of task groups. Absent while it is connected.
     #[serde(default)]
     #[schema(value_type = Option<BTreeMap<String, i64>>)]
     pub processing_functions: Option<Map<Text<4_096>, Count, 20>>,
