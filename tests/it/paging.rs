@@ -298,7 +298,7 @@ async fn wrong_arguments_are_named() {
 }
 
 /// Every list of the schema, also as a search if it has one, and the fields that identify its items.
-const LISTS: [(&str, &str, &str); 38] = [
+const LISTS: [(&str, &str, &str); 39] = [
     ("Account.alertDeliveries", "", "identifier"),
     ("Account.alertRules", "", "identifier"),
     ("Account.alerts", "active: null", "identifier"),
@@ -321,6 +321,7 @@ const LISTS: [(&str, &str, &str); 38] = [
     ("Account.logs", "levels: [\"INFO\"], match: \"LINE\"", "message cluster { schedulerId }"),
     ("Account.members", "", "user { name }"),
     ("Account.performanceReports", "", "identifier"),
+    ("Account.savedViews", "", "name"),
     ("Account.schedulerTokens", "", "identifier"),
     ("Account.spans", "", "daskId cluster { schedulerId }"),
     ("Account.spans", "tags: { any: [\"etl\"] }", "daskId cluster { schedulerId }"),
@@ -443,6 +444,10 @@ async fn notice(app: &TestApp, number: u32) {
                  attempts, key_id, sealed)
              SELECT account_id, {id}, {id}, 'email', 'test', 'x', 'failed', {at}, {}, 1, 0, {blob} {of_main}",
             i64::MAX
+        ),
+        format!(
+            "INSERT INTO saved_views (account_id, id, created_by, name, page, parameters, created_at, changed_at)
+             SELECT account_id, {id}, user_id, 'view {number}', 'x', '', {at}, {at} {of_main}"
         ),
         format!(
             "INSERT INTO performance_reports (account_id, id, user_id, name, visibility, size_bytes, created_at)

@@ -105,8 +105,8 @@ async fn shared_views_are_changed_by_their_creator_and_admins_and_audited() {
     }
     app.set_clock("2026-11-20T12:30:00Z");
     let answer = ada.query(UPDATE, json!({ "id": shared, "input": input("renamed", true) })).await;
-    let expected = json!({ "name": "renamed", "isShared": true, "createdAt": "2026-11-20T12:00:00Z",
-        "changedAt": "2026-11-20T12:30:00Z" });
+    let expected = json!({ "name": "renamed", "isShared": true, "createdAt": "2026-11-20T12:00:00+00:00",
+        "changedAt": "2026-11-20T12:30:00+00:00" });
     assert_eq!(answer["updateSavedView"]["savedView"], expected);
     bob.query(UPDATE, json!({ "id": private, "input": input("still private", false) })).await;
     bob.query(UPDATE, json!({ "id": private, "input": input("now shared", true) })).await;

@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     domain::cost::{Currency, RateCard},
-    store::{self, ClusterSort, ClusterSortBy, CostAtLeast, DAY_LIMIT, FlaggedFilter, VersionFilter},
+    store::{self, ClusterSort, ClusterSortBy, CostAtLeast, FlaggedFilter, VersionFilter},
 };
 
 /// The maximum number of users in a filter. Each becomes a parameter of the statement.
@@ -457,7 +457,7 @@ impl Totals {
     /// five times. Null, with the error code `BAD_USER_INPUT`, if there are more than 10,000 clusters.
     async fn usage(&self) -> NullOnError<Usage> {
         let ClusterTotalsField { scope, filter } = &self.of;
-        let usage = async { UsageScope::of(scope, (0, DAY_LIMIT), filter.clone()).await?.load(scope).await };
+        let usage = async { UsageScope::of_hours(scope, filter.clone()).await?.load(scope).await };
         Some(usage.await)
     }
 }

@@ -242,6 +242,25 @@ impl UsageScope {
         filter: store::ClusterFilter,
     ) -> Result<Self, ApiError> {
         let clusters = UsageClusters::from(filter.clone());
+        Self::checked(scope, days, filter, clusters).await
+    }
+
+    /// Returns the usage of all days in the hours of the clusters, which contain the last reports, too. Daily
+    /// sums are older.
+    pub(super) async fn of_hours(
+        scope: &AccountScope,
+        filter: store::ClusterFilter,
+    ) -> Result<Self, ApiError> {
+        let clusters = UsageClusters::Passing(Box::new(filter.clone()));
+        Self::checked(scope, (0, DAY_LIMIT), filter, clusters).await
+    }
+
+    async fn checked(
+        scope: &AccountScope,
+        days: (i64, i64),
+        filter: store::ClusterFilter,
+        clusters: UsageClusters,
+    ) -> Result<Self, ApiError> {
         if matches!(clusters, UsageClusters::Passing(_)) {
             scope.charge(QuotaKind::Searches, SEARCHES_PER_SUM)?;
             scope.store.check_usage_clusters(&clusters, days).await?;

@@ -226,13 +226,19 @@ impl<'a> Life<'a> {
         }
     }
 
+    /// Returns the identifier of a member's user.
+    async fn user_of(&self, member: &Value) -> Value {
+        let query = "query($id: ID!) { node(id: $id) { ... on Member { user { id } } } }";
+        self.owner.query(query, json!({ "id": member })).await["node"]["user"]["id"].take()
+    }
+
     /// Changes access rights.
     async fn lets_in(&mut self) {
         let until = "until: \"2026-12-01T00:00:00Z\"";
         for who in ["guest", "other"] {
             let made =
                 self.change("addMember", &format!("input: {{ name: \"<NAME>-{who}\", role: VIEWER }}")).await;
-            let user = &made["member"]["user"]["id"];
+            let user = self.user_of(&made["member"]["id"]).await;
             self.change("setMemberRole", &format!("user: {user}, role: GUEST, {until}")).await;
             let token = format!(
                 "input: {{ user: {user}, label: \"<NAME>'s\", scopes: [READ], expiresAt: \"2026-11-21T00:00:00Z\" }}"
@@ -244,7 +250,7 @@ impl<'a> Life<'a> {
             }
         }
         let made = self.change("addMember", "input: { name: \"<NAME>-gone\", role: VIEWER }").await;
-        let user = &made["member"]["user"]["id"];
+        let user = self.user_of(&made["member"]["id"]).await;
         self.change("deleteUser", &format!("input: {{ userId: {user} }}")).await;
         // A user who deletes their own account.
         let given_up = format!("{}-given-up", self.owner.name());
