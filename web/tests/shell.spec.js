@@ -157,7 +157,7 @@ describe("the frame of the pages", () => {
         expected.map((name) => navigation().getByRole("link", { name, exact: true }).isVisible()),
       );
       if (shown.every(Boolean)) break;
-      const text = await navigation().innerText();
+      const text = await navigation().textContent();
       assert.ok(Date.now() < deadline, `${expected.join(", ")}; the page: ${text}`);
       await page.waitForTimeout(500);
     }
