@@ -254,9 +254,16 @@ const MUTATIONS: &[(&str, &str, &str, &str, &str)] = &[
     ("setDefaultAccount", r#"(slug: "ada") { memberships { slug } }"#, "USER", "<SELF>", "{}"),
 ];
 
-/// These have separate tests: the entry in the joined account, an account that nobody can read any more, and
-/// a browser.
-const ELSEWHERE: [&str; 3] = ["acceptInvitation", "deleteAccount", "endSession"];
+/// These have separate tests: the entry in the joined account, an account that nobody can read any more, a
+/// browser, and views, of which only shared ones have entries.
+const ELSEWHERE: [&str; 6] = [
+    "acceptInvitation",
+    "deleteAccount",
+    "endSession",
+    "createSavedView",
+    "updateSavedView",
+    "deleteSavedView",
+];
 
 #[test]
 fn every_mutation_has_an_entry_of_its_name() {

@@ -36,7 +36,7 @@ const LONG: [(&str, usize); 23] = [
     ("tests/it/isolation.rs", 1290),
     ("tests/it/jwt.rs", 550),
     ("tests/it/key.rs", 600),
-    ("tests/it/paging.rs", 610),
+    ("tests/it/paging.rs", 510),
     ("tests/it/plan.rs", 520),
     ("tests/it/usage.rs", 660),
 ];

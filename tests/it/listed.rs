@@ -16,6 +16,7 @@ const SILENT: [(&str, &[&str]); 4] = [
             "idleWarnedAt",
             "keptAliveUntil",
             "stopRequest",
+            "lostAttempts",
             "tags",
             "notes",
             "cut",

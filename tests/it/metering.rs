@@ -31,6 +31,7 @@ const BOUNDED: &[(&str, &str)] = &[
     ("acceptInvitation", "10,000 members of an account"),
     ("addMember", "10,000 members of an account"),
     ("createAlertRule", "50 rules of an account"),
+    ("createSavedView", "100 private views of a user, and 100 shared ones of an account"),
     ("createToken", "1,000 tokens of an account that are valid or less than a day old"),
     ("deleteAccount", "it deletes"),
     ("deleteAlertRule", "it deletes"),
@@ -38,6 +39,7 @@ const BOUNDED: &[(&str, &str)] = &[
     ("deleteCostRate", "it deletes"),
     ("deleteData", "it deletes"),
     ("deletePerformanceReport", "it deletes"),
+    ("deleteSavedView", "it deletes"),
     ("deleteUser", "it deletes"),
     ("endSession", "it deletes"),
     ("forgetToken", "a mark on each cluster"),
@@ -62,6 +64,7 @@ const BOUNDED: &[(&str, &str)] = &[
     ("testAlertRule", "one message to each of twenty targets of ten rules in a minute, for 30 days"),
     ("unmuteFlag", "it deletes"),
     ("updateAlertRule", "50 rules of an account"),
+    ("updateSavedView", "100 private views of a user, and 100 shared ones of an account"),
 ];
 
 #[test]

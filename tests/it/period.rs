@@ -178,8 +178,8 @@ async fn functions_of_a_cluster_are_summed_by_the_hour() {
     app.stop().await;
 }
 
-/// Four task groups: `load` finished at second 20; `fit` runs since second 10 and has errors; `fit` again, not
-/// begun; `sum` finished at second 50.
+/// Four task groups: `load` finished at second 20; `fit` runs since second 10 and has errors; `fit` again,
+/// not begun; `sum` finished at second 50.
 async fn groups(member: &Member) -> i64 {
     let group = |number: u128,
                  prefix: &str,

@@ -42,6 +42,8 @@ async fn decide(ada: &Member) {
         flags: createAlertRule(input: { name: \"=flags\", condition: { flags: [VERSION_MISMATCH] },
             tags: [{ key: \"team\", value: \"red\" }], webhooks: [\"https://127.0.0.1:9/\"] }) { userErrors { message } }
         inviteMember(input: { label: \"for a guest\", role: GUEST, until: $until }) { userErrors { message } }
+        createSavedView(input: { name: \"=nightly\", page: \"clusters\", parameters: \"tag=nightly\" }) {
+            userErrors { message } }
         addMember(input: { name: \"bob\", role: GUEST, until: $until }) { userErrors { message } } }";
     let decided = ada.query(decide, json!({ "until": "2026-12-01T00:00:00Z" })).await;
     for (name, answer) in decided.as_object().unwrap() {

@@ -385,11 +385,13 @@ fn measured(report: ReportBuilder, name: &str) -> ReportBuilder {
     let file = format!("{name}.py");
     let frames = json!([{ "file": file, "function": "load", "line": 5, "text": "read()" },
         { "file": file, "function": "main", "line": 1 }]);
+    let mut window = profile(70, 1.0, 3, &frames, &json!([[-1, 1, 1, 3], [0, 0, 2, 2]]));
+    window["functions"] = json!([{ "prefix": format!("load-{name}"), "roots": [0] }]);
     report
         .with("/samples", samples.collect::<Vec<_>>())
         .with("/fine_metrics", json!([{ "span_id": uuid(30), "cells": cells }]))
         .with("/function_activity", json!([active]))
-        .with("/profiles", json!([profile(70, 1.0, 3, &frames, &json!([[-1, 1, 1, 3], [0, 0, 2, 2]]))]))
+        .with("/profiles", json!([window]))
 }
 
 /// Adds an event and a log line.
