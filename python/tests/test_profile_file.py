@@ -57,13 +57,20 @@ def test_a_period_is_sent_as_the_server_reads_it(api, tmp_path):
 
 def test_functions_are_sent_one_by_one(api, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    api.answers = answers(*[Answer(200, CONTENT)] * 3)
-    galvo.save_profile("run", 12, functions=["load", "('x', 1)"])
-    assert asked(api)[1]["function"] == ["load", "('x', 1)"]
-    galvo.save_profile("run", 12, functions="load")
-    assert asked(api)[1]["function"] == ["load"]
-    assert main(["profile", "12", "--function", "load", "--function", "fit"]) == 0
-    assert asked(api)[1]["function"] == ["load", "fit"]
+    for act, expected in [
+        (
+            lambda: galvo.save_profile("run", 12, functions=["load", "('x', 1)"]),
+            ["load", "('x', 1)"],
+        ),
+        (lambda: galvo.save_profile("run", 12, functions="load"), ["load"]),
+        (
+            lambda: main(["profile", "12", "--function", "load", "--function", "fit"]),
+            ["load", "fit"],
+        ),
+    ]:
+        api.answers = answers(Answer(200, CONTENT))
+        act()
+        assert asked(api)[1]["function"] == expected
 
 
 def test_without_a_profile_there_is_no_file(api, tmp_path):
