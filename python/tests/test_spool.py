@@ -129,17 +129,25 @@ def test_what_the_server_finds_too_large_is_sent_in_parts(way, configured, direc
     assert [report["final"] for report in sent] == [False] * (len(sent) - 1) + [True]
     ends = [report["cluster"].get("closed_at") for report in sent]
     assert ends == [None] * (len(sent) - 1) + [kept_report["cluster"]["closed_at"]]
-    # A row of the cluster changes with its sequence.
-    sequence = kept_report["sequence"]
-    assert [report["sequence"] for report in sent] == [sequence - 1] * (len(sent) - 1) + [sequence]
+    # The cluster closes after all that was sent before, and is complete only then.
+    sequences = [report["sequence"] for report in sent]
+    assert sequences == sorted(sequences) and sequences[0] == kept_report["sequence"]
+    assert sequences[-1] > sequences[-2]
+    bases = [report["base"] for report in sent]
+    assert bases == [*sequences[:-1], kept_report["base"]]
     for kind, items in kept_report.items():
         if isinstance(items, list):
             assert [item for report in sent for item in report[kind]] == items, kind
 
 
-def test_a_single_item_is_not_split(tmp_path):
-    report = {"cluster": {}, "final": True, "task_groups": [{"id": "a"}], "logs": []}
-    assert spool.split(json.dumps(report)) == []
+def test_a_single_item_that_is_too_large_is_dropped():
+    report = {
+        **{"cluster": {"closed_at": 1.0}, "final": True, "sequence": 7, "base": 6},
+        **{"task_groups": [{"id": "a"}], "logs": [], "dropped": {"task_groups": 1, "logs": 2}},
+    }
+    (rest,) = map(json.loads, spool.split(json.dumps(report)))
+    assert rest == {**report, "task_groups": [], "dropped": {"task_groups": 2, "logs": 2}}
+    assert spool.split(json.dumps(rest)) == []
 
 
 def test_the_next_registration_sends_what_was_kept(configured, directory):

@@ -48,10 +48,14 @@ def test_killed_worker(galvo, python, start_cluster):
     assert error["message"] == killed["message"]
     assert error["traceback"] == ""
     query = "query ($id: ID!) { cluster(id: $id) { lostAttempts { prefix attempts workers } } }"
-    lost = galvo.query(query, id=cluster_id(galvo, report["scheduler_id"]))
-    assert lost["cluster"]["lostAttempts"] == [
-        {"prefix": "kill_worker", "attempts": killed["attempts"], "workers": 2}
-    ]
+    id_ = cluster_id(galvo, report["scheduler_id"])
+
+    def lost():
+        return galvo.query(query, id=id_)["cluster"]["lostAttempts"]
+
+    # The cause of an end is only known after some seconds.
+    expected = [{"prefix": "kill_worker", "attempts": killed["attempts"], "workers": 2}]
+    wait_until(lambda: lost() == expected, f"{expected} and not {lost()}", 20)
 
 
 def test_group_that_is_used_again(galvo, python, start_cluster):

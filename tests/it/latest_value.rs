@@ -107,6 +107,12 @@ async fn quantiles_are_those_of_the_connected_workers() {
         assert_eq!(wrong["errors"][0]["extensions"]["code"], "BAD_USER_INPUT", "{quantiles}: {wrong}");
         assert_eq!(wrong["data"]["cluster"], json!({ "workerQuantiles": null }));
     }
+    let many = format!(
+        "query($id: ID!) {{ cluster(id: $id) {{ workerQuantiles(metrics: [{}]) {{ unit }} }} }}",
+        "CPU ".repeat(100)
+    );
+    let refused = ada.ask(&many, json!({ "id": id })).await;
+    assert_eq!(refused["errors"][0]["extensions"]["code"], "BAD_USER_INPUT", "{refused}");
     let closed = report(2, 120.0, vec![]).with("/final", true).with("/cluster/closed_at", 1_795_172_519.0);
     ada.reported(&closed.build()).await;
     let found = ada.query(QUANTILES, json!({ "id": id })).await["cluster"].take();

@@ -56,6 +56,7 @@ fn report(sequence: i64) -> Value {
     ended["ended_at"] = json!(1_795_172_410);
     ended["end"] = json!("lost");
     ended["processing_keys"] = json!(["launch-1"]);
+    ended["processing_functions"] = json!({ "launch": 3 });
     ended["processing"] = json!(3);
     let hour = 1_795_172_400 / 3_600;
     ReportBuilder::new("Scheduler-1", sequence)
@@ -68,7 +69,7 @@ fn report(sequence: i64) -> Value {
         .with("/code", json!([{ "hash": HASH, "text": format!("def launch():\n    {SOURCE}\n") }]))
         .with("/profiles", json!([{ "id": uuid(40), "started_at": 1_795_172_401, "stopped_at": 1_795_172_411,
             "workers": 1, "samples": 3, "frames": [{ "file": "a.py", "function": "launch", "line": 2, "text": SOURCE }],
-            "nodes": [[-1, 0, 3, 3]] }]))
+            "nodes": [[-1, 0, 3, 3]], "functions": [{ "prefix": "launch", "roots": [0] }] }]))
         .with("/events", json!([event(5, "failed", json!({ "text": traceback, "repr": format!("{traceback:?}"), "lines":
             traceback.lines().collect::<Vec<_>>(), "rows": [["a.py", 2, "launch", SOURCE]] })),
             event(8, "failed", json!({ "rows": [["a.py", 2, "launch", SOURCE]] }))]))
@@ -193,7 +194,8 @@ async fn what_is_refused_is_not_stored() {
         let app = TestApp::start().await;
         let ada = app.account("ada").await;
         set(&ada, class, false).await;
-        tell(&ada, ada.reported(&report(1)).await, 30).await;
+        let cluster = ada.reported(&report(1)).await;
+        tell(&ada, cluster, 30).await;
         let files = strings(&app.database, "SELECT CAST(code AS TEXT) FROM client_spans").await;
         let expected: &[bool] = match class {
             "TASKS" => &[],
@@ -207,6 +209,18 @@ async fn what_is_refused_is_not_stored() {
         );
         let keys = strings(&app.database, "SELECT CAST(processing_keys AS TEXT) FROM workers").await;
         assert_eq!(keys[0].contains("launch-1"), class != "TASKS", "{keys:?} without {class}");
+        let functions = "SELECT COALESCE(CAST(processing_functions AS TEXT), '') FROM workers";
+        let functions = strings(&app.database, functions).await;
+        assert_eq!(functions[0].contains("launch"), class != "TASKS", "{functions:?} without {class}");
+        let query = "query($id: ID!) { cluster(id: $id) { profile { functions { prefix } } } }";
+        let profile =
+            ada.query(query, json!({ "id": cluster.to_string() })).await["cluster"]["profile"].take();
+        let expected = match class {
+            "TASKS" => json!({ "functions": [] }),
+            "PROFILES" => Value::Null,
+            _ => json!({ "functions": [{ "prefix": "launch" }] }),
+        };
+        assert_eq!(profile, expected, "without {class}");
         let processing = "SELECT 'x' FROM workers WHERE processing = 3";
         assert_eq!(strings(&app.database, processing).await.len(), 1, "the count stays");
         for table in &all {

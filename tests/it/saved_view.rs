@@ -139,7 +139,10 @@ async fn shared_views_are_changed_by_their_creator_and_admins_and_audited() {
     ];
     assert_eq!(of_shared, expected, "the last deletion was of a private view");
     assert_eq!(first, json!({ "name": "shared", "page": "clusters", "shared": true }));
-    let (of_private, _) = entries(&private).await;
+    let (of_private, first) = entries(&private).await;
+    // Readers of the log see nothing of the view from before it was shared.
+    let after = json!({ "name": "now shared", "page": "clusters", "shared": true });
+    assert_eq!(first, json!({ "before": { "shared": false }, "after": after }));
     assert_eq!(
         of_private,
         [json!(["UPDATE_SAVED_VIEW", "DONE", "bob"]), json!(["DELETE_SAVED_VIEW", "DONE", "bob"])]

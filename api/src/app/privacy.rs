@@ -35,7 +35,11 @@ fn part(report: &Arc<Report>, accepted: &Accepted) -> Arc<Report> {
         part.fine_metrics.clear();
         part.function_activity.clear();
         part.usage.items_mut().iter_mut().for_each(|hour| hour.functions.clear());
-        part.workers.items_mut().iter_mut().for_each(|worker| worker.processing_keys.clear());
+        for worker in part.workers.items_mut() {
+            worker.processing_keys.clear();
+            worker.processing_functions = None;
+        }
+        part.profiles.items_mut().iter_mut().for_each(|profile| profile.functions.clear());
     }
     if refuses(DataClass::UserErrors) {
         part.errors.retain(|error| error.origin() == ErrorOrigin::Dask);

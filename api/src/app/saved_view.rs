@@ -92,6 +92,8 @@ pub(crate) async fn update(
         .write(move |store| {
             let input = input.clone();
             Box::pin(async move {
+                // Before the view, as a removal of the member does.
+                store.lock_members(&[rights.user]).await?;
                 let Some(before) = store.lock_saved_view(rights.user, id).await? else {
                     return Ok(Err(Refusal::NotFound));
                 };
@@ -172,10 +174,13 @@ async fn record(
     store.record_audit_entry(Entry::done(action, Target::SavedView(view.id), detail(before, after))).await
 }
 
-/// Returns the logged detail of a change: the names and the sharing, without parameters.
+/// Returns the logged detail of a change: the sharing, and the names of shared views, without parameters.
+/// Readers of the audit log see no private views.
 fn detail(before: Option<&Model>, after: Option<&Model>) -> Value {
-    let shown =
-        |view: &Model| json!({ "name": view.name, "page": view.page, "shared": view.owner_id.is_none() });
+    let shown = |view: &Model| match view.owner_id {
+        None => json!({ "name": view.name, "page": view.page, "shared": true }),
+        Some(_) => json!({ "shared": false }),
+    };
     match (before, after) {
         (Some(before), Some(after)) => json!({ "before": shown(before), "after": shown(after) }),
         (Some(view), None) | (None, Some(view)) => shown(view),

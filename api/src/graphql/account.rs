@@ -80,7 +80,8 @@ impl Account {
         self.0.account.created_at.0
     }
 
-    /// The resources that the clusters of the account used, and their cost. Up to one minute old.
+    /// The resources that the clusters of the account used, and their cost. Up to one minute old; up to
+    /// ten minutes if the account has very many clusters.
     async fn usage(
         &self,
         #[graphql(desc = "The first day. Null for all days since the account was created.")] from: Option<
@@ -117,7 +118,7 @@ impl Account {
     }
 
     /// The resources used, as a table with one row for each combination of the dimensions in `by`.
-    /// Combinations without usage have no row. Up to one minute old. At most 10,000 rows, summed from at
+    /// Combinations without usage have no row. As old as `usage` of the account. At most 10,000 rows, summed from at
     /// most 100,000 days or hours of users and functions. Null, with the error code `BAD_USER_INPUT`, if
     /// a limit is exceeded.
     async fn usage_table(
@@ -156,7 +157,7 @@ impl Account {
         Some(table.await)
     }
 
-    /// The resources used by each function, the longest compute time first. Up to one minute old. Null,
+    /// The resources used by each function, the longest compute time first. As old as `usage`. Null,
     /// with an error, if the functions cannot be read or an argument is invalid.
     async fn functions(
         &self,

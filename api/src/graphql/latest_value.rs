@@ -47,6 +47,11 @@ pub(super) async fn load_latest_values_of(
     until: DateTime<Utc>,
     metrics: &[SampleMetric],
 ) -> Result<Vec<Vec<LatestValue>>, ApiError> {
+    // Each of them is an item for each worker.
+    if metrics.len() > Metric::ALL.len() {
+        let reason = format!("must have at most {} items, as many as there are metrics", Metric::ALL.len());
+        return Err(ApiError::invalid("metrics", reason));
+    }
     let metrics: Vec<Metric> = metrics.iter().copied().map(Into::into).collect();
     let distinct: Vec<Metric> = metrics.iter().copied().collect::<BTreeSet<_>>().into_iter().collect();
     let range = (until - TimeDelta::seconds(PERIOD_SECONDS), until);

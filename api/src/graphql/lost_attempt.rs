@@ -13,7 +13,10 @@ use super::{error::ApiError, loaders::StoreReader, scalar::BigInt, scope::Accoun
 use crate::store::StoreError;
 
 /// The maximum number of workers of a cluster whose attempts are summed.
-const MAX_WORKERS: u64 = 500;
+const MAX_WORKERS: u64 = 100;
+
+/// The maximum number of functions in one response.
+const MAX_FUNCTIONS: usize = 100;
 
 /// The number of tasks of a function that a worker was processing.
 #[derive(SimpleObject)]
@@ -66,6 +69,7 @@ fn sum(workers: Vec<Option<Counts>>) -> Option<Vec<LostAttempts>> {
         })
         .collect();
     lost.sort_by_key(|lost| Reverse(lost.attempts.0));
+    lost.truncate(MAX_FUNCTIONS);
     Some(lost)
 }
 
@@ -103,9 +107,9 @@ impl<'a> ClusterLosses<'a> {
 #[Object]
 impl ClusterLosses<'_> {
     /// The attempts of tasks that were lost with their workers, by function, the one with the most attempts
-    /// first: of tasks that a worker was processing when it died, at most the 20 most frequent functions of
-    /// each of the last 500 workers that died. Empty if no worker died. Null if the plugin did not report the
-    /// functions.
+    /// first, at most 100: of tasks that a worker was processing when it died, at most the 20 most frequent
+    /// functions of each of the last 100 workers that died. Empty if no worker died. Null if the functions of
+    /// one of them were not reported.
     async fn lost_attempts(&self) -> Result<Option<Vec<LostAttempts>>, ApiError> {
         let found = self.scope.loader.load_one(LostAttemptsKey(self.row.id)).await?;
         Ok(found.unwrap_or_else(|| Some(Vec::new())))

@@ -130,7 +130,10 @@ impl Node {
             GlobalId::ApiToken(_, id) => store
                 .api_token_by_id(id)
                 .await?
-                .filter(|row| row.user_id == scope.rights.user || sees(Permission::ManageMembers))
+                .filter(|row| {
+                    let is_own = row.user_id == scope.rights.user && !row.is_of_scheduler;
+                    is_own || sees(Permission::ManageMembers)
+                })
                 .map(|row| Self::ApiToken(Box::new(ApiToken::new(scope, row)))),
             GlobalId::AlertRule(_, id) if sees(Permission::ChangeSettings) => store
                 .alert_rules_by_id(&[id])

@@ -303,7 +303,8 @@ impl Profile {
 
     /// The functions whose tasks were sampled, the one with the most samples first, at most 100. It includes
     /// functions that are not selected. The functions of a window are unknown if a worker ran tasks of more
-    /// than 16 functions in it, if the cluster may not report tasks, or if its plugin is an earlier release.
+    /// than 16 functions in it or began a cycle of samples while it answered, if there are more than 100
+    /// functions, if the cluster may not report tasks, or if its plugin is an earlier release.
     async fn functions(&self) -> Vec<ProfileFunction> {
         let mut functions: Vec<ProfileFunction> = self.functions.iter().map(Into::into).collect();
         // The sort is stable: functions with as many samples stay in the order of their names.

@@ -30,12 +30,12 @@ impl Statistics {
         Ok(BigInt(i64::try_from(count).unwrap_or(i64::MAX)))
     }
 
-    /// The number of users whose clusters used anything on these days. Up to a minute old.
+    /// The number of users whose clusters used anything on these days. As old as `Account.usage`.
     async fn users(&self) -> Result<BigInt, ApiError> {
         Ok(BigInt(self.scope.store.usage_user_count(&self.of.clusters, self.of.days).await?))
     }
 
-    /// The usage of the clusters on these days, and its cost. Up to a minute old.
+    /// The usage of the clusters on these days, and its cost. As old as `Account.usage`.
     async fn usage(&self) -> Result<Usage, ApiError> {
         self.of.load(&self.scope).await
     }

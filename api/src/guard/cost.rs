@@ -26,13 +26,14 @@ const DEFAULT_LIST_LENGTH: u64 = 10;
 
 /// Lists without paging, and their usual length. If a list may be much longer, its resolver bounds it by
 /// the stored data.
-const ASSUMED: [(&str, &str, u64); 25] = [
+const ASSUMED: [(&str, &str, u64); 26] = [
     ("Account", "usageTable", 100),
     ("Account", "flagRules", 11),
     ("AccountSeries", "points", 100),
     ("Answer", "evidence", 5),
     ("Cluster", "environmentMismatches", 20),
     ("ClusterFacets", "flags", 11),
+    ("Cluster", "lostAttempts", 20),
     ("Cluster", "usageHours", 100),
     ("ComputationBatch", "computations", 100),
     ("EndSessionPayload", "sessions", 50),

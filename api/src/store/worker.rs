@@ -172,8 +172,8 @@ impl AccountStore {
     }
 
     /// Returns the functions of the tasks that workers were processing when they died, by cluster: of each
-    /// worker its counts, or `None` if they are unknown. Of each cluster at most `each` workers, the latest
-    /// to join. Clusters without such workers are missing.
+    /// worker its counts, or `None` if they are unknown. Of each cluster at most `each` workers, the last
+    /// to end. Clusters without such workers are missing.
     ///
     /// # Errors
     /// Returns an error if the database does not answer.
@@ -188,7 +188,7 @@ impl AccountStore {
             let died = Column::EndKind.is_one_of([WorkerEnd::Memory, WorkerEnd::Lost]);
             let select = self.select::<Entity>().filter(Column::ClusterId.eq(*cluster)).filter(died);
             let select = select.select_only().columns([Column::ClusterId, Column::ProcessingFunctions]);
-            let select = select.order_by_desc(Column::StartedAt).order_by_desc(Column::Id).limit(each);
+            let select = select.order_by_desc(Column::EndedAt).order_by_desc(Column::Id).limit(each);
             Query::select()
                 .expr(Expr::cust("*"))
                 .from_subquery(select.into_query(), Alias::new("dead"))

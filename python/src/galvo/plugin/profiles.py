@@ -20,7 +20,7 @@ ANSWER_SECONDS = 5.0
 MOST_NODES, MOST_FRAMES = 10_000, 4_000
 PRUNED_SHARE = 0.001
 FUNCTION_LENGTH, LINE_LENGTH = 1024, 2000
-MOST_FUNCTIONS = 100  # the server's maximum
+MOST_FUNCTIONS, MOST_ROOTS = 100, 1_000  # the server's maxima
 
 Tree = Mapping[str, Any]  # in the format of Dask's workers
 
@@ -211,11 +211,14 @@ class Profile:
             nodes[position][3] = total = max(total, below[position])
             nodes[position][2] = total - below[position]
             below[parent] += total
+        functions = [{"prefix": prefix, "roots": of} for prefix, of in roots.items()]
+        if any(len(of) > MOST_ROOTS for of in roots.values()):
+            functions = []
         return {
             "samples": below[-1],
             "frames": [_describe_frame(frame, with_text) for frame in frames],
             "nodes": nodes,
-            "functions": [{"prefix": prefix, "roots": of} for prefix, of in roots.items()],
+            "functions": functions,
         }
 
 

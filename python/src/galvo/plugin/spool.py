@@ -97,26 +97,33 @@ def read(path: str) -> Spooled:
 
 
 def split(text: str) -> List[str]:
-    """Splits a report that the server finds too large in two; empty if it has one item or none.
+    """Splits a report that the server finds too large in two. Empty if it has no items.
 
-    Only the second one closes the cluster, so the first one has the sequence of the report before
-    it. Otherwise both keep the sequence, as a report that is sent again does.
+    The first part tells no base that the server has, so that the reports count as incomplete until
+    the second one is stored. Only the second one closes the cluster. It then has a sequence of its
+    own, because a row of a cluster or a worker changes with the sequence. A single item, which
+    cannot be split, is left out and counted as dropped.
     """
     report = json.loads(text)
     sections = [kind for kind in SECTIONS if isinstance(report.get(kind), list)]
     items = [(kind, item) for kind in sections for item in report[kind]]
-    if len(items) < 2:
-        return []
-    halves: List[Dict[str, Any]] = [
+    parts: List[Dict[str, Any]] = [
         {**report, **{kind: [] for kind in sections}, "cluster": dict(report["cluster"])}
         for _ in range(2)
     ]
+    if len(items) < 2:
+        for kind, _ in items:
+            dropped = report.get("dropped") or {}
+            parts[0]["dropped"] = {**dropped, kind: dropped.get(kind, 0) + 1}
+        return [dumps(parts[0])] if items else []
     for position, (kind, item) in enumerate(items):
-        halves[position >= len(items) // 2][kind].append(item)
+        parts[position >= len(items) // 2][kind].append(item)
+    parts[0]["base"] = report["sequence"]
     if report.get("final"):
-        halves[0].update(final=False, sequence=report["sequence"] - 1)
-        halves[0]["cluster"].update(closed_at=None, close_reason=None)
-    return [dumps(half) for half in halves]
+        parts[0]["final"] = False
+        parts[0]["cluster"].update(closed_at=None, close_reason=None)
+        parts[1]["sequence"] = report["sequence"] + 1
+    return [dumps(part) for part in parts]
 
 
 def set_aside(path: str) -> str:

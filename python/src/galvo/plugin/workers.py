@@ -84,7 +84,8 @@ class WorkerRecord(Record):
         if type(memory) is int and memory > self.peak_memory:
             self.peak_memory = memory
 
-    def describe(self, end: Optional[str]) -> Dict[str, Any]:
+    def describe(self, end: Optional[str], with_functions: bool = True) -> Dict[str, Any]:
+        functions = self.processing_functions if with_functions and end is not None else None
         peak = max(self.peak_memory, self.last_memory or 0)
         return {
             "id": self.id,
@@ -99,7 +100,7 @@ class WorkerRecord(Record):
             "end": end,
             "processing_keys": self.processing_keys,
             "processing": self.processing,
-            "processing_functions": None if end is None else self.processing_functions,
+            "processing_functions": functions,
             "lost_results": self.lost_results,
             # Those of a live worker are in its samples.
             "last_memory_bytes": None if end is None else self.last_memory,
@@ -362,7 +363,7 @@ class Workers(Collector):
         record.environment_id = self.environment(record.state.versions, record.executable)
 
     def _put(self, record: WorkerRecord, end: Optional[str]) -> None:
-        body = record.describe(end)
+        body = record.describe(end, self.context.sends("tasks"))
         if body != record.body:
             record.body = body
             outbox = self.context.outboxes["workers"]
