@@ -118,9 +118,9 @@ impl Account {
     }
 
     /// The resources used, as a table with one row for each combination of the dimensions in `by`.
-    /// Combinations without usage have no row. As old as `usage` of the account. At most 10,000 rows, summed from at
-    /// most 100,000 days or hours of users and functions. Null, with the error code `BAD_USER_INPUT`, if
-    /// a limit is exceeded.
+    /// Combinations without usage have no row. As old as `usage` of the account. At most 10,000 rows, summed
+    /// from at most 100,000 days or hours of users and functions. Null, with the error code `BAD_USER_INPUT`,
+    /// if a limit is exceeded.
     async fn usage_table(
         &self,
         #[graphql(desc = "The first day.")] from: Date,
