@@ -99,10 +99,9 @@ def read(path: str) -> Spooled:
 def split(text: str) -> List[str]:
     """Splits a report that the server finds too large in two. Empty if it has no items.
 
-    The first part tells no base that the server has, so that the reports count as incomplete until
-    the second one is stored. Only the second one closes the cluster. It then has a sequence of its
-    own, because a row of a cluster or a worker changes with the sequence. A single item, which
-    cannot be split, is left out and counted as dropped.
+    Only the second one closes the cluster. It then has a sequence of its own, because the row of a
+    cluster changes with the sequence alone. A single item, which cannot be split, is left out and
+    counted as dropped.
     """
     report = json.loads(text)
     sections = [kind for kind in SECTIONS if isinstance(report.get(kind), list)]
@@ -118,7 +117,6 @@ def split(text: str) -> List[str]:
         return [dumps(parts[0])] if items else []
     for position, (kind, item) in enumerate(items):
         parts[position >= len(items) // 2][kind].append(item)
-    parts[0]["base"] = report["sequence"]
     if report.get("final"):
         parts[0]["final"] = False
         parts[0]["cluster"].update(closed_at=None, close_reason=None)
