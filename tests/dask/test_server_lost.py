@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.request
 import uuid
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -68,8 +69,8 @@ def test_a_kept_report_of_too_many_rows_is_sent_in_parts(processes, tmp_path):
     report = {
         "version": 1,
         "scheduler_id": "Scheduler-large",
-        "sequence": 1,
-        "base": None,
+        "sequence": 2,
+        "base": 1,
         "sent_at": closed_at,
         "interval_seconds": 5.0,
         "final": True,
@@ -87,6 +88,22 @@ def test_a_kept_report_of_too_many_rows_is_sent_in_parts(processes, tmp_path):
         "task_groups": [],
         "errors": [],
     }
+    # What the last live report told of is different in the kept one.
+    live = {
+        **report,
+        **{"sequence": 1, "base": None, "final": False},
+        "cluster": {**report["cluster"], "closed_at": None, "close_reason": None},
+        "computations": [
+            {**computation, "state": "running", "task_group_ids": []}
+            for computation in computations
+        ],
+    }
+    request = urllib.request.Request(
+        f"{galvo.address}/api/v1/reports",
+        json.dumps(live).encode(),
+        {"Authorization": f"Bearer {galvo.token}", "Content-Type": "application/json"},
+    )
+    assert urllib.request.urlopen(request).status == 200
     head = {
         "server": galvo.address,
         "account": None,
@@ -99,10 +116,11 @@ def test_a_kept_report_of_too_many_rows_is_sent_in_parts(processes, tmp_path):
     assert sent == f"Sent {path}.\n"
     (found,) = galvo.query(
         """{ viewer { account { clusters { nodes {
-             name state computations { totalCount }
+             name state computations { nodes { state } }
            } } } } }"""
     )["viewer"]["account"]["clusters"]["nodes"]
-    assert found == {"name": "large", "state": "CLOSED", "computations": {"totalCount": 6}}
+    finished = {"nodes": [{"state": "FINISHED"}] * 6}
+    assert found == {"name": "large", "state": "CLOSED", "computations": finished}
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
