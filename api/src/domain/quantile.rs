@@ -1,7 +1,7 @@
 //! Quantiles of measurements.
 
 /// Returns the quantile of values for a share from 0 to 1, interpolated linearly between the two nearest
-/// values, as Prometheus and NumPy do. The values are in ascending order. `None` if there are none.
+/// values, as Prometheus and `numpy` do. The values are in ascending order. `None` if there are none.
 #[must_use]
 pub fn quantile(sorted: &[f64], share: f64) -> Option<f64> {
     let last = sorted.len().checked_sub(1)?;

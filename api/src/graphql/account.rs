@@ -121,6 +121,7 @@ impl Account {
     /// Combinations without usage have no row. As old as `usage` of the account. At most 10,000 rows, summed
     /// from at most 100,000 days or hours of users and functions. Null, with the error code `BAD_USER_INPUT`,
     /// if a limit is exceeded.
+    #[expect(clippy::too_many_arguments, reason = "they are the arguments of the field")]
     async fn usage_table(
         &self,
         #[graphql(desc = "The first day.")] from: Date,

@@ -61,7 +61,7 @@ enum FunctionScope {
     /// One cluster in some hours.
     Cluster(ClusterId, HourRange),
     /// Selected clusters of the account on some days.
-    Account(UsageScope),
+    Account(Box<UsageScope>),
 }
 
 /// The usage of the tasks of one function, and its cost.
@@ -87,7 +87,8 @@ impl FunctionList {
                     let key = ChargedUsageKey { cluster: *cluster, hours: *hours };
                     self.scope.loader.load_one(key).await?.unwrap_or_default()
                 }
-                FunctionScope::Account(UsageScope { days, clusters, .. }) => {
+                FunctionScope::Account(usage) => {
+                    let UsageScope { days, clusters, .. } = &**usage;
                     self.scope.store.load_paid_resources(*days, clusters, &self.prefixes).await?
                 }
             };
@@ -170,7 +171,7 @@ pub(super) async fn load_account_functions(
     first: i32,
 ) -> Result<Vec<Function>, ApiError> {
     let found = scope.store.function_usage(of.days, &of.clusters, parse_limit(first)?).await?;
-    Ok(functions(scope, FunctionScope::Account(of), found))
+    Ok(functions(scope, FunctionScope::Account(Box::new(of)), found))
 }
 
 /// Returns the functions of a cluster in some hours, ordered by compute time, the largest first.

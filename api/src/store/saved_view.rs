@@ -103,11 +103,11 @@ impl AccountStore {
 
     /// Counts the private views of a member, or the shared ones for `None`.
     pub(crate) async fn count_saved_views_of(&self, owner: Option<UserId>) -> Result<u64, StoreError> {
-        let owned = match owner {
+        let condition = match owner {
             Some(owner) => Column::OwnerId.eq(owner),
             None => Column::OwnerId.is_null(),
         };
-        Ok(self.select::<Entity>().filter(owned).count(&self.write_executor()).await?)
+        Ok(self.select::<Entity>().filter(condition).count(&self.write_executor()).await?)
     }
 
     /// Inserts or replaces a view.
