@@ -27,7 +27,7 @@ async fn listed(
 ) -> (Vec<Value>, Value) {
     let types = [("$during", "TimeRange"), ("$filter", "TaskGroupFilter"), ("$order", "TaskGroupOrder")];
     let used = types.iter().filter(|(variable, _)| list.contains(variable));
-    let declared: String = used.map(|(variable, of)| format!(", {variable}: {of}")).collect();
+    let declared = used.map(|(variable, of)| format!(", {variable}: {of}")).collect::<Vec<_>>().concat();
     let query = format!(
         "query($id: ID!{declared}) {{
             cluster(id: $id) {{ list: {list} {{ totalCount nodes {{ {field} }} }} }} }}"
