@@ -151,9 +151,8 @@ impl Account {
     ) -> NullOnError<InlineList<UsageRow>> {
         let table = async {
             let days = usage::day_range(Some(from), Some(to))?;
-            usage_table::load_usage_table(&self.0, TableArguments { days, clusters, by, tag_key, package })
-                .await
-                .map(InlineList)
+            let arguments = TableArguments { days, clusters, by, tag_key, package };
+            usage_table::load_usage_table(&self.0, arguments).await.map(InlineList)
         };
         Some(table.await)
     }
