@@ -384,6 +384,8 @@ describe("the page of a cluster", () => {
     await page.getByRole("button", { name: "Play back" }).click();
     const middle = (Date.parse(cluster.startedAt) + Date.parse(cluster.endedAt)) / 2;
     const clock = new Date(middle).toISOString().slice(11, 19);
+    // The slider is at the end until the playback begins.
+    await page.waitForFunction((at) => document.querySelector("[role=slider]").ariaValueText < at, clock);
     await page.waitForFunction((at) => document.querySelector("[role=slider]").ariaValueText >= at, clock);
     await page.getByRole("button", { name: "Pause" }).click();
     const said = await page.getByText(/the tabs show it until \d\d:\d\d:\d\d/).textContent();
