@@ -82,6 +82,7 @@ describe("the profile of a cluster", () => {
     const words = samples.toLocaleString("en");
     await page.getByRole("img", { name: `Flame graph of ${words} samples` }).waitFor();
     await page.keyboard.press("f");
+    await page.waitForFunction(() => document.activeElement?.tagName === "INPUT");
     await page.keyboard.type("python_loop");
     await addressed(/q=python_loop/);
     const isHit = ({ function: name, file }) => `${name}\n${file}`.includes("python_loop");

@@ -157,6 +157,7 @@ describe("the list of clusters", () => {
   it("adds a filter by its form, and refuses what it cannot read", async () => {
     await open();
     await page.click("section[aria-label=Filters] button:has-text('Lasted')");
+    await page.waitForFunction(() => document.activeElement?.tagName === "INPUT");
     await page.keyboard.type("long");
     await page.keyboard.press("Enter");
     await page.waitForSelector("input[aria-invalid=true]");
