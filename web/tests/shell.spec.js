@@ -187,7 +187,7 @@ describe("the frame of the pages", () => {
     await page.getByText("No open error was seen in 28 days").waitFor();
     // The account has no cluster and no error, so nobody must act. Its numbers follow those of the account before.
     await page.waitForFunction(() => {
-      const links = document.querySelectorAll("nav[aria-label=Main] a");
+      const links = document.querySelectorAll("nav.side a");
       return [...links].map((link) => link.textContent).join() === "Overview,Clusters,Errors";
     });
     await page.getByRole("button", { name: /switch the account$/ }).click();
