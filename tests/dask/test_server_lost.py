@@ -88,7 +88,7 @@ def test_a_kept_report_of_too_many_rows_is_sent_in_parts(processes, tmp_path):
         "task_groups": [],
         "errors": [],
     }
-    # What the last live report told of is different in the kept one.
+    # The last live report has earlier states of the same cluster and computations.
     live = {
         **report,
         **{"sequence": 1, "base": None, "final": False},

@@ -54,6 +54,7 @@ pub(crate) async fn create(
         .write(move |store| {
             let input = input.clone();
             Box::pin(async move {
+                store.lock_members(&[rights.user]).await?;
                 if has_too_many(&store, rights.user, input.is_shared).await? {
                     return Ok(Err(Refusal::TooMany));
                 }
@@ -153,10 +154,9 @@ pub(crate) fn may_change(rights: Rights, view: &Model) -> bool {
     }
 }
 
-/// Returns true if there is no room for another view. The lock keeps concurrent requests from exceeding the
-/// limit.
+/// Returns true if there is no room for another view. Callers lock the member first, so that concurrent
+/// requests cannot exceed the limit.
 async fn has_too_many(store: &AccountStore, user: UserId, is_shared: bool) -> Result<bool, StoreError> {
-    store.lock_members(&[user]).await?;
     Ok(store.count_saved_views_of((!is_shared).then_some(user)).await? >= MAX_VIEWS)
 }
 

@@ -11,10 +11,10 @@ use entity::{
 };
 use sea_orm::{
     ColumnTrait, ConnectionTrait, ExprTrait, QueryFilter, QueryOrder, QuerySelect, QueryTrait,
-    sea_query::{Alias, Expr, Query, UnionType},
+    sea_query::Expr,
 };
 
-use super::{composite_in::IsOneOf, error::StoreError, scoped::AccountStore};
+use super::{composite_in::IsOneOf, error::StoreError, multi_list, scoped::AccountStore};
 use crate::domain::answer::{EarlierRun, Workload};
 
 /// The largest number of functions that are compared per run, those with the most compute time.
@@ -47,7 +47,7 @@ impl AccountStore {
         limit: u64,
     ) -> Result<HashMap<ClusterId, Vec<EarlierRun>>, StoreError> {
         // Each cluster has its own arm with its own limit, so that each arm is a range of an index.
-        let mut arms = beginnings.iter().map(|beginning| {
+        let arms = beginnings.iter().map(|beginning| {
             let RunStart { cluster, user, started_at } = *beginning;
             let place =
                 Expr::tuple([Column::StartedAt, Column::Id].map(|column| Expr::col((Entity, column))));
@@ -66,8 +66,7 @@ impl AccountStore {
                 .order_by_desc(computation::Column::Id)
                 .limit(1)
                 .into_query();
-            let select = self
-                .select::<Entity>()
+            self.select::<Entity>()
                 .filter(Column::UserId.eq(user))
                 .filter(place.lt(own))
                 .select_only()
@@ -77,16 +76,10 @@ impl AccountStore {
                 .expr_as(Expr::SubQuery(None, Box::new(last_computation.into())), "last_computation")
                 .order_by_desc(Column::StartedAt)
                 .order_by_desc(Column::Id)
-                .limit(limit);
-            Query::select()
-                .expr(Expr::cust("*"))
-                .from_subquery(select.into_query(), Alias::new("earlier"))
-                .take()
+                .limit(limit)
+                .into_query()
         });
-        let Some(mut statement) = arms.next() else { return Ok(HashMap::new()) };
-        for arm in arms {
-            statement.union(UnionType::All, arm);
-        }
+        let Some(statement) = multi_list::union_all(arms) else { return Ok(HashMap::new()) };
         let mut found: HashMap<ClusterId, Vec<(Timestamp, EarlierRun)>> = HashMap::new();
         for row in self.read_executor().query_all(&statement).await? {
             let (of, id, name, started_at, status, tasks, erred, errors, last_computation): (

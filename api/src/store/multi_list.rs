@@ -1,8 +1,8 @@
-//! The same page of several lists, read in one statement.
+//! Several lists, read in one statement.
 
 use sea_orm::{
     ConnectionTrait, DbBackend, EntityTrait, QuerySelect, QueryTrait, Select, Statement, Value,
-    sea_query::{PostgresQueryBuilder, SelectStatement},
+    sea_query::{Alias, Expr, PostgresQueryBuilder, Query, SelectStatement, UnionType},
 };
 
 use super::{
@@ -45,6 +45,14 @@ pub(super) async fn fetch_pages<S: Sort>(
             into_page(rows, request)
         })
         .collect())
+}
+
+/// Returns the union of `arms`, which can each have an order and a limit of their own, or `None` without
+/// arms. The union is in no particular order.
+pub(super) fn union_all(arms: impl IntoIterator<Item = SelectStatement>) -> Option<SelectStatement> {
+    // SQLite allows a limit on an arm of a union only inside a subquery.
+    let limited = |arm| Query::select().expr(Expr::cust("*")).from_subquery(arm, Alias::new("arm")).take();
+    arms.into_iter().map(limited).reduce(|mut union, arm| union.union(UnionType::All, arm).take())
 }
 
 /// Lists whose statements differ only in their bound values.

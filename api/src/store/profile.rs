@@ -9,12 +9,11 @@ use entity::{
 };
 use sea_orm::{
     ColumnTrait, Condition, ConnectionTrait, ExprTrait, QueryFilter, QueryOrder, QuerySelect, QueryTrait,
-    sea_query::{Alias, Expr, Query, UnionType},
 };
 
 use super::{
-    composite_in::IsOneOf, error::StoreError, row_encryption::AssociatedData, scoped::AccountStore,
-    upsert::keep_existing_row,
+    composite_in::IsOneOf, error::StoreError, multi_list, row_encryption::AssociatedData,
+    scoped::AccountStore, upsert::keep_existing_row,
 };
 use crate::{
     domain::{
@@ -71,7 +70,7 @@ impl AccountStore {
     ) -> Result<Vec<WindowKey>, StoreError> {
         // One arm of the union per cluster, each with a limit of its own: each one reads the end of a
         // range of the primary key.
-        let mut arms = clusters.iter().map(|cluster| {
+        let arms = clusters.iter().map(|cluster| {
             let mut select = self.select::<Entity>().filter(Column::ClusterId.eq(*cluster));
             if let Some(from) = from {
                 select = select.filter(Column::StartedAt.gte(from));
@@ -81,15 +80,9 @@ impl AccountStore {
             }
             let select = select.select_only().columns([Column::ClusterId, Column::StartedAt, Column::Id]);
             let select = select.order_by_desc(Column::StartedAt).order_by_desc(Column::Id).limit(each);
-            Query::select()
-                .expr(Expr::cust("*"))
-                .from_subquery(select.into_query(), Alias::new("newest"))
-                .take()
+            select.into_query()
         });
-        let Some(mut statement) = arms.next() else { return Ok(Vec::new()) };
-        for arm in arms {
-            statement.union(UnionType::All, arm);
-        }
+        let Some(statement) = multi_list::union_all(arms) else { return Ok(Vec::new()) };
         let rows = self.read_executor().query_all(&statement).await?;
         rows.into_iter().map(|row| Ok(row.try_get_many_by_index()?)).collect()
     }

@@ -9,7 +9,7 @@ use entity::{
 };
 use sea_orm::{
     ColumnTrait, Condition, ConnectionTrait, QueryFilter, QueryOrder, QuerySelect, QueryTrait,
-    sea_query::{Alias, Expr, Query, UnionType},
+    sea_query::Expr,
 };
 
 use super::{
@@ -76,6 +76,11 @@ impl WorkerParent {
     }
 }
 
+/// The condition for workers that died.
+fn died() -> Expr {
+    Column::EndKind.is_one_of([WorkerEnd::Memory, WorkerEnd::Lost])
+}
+
 impl AccountStore {
     /// Returns the same page of the workers of each parent, in the order of `parents`.
     ///
@@ -134,8 +139,7 @@ impl AccountStore {
         limit: u64,
     ) -> Result<Vec<Vec<Model>>, StoreError> {
         let of = |cluster: &ClusterId| {
-            let died = Column::EndKind.is_one_of([WorkerEnd::Memory, WorkerEnd::Lost]);
-            self.select::<Entity>().filter(Column::ClusterId.eq(*cluster)).filter(died)
+            self.select::<Entity>().filter(Column::ClusterId.eq(*cluster)).filter(died())
         };
         let request = PageRequest::from(End::Last, limit);
         let selects = clusters.iter().map(of).collect();
@@ -184,20 +188,13 @@ impl AccountStore {
         each: u64,
     ) -> Result<HashMap<ClusterId, Vec<Option<Counts>>>, StoreError> {
         // One arm of the union per cluster, each with a limit of its own.
-        let mut arms = clusters.iter().map(|cluster| {
-            let died = Column::EndKind.is_one_of([WorkerEnd::Memory, WorkerEnd::Lost]);
-            let select = self.select::<Entity>().filter(Column::ClusterId.eq(*cluster)).filter(died);
+        let arms = clusters.iter().map(|cluster| {
+            let select = self.select::<Entity>().filter(Column::ClusterId.eq(*cluster)).filter(died());
             let select = select.select_only().columns([Column::ClusterId, Column::ProcessingFunctions]);
             let select = select.order_by_desc(Column::EndedAt).order_by_desc(Column::Id).limit(each);
-            Query::select()
-                .expr(Expr::cust("*"))
-                .from_subquery(select.into_query(), Alias::new("dead"))
-                .take()
+            select.into_query()
         });
-        let Some(mut statement) = arms.next() else { return Ok(HashMap::new()) };
-        for arm in arms {
-            statement.union(UnionType::All, arm);
-        }
+        let Some(statement) = multi_list::union_all(arms) else { return Ok(HashMap::new()) };
         let mut found: HashMap<ClusterId, Vec<Option<Counts>>> = HashMap::new();
         for row in self.read_executor().query_all(&statement).await? {
             let (cluster, functions) = row.try_get_many_by_index()?;
