@@ -13,6 +13,7 @@
 //! The module does not know the purpose of the slots. Other bounds in the server that have no shares are
 //! listed with their reasons in `tests.rs`.
 
+mod activity;
 mod connections;
 mod eviction_queue;
 #[cfg(test)]
@@ -25,12 +26,13 @@ use std::{
     hash::Hash,
     net::IpAddr,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use entity::ids::{AccountId, ApiTokenId, UserId};
 use tokio::sync::oneshot;
 
+use self::activity::Activity;
 pub(crate) use self::{
     connections::{BusyGuard, Connection, Connections},
     unverified::{UnverifiedSlot, UnverifiedSlots},
@@ -41,6 +43,11 @@ use crate::metrics::{ShareCounts, ShareMetrics};
 /// The number of slots from which the rule applies. Fewer slots are first come, first served: half of
 /// them would be one.
 const DIVISIBLE: usize = 4;
+
+/// The divisor for the slots of one holder while others are active, where the work in the slots competes
+/// for processors. Two of the twelve slots for the default number of database connections keep a database
+/// on a small machine responsive to others.
+const CONTENDED_DIVISOR: usize = 6;
 
 /// The maximum number of waiting requests per holder.
 const MAX_WAITING: usize = 1_024;
@@ -106,8 +113,17 @@ pub(crate) struct FairShares {
 impl FairShares {
     /// Creates a resource with this many slots.
     pub(crate) fn places(&self, resource: &'static str, all: usize) -> Slots {
-        let counts = self.metrics.resource(resource, all);
-        Slots(Arc::new(Inner { all, counts, state: Mutex::default() }))
+        self.slots(resource, Bounds { all, contended: all })
+    }
+
+    /// Creates a resource with this many slots, whose work competes for processors.
+    pub(crate) fn places_for_work(&self, resource: &'static str, all: usize) -> Slots {
+        self.slots(resource, Bounds { all, contended: (all / CONTENDED_DIVISOR).max(1) })
+    }
+
+    fn slots(&self, resource: &'static str, bounds: Bounds) -> Slots {
+        let counts = self.metrics.resource(resource, bounds.all);
+        Slots(Arc::new(Inner { bounds, counts, state: Mutex::default() }))
     }
 
     /// Creates slots for connections, which are closed instead of rejected.
@@ -131,14 +147,24 @@ impl FairShares {
 pub(crate) struct Slots(Arc<Inner>);
 
 struct Inner {
-    all: usize,
+    bounds: Bounds,
     counts: ShareCounts,
     state: Mutex<State>,
+}
+
+/// The bounds of a resource.
+#[derive(Clone, Copy)]
+struct Bounds {
+    all: usize,
+    /// The maximum number of slots of one holder while others are active.
+    contended: usize,
 }
 
 /// The holders and the waiting requests.
 #[derive(Default)]
 struct State {
+    active_groups: Activity<Group>,
+    active_holders: Activity<Holder>,
     held: usize,
     groups: HashMap<Group, usize>,
     holders: HashMap<Holder, usize>,
@@ -159,7 +185,8 @@ impl Slots {
     /// Returns a slot if one is available to the holder now.
     pub(crate) fn try_take(&self, holder: Holder) -> Result<HeldSlot, Refused> {
         let mut state = self.state();
-        if state.may_take(holder, self.0.all) {
+        state.record_request(holder);
+        if state.may_take(holder, self.0.bounds) {
             state.hold(holder);
             self.0.counts.took();
             Ok(self.place(holder))
@@ -174,7 +201,8 @@ impl Slots {
     pub(crate) async fn take(&self, holder: Holder, patience: Duration) -> Result<HeldSlot, Refused> {
         let turn = {
             let mut state = self.state();
-            if state.may_take(holder, self.0.all) {
+            state.record_request(holder);
+            if state.may_take(holder, self.0.bounds) {
                 state.hold(holder);
                 self.0.counts.took();
                 return Ok(self.place(holder));
@@ -193,12 +221,12 @@ impl Slots {
 
     /// Returns true if all slots are taken.
     pub(crate) fn is_full(&self) -> bool {
-        self.state().held >= self.0.all
+        self.state().held >= self.0.bounds.all
     }
 
     /// Returns true if a slot is available to the holder now.
     pub(crate) fn would_take(&self, holder: Holder) -> bool {
-        self.state().may_take(holder, self.0.all)
+        self.state().may_take(holder, self.0.bounds)
     }
 
     fn place(&self, holder: Holder) -> HeldSlot {
@@ -207,7 +235,7 @@ impl Slots {
 
     /// Gives free slots to the waiting requests that may have them.
     fn grant_free_slots(&self, state: &mut State) {
-        while let Some((holder, sender)) = state.next(self.0.all) {
+        while let Some((holder, sender)) = state.next(self.0.bounds) {
             state.hold(holder);
             self.0.counts.took();
             if let Err(mut place) = sender.send(self.place(holder)) {
@@ -230,12 +258,26 @@ impl Slots {
 }
 
 impl State {
+    /// Records that the holder asks for a slot. The server's own work is no activity of its account.
+    fn record_request(&mut self, holder: Holder) {
+        if holder.member != Member::Server {
+            let now = Instant::now();
+            self.active_groups.record(holder.group, now);
+            self.active_holders.record(holder, now);
+        }
+    }
+
     /// Returns true if the holder may take a slot.
-    fn may_take(&self, holder: Holder, all: usize) -> bool {
+    fn may_take(&self, holder: Holder, Bounds { all, contended }: Bounds) -> bool {
         let free = all.saturating_sub(self.held);
         let held = self.holders.get(&holder).copied().unwrap_or_default();
         let by_group = self.groups.get(&holder.group).copied().unwrap_or_default();
-        free > 0 && (all < DIVISIBLE || by_group == 0 || (held < free && by_group < 2 * free))
+        let leaves_slots = all < DIVISIBLE || by_group == 0 || (held < free && by_group < 2 * free);
+        let now = Instant::now();
+        free > 0
+            && leaves_slots
+            && (held < contended || !self.active_holders.includes_others(holder, now))
+            && (by_group < 2 * contended || !self.active_groups.includes_others(holder.group, now))
     }
 
     fn hold(&mut self, holder: Holder) {
@@ -273,14 +315,14 @@ impl State {
 
     /// Returns the next waiting request that may have a slot. Its member and group move to the end of
     /// their queues.
-    fn next(&mut self, all: usize) -> Option<(Holder, oneshot::Sender<HeldSlot>)> {
-        if self.held >= all {
+    fn next(&mut self, bounds: Bounds) -> Option<(Holder, oneshot::Sender<HeldSlot>)> {
+        if self.held >= bounds.all {
             return None;
         }
         for _ in 0..self.turns.len() {
             let group = self.turns.pop_front()?;
             let Some(mut line) = self.waiting.remove(&group) else { continue };
-            let found = self.next_of(group, &mut line, all);
+            let found = self.next_of(group, &mut line, bounds);
             if !line.turns.is_empty() {
                 self.waiting.insert(group, line);
                 self.turns.push_back(group);
@@ -296,7 +338,7 @@ impl State {
         &self,
         group: Group,
         line: &mut WaitQueue,
-        all: usize,
+        bounds: Bounds,
     ) -> Option<(Holder, oneshot::Sender<HeldSlot>)> {
         for _ in 0..line.turns.len() {
             let member = line.turns.pop_front()?;
@@ -305,7 +347,7 @@ impl State {
                 requests.pop_front();
             }
             let holder = Holder { group, member };
-            let found = if self.may_take(holder, all) { requests.pop_front() } else { None };
+            let found = if self.may_take(holder, bounds) { requests.pop_front() } else { None };
             if requests.is_empty() {
                 line.waiting.remove(&member);
             } else {
@@ -349,7 +391,7 @@ impl HeldSlot {
         }
         let mut state = self.of.state();
         state.release_holder(self.holder);
-        if state.may_take(holder, self.of.0.all) {
+        if state.may_take(holder, self.of.0.bounds) {
             state.hold(holder);
             self.holder = holder;
             self.of.grant_free_slots(&mut state);

@@ -2,7 +2,6 @@ use std::{
     collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
-    time::Instant,
 };
 
 use tokio::task::JoinSet;
@@ -56,6 +55,38 @@ fn of_few_places_one_may_hold_all() {
     for all in 1..DIVISIBLE {
         assert_eq!(all_of(&places(all), holder(1, 1)).len(), all);
     }
+}
+
+#[test]
+fn work_leaves_processors_to_those_who_were_active_lately() {
+    let places = FairShares::default().places_for_work("test", 12);
+    // The server's own work for another account is no activity of it.
+    drop(places.try_take(Holder::server(AccountId(Uuid::from_u128(3)))));
+    assert_eq!(all_of(&places, holder(1, 1)).len(), 6, "alone it has its half");
+    drop(places.try_take(holder(1, 2)));
+    let ada = all_of(&places, holder(1, 1));
+    let colleagues: Vec<_> = (2..5).flat_map(|token| all_of(&places, holder(1, token))).collect();
+    assert_eq!((ada.len(), colleagues.len()), (2, 6), "two each, and eight of an account that is alone");
+    drop((ada, colleagues));
+    drop(places.try_take(holder(2, 9)));
+    let ada = all_of(&places, holder(1, 1));
+    let colleagues: Vec<_> = (2..5).flat_map(|token| all_of(&places, holder(1, token))).collect();
+    assert_eq!((ada.len(), colleagues.len()), (2, 2), "four of an account beside another one");
+    assert_eq!(all_of(&places, holder(2, 9)).len(), 2);
+}
+
+#[test]
+fn activity_ends_after_a_while() {
+    let (mut activity, begin) = (Activity::default(), Instant::now());
+    let after = |seconds| begin + Duration::from_secs(seconds);
+    assert!(!activity.includes_others('a', begin));
+    activity.record('a', begin);
+    activity.record('a', after(1));
+    assert!(!activity.includes_others('a', after(1)) && activity.includes_others('b', after(10)));
+    activity.record('b', after(5));
+    activity.record('b', after(6));
+    assert!(activity.includes_others('a', after(15)) && !activity.includes_others('a', after(16)));
+    assert!(activity.includes_others('b', after(10)) && !activity.includes_others('b', after(11)));
 }
 
 #[tokio::test]

@@ -304,7 +304,7 @@ impl SystemStore {
             }
             StoreUrl::Postgres(options) => {
                 let pool = postgres(options, connections, doubt.clone()).await?;
-                let both = shares.places("database_connections", for_accounts(connections));
+                let both = shares.places_for_work("database_connections", for_accounts(connections));
                 let analysing = shares.places("analyses", ANALYSES);
                 (
                     pool.clone(),
