@@ -165,8 +165,9 @@ class Attack:
 
     async def unknown(self, number):
         token = f"{'a' * 22}-{random.randrange(1 << 60)}"
+        path = ["/api/v1/reports", "/graphql"][number % 2]
         return await self.ask(
-            self.head("POST", "/api/v1/reports", 1_000, token, Content_Type="application/json")
+            self.head("POST", path, 1_000, token, Content_Type="application/json")
         )
 
     async def large(self, number):
@@ -236,7 +237,7 @@ ATTACKS = {
     "probes": (64, Attack.probes),
     "threads": (32, Attack.large),
     "reports": (48, Attack.reports),
-    "reporters_signing_in": (96, Attack.unknown),
+    "authentications": (96, Attack.unknown),
     "performance_reports": (12, Attack.uploads),
     "database_writer": (64, Attack.reports),
     "database_readers": (8, lambda self, _: self.query(DEAR)),

@@ -58,7 +58,7 @@ pub(super) async fn post(
 ) -> Result<Json<Map<String, Value>>, Problem> {
     // The program that opens a span has registered the plugin with the same token, so a reporter's
     // credentials apply.
-    let viewer = state.authenticate_reporter(&headers, origin).await?;
+    let viewer = state.authenticate_reporter(&headers).await?;
     state.count_report(&viewer, "requests")?;
     let (Ok(cluster), Ok(span), true) =
         (cluster.parse::<ClusterId>(), span.parse::<SpanId>(), workspace == viewer.account().slug)

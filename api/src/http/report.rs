@@ -79,7 +79,7 @@ pub(super) async fn post(
     body: Body,
 ) -> Response {
     let arrival = state.metrics.reports.start_report();
-    let (taker, outcome) = match state.authenticate_reporter(&headers, origin).await {
+    let (taker, outcome) = match state.authenticate_reporter(&headers).await {
         Ok(viewer) => {
             let taker = LimitKeys::new(viewer.limit_key(), origin.address);
             let outcome = take(&state, &viewer, taker, &headers, body).await;

@@ -39,7 +39,7 @@ use crate::{
     guard::{Guard, PersistedDocuments},
     live::{SessionHandle, SubscriptionHub},
     metrics::Metrics,
-    shares::{HeldSlot, Holder, Slots},
+    shares::{HeldSlot, Holder, Refused, Slots, current_holder},
     shutdown_signal::ShutdownSignal,
     store::{AccountStore, Store, StoreError, SystemStore},
 };
@@ -63,8 +63,10 @@ const MAX_REPORTS_UNDER_WAY: usize = 64;
 const OPERATIONS_OF_CORE: usize = 2;
 const FEWEST_OPERATIONS: usize = 4;
 
-/// The limit of report senders that are authenticated at the same time.
-const MAX_REPORTERS_SIGNING_IN: usize = 64;
+/// The number of requests that are authenticated at the same time, and that of one credential while
+/// others are active: unknown credentials cost a statement each, however many are sent.
+const MAX_AUTHENTICATIONS: usize = 64;
+const MAX_CONTENDED_AUTHENTICATIONS: usize = 2;
 
 /// The longest wait of a report's sender for authentication. It takes one statement, so a slot is free
 /// soon.
@@ -105,7 +107,7 @@ pub struct Parts {
     pub(super) known_credentials: KnownCredentials,
     pub(super) operations_under_way: Slots,
     pub(super) reports_under_way: Slots,
-    pub(super) reporters_signing_in: Slots,
+    authentications: Slots,
     pub(super) performance_reports_under_way: Slots,
     pub(super) proxies: Arc<TrustedProxies>,
     pub(super) cors_origins: Arc<[HeaderValue]>,
@@ -216,7 +218,11 @@ impl AppState {
             known_credentials: KnownCredentials::default(),
             operations_under_way: shares.places("operations", operations()),
             reports_under_way: shares.places("reports", MAX_REPORTS_UNDER_WAY),
-            reporters_signing_in: shares.places("reporters_signing_in", MAX_REPORTERS_SIGNING_IN),
+            authentications: shares.places_for_work(
+                "authentications",
+                MAX_AUTHENTICATIONS,
+                MAX_CONTENDED_AUTHENTICATIONS,
+            ),
             performance_reports_under_way: shares
                 .places("performance_reports", MAX_PERFORMANCE_REPORTS_UNDER_WAY),
             cors_origins: config.perimeter.cors_origins.clone().into(),
@@ -238,26 +244,20 @@ impl AppState {
     /// Authenticates the sender of a report. If the report could not be stored now, the sender is
     /// rejected before any query: the store is busy then, and rejections must cost next to nothing so
     /// that they are not a load themselves.
-    pub(super) async fn authenticate_reporter(
-        &self,
-        headers: &HeaderMap,
-        origin: Origin,
-    ) -> Result<Viewer, Problem> {
+    pub(super) async fn authenticate_reporter(&self, headers: &HeaderMap) -> Result<Viewer, Problem> {
         if self.reports_under_way.is_full() {
             return Err(Problem::too_many_reports());
         }
         let shown = Credentials::of(&self.cookies, headers)?;
-        let known = self.known_credentials.find(&shown);
-        if let Some((holder, key)) = known
+        if let Some((holder, key)) = self.known_credentials.find(&shown)
             && !self.reports_under_way.would_take(holder)
         {
             return Err(self.refused_report(key));
         }
-        let holder = known.map_or_else(|| self.stranger(origin.address, &shown), |(holder, _)| holder);
-        let place = self.reporters_signing_in.take(holder, REPORTER_SIGN_IN_WAIT).await;
-        let _place = place.map_err(|_| Problem::too_many_reports())?;
+        let slot = self.authentication_slot(&shown, REPORTER_SIGN_IN_WAIT).await;
+        let _slot = slot.map_err(|_| Problem::too_many_reports())?;
         // The sender does not wait any longer.
-        let found = self.store.with_timeout(REPORTER_SIGN_IN_TIMEOUT, self.authenticate(&shown)).await;
+        let found = self.store.with_timeout(REPORTER_SIGN_IN_TIMEOUT, self.verify(&shown)).await;
         let viewer = found.unwrap_or_else(|| Err(StoreError::timed_out().into()))?;
         viewer.require(Scope::Ingest)?;
         OccupiedSlot::hand_to(&viewer).map_err(|_| self.refused_report(viewer.limit_key()))?;
@@ -366,6 +366,23 @@ impl AppState {
     }
 
     async fn authenticate(&self, credentials: &Credentials) -> Result<Viewer, AuthError> {
+        let slot = self.authentication_slot(credentials, SIGN_IN_TIMEOUT).await;
+        let _slot = slot.map_err(|_| StoreError::timed_out())?;
+        self.verify(credentials).await
+    }
+
+    /// Waits for a slot for the verification of credentials. Returns `None` for the server's own tasks.
+    async fn authentication_slot(
+        &self,
+        credentials: &Credentials,
+        patience: Duration,
+    ) -> Result<Option<HeldSlot>, Refused> {
+        let known = self.known_credentials.find(credentials).map(|(holder, _)| holder);
+        let Some(holder) = known.or_else(current_holder) else { return Ok(None) };
+        self.authentications.take(holder, patience).await.map(Some)
+    }
+
+    async fn verify(&self, credentials: &Credentials) -> Result<Viewer, AuthError> {
         // Boxed, because the future of the authentication would enlarge every caller.
         let signed_in = self.store.with_timeout(SIGN_IN_TIMEOUT, Box::pin(self.look_up(credentials))).await;
         let signed_in = signed_in.unwrap_or_else(|| Err(AuthError::Store(StoreError::timed_out())));

@@ -36,18 +36,13 @@ use self::activity::Activity;
 pub(crate) use self::{
     connections::{BusyGuard, Connection, Connections},
     unverified::{UnverifiedSlot, UnverifiedSlots},
-    work::{ClientWait, RequestSlot, RequestWork, acquire_thread, wait_and_give_way},
+    work::{ClientWait, RequestSlot, RequestWork, acquire_thread, current_holder, wait_and_give_way},
 };
 use crate::metrics::{ShareCounts, ShareMetrics};
 
 /// The number of slots from which the rule applies. Fewer slots are first come, first served: half of
 /// them would be one.
 const DIVISIBLE: usize = 4;
-
-/// The divisor for the slots of one holder while others are active, where the work in the slots competes
-/// for processors. Two of the twelve slots for the default number of database connections keep a database
-/// on a small machine responsive to others.
-const CONTENDED_DIVISOR: usize = 6;
 
 /// The maximum number of waiting requests per holder.
 const MAX_WAITING: usize = 1_024;
@@ -116,9 +111,10 @@ impl FairShares {
         self.slots(resource, Bounds { all, contended: all })
     }
 
-    /// Creates a resource with this many slots, whose work competes for processors.
-    pub(crate) fn places_for_work(&self, resource: &'static str, all: usize) -> Slots {
-        self.slots(resource, Bounds { all, contended: (all / CONTENDED_DIVISOR).max(1) })
+    /// Creates a resource with this many slots, whose work competes for processors. While others are
+    /// active, a holder has at most `contended` of them, and an account or address twice as many.
+    pub(crate) fn places_for_work(&self, resource: &'static str, all: usize, contended: usize) -> Slots {
+        self.slots(resource, Bounds { all, contended: contended.max(1) })
     }
 
     fn slots(&self, resource: &'static str, bounds: Bounds) -> Slots {

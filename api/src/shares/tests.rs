@@ -59,7 +59,7 @@ fn of_few_places_one_may_hold_all() {
 
 #[test]
 fn work_leaves_processors_to_those_who_were_active_lately() {
-    let places = FairShares::default().places_for_work("test", 12);
+    let places = FairShares::default().places_for_work("test", 12, 2);
     // The server's own work for another account is no activity of it.
     drop(places.try_take(Holder::server(AccountId(Uuid::from_u128(3)))));
     assert_eq!(all_of(&places, holder(1, 1)).len(), 6, "alone it has its half");

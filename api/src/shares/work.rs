@@ -126,6 +126,11 @@ pub(crate) async fn wait_and_give_way<T>(waiting: impl Future<Output = T>) -> T 
     waiting.await
 }
 
+/// Returns the holder of the current task's request. Returns `None` for the server's own tasks.
+pub(crate) fn current_holder() -> Option<Holder> {
+    WORK.try_with(|work| work.holder()).ok()
+}
+
 /// Waits for a thread for the current task's work. Returns `None` for the server's own tasks and for
 /// detached work, which need no slot.
 pub(crate) async fn acquire_thread() -> Option<HeldSlot> {

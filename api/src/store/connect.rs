@@ -84,10 +84,6 @@ const MORE_SQLITE_READERS: usize = 3;
 /// server that concerns no account. On PostgreSQL at least one connection is reserved if there are several.
 const OWN: u32 = 5;
 
-/// The largest number of profiles and breakdowns that are computed at once, because their rows are held in
-/// memory.
-const ANALYSES: usize = 4;
-
 /// The number of statements that stay prepared on each connection: those that reports write, in their usual
 /// numbers of rows, and those that the usual queries read.
 const PREPARED_STATEMENTS: usize = 300;
@@ -295,22 +291,13 @@ impl SystemStore {
                 let writer = sqlite(options, 1).await?;
                 let readers = sqlite_readers();
                 let reader = sqlite(&options.clone().read_only(true), readers).await?;
-                let gates = QueryPermits {
-                    write_permits: shares.places("database_writer", 1),
-                    read_permits: shares.places("database_readers", for_accounts(readers)),
-                    analysing: shares.places("analyses", ANALYSES),
-                };
+                let gates = QueryPermits::of_sqlite(&shares, for_accounts(readers));
                 (writer, reader, gates)
             }
             StoreUrl::Postgres(options) => {
                 let pool = postgres(options, connections, doubt.clone()).await?;
-                let both = shares.places_for_work("database_connections", for_accounts(connections));
-                let analysing = shares.places("analyses", ANALYSES);
-                (
-                    pool.clone(),
-                    pool,
-                    QueryPermits { write_permits: both.clone(), read_permits: both, analysing },
-                )
+                let gates = QueryPermits::of_postgres(&shares, for_accounts(connections));
+                (pool.clone(), pool, gates)
             }
         };
         let metrics = Arc::new(StoreMetrics::default());

@@ -9,7 +9,15 @@ use sea_orm::{
 };
 
 use super::connect::ACQUIRE_TIMEOUT;
-use crate::shares::{HeldSlot, Holder, Refused, Slots};
+use crate::shares::{FairShares, HeldSlot, Holder, Refused, Slots};
+
+/// The largest number of profiles and breakdowns that are computed at once, because their rows are held in
+/// memory.
+const ANALYSES: usize = 4;
+
+/// The divisor for the PostgreSQL connections of one credential while others are active. By default it
+/// has two of the twelve for accounts, which keeps a database on a small machine responsive to others.
+const CONTENDED_DIVISOR: usize = 6;
 
 /// Permits that bound how many statements and transactions of accounts run at a time.
 #[derive(Clone)]
@@ -17,6 +25,28 @@ pub(super) struct QueryPermits {
     pub(super) write_permits: Slots,
     pub(super) read_permits: Slots,
     pub(super) analysing: Slots,
+}
+
+impl QueryPermits {
+    /// Creates the permits for a SQLite file with one writer and this many readers.
+    pub(super) fn of_sqlite(shares: &FairShares, readers: usize) -> Self {
+        Self {
+            write_permits: shares.places("database_writer", 1),
+            read_permits: shares.places("database_readers", readers),
+            analysing: shares.places("analyses", ANALYSES),
+        }
+    }
+
+    /// Creates the permits for this many PostgreSQL connections.
+    pub(super) fn of_postgres(shares: &FairShares, connections: usize) -> Self {
+        let both =
+            shares.places_for_work("database_connections", connections, connections / CONTENDED_DIVISOR);
+        Self {
+            write_permits: both.clone(),
+            read_permits: both,
+            analysing: shares.places("analyses", ANALYSES),
+        }
+    }
 }
 
 /// The executor for the statements of an account.
