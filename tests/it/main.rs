@@ -87,6 +87,7 @@ mod preload;
 mod privacy;
 mod profile;
 mod profile_file;
+mod query_cost;
 mod quota;
 mod report;
 mod retention;

@@ -14,7 +14,7 @@ use apollo_compiler::{
     schema::FieldDefinition,
 };
 
-use super::scan;
+use super::{scan, usage_rows};
 use crate::graphql::{DEFAULT_PAGE_SIZE, LONG_PAGE_FIELDS, MAX_LONG_PAGE_SIZE, MAX_PAGE_SIZE};
 
 /// The cost of an introspection field, whatever it selects: its result needs no store, and the size of
@@ -54,6 +54,11 @@ const ASSUMED: [(&str, &str, u64); 26] = [
     ("SnapshotBatch", "clusters", 100),
     ("Viewer", "sessions", 50),
 ];
+
+/// Lists by the type of their items, wherever they stand, and their usual length.
+const ASSUMED_OF_TYPE: [(&str, u64); 3] =
+    // The account's currency and the estimate for days without a rate; the causes of thread time.
+    [("Cost", 2), ("CauseCost", 9), ("CauseUsage", 9)];
 
 /// Fields whose `first` has other bounds than a page: the default and the maximum number of items.
 const OTHER_PAGES: [(&str, u64, u64); 6] = [
@@ -153,7 +158,7 @@ impl<'request> CostVisitor<'request> {
         } else if is_sized_above(parent, &field.name) {
             Cost { fixed: itself, sized: below.of_page(1) }
         } else {
-            let size = self.length(field).unwrap_or_else(|| assumed(parent, &field.name));
+            let size = self.length(field).unwrap_or_else(|| assumed(parent, field));
             Cost { fixed: below.of_page(1).times(size).and(itself), ..Cost::default() }
         }
     }
@@ -170,9 +175,14 @@ impl<'request> CostVisitor<'request> {
         Some(asked.unwrap_or(default).clamp(1, most) * types)
     }
 
+    /// Returns the length of a list that its arguments determine. Returns None for other lists.
+    fn length(&self, field: &Field) -> Option<u64> {
+        usage_rows::count(field, self.variables).or_else(|| self.items_of_argument(field))
+    }
+
     /// Returns the length of a list that has an item for each item of an argument. Returns None for
     /// other lists.
-    fn length(&self, field: &Field) -> Option<u64> {
+    fn items_of_argument(&self, field: &Field) -> Option<u64> {
         let (_, argument) = SIZED_BY_ARGUMENT.iter().find(|(name, _)| field.name == *name)?;
         let argument = field.arguments.iter().find(|given| given.name == *argument)?;
         let length = match &*argument.value {
@@ -260,9 +270,11 @@ fn is_sized_above(parent: &Name, field: &Name) -> bool {
     parent.ends_with("Connection") || SIZED_BY_PARENT.iter().any(|(of, list)| parent == of && field == list)
 }
 
-fn assumed(parent: &Name, field: &Name) -> u64 {
-    let found = ASSUMED.iter().find(|(of, list, _)| parent == of && field == list);
-    found.map_or(DEFAULT_LIST_LENGTH, |(.., size)| *size)
+fn assumed(parent: &Name, field: &Field) -> u64 {
+    let of_field = ASSUMED.iter().find(|(of, list, _)| parent == of && field.name == *list);
+    let item = field.definition.ty.inner_named_type();
+    let of_type = || ASSUMED_OF_TYPE.iter().find(|(name, _)| item == name).map(|(_, size)| *size);
+    of_field.map(|(.., size)| *size).or_else(of_type).unwrap_or(DEFAULT_LIST_LENGTH)
 }
 
 #[cfg(test)]
@@ -277,6 +289,9 @@ mod tests {
         let field = |parent: &str, name: &str| schema.type_field(parent, name).is_ok();
         for (parent, name, _) in ASSUMED {
             assert!(field(parent, name), "{parent}.{name}");
+        }
+        for (name, _) in ASSUMED_OF_TYPE {
+            assert!(schema.types.contains_key(name), "{name}");
         }
         for (parent, name) in SIZED_BY_PARENT {
             assert!(field(parent, name), "{parent}.{name}");

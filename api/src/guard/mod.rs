@@ -23,6 +23,7 @@ mod shape_limits;
 mod subscription_key;
 mod subscription_rules;
 mod token_limits;
+mod usage_rows;
 mod values;
 
 use std::sync::Arc;
