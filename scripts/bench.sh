@@ -3,7 +3,7 @@
 # explains the table.
 # BENCH_QUICK=1 takes about four minutes after the build, and is less exact.
 # BENCH_ONLY names the benchmarks to run, separated by spaces: plugin-cost steady-report coiled-list
-# large-account ingest operations subscribers hostile identifiers memory storage dashboard.
+# large-account first-view ingest operations subscribers hostile identifiers memory storage dashboard.
 # BENCH_OUTPUT is a directory for the rows and tables, which are otherwise deleted.
 # The exit status is 0 even if a target is missed: the table shows it.
 set -euo pipefail
@@ -41,6 +41,7 @@ if [[ ${BENCH_QUICK:-} == 1 ]]; then
   steady_report=(--reports 2 --interval 10)
   coiled_list=(--clusters 1000 --rounds 1)
   large_account=(--clusters 10000 --users 20 --rounds 2)
+  first_view=(--rounds 10)
   ingest=(--clusters 32 --reports 20 --rounds 2)
   hostile=(--rounds 5)
   identifiers=(--rounds 500)
@@ -54,6 +55,7 @@ else
   steady_report=(--reports 12)
   coiled_list=()
   large_account=()
+  first_view=()
   ingest=(--clusters 64 --reports 60 --rounds 5)
   hostile=(--rounds 20)
   identifiers=(--rounds 2000)
@@ -75,6 +77,7 @@ measure plugin-cost "$python" python/bench/plugin_cost.py "${plugin_cost[@]}"
 measure steady-report "$python" python/bench/steady_report.py "${steady_report[@]}"
 GALVO_BIN=$target_dir/release/galvo measure coiled-list "$python" python/bench/coiled_list.py "${coiled_list[@]}"
 GALVO_BIN=$target_dir/release/galvo measure large-account "$python" python/bench/large_account.py "${large_account[@]}"
+GALVO_BIN=$target_dir/release/galvo measure first-view "$python" python/bench/first_view.py "${first_view[@]}"
 measure ingest "$bench" ingest "${ingest[@]}"
 measure hostile "$bench" hostile "${hostile[@]}"
 measure operations "$bench" operations "${operations[@]}"

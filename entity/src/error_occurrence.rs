@@ -21,6 +21,8 @@ positional! {
         pub cluster_id: ClusterId,
         #[sea_orm(primary_key, auto_increment = false)]
         pub id: ErrorOccurrenceId,
+        /// Its number in the cluster, from 1. `None` if the reporter did not count.
+        pub number: Option<i64>,
         pub computation_id: Option<ComputationId>,
         pub task_group_id: Option<TaskGroupId>,
         pub occurred_at: Timestamp,
@@ -47,6 +49,7 @@ positional! {
         AccountId account_id,
         ClusterId cluster_id,
         Id id,
+        Number number,
         ComputationId computation_id,
         TaskGroupId task_group_id,
         OccurredAt occurred_at,

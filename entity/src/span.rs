@@ -22,6 +22,8 @@ positional! {
         pub id: SpanId,
         /// The sequence of the report that these values come from.
         pub sequence: i64,
+        /// Its number in the cluster, from 1. `None` if the reporter did not count.
+        pub number: Option<i64>,
         pub parent_id: Option<SpanId>,
         /// The tags from the outermost span to its own.
         pub path: Names,

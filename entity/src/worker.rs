@@ -42,6 +42,8 @@ positional! {
         pub id: WorkerId,
         /// The sequence of the report that these values come from.
         pub sequence: i64,
+        /// Its number in the cluster, from 1. `None` if the reporter did not count.
+        pub number: Option<i64>,
         pub name: String,
         pub address: String,
         pub host: Option<String>,

@@ -268,8 +268,9 @@ def check(report):
             row,
             at,
             "id at key task_group_id computation_id type message traceback worker retries",
-            "origin span_id worker_id",
+            "number origin span_id worker_id",
         )
+        need(row.get("number") is None or row["number"] > 0, at + "/number")
         need(row.get("origin") in ("user", "dask", None), at + "/origin")
         integer(row["retries"], at + "/retries")
         identifier(row.get("span_id"), at + "/span_id", optional=True)
@@ -301,8 +302,9 @@ def check(report):
             at,
             "id name address threads started_at end processing_keys processing lost_results",
             "host environment_id memory_limit_bytes ended_at last_memory_bytes peak_memory_bytes"
-            " last_seen_at processing_functions",
+            " last_seen_at number processing_functions",
         )
+        need(row.get("number") is None or row["number"] > 0, at + "/number")
         identifier(row["id"], at + "/id")
         for name, optional in (("name", False), ("address", False), ("host", True)):
             text(row.get(name), f"{at}/{name}", 2048, optional)
@@ -360,8 +362,9 @@ def check(report):
             row,
             at,
             "id path enqueued_at done collections code",
-            "parent_id started_at stopped_at",
+            "number parent_id started_at stopped_at",
         )
+        need(row.get("number") is None or row["number"] > 0, at + "/number")
         identifier(row["id"], at + "/id")
         identifier(row.get("parent_id"), at + "/parent_id", optional=True)
         need(1 <= len(row["path"]) <= 64, at + "/path")
@@ -400,7 +403,7 @@ def check(report):
         need(row["hash"] == digest, at + "/hash")
     for i, row in enumerate(report.get("profiles", [])):
         at = f"/profiles/{i}"
-        keys(row, at, "id started_at stopped_at workers samples frames nodes functions")
+        keys(row, at, "id started_at stopped_at workers samples frames nodes functions by_worker")
         identifier(row["id"], at + "/id")
         time(row["started_at"], at + "/started_at")
         time(row["stopped_at"], at + "/stopped_at")
@@ -424,14 +427,18 @@ def check(report):
                 below[parent] += total
         for (_, _, own, total), children in zip(row["nodes"], below):
             need(own == total - children, at + "/nodes")
-        need(len(row["functions"]) <= 100, at + "/functions")
         outermost = {i for i, (parent, *_) in enumerate(row["nodes"]) if parent == -1}
-        known = []
-        for function in row["functions"]:
-            keys(function, at + "/functions", "prefix roots")
-            text(function["prefix"], at + "/functions", 4096)
-            known += function["roots"]
-        need(len(known) == len(set(known)) and outermost.issuperset(known), at + "/functions")
+        for parts, name in (("functions", "prefix"), ("by_worker", "worker")):
+            need(len(row[parts]) <= 100, f"{at}/{parts}")
+            known = []
+            for part in row[parts]:
+                keys(part, f"{at}/{parts}", f"{name} roots")
+                text(part[name], f"{at}/{parts}", 4096)
+                known += part["roots"]
+            is_whole = len(known) == len(set(known)) and outermost.issuperset(known)
+            need(is_whole, f"{at}/{parts}")
+        for part in row["by_worker"]:
+            identifier(part["worker"], at + "/by_worker")
     for i, row in enumerate(report.get("events", [])):
         at = f"/events/{i}"
         keys(row, at, "id at topic data", "worker_id")

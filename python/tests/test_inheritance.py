@@ -14,7 +14,9 @@ from stand_ins import Scheduler
 
 import galvo
 from galvo.plugin import CoiledTelemetry, inheritance
+from galvo.plugin.collector import Context
 from galvo.plugin.inheritance import ATTRIBUTE, FORMAT, claim, destination, leave, thin_out
+from galvo.plugin.ledger import Ledger
 from galvo.plugin.sections import Outbox, Record
 
 HERE = {"server": "http://x", "account": None, "token": "t"}
@@ -358,3 +360,15 @@ def test_what_is_made_again_is_sent_in_place_of_what_waited():
         {"id": "c", "text": "early"}, {"id": "a", "text": "late"}, {"id": "b", "text": "late"},
     ]  # fmt: skip
     assert second.characters == 13 and second.dropped == 0
+
+
+def test_objects_are_numbered_on_by_the_next_plugin():
+    scheduler, settings = SimpleNamespace(), {"server": "https://galvo.example", "token": "1"}
+    first = Context(scheduler, settings, Ledger(1))
+    assert [first.next_number("workers") for _ in range(2)] == [1, 2]
+    assert first.next_number("errors") == 1
+    after = Context(scheduler, settings, Ledger(1))
+    assert (after.next_number("workers"), after.next_number("errors")) == (3, 2)
+    # Another destination learns nothing of these.
+    other = Context(scheduler, {**settings, "token": "2"}, Ledger(1))
+    assert other.next_number("workers") == 1

@@ -194,6 +194,7 @@ def test_an_error_makes_its_computation_erred_and_names_where_it_happened(schedu
     by_name = {row["name"]: row for row in sent["task_groups"]}
     assert error == {
         "id": error["id"],
+        "number": None,  # which the scheduler's plugin gives
         "at": 1_700_000_000.0,
         "key": error["key"],
         "task_group_id": by_name["f-1"]["id"],
@@ -802,6 +803,7 @@ class Snippets:
     def __init__(self):
         self.allowed = True
         self.asked = []
+        self.errors = 0
 
     def sends(self, data_class):
         assert data_class == "code"
@@ -815,6 +817,11 @@ class Snippets:
 
     def worker_id(self, address):
         return {"tcp://w:1": SPANS[7]}.get(address)
+
+    def next_number(self, kind):
+        assert kind == "errors"
+        self.errors += 1
+        return self.errors
 
 
 def test_code_is_described_when_there_is_more_of_it(scheduler):

@@ -41,7 +41,8 @@ def shape(profile):
     for parent, frame, self, total in profile["nodes"]:
         above = paths[parent] if parent >= 0 else ()
         paths.append((*above, names[frame]))
-        found["/".join(paths[-1])] = (self, total)
+        known = found.get("/".join(paths[-1]), (0, 0))
+        found["/".join(paths[-1])] = (known[0] + self, known[1] + total)
     return found
 
 
@@ -95,23 +96,25 @@ def test_trees_are_added_up_frame_by_frame():
         "work": (6, 12), "rest": (3, 3), "work/a": (4, 4), "work/b": (2, 2),
     }  # fmt: skip
     check_sums(profile)
-    assert describe([tree(0)]) == {"samples": 0, "frames": [], "nodes": [], "functions": []}
+    assert describe([tree(0)]) == {
+        "samples": 0, "frames": [], "nodes": [], "functions": [], "by_worker": [],
+    }  # fmt: skip
 
 
-def by_function(profile):
-    """Returns the nodes of each function, as ``shape`` does."""
+def by_part(profile, parts="functions", name="prefix"):
+    """Returns the nodes of each function or worker, as ``shape`` does."""
     nodes, found = profile["nodes"], {}
-    for function in profile["functions"]:
+    for part in profile[parts]:
         own = set()
         for i, (parent, *_) in enumerate(nodes):
-            if i in function["roots"] or parent in own:
+            if i in part["roots"] or parent in own:
                 own.add(i)
         rows = [
             [sorted(own).index(parent) if parent >= 0 else -1, *rest]
             for i, (parent, *rest) in enumerate(nodes)
             if i in own
         ]
-        found[function["prefix"]] = shape({**profile, "nodes": rows})
+        found[part[name]] = shape({**profile, "nodes": rows})
     return found
 
 
@@ -123,7 +126,7 @@ def test_functions_have_nodes_of_their_own():
         profile.add(part, prefix)
     described = profile.describe()
     check_sums(described)
-    assert by_function(described) == {
+    assert by_part(described) == {
         "load": {"work": (12, 20), "work/a": (8, 8)},
         "fit": {"work": (0, 2), "work/b": (2, 2), "rest": (3, 3)},
     }
@@ -134,6 +137,29 @@ def test_functions_have_nodes_of_their_own():
     profile.add(tree(0))
     unknown = profile.describe()
     assert (shape(unknown), unknown["functions"]) == (merged, [])
+
+
+def test_workers_have_nodes_of_their_own():
+    load = tree(10, children=[tree(4, "work", [tree(0, "a")])])
+    fit = tree(5, children=[tree(2, "work", [tree(0, "b")]), tree(0, "rest")])
+    profile = Profile()
+    for part in [(load, "load", "1"), (fit, "fit", "1"), (load, "load", "2"), (load, "load", None)]:
+        profile.add(*part)
+    described = profile.describe()
+    check_sums(described)
+    first = {"work": (6, 12), "rest": (3, 3), "work/a": (4, 4), "work/b": (2, 2)}
+    assert by_part(described)["load"] == {"work": (18, 30), "work/a": (12, 12)}
+    # One worker left before it was known.
+    second = {"work": (6, 10), "work/a": (4, 4)}
+    workers = by_part(described, "by_worker", "worker")
+    assert workers == {"1": first, "2": second}
+    roots = [part["roots"] for part in described["by_worker"] if part["worker"] == "1"]
+    totals = sorted(described["nodes"][root][3] for root in roots[0])
+    assert totals == [2, 3, 10]  # the functions of a worker have a node each
+    kept_back = profile.describe(with_functions=False)
+    check_sums(kept_back)
+    assert by_part(kept_back, "by_worker", "worker") == {"1": first, "2": second}
+    assert kept_back["functions"] == []
 
 
 def test_frames_are_described_once_and_without_secrets():
@@ -316,6 +342,21 @@ def test_a_profile_has_what_dask_has(cluster, client):
     for path, self, total in mine:
         # Dask counts only the calls below, which are never estimated.
         assert below.get(path, 0) == expected[path]["count"] == total - self
+
+
+def test_workers_are_told_apart_on_request(cluster, client):
+    driver = Driver(cluster, profile_by_worker=True)
+    (worker,) = cluster.workers.values()
+    driver.context.workers = {worker.address: "worker-1"}
+    driver.read()
+    client.submit(busy, 1.5, key="busy-1").result()
+    time.sleep(3.5)
+    driver.read()
+    (body,) = driver.finish()
+    (part,) = body["by_worker"]
+    window = body["started_at"], body["stopped_at"]
+    assert part["worker"] == "worker-1"
+    assert sum(body["nodes"][root][3] for root in part["roots"]) == samples_of(worker, *window) > 0
 
 
 def test_workers_take_turns(cluster):

@@ -109,7 +109,8 @@ def test_a_worker_is_told_of_when_it_comes_and_when_it_has_ended():
     items = there.read()
     (environment,) = items["environments"]
     living = {
-        "id": ID.format(1), "name": "1", "address": "tcp://10.0.0.1:4000", "host": "10.0.0.1",
+        "id": ID.format(1), "number": 1, "name": "1", "address": "tcp://10.0.0.1:4000",
+        "host": "10.0.0.1",
         "environment_id": environment["id"], "threads": 2, "memory_limit_bytes": 1000,
         "started_at": 1_700_000_000.0, "ended_at": None, "end": None, "processing_keys": [],
         "processing": 0, "processing_functions": None, "lost_results": 0,

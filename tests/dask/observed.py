@@ -21,7 +21,7 @@ query ($id: ID!, $after: String) { cluster(id: $id) {
 list: workers(first: 100, after: $after) {
   pageInfo { hasNextPage endCursor }
   nodes {
-    daskId name address host threads memoryLimit startedAt endedAt
+    daskId number name address host threads memoryLimit startedAt endedAt
     environment { python executable os osRelease machine packages { name version } }
     end { at kind processingKeys processing lostResults lastMemory lastMemoryShare lastSeenAt }
   }
@@ -143,6 +143,7 @@ def assert_intervals(galvo, observed):
         }
         for worker in observed["workers"]
     ]
+    assert [worker["number"] for worker in found] == [*range(1, len(found) + 1)]
     for mine, theirs in zip(found, observed["workers"], strict=True):
         # The hooks of two plugins run one after the other.
         assert mine["started"] == near(theirs["started"])

@@ -64,9 +64,12 @@ query ($id: ID!) { cluster(id: $id) {
 """
 
 PROFILE = """
-query ($id: ID!, $from: DateTime, $to: DateTime, $functions: [String!]) { cluster(id: $id) {
-  profile(from: $from, to: $to, minShare: 0, functions: $functions) {
+query (
+  $id: ID!, $from: DateTime, $to: DateTime, $functions: [String!], $workers: [ID!]
+) { cluster(id: $id) {
+  profile(from: $from, to: $to, minShare: 0, functions: $functions, workers: $workers) {
     from to windows complete workers samples functions { prefix samples }
+    byWorker { worker { id name } samples }
     frames { file function line text } nodes { parent frame self total }
   }
 } }
@@ -82,7 +85,11 @@ class Run:
         galvo = GalvoServer(processes, store).start()
         self.galvo, self.proxy = galvo, Proxy(galvo.port)
         self.python = {"postgres": "NEWEST", "sqlite": "OLDEST"}[kind]
-        profiling = {"galvo.profile.transmit": True, "galvo.profile.interval": "5s"}
+        profiling = {
+            "galvo.profile.transmit": True,
+            "galvo.profile.interval": "5s",
+            "galvo.profile.by-worker": True,
+        }
         coiled = {"coiled.server": galvo.address, "coiled.token": galvo.token}
         self.study = Study(
             processes,
@@ -448,6 +455,14 @@ def test_profile(run):
     assert spending["samples"] == functions["spend"] > 0.8 * profile["samples"]
     lines = {spending["frames"][node["frame"]]["function"] for node in spending["nodes"]}
     assert {"spend", "pause"} <= lines and "square" not in lines
+
+    # Each sample belongs to a worker.
+    by_worker = {row["worker"]["id"]: row["samples"] for row in profile["byWorker"]}
+    assert len(by_worker) == WORKERS and sum(by_worker.values()) == profile["samples"]
+    for worker, samples in by_worker.items():
+        own = run.profile(workers=[worker])
+        assert (own["samples"], own["complete"]) == (samples, True)
+        assert own["samples"] == sum(node["self"] for node in own["nodes"])
 
 
 def time_of(moment):

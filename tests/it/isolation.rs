@@ -31,7 +31,7 @@ use crate::sdl::{Sdl, path};
 /// `a_user_learns_of_their_own_accounts_alone`, `whoever_watches_another_account_learns_nothing`, and, in
 /// `session.rs`, `a_user_lists_and_ends_single_sessions`, and in `saved_view.rs`,
 /// `views_of_another_account_do_not_exist`.
-const ROOT_FIELDS: [&str; 48] = [
+const ROOT_FIELDS: [&str; 49] = [
     "Mutation.acceptInvitation",
     "Mutation.addMember",
     "Mutation.createAlertRule",
@@ -72,6 +72,7 @@ const ROOT_FIELDS: [&str; 48] = [
     "Query.account",
     "Query.cluster",
     "Query.node",
+    "Query.numbered",
     "Query.rateLimit",
     "Query.viewer",
     "Subscription.clusters",
@@ -231,6 +232,7 @@ fn report() -> Value {
         .with("/errors", json!([error(20, 11, 1)]))
         .with("/usage", json!([usage(1, 2)]))
         .with("/workers", json!([worker(30)]))
+        .with("/workers/0/number", 1)
         .with("/clients", json!([{ "id": "Client-1", "connected_at": 1_795_172_400.0 }]))
         .with("/thread_history", json!([{ "at": 1_795_172_400.0, "threads": 4 }]))
         .with("/environments", json!([{ "id": uuid(40), "python": "3.12" }]))
@@ -388,6 +390,13 @@ async fn root_fields_answer_as_if_the_other_account_did_not_exist() {
         bob.ask(cluster, json!({ "id": number.to_string() })).await,
         bob.ask(cluster, json!({ "id": (number + 1).to_string() })).await,
         "cluster(number)",
+    );
+    let numbered = "query($id: ID!) { numbered(cluster: $id, type: WORKER, number: 1) { id } }";
+    assert_ne!(ada.query(numbered, json!({ "id": number.to_string() })).await, json!({ "numbered": null }));
+    same(
+        bob.ask(numbered, json!({ "id": number.to_string() })).await,
+        bob.ask(numbered, json!({ "id": (number + 1).to_string() })).await,
+        "numbered",
     );
 
     let node = "query($id: ID!) { node(id: $id) { __typename id } cluster(id: $id) { id } }";

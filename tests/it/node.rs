@@ -1,7 +1,7 @@
 //! Objects by their global identifier, by role; and clusters by their number in changes.
 
 use entity::membership::Role;
-use harness::{Member, ReportBuilder, TestApp, log_line, uuid, worker};
+use harness::{Member, ReportBuilder, TestApp, error, log_line, span, uuid, worker};
 use serde_json::{Value, json};
 
 const NODE: &str = "query($id: ID!) { node(id: $id) { __typename id } }";
@@ -131,5 +131,61 @@ async fn log_lines_are_chosen_by_either_identifier_of_a_worker() {
         let refused = ada.ask(logs, json!({ "id": number.to_string(), "worker": worker })).await;
         assert_eq!(refused["errors"][0]["extensions"]["code"], code, "{refused}");
     }
+    app.stop().await;
+}
+
+const NUMBERED: &str = "query($cluster: ID!, $type: NumberedType!, $number: BigInt!) {
+    numbered(cluster: $cluster, type: $type, number: $number) { id __typename
+        ... on Worker { daskId number } ... on Span { daskId number } ... on ErrorOccurrence { key number } } }";
+
+#[tokio::test]
+async fn workers_spans_and_errors_have_short_numbers() {
+    let app = TestApp::start().await;
+    let (ada, bob) = (app.account("ada").await, app.account("bob").await);
+    let with = |mut item: Value, number: i64| {
+        item["number"] = json!(number);
+        item
+    };
+    let failed = |id: u128, key: &str| {
+        let mut failed = error(id, 10, 1);
+        failed["key"] = json!(key);
+        failed
+    };
+    let report = |number: &dyn Fn(Value, i64) -> Value| {
+        ReportBuilder::new("Scheduler-1", 1)
+            .with("/workers", json!([number(worker(30), 2), number(worker(31), 1)]))
+            .with("/spans", json!([number(span(40, None, &["etl"], 0.0, None), 1)]))
+            .with("/errors", json!([number(failed(50, "load-1"), 1), number(failed(51, "load-2"), 2)]))
+            .build()
+    };
+    let cluster = ada.reported(&report(&with)).await;
+    let other = bob.reported(&report(&|item, _| item)).await;
+    let found = async |member: &Member, cluster: i64, of: &str, number: i64| {
+        let variables = json!({ "cluster": cluster.to_string(), "type": of, "number": number });
+        member.query(NUMBERED, variables).await["numbered"].take()
+    };
+    for (of, number, name, expected) in [
+        ("WORKER", 1, "daskId", json!(uuid(31))),
+        ("WORKER", 2, "daskId", json!(uuid(30))),
+        ("SPAN", 1, "daskId", json!(uuid(40))),
+        ("ERROR", 2, "key", json!("load-2")),
+    ] {
+        let object = found(&ada, cluster, of, number).await;
+        assert_eq!((&object[name], &object["number"]), (&expected, &json!(number)), "{of}: {object}");
+        assert_eq!(find(&ada, &object["id"]).await, object["__typename"]);
+    }
+    for (of, number) in [("WORKER", 3), ("SPAN", 2), ("ERROR", 0), ("ERROR", -1)] {
+        assert_eq!(found(&ada, cluster, of, number).await, Value::Null, "{of} {number}");
+    }
+    // Reporters that do not count, and other accounts.
+    assert_eq!(found(&bob, other, "WORKER", 1).await, Value::Null);
+    let workers = "query($id: ID!) { cluster(id: $id) { workers { nodes { number } } } }";
+    let theirs = bob.query(workers, json!({ "id": other.to_string() })).await;
+    assert_eq!(theirs["cluster"]["workers"]["nodes"], json!([{ "number": null }, { "number": null }]));
+    let id =
+        ada.query("query($id: ID!) { cluster(id: $id) { id } }", json!({ "id": cluster.to_string() })).await;
+    let variables = json!({ "cluster": id["cluster"]["id"], "type": "SPAN", "number": 1 });
+    assert_eq!(ada.query(NUMBERED, variables.clone()).await["numbered"]["daskId"], json!(uuid(40)));
+    assert_eq!(bob.query(NUMBERED, variables).await["numbered"], Value::Null);
     app.stop().await;
 }

@@ -1,7 +1,7 @@
 //! Statistical profiles: windows merged, pruned to a minimum share, and refused if they are no trees.
 
 use galvo::domain::profile::{Frame, Node, Profile, merge};
-use harness::{Member, ReportBuilder, TestApp, profile};
+use harness::{Member, ReportBuilder, TestApp, profile, uuid, worker};
 use proptest::{collection::vec, prelude::*};
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
@@ -148,6 +148,79 @@ async fn functions_have_parts_of_the_profile() {
         assert_eq!(error["extensions"]["code"], "BAD_USER_INPUT", "{functions}: {wrong}");
         assert!(error["message"].as_str().unwrap().contains("functions"), "{wrong}");
     }
+    app.stop().await;
+}
+
+const WORKERS: &str = "query($id: ID!, $functions: [String!], $workers: [ID!]) { cluster(id: $id) {
+    workers { nodes { id daskId } }
+    profile(functions: $functions, workers: $workers) { windows complete samples
+        byWorker { worker { daskId } samples } } } }";
+
+#[tokio::test]
+async fn workers_have_parts_of_the_profile() {
+    let app = TestApp::start().await;
+    let (ada, bob) = (app.account("ada").await, app.account("bob").await);
+    let mut windows = windows();
+    let by_worker = |parts: &[(u128, i64)]| {
+        let part = |(worker, root): &(u128, i64)| json!({ "worker": uuid(*worker), "roots": [root] });
+        Value::Array(parts.iter().map(part).collect())
+    };
+    windows[0]["by_worker"] = by_worker(&[(30, 0)]);
+    windows[1]["by_worker"] = by_worker(&[(31, 0), (30, 2)]);
+    windows[1]["functions"] = json!([{ "prefix": "load", "roots": [0, 2] }]);
+    let report = ReportBuilder::new("Scheduler-1", 1).with("/workers", json!([worker(30)]));
+    let report = report.with("/profiles", windows.clone()).build();
+    let number = ada.reported(&report).await;
+    let of = async |functions: Value, workers: Value| {
+        let variables = json!({ "id": number.to_string(), "functions": functions, "workers": workers });
+        ada.query(WORKERS, variables).await["cluster"].take()
+    };
+    let all = of(Value::Null, Value::Null).await;
+    // Nothing is known of the second worker but its samples.
+    let sampled =
+        json!([{ "worker": { "daskId": uuid(30) }, "samples": 101 }, { "worker": null, "samples": 49 }]);
+    assert_eq!((&all["profile"]["samples"], &all["profile"]["byWorker"]), (&json!(150), &sampled));
+    let global = &all["workers"]["nodes"][0]["id"];
+    for (functions, workers, windows, samples) in [
+        (Value::Null, json!([global]), 2, 101),
+        (Value::Null, json!([uuid(30)]), 2, 101),
+        (Value::Null, json!([uuid(31)]), 2, 49),
+        (Value::Null, json!([uuid(30), uuid(31)]), 2, 150),
+        (Value::Null, json!([uuid(32)]), 2, 0),
+        // The functions of the first window are unknown.
+        (json!(["load"]), json!([uuid(30)]), 1, 1),
+    ] {
+        let profile = of(functions.clone(), workers.clone()).await["profile"].take();
+        let expected = (json!(windows), json!(windows == 2), json!(samples));
+        let found = (profile["windows"].clone(), profile["complete"].clone(), profile["samples"].clone());
+        assert_eq!(found, expected, "{functions} {workers}");
+        assert_eq!(profile["byWorker"], sampled);
+    }
+    let path = format!("/api/v1/clusters/{number}/profile?worker={}&worker={}", uuid(31), uuid(32));
+    let file: Value = ada.request(Method::GET, &path).send().await.unwrap().json().await.unwrap();
+    assert_eq!(file["profiles"][0]["endValue"], 49, "{file}");
+
+    // A window whose workers are not told apart is part of the whole alone.
+    windows[1]["by_worker"] = json!([]);
+    let report = ReportBuilder::new("Scheduler-2", 1).with("/profiles", windows).build();
+    let other = ada.reported(&report).await;
+    let variables = json!({ "id": other.to_string(), "workers": [uuid(30)] });
+    let part = ada.query(WORKERS, variables).await["cluster"]["profile"].take();
+    assert_eq!(
+        (&part["windows"], &part["complete"], &part["samples"]),
+        (&json!(1), &json!(false), &json!(100))
+    );
+    // A worker of another cluster, and arguments out of bounds.
+    let foreign = json!({ "id": other.to_string(), "workers": [global] });
+    let error = ada.ask(WORKERS, foreign).await["errors"][0].take();
+    assert_eq!(error["extensions"]["code"], "NOT_FOUND", "{error}");
+    for workers in [json!([]), json!(["x"]), Value::Array(vec![json!(uuid(30)); 101])] {
+        let wrong = ada.ask(WORKERS, json!({ "id": number.to_string(), "workers": workers })).await;
+        let error = &wrong["errors"][0];
+        assert_eq!(error["extensions"]["code"], "BAD_USER_INPUT", "{workers}: {wrong}");
+        assert!(error["message"].as_str().unwrap().contains("workers"), "{wrong}");
+    }
+    assert_eq!(bob.query(WORKERS, json!({ "id": number.to_string() })).await["cluster"], Value::Null);
     app.stop().await;
 }
 

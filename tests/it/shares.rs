@@ -118,7 +118,7 @@ async fn streams_of_one_token_leave_half_of_the_requests_to_others() {
     })
     .await;
     let (ada, bob) = (app.account("ada").await, app.account("bob").await);
-    // Of 16 connections, requests may hold 12, and one token half of these.
+    // Of 16 connections, requests may hold 11, and one token six of these.
     let mut streams = Vec::new();
     for _ in 0..6 {
         let stream = watch(&ada).await;
@@ -132,7 +132,7 @@ async fn streams_of_one_token_leave_half_of_the_requests_to_others() {
     for path in ["/healthz", "/readyz", "/metrics", "/sign-in"] {
         assert_eq!(app.anonymous(Method::GET, path).send().await.unwrap().status(), 200, "{path}");
     }
-    assert_eq!(share(&app, "places", "requests").await, 12);
+    assert_eq!(share(&app, "places", "requests").await, 11);
     assert_eq!(share(&app, "held", "requests").await, 6);
     // Each refusal costs as much as reading the request, so that the minute's points are used up.
     let mut refused = 1;
@@ -326,10 +326,10 @@ async fn strangers_who_stay_silent_give_way_to_clients_at_the_same_address() {
         let origin = format!("Origin: {}\r\n", app.url(""));
         others.push(send_head(&app, "POST /sign-in", &format!("{FORM}{origin}{invalid}")).await);
     }
-    // Of 112 slots for unverified requests and 56 for login requests, an address gets three fourths.
+    // Of 112 slots each for unverified requests and login requests, an address gets three fourths.
     // None of these requests has a slot that clients with valid credentials need.
     until_held(&app, "unverified_requests", 84).await;
-    until_held(&app, "sign_in_requests", 42).await;
+    until_held(&app, "sign_in_requests", 84).await;
     assert_eq!(share(&app, "places", "unverified_requests").await, 112);
     assert_eq!(share(&app, "held", "requests").await, 0);
     for number in 2..5 {

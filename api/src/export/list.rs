@@ -103,11 +103,11 @@ const COMPUTATION: &str = "id daskId cluster { id number name } state startedAt 
     includesOtherComputations } \
     spans { id }";
 
-const SPAN: &str = "id daskId cluster { id number name } parent { id } path tag enqueuedAt startedAt stoppedAt done \
+const SPAN: &str = "id number daskId cluster { id number name } parent { id } path tag enqueuedAt startedAt stoppedAt done \
     clientStartedAt clientStoppedAt totals(inclusive: false) { tasks tasksSucceeded tasksErred tasksRetried \
     computeSeconds transferSeconds bytes } collections";
 
-const ERROR: &str = "id at cluster { id number name } computation { id } taskGroup { id name } group { id } key type \
+const ERROR: &str = "id number at cluster { id number name } computation { id } taskGroup { id name } group { id } key type \
     message traceback worker workerId origin retries";
 
 const ERROR_GROUP: &str = "id type title origin firstSeenAt lastSeenAt status statusChangedAt \
@@ -121,7 +121,7 @@ const TASK_GROUP: &str = "id name prefix cluster { id number name } span { id } 
     states { state count } tasks tasksSucceeded tasksErred tasksBlamed tasksRetried durations { action seconds } bytes \
     types dependencies { id }";
 
-const WORKER: &str = "id daskId cluster { id number name } name address host threads memoryLimit startedAt endedAt \
+const WORKER: &str = "id number daskId cluster { id number name } name address host threads memoryLimit startedAt endedAt \
     end { at kind processingKeys processing lostResults lastMemory lastMemoryShare lastSeenAt } \
     environment { python os osRelease machine }";
 

@@ -619,8 +619,13 @@ impl Cluster {
             desc = "Only samples in tasks of these functions, 1 to 100 functions by their `prefix`. Null for all samples."
         )]
         functions: Option<Vec<String>>,
+        #[graphql(
+            desc = "Only samples on these workers, 1 to 100 global identifiers or UUIDs. Windows in which workers are \
+                    not told apart are left out. Null for all samples."
+        )]
+        workers: Option<Vec<ID>>,
     ) -> NullOnError<Profile> {
-        let arguments = ProfileArguments { from, to, min_share, functions };
+        let arguments = ProfileArguments { from, to, min_share, functions, workers };
         Profile::find(&self.scope, self.row.id, arguments).await.transpose()
     }
 }

@@ -50,6 +50,12 @@ impl ErrorOccurrence {
         GlobalId::ErrorOccurrence(self.row.account_id, self.row.cluster_id, self.row.id).into()
     }
 
+    /// The number among the cluster's errors, in the order in which the reporter saw them, from 1. `numbered`
+    /// finds it. Null if the reporter does not count: an earlier plugin, or an imported file.
+    async fn number(&self) -> Option<BigInt> {
+        self.row.number.map(BigInt)
+    }
+
     /// The cluster on which the error occurred.
     async fn cluster(&self) -> Result<Cluster, ApiError> {
         Cluster::load_existing(&self.scope, self.row.cluster_id).await
@@ -142,6 +148,7 @@ inline_fields! {
 impl SummaryFields for ErrorOccurrence {
     const FIELDS: &'static [&'static str] = &[
         "id",
+        "number",
         "cluster",
         "computation",
         "taskGroup",

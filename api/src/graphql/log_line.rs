@@ -134,17 +134,7 @@ pub(super) async fn logs(
     page: PageArguments,
 ) -> Result<LogConnection, ApiError> {
     let LogArguments { at, levels, sources, worker_id, words } = arguments;
-    let parse = |id: ID| match GlobalId::parse(&id) {
-        Some(GlobalId::Worker(account, of, worker)) if account == scope.account.id && of == cluster => {
-            Ok(worker)
-        }
-        Some(_) => Err(ApiError::unknown("workerId", "worker")),
-        None => {
-            let invalid = |_| ApiError::invalid("workerId", "not the identifier or UUID of a worker");
-            id.parse().map_err(invalid)
-        }
-    };
-    let worker = worker_id.map(parse).transpose()?;
+    let worker = worker_id.map(|id| Worker::parse_id(scope, cluster, "workerId", &id)).transpose()?;
     let sources = sources.map(|sources| sources.into_iter().map(Source::from).collect());
     let parent = LogParent { cluster, at, filter: LogFilter { levels, sources, worker, processes: None } };
     let sort = LogSort::OldestFirst;

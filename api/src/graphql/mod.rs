@@ -66,6 +66,7 @@ mod member;
 mod membership;
 mod mutation;
 mod node;
+mod numbered;
 mod performance_report;
 mod permission;
 mod profile;

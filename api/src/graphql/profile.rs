@@ -5,25 +5,26 @@ use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
 };
 
-use async_graphql::{Object, SimpleObject};
+use async_graphql::{ID, Object, SimpleObject};
 use chrono::{DateTime, Utc};
 use entity::{
-    ids::{ClusterId, KeyTime},
+    ids::{ClusterId, KeyTime, WorkerId},
     profile::Model,
 };
 
 use super::{
-    analysis_scope::{Selection, check_names},
+    analysis_scope::{Selection as WorkSelection, check_names},
     argument::check_range,
     breakdown::count_value,
     error::ApiError,
     projection::{Inline, inline_members},
     scalar::BigInt,
     scope::{AccountScope, QuotaKind},
+    worker::Worker,
 };
 use crate::{
     blocking_work::run_blocking,
-    domain::profile::{self, Frame, Merge},
+    domain::profile::{self, Frame, Merge, Selection},
     store::{AccountStore, StoreError},
 };
 
@@ -42,16 +43,21 @@ pub(super) const MAX_NODES: usize = 20_000;
 /// The maximum number of functions in one response.
 const MAX_FUNCTIONS: usize = 100;
 
+/// The maximum number of workers in one response, and of those that an argument selects.
+const MAX_WORKERS: usize = 100;
+
 /// The arguments of a profile.
 pub(super) struct ProfileArguments {
     pub(super) from: Option<DateTime<Utc>>,
     pub(super) to: Option<DateTime<Utc>>,
     pub(super) min_share: f64,
     pub(super) functions: Option<Vec<String>>,
+    pub(super) workers: Option<Vec<ID>>,
 }
 
 /// The merged windows of a statistical profile.
 pub(super) struct Profile {
+    scope: AccountScope,
     from: DateTime<Utc>,
     to: DateTime<Utc>,
     windows: usize,
@@ -59,6 +65,7 @@ pub(super) struct Profile {
     workers: i64,
     samples: i64,
     functions: BTreeMap<String, i64>,
+    by_worker: BTreeMap<(ClusterId, WorkerId), i64>,
     tree: profile::Profile,
 }
 
@@ -69,16 +76,18 @@ impl Profile {
         cluster: ClusterId,
         arguments: ProfileArguments,
     ) -> Result<Option<Self>, ApiError> {
-        let ProfileArguments { from, to, min_share, functions } = arguments;
+        let ProfileArguments { from, to, min_share, functions, workers } = arguments;
         validate_min_share(min_share)?;
         check_range(from, to)?;
         if let Some(reason) = functions.as_deref().and_then(check_names) {
             return Err(ApiError::InvalidArgument { argument: "functions", reason });
         }
+        let workers = workers.map(|workers| parse_workers(scope, cluster, &workers)).transpose()?;
+        let functions = functions.map(|functions| functions.into_iter().collect());
+        let selection = Selection { functions, workers };
         let (from, to) = (from.map(Into::into), to.map(Into::into));
         let _turn = scope.store.acquire_analysis_permit().await?;
-        let selected = functions.map(|functions| functions.into_iter().collect());
-        let (mut found, mut after, mut seen) = (MergedWindows::of_functions(selected), None, 0);
+        let (mut found, mut after, mut seen) = (MergedWindows::of_parts(selection), None, 0);
         loop {
             // One window more than are merged shows if there are others.
             let limit = BATCH.min(MAX_WINDOWS + 1 - seen);
@@ -95,21 +104,25 @@ impl Profile {
                 break;
             }
         }
-        Self::of(found, min_share).await
+        Self::of(scope, found, min_share).await
     }
 
     /// Returns the windows of a selection of work as one profile; `None` if there are none.
     pub(super) async fn of_work(
         scope: &AccountScope,
-        work: &Selection,
+        work: &WorkSelection,
         min_share: f64,
     ) -> Result<Option<Self>, ApiError> {
         validate_min_share(min_share)?;
         let _turn = scope.store.acquire_analysis_permit().await?;
-        Self::of(MergedWindows::of_work(scope, work).await?, min_share).await
+        Self::of(scope, MergedWindows::of_work(scope, work).await?, min_share).await
     }
 
-    async fn of(found: MergedWindows, min_share: f64) -> Result<Option<Self>, ApiError> {
+    async fn of(
+        scope: &AccountScope,
+        found: MergedWindows,
+        min_share: f64,
+    ) -> Result<Option<Self>, ApiError> {
         let MergedWindows {
             merge,
             complete,
@@ -119,6 +132,7 @@ impl Profile {
             workers,
             samples,
             functions,
+            by_worker,
             decryption_error: unreadable,
             selected: _,
         } = found;
@@ -127,8 +141,22 @@ impl Profile {
         };
         let tree =
             run_blocking(move || merge.profile().pruned(min_samples(samples, min_share), MAX_NODES)).await;
-        Ok(Some(Self { from, to, windows, complete, workers, samples, functions, tree }))
+        let scope = scope.clone();
+        Ok(Some(Self { scope, from, to, windows, complete, workers, samples, functions, by_worker, tree }))
     }
+}
+
+/// Parses the identifiers of the selected workers.
+fn parse_workers(
+    scope: &AccountScope,
+    cluster: ClusterId,
+    workers: &[ID],
+) -> Result<BTreeSet<WorkerId>, ApiError> {
+    if workers.is_empty() || workers.len() > MAX_WORKERS {
+        let reason = format!("must have 1 to {MAX_WORKERS} workers, not {}", workers.len());
+        return Err(ApiError::InvalidArgument { argument: "workers", reason });
+    }
+    workers.iter().map(|id| Worker::parse_id(scope, cluster, "workers", id)).collect()
 }
 
 /// Returns the number of samples that make up the share `min_share`.
@@ -157,8 +185,10 @@ pub(super) struct MergedWindows {
     pub(super) samples: i64,
     /// The numbers of samples in tasks of each function, also of those that are not selected.
     functions: BTreeMap<String, i64>,
-    /// The functions whose samples are merged. `None` for all samples.
-    selected: Option<BTreeSet<String>>,
+    /// The numbers of samples on each worker, also of those that are not selected.
+    by_worker: BTreeMap<(ClusterId, WorkerId), i64>,
+    /// The samples that are merged.
+    selected: Selection,
     /// The error of a window that could not be decrypted. `None` if all could.
     pub(super) decryption_error: Option<StoreError>,
 }
@@ -175,22 +205,22 @@ impl Default for MergedWindows {
             workers: 0,
             samples: 0,
             functions: BTreeMap::new(),
-            selected: None,
+            by_worker: BTreeMap::new(),
+            selected: Selection::default(),
             decryption_error: None,
         }
     }
 }
 
 impl MergedWindows {
-    /// Returns the merge of no windows yet, for the samples in tasks of some functions. `None` for all
-    /// samples.
-    fn of_functions(selected: Option<BTreeSet<String>>) -> Self {
+    /// Returns the merge of no windows yet, for the selected samples.
+    fn of_parts(selected: Selection) -> Self {
         Self { selected, ..Self::default() }
     }
 
     /// Merges the windows of a selection of work: the newest windows of each of its clusters, the same
     /// number for each, so that a long-lived cluster does not outweigh the others.
-    pub(super) async fn of_work(scope: &AccountScope, work: &Selection) -> Result<Self, ApiError> {
+    pub(super) async fn of_work(scope: &AccountScope, work: &WorkSelection) -> Result<Self, ApiError> {
         if work.has_span_tags() {
             return Err(ApiError::InvalidArgument {
                 argument: "scope",
@@ -204,7 +234,8 @@ impl MergedWindows {
         let limit = each as u64 + 1;
         let mut windows = scope.store.newest_profile_windows(&clusters, range, limit).await?;
         windows.sort_unstable_by(|a, b| b.cmp(a));
-        let mut found = Self::of_functions(work.functions().cloned());
+        let selected = Selection { functions: work.functions().cloned(), workers: None };
+        let mut found = Self::of_parts(selected);
         let mut seen: HashMap<ClusterId, usize> = HashMap::new();
         windows.retain(|(cluster, ..)| {
             let seen = seen.entry(*cluster).or_default();
@@ -221,8 +252,8 @@ impl MergedWindows {
         Ok(found)
     }
 
-    /// Adds windows. Windows that cannot be decrypted are left out, and so are those without the selected
-    /// functions if their functions are unknown.
+    /// Adds windows. Windows that cannot be decrypted are left out, and so are those whose functions or
+    /// workers are unknown, if some are selected.
     fn add_windows(mut self, store: &AccountStore, windows: &[Model]) -> Result<Self, StoreError> {
         for window in windows {
             let content = match store.profile_of(window) {
@@ -238,20 +269,16 @@ impl MergedWindows {
                 let sum = self.functions.entry(prefix.to_owned()).or_default();
                 *sum = sum.saturating_add(samples);
             }
-            let samples = match self.selected.as_ref().map(|selected| content.of_functions(selected)) {
-                None => {
-                    self.merge.add(&content.profile);
-                    window.samples
-                }
-                Some(Some(part)) => {
-                    self.merge.add(&part);
-                    part.samples()
-                }
-                Some(None) => {
-                    self.complete = false;
-                    continue;
-                }
+            for (worker, samples) in content.samples_by_worker() {
+                let sum = self.by_worker.entry((window.cluster_id, worker)).or_default();
+                *sum = sum.saturating_add(samples);
+            }
+            let Some(part) = content.select(&self.selected) else {
+                self.complete = false;
+                continue;
             };
+            self.merge.add(&part);
+            let samples = if self.selected.is_everything() { window.samples } else { part.samples() };
             let to = window.stopped_at.0;
             let from = DateTime::from_timestamp_millis(window.started_at.0).unwrap_or(to);
             self.windows += 1;
@@ -313,6 +340,20 @@ impl Profile {
         functions
     }
 
+    /// The sampled workers, the one with the most samples first, at most 100. It includes workers that are
+    /// not selected. Empty unless `galvo.profile.by-worker` is set for the cluster's plugin.
+    async fn by_worker(&self) -> Result<Vec<ProfileWorker>, ApiError> {
+        let mut samples: Vec<_> =
+            self.by_worker.iter().map(|(worker, samples)| (*worker, *samples)).collect();
+        samples.sort_by_key(|(_, samples)| Reverse(*samples));
+        samples.truncate(MAX_WORKERS);
+        let found = samples.into_iter().map(async |((cluster, worker), samples)| {
+            let worker = Worker::find_optional(&self.scope, cluster, Some(worker)).await?;
+            Ok(ProfileWorker { worker, samples: BigInt(samples) })
+        });
+        futures::future::try_join_all(found).await
+    }
+
     /// The lines of code that occur in `nodes`.
     async fn frames(&self) -> Vec<ProfileFrame> {
         self.tree.frames.iter().map(Into::into).collect()
@@ -347,6 +388,15 @@ impl Profile {
 struct ProfileFunction {
     /// The function or operation: Dask's task prefix.
     prefix: String,
+    /// The number of samples.
+    samples: BigInt,
+}
+
+/// The samples on one worker.
+#[derive(SimpleObject)]
+struct ProfileWorker {
+    /// The worker. Null if it is no longer stored.
+    worker: Option<Worker>,
     /// The number of samples.
     samples: BigInt,
 }

@@ -7,7 +7,9 @@ use super::{
     cluster::Cluster,
     error::ApiError,
     node::Node,
+    numbered::{self, NumberedType},
     rate_limit::RateLimit,
+    scalar::BigInt,
     schema::{self, RequestContext},
     viewer::Viewer,
 };
@@ -56,6 +58,22 @@ impl Query {
         #[graphql(desc = "The global identifier.")] id: ID,
     ) -> Result<Option<Node>, ApiError> {
         Node::find(context, &id).await
+    }
+
+    /// The worker, span or error of a cluster with this `number`, which makes short addresses. Null if
+    /// there is none.
+    async fn numbered(
+        &self,
+        context: &Context<'_>,
+        #[graphql(desc = "The cluster's global identifier, or its `number`.")] cluster: ID,
+        #[graphql(name = "type", desc = "The type of the object.")] of: NumberedType,
+        #[graphql(desc = "The object's number in the cluster.")] number: BigInt,
+    ) -> Result<Option<Node>, ApiError> {
+        let RequestContext { scope, .. } = schema::request_context(context);
+        match Cluster::parse_id_or_number(scope, &cluster) {
+            Some(cluster) => numbered::find_numbered(scope, cluster, of, number.0).await,
+            None => Ok(None),
+        }
     }
 
     /// The rate limit of the viewer's token.

@@ -101,6 +101,12 @@ impl Span {
         GlobalId::Span(self.row.account_id, self.row.cluster_id, self.row.id).into()
     }
 
+    /// The number among the cluster's spans, in the order of their creation, from 1. `numbered`
+    /// finds it. Null if the reporter does not count: an earlier plugin, or an imported file.
+    async fn number(&self) -> Option<BigInt> {
+        self.row.number.map(BigInt)
+    }
+
     /// Dask's identifier, a UUID.
     async fn dask_id(&self) -> String {
         self.row.id.to_string()
@@ -250,7 +256,7 @@ impl Span {
     }
 }
 
-inline_fields! { Span: id, dask_id, path, tag, enqueued_at, collections }
+inline_fields! { Span: id, number, dask_id, path, tag, enqueued_at, collections }
 
 /// Sums over the task groups of a span.
 pub(super) struct SpanTotals {

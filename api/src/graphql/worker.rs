@@ -46,6 +46,25 @@ impl Worker {
         Ok(scope.loader.load_one(id).await?.map(|row| Self::new(scope, row)))
     }
 
+    /// Parses an argument with the global identifier or the UUID of a worker of this cluster.
+    pub(super) fn parse_id(
+        scope: &AccountScope,
+        cluster: ClusterId,
+        argument: &'static str,
+        id: &ID,
+    ) -> Result<WorkerId, ApiError> {
+        match GlobalId::parse(id) {
+            Some(GlobalId::Worker(account, of, worker)) if account == scope.account.id && of == cluster => {
+                Ok(worker)
+            }
+            Some(_) => Err(ApiError::unknown(argument, "worker")),
+            None => {
+                let invalid = |_| ApiError::invalid(argument, "not the identifier or UUID of a worker");
+                id.parse().map_err(invalid)
+            }
+        }
+    }
+
     /// Returns the worker that a row refers to; `None` if it refers to none, or if the worker was not
     /// reported.
     pub(super) async fn find_optional(
@@ -67,6 +86,12 @@ impl Worker {
     /// The global identifier.
     pub(super) async fn id(&self) -> ID {
         GlobalId::Worker(self.row.account_id, self.row.cluster_id, self.row.id).into()
+    }
+
+    /// The number among the cluster's workers, in the order in which they joined, from 1. `numbered`
+    /// finds it. Null if the reporter does not count: an earlier plugin, or an imported file.
+    async fn number(&self) -> Option<BigInt> {
+        self.row.number.map(BigInt)
     }
 
     /// The UUID in Dask's own identifier of the process.
@@ -187,7 +212,7 @@ impl Worker {
     }
 }
 
-inline_fields! { Worker: id, dask_id, name, address, host, threads, memory_limit, started_at, ended_at }
+inline_fields! { Worker: id, number, dask_id, name, address, host, threads, memory_limit, started_at, ended_at }
 
 /// The end of a worker, and the data lost with it.
 pub(super) struct WorkerDeath<'a> {

@@ -26,7 +26,7 @@ const DEFAULT_LIST_LENGTH: u64 = 10;
 
 /// Lists without paging, and their usual length. If a list may be much longer, its resolver bounds it by
 /// the stored data.
-const ASSUMED: [(&str, &str, u64); 26] = [
+const ASSUMED: [(&str, &str, u64); 27] = [
     ("Account", "usageTable", 100),
     ("Account", "flagRules", 11),
     ("AccountSeries", "points", 100),
@@ -46,6 +46,7 @@ const ASSUMED: [(&str, &str, u64); 26] = [
     ("EventBatch", "events", 100),
     ("LogBatch", "lines", 100),
     ("Profile", "frames", 500),
+    ("Profile", "byWorker", 20),
     ("Profile", "functions", 20),
     ("Profile", "nodes", 1_000),
     ("ProfileComparison", "frames", 500),

@@ -24,6 +24,9 @@ const MIN_SHARE: &str = "minShare";
 /// The parameter for a function whose samples are selected. It may be given several times.
 const FUNCTION: &str = "function";
 
+/// The parameter for a worker whose samples are selected. It may be given several times.
+const WORKER: &str = "worker";
+
 /// Export the profile of a cluster
 ///
 /// The statistical profile of a period as one file, for speedscope or for `pprof` and the programs that read
@@ -43,6 +46,7 @@ const FUNCTION: &str = "function";
         ("to" = Option<String>, Query, description = "The end of the period, exclusive. Default: now."),
         ("minShare" = Option<f64>, Query, description = "The minimum share of the samples that a node needs to be included, 0 to 1. Default: 0."),
         ("function" = Option<Vec<String>>, Query, description = "Only samples in tasks of this function, by its prefix. It may be given up to 100 times. Default: all samples."),
+        ("worker" = Option<Vec<String>>, Query, description = "Only samples on this worker, by its global identifier or UUID. It may be given up to 100 times. Default: all samples."),
     ),
     responses(
         (status = 200, description = "The file.", content((Object = "application/json"), (String = "application/octet-stream"))),
@@ -91,7 +95,7 @@ pub(super) async fn get(
 /// Parses the parameters: the format, and the arguments of the query.
 fn parameters(query: &str) -> Result<(ProfileFormat, Map<String, Value>), Problem> {
     let mut format = None;
-    let (mut parameters, mut functions) = (Map::new(), Vec::new());
+    let (mut parameters, mut functions, mut workers) = (Map::new(), Vec::new(), Vec::new());
     for (name, text) in form_urlencoded::parse(query.as_bytes()) {
         let is_repeated = match &*name {
             FORMAT => {
@@ -111,8 +115,12 @@ fn parameters(query: &str) -> Result<(ProfileFormat, Map<String, Value>), Proble
                 functions.push(Value::String(text.into_owned()));
                 false
             }
+            WORKER => {
+                workers.push(Value::String(text.into_owned()));
+                false
+            }
             _ => {
-                let reason = "is not a parameter of this file; its parameters are format, from, to, minShare, function";
+                let reason = "is not a parameter of this file; its parameters are format, from, to, minShare, function, worker";
                 return Err(Problem::parameter(&name, reason));
             }
         };
@@ -121,8 +129,10 @@ fn parameters(query: &str) -> Result<(ProfileFormat, Map<String, Value>), Proble
         }
     }
     parameters.entry(MIN_SHARE).or_insert_with(|| 0.0.into());
-    if !functions.is_empty() {
-        parameters.insert("functions".to_owned(), functions.into());
+    for (name, values) in [("functions", functions), ("workers", workers)] {
+        if !values.is_empty() {
+            parameters.insert(name.to_owned(), values.into());
+        }
     }
     Ok((format.unwrap_or(ProfileFormat::ALL[0]), parameters))
 }

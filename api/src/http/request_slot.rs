@@ -33,9 +33,12 @@ use crate::{
     },
 };
 
-/// Requests of owners leave one in this many connections free: half of those for unverified requests, a
-/// fourth for probes, and a fourth for login requests.
-const RESERVED_DIVISOR: usize = 4;
+/// The parts of the connections for unverified requests, for login requests and for probes, which requests
+/// of owners leave free. Login requests are as many as unverified ones: while they wait for the rest of a
+/// form, newer ones of the same address take their slots, so that few slots would leave a form little time.
+const UNVERIFIED_DIVISOR: usize = 8;
+const SIGN_IN_DIVISOR: usize = 8;
+const PROBES_DIVISOR: usize = 16;
 
 /// The minimum number of slots for unverified requests, for probes, and for login requests.
 const MIN_SLOTS: usize = 4;
@@ -81,13 +84,14 @@ impl Kind {
 impl RequestSlots {
     /// Creates the slots in proportion to the number of connections.
     pub(super) fn new(shares: &FairShares, connections: usize) -> Self {
-        let reserved = connections / RESERVED_DIVISOR;
-        let (some, few) = ((reserved / 2).max(MIN_SLOTS), (reserved / 4).max(MIN_SLOTS));
+        let part = |divisor: usize| connections / divisor;
+        let reserved = part(UNVERIFIED_DIVISOR) + part(SIGN_IN_DIVISOR) + part(PROBES_DIVISOR);
+        let slots = |resource, divisor| shares.unverified(resource, part(divisor).max(MIN_SLOTS));
         Self {
             requests: shares.places("requests", connections - reserved),
-            unverified: shares.unverified("unverified_requests", some),
-            signing_in: shares.unverified("sign_in_requests", few),
-            probes: shares.unverified("probes", few),
+            unverified: slots("unverified_requests", UNVERIFIED_DIVISOR),
+            signing_in: slots("sign_in_requests", SIGN_IN_DIVISOR),
+            probes: slots("probes", PROBES_DIVISOR),
             threads: shares.places("threads", (THREADS_OF_CORE * cores()).max(MIN_SLOTS)),
         }
     }

@@ -66,7 +66,7 @@ const FEWEST_OPERATIONS: usize = 4;
 /// The number of requests that are authenticated at the same time, and that of one credential while
 /// others are active: unknown credentials cost a statement each, however many are sent.
 const MAX_AUTHENTICATIONS: usize = 64;
-const MAX_CONTENDED_AUTHENTICATIONS: usize = 2;
+const MAX_CONTENDED_AUTHENTICATIONS: usize = 1;
 
 /// The longest wait of a report's sender for authentication. It takes one statement, so a slot is free
 /// soon.

@@ -27,7 +27,12 @@ use super::{
     upsert::keep_existing_row,
 };
 use crate::{
-    domain::{answer::ErrorKind, error_fingerprint::Fingerprint, report::ErrorReport, validated::Text},
+    domain::{
+        answer::ErrorKind,
+        error_fingerprint::Fingerprint,
+        report::ErrorReport,
+        validated::{Count, Text},
+    },
     encryption::DecryptError,
 };
 
@@ -394,6 +399,7 @@ impl AccountStore {
                 account_id: self.account_id(),
                 cluster_id: cluster,
                 id: report.id,
+                number: report.number.map(Count::get),
                 computation_id: report.computation_id,
                 task_group_id: report.task_group_id,
                 occurred_at: report.at.timestamp(),

@@ -60,6 +60,7 @@ mod life_cycle;
 mod log_line;
 mod member;
 mod multi_list;
+mod numbered;
 mod operator;
 pub mod page;
 pub mod partition;

@@ -30,7 +30,7 @@ use crate::{
     domain::{
         report::SpanReport,
         span::{SpanTimes, Spans, Totals},
-        validated::{Text, UnixTime},
+        validated::{Count, Text, UnixTime},
     },
 };
 
@@ -429,6 +429,7 @@ impl AccountStore {
             cluster_id: cluster,
             id: report.id,
             sequence,
+            number: report.number.map(Count::get),
             parent_id: report.parent_id,
             path: names(&mut report.path.iter().cloned().map(Text::into_string)),
             enqueued_at: report.enqueued_at.timestamp(),

@@ -218,6 +218,7 @@ impl AccountStore {
             cluster_id: cluster,
             id: report.id,
             sequence,
+            number: report.number.map(Count::get),
             name: report.name.as_str().to_owned(),
             address: report.address.as_str().to_owned(),
             host: report.host.as_ref().map(|host| host.as_str().to_owned()),

@@ -51,7 +51,7 @@ const ARGUMENTS: [(&str, Arguments); 23] = [
 ];
 
 /// Fields that look up one object: separate cases in the other tests cover them.
-const BY_NAME: [&str; 3] = ["Query.account", "Query.cluster", "Query.node"];
+const BY_NAME: [&str; 4] = ["Query.account", "Query.cluster", "Query.node", "Query.numbered"];
 
 /// This field changes with the queries of the test itself.
 const COUNTING: &str = "Query.rateLimit";

@@ -316,6 +316,7 @@ fn worked(report: ReportBuilder, name: &str, code_text: &str) -> ReportBuilder {
     let mut outer = span(30, None, &[name], 1.0, Some(2.0));
     let mut inner = span(31, Some(30), &[name, "inner"], 1.0, Some(2.0));
     let mut done = computation(1, &[10, 11]);
+    (outer["number"], inner["number"]) = (json!(1), json!(2));
     for coded in [&mut outer, &mut inner, &mut done] {
         coded["code"] = stack.clone();
     }
@@ -336,6 +337,7 @@ fn worked(report: ReportBuilder, name: &str, code_text: &str) -> ReportBuilder {
 fn failed(name: &str, number: u128) -> Value {
     let mut failed = error(number, 11, 1);
     failed["message"] = json!(format!("ZeroDivisionError('{name}')"));
+    failed["number"] = json!(number - 99);
     (failed["worker_id"], failed["span_id"]) = (json!(uuid(50)), json!(uuid(30)));
     failed
 }
@@ -348,6 +350,7 @@ fn processes(report: ReportBuilder, name: &str) -> ReportBuilder {
     (lost["processing"], lost["lost_results"]) = (json!(1), json!(2));
     (lost["last_memory_bytes"], lost["last_seen_at"]) = (json!(3_900_000_000_i64), json!(STARTED_AT + 5.0));
     lost["peak_memory_bytes"] = json!(3_950_000_000_i64);
+    lost["number"] = json!(1);
     lost["processing_functions"] = json!({ name: 1 });
     let mut there = worker(51);
     (lost["environment_id"], there["environment_id"]) = (json!(uuid(41)), json!(uuid(41)));

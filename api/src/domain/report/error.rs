@@ -12,6 +12,10 @@ pub struct ErrorReport {
     /// A UUIDv7 that the reporter generated.
     #[schema(value_type = uuid::Uuid)]
     pub id: ErrorOccurrenceId,
+    /// Its number among the cluster's errors, in the order in which the reporter saw them, from 1.
+    /// Absent if the reporter does not count them.
+    #[serde(default)]
+    pub number: Option<Count>,
     /// The time at which the scheduler was notified.
     pub at: UnixTime,
     /// The task's key in text form.

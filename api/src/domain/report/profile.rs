@@ -1,6 +1,6 @@
 //! Data of Dask's statistical profiler.
 
-use entity::ids::ProfileId;
+use entity::ids::{ProfileId, WorkerId};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -30,6 +30,10 @@ pub struct ProfileReport {
     #[serde(default)]
     #[schema(value_type = Vec<ProfileFunction>, max_items = 100)]
     pub functions: List<ProfileFunction, 100>,
+    /// The sampled workers, each with its outermost nodes. Absent if the reporter does not tell them apart.
+    #[serde(default)]
+    #[schema(value_type = Vec<ProfileWorker>, max_items = 100)]
+    pub by_worker: List<ProfileWorker, 100>,
 }
 
 /// The part of a profile that was sampled in tasks of one function.
@@ -37,6 +41,17 @@ pub struct ProfileReport {
 pub struct ProfileFunction {
     /// The function or operation: the `prefix` of a task group.
     pub prefix: Text<4_096>,
+    /// The indices of its outermost nodes in `nodes`.
+    #[schema(value_type = Vec<i64>, max_items = 1_000)]
+    pub roots: List<Count, 1_000>,
+}
+
+/// The part of a profile that was sampled on one worker.
+#[derive(Clone, Debug, Deserialize, ToSchema)]
+pub struct ProfileWorker {
+    /// The worker.
+    #[schema(value_type = uuid::Uuid)]
+    pub worker: WorkerId,
     /// The indices of its outermost nodes in `nodes`.
     #[schema(value_type = Vec<i64>, max_items = 1_000)]
     pub roots: List<Count, 1_000>,

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::{
-    super::validated::{Finite, List, Text, UnixTime},
+    super::validated::{Count, Finite, List, Text, UnixTime},
     code::{CodeFrame, CodeStacks},
 };
 
@@ -15,6 +15,10 @@ pub struct SpanReport {
     /// Dask's identifier of the span.
     #[schema(value_type = uuid::Uuid)]
     pub id: SpanId,
+    /// Its number among the cluster's spans, in the order of their creation, from 1.
+    /// Absent if the reporter does not count them.
+    #[serde(default)]
+    pub number: Option<Count>,
     /// The parent span. Absent for an outermost span.
     #[serde(default)]
     #[schema(value_type = Option<uuid::Uuid>)]

@@ -16,6 +16,10 @@ pub struct WorkerReport {
     /// may stay.
     #[schema(value_type = uuid::Uuid)]
     pub id: WorkerId,
+    /// Its number among the cluster's workers, in the order in which they joined, from 1.
+    /// Absent if the reporter does not count them.
+    #[serde(default)]
+    pub number: Option<Count>,
     /// The worker's name in Dask.
     pub name: Text<2_048>,
     /// The address at which it listens.

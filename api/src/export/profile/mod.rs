@@ -20,9 +20,9 @@ use crate::{
 
 /// The query for a profile. Texts of lines are not part of the files.
 const DOCUMENT: &str = "query ProfileFile(
-    $_of: ID!, $from: DateTime, $to: DateTime, $minShare: Float!, $functions: [String!]) {
+    $_of: ID!, $from: DateTime, $to: DateTime, $minShare: Float!, $functions: [String!], $workers: [ID!]) {
   of: cluster(id: $_of) { number name
-    profile(from: $from, to: $to, minShare: $minShare, functions: $functions) {
+    profile(from: $from, to: $to, minShare: $minShare, functions: $functions, workers: $workers) {
     from to windows complete samples frames { file function line }
     columns { parents frames self totals } } } }";
 

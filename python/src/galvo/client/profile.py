@@ -25,6 +25,7 @@ def save_profile(
     end: datetime | None = None,
     min_share: float = 0.0,
     functions: str | Sequence[str] = (),
+    workers: str | Sequence[str] = (),
 ) -> Path:
     """Writes the statistical profile of a cluster as a file for another viewer.
 
@@ -47,6 +48,9 @@ def save_profile(
     functions:
         Only samples in tasks of these functions, at most 100 by their prefix. By default all
         samples.
+    workers:
+        Only samples on these workers, at most 100 by their identifier. By default all samples. Only
+        with ``galvo.profile.by-worker``, workers are told apart.
 
     Returns
     -------
@@ -60,7 +64,9 @@ def save_profile(
     about = current_client() if cluster is None else cluster
     with Server.configured(account, about=about) as server:
         found = key_of(server, about)
-        return write_profile(server, Path(path), found.number, (start, end), min_share, functions)
+        return write_profile(
+            server, Path(path), found.number, (start, end), min_share, functions, workers
+        )
 
 
 def write_profile(
@@ -70,6 +76,7 @@ def write_profile(
     period: tuple[datetime | None, datetime | None] = (None, None),
     min_share: float = 0.0,
     functions: str | Sequence[str] = (),
+    workers: str | Sequence[str] = (),
 ) -> Path:
     """Writes the profile of a cluster as :func:`save_profile` does."""
     is_pprof = path.name.lower().endswith(PPROF_ENDS)
@@ -77,6 +84,7 @@ def write_profile(
         ("format", "pprof" if is_pprof else "speedscope"),
         ("minShare", repr(float(min_share))),
         *(("function", name) for name in _names(functions)),
+        *(("worker", name) for name in _names(workers)),
     ]
     for name, time in zip(("from", "to"), period):
         if time is not None:
@@ -85,5 +93,5 @@ def write_profile(
     return write_body(Body(server.download(route, parameters, "*/*"), server.address), path)
 
 
-def _names(functions: str | Sequence[str]) -> Sequence[str]:
-    return [functions] if isinstance(functions, str) else functions
+def _names(names: str | Sequence[str]) -> Sequence[str]:
+    return [names] if isinstance(names, str) else names

@@ -33,12 +33,21 @@ def describe(commands: Any, name: str, common: argparse.ArgumentParser) -> None:
         metavar="PREFIX",
         help="only samples in tasks of this function; it may be given several times",
     )
+    parser.add_argument(
+        "--worker",
+        action="append",
+        default=[],
+        metavar="ID",
+        help="only samples on the worker with this identifier, with galvo.profile.by-worker; it may be"
+        " given several times",
+    )
 
 
 def run(asked: argparse.Namespace) -> int:
     with Server.configured(asked.account, asked.server) as server:
         found = key_of(server, asked.cluster or NEWEST)
         path = Path(asked.output or f"cluster-{found.number}.speedscope.json")
-        written = write_profile(server, path, found.number, functions=asked.function)
+        parts = {"functions": asked.function, "workers": asked.worker}
+        written = write_profile(server, path, found.number, **parts)
         print(f"Written to {written}")
     return 0

@@ -3,6 +3,7 @@
 import logging
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence
 
+from . import inheritance
 from .ledger import Ledger
 from .sections import Outbox, Record
 
@@ -30,6 +31,7 @@ class Context:
         self.last_metrics: Dict[Any, Any] = {}
         self.last_metrics_of_spans: Dict[str, Dict[Any, Any]] = {}
         self.on_last_metrics: Optional[Callable[[str], None]] = None
+        self._numbers: Optional[Dict[str, int]] = None  # the last ones
 
     def sends(self, data_class: str) -> bool:
         """True if the settings and the server permit sending this class. Check it each time."""
@@ -38,6 +40,13 @@ class Context:
     def withheld(self, data_class: str, n: int = 1) -> None:
         """Counts ``n`` items as withheld. Items that an outbox refuses are counted there."""
         self.ledger.receipt.withhold(data_class, n)
+
+    def next_number(self, kind: str) -> int:
+        """Returns the number of a new object, counted from 1 for each kind."""
+        if self._numbers is None:
+            self._numbers = inheritance.numbers(self.scheduler, self.settings)
+        number = self._numbers[kind] = self._numbers.get(kind, 0) + 1
+        return number
 
     def worker_id(self, address: Any) -> Optional[str]:
         return self.workers.get(address)

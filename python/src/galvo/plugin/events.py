@@ -228,6 +228,7 @@ class Events(Collector):
         said = data if isinstance(data, dict) else {}
         body = {
             "id": uuid7(),
+            "number": self.context.next_number("errors"),
             "at": event.at,
             "key": cut(str(said.get("key") or ""), NAME_LENGTH),
             "task_group_id": getattr(group, "id", None),

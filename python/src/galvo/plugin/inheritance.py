@@ -18,8 +18,8 @@ logger = logging.getLogger("distributed.galvo")
 
 # All versions share this attribute, a dict. "reporters" are functions to call with the destination
 # of a starting plugin. "left" holds states by destination. "owners" holds the token with which a
-# server last accepted reports, by server. Only the format of a state may change; it carries a
-# version number.
+# server last accepted reports, by server. "numbers" holds the last numbers of objects by
+# destination. Only the format of a state may change; it carries a version number.
 ATTRIBUTE, FORMAT = "_galvo_inheritance", 1
 MOST_LEFT = 4  # destinations
 # The interval at which Dask is checked for forgotten objects, and the number of intervals that
@@ -31,7 +31,7 @@ Relieve = Callable[[str], None]
 
 def destination(settings: Mapping[str, Any]) -> str:
     """Returns a hash that identifies the destination of these settings, and nothing else."""
-    server, account = settings["server"], settings.get("account")
+    server, account = settings.get("server"), settings.get("account")
     # Without an account name, only the same token is known to belong to the same account.
     told = (server, account, None if account else identity(settings))
     return hashlib.sha256(repr(told).encode("utf-8", "replace")).hexdigest()
@@ -98,6 +98,20 @@ def owner(scheduler: Any, server: str) -> Optional[str]:
     owners = _place(scheduler).get("owners")
     token = owners.get(server) if isinstance(owners, dict) else None
     return token if isinstance(token, str) else None
+
+
+def numbers(scheduler: Any, settings: Mapping[str, Any]) -> Dict[str, int]:
+    """Returns the last numbers of workers and errors for this destination, by their kind.
+
+    They stay on the scheduler, so that a plugin counts on from the one before it.
+    """
+    place = _place(scheduler)
+    if not isinstance(place.get("numbers"), dict):
+        place["numbers"] = {}
+    known, mine = place["numbers"], destination(settings)
+    if not isinstance(known.get(mine), dict):
+        known[mine] = {}
+    return known[mine]
 
 
 def _is_known(told: Any) -> bool:

@@ -219,6 +219,7 @@ class Ledger:
         worker = described["worker"]
         body = {
             "id": uuid7(),
+            "number": None if context is None else context.next_number("errors"),
             "at": now,
             "key": cut(key, NAME_LENGTH),
             "task_group_id": record.id,

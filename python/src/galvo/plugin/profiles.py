@@ -23,6 +23,8 @@ FUNCTION_LENGTH, LINE_LENGTH = 1024, 2000
 MOST_FUNCTIONS, MOST_ROOTS = 100, 1_000  # the server's maxima
 
 Tree = Mapping[str, Any]  # in the format of Dask's workers
+# The prefix of the tasks and the id of the worker; None if samples of several are not told apart.
+Part = Tuple[Optional[str], Optional[str]]
 
 
 class Profiles(Collector):
@@ -79,14 +81,16 @@ class Profiles(Collector):
         loop, profile = asyncio.get_running_loop(), Profile()
         turns, adding = asyncio.Semaphore(WORKERS_AT_ONCE), asyncio.Lock()
         addresses = self._choose()
+        by_worker = self.context.settings.get("profile_by_worker", False)
 
         async def ask(address: str) -> None:
             async with turns:
                 # Responses are freed at once. Kept until all have arrived, they would be so many
                 # objects that Python's garbage collector pauses the process.
+                worker = self.context.worker_id(address) if by_worker else None
                 for prefix, tree in await self._ask(address, since, until):
                     async with adding:
-                        await loop.run_in_executor(None, profile.add, tree, prefix)
+                        await loop.run_in_executor(None, profile.add, tree, prefix, worker)
 
         await asyncio.gather(*map(ask, addresses), return_exceptions=True)
         # Prefixes can contain what the tasks are named after.
@@ -158,12 +162,12 @@ class Profile:
     """
 
     def __init__(self) -> None:
-        self._roots: Dict[Optional[str], _Node] = {}  # by the prefix of the tasks
+        self._parts: Dict[Part, _Node] = {}
 
-    def add(self, tree: Tree, prefix: Optional[str] = None) -> None:
+    def add(self, tree: Tree, prefix: Optional[str] = None, worker: Optional[str] = None) -> None:
         # A worker that counts innermost frames, as with the option "low-level", lacks no samples.
         complete = _counts_innermost(tree)
-        waiting = [(tree, self._roots.setdefault(prefix, _Node()), tree["count"])]
+        waiting = [(tree, self._parts.setdefault((prefix, worker), _Node()), tree["count"])]
         while waiting:
             source, node, total = waiting.pop()
             node.total += total
@@ -178,17 +182,20 @@ class Profile:
                     waiting.append((child, known, child_total))
 
     def describe(self, with_text: bool = True, with_functions: bool = True) -> Dict[str, Any]:
-        root, prefixes = _Node(), {}
-        if with_functions and None not in self._roots and len(self._roots) <= MOST_FUNCTIONS:
-            for prefix, tree in self._roots.items():
-                root.total += tree.total
-                for identifier, child in tree.children.items():
-                    root.children[identifier, prefix] = child
-                    prefixes[child] = prefix
-        else:
-            # A part of a function's samples would look like all of them.
-            for tree in self._roots.values():
-                root.add(tree)
+        known = {prefix for prefix, _ in self._parts}
+        # A part of a function's samples would look like all of them.
+        by_function = with_functions and None not in known and len(known) <= MOST_FUNCTIONS
+        trees = self._parts
+        if not by_function:
+            trees = {}
+            for (_, worker), tree in self._parts.items():
+                trees.setdefault((None, worker), _Node()).add(tree)
+        root, parts = _Node(), {}
+        for part, tree in trees.items():
+            root.total += tree.total
+            for identifier, child in tree.children.items():
+                root.children[identifier, part] = child
+                parts[child] = part
         found = _listed(root, 1)
         threshold = PRUNED_SHARE * root.total
         while len(found) > MOST_NODES or len({node.frame for node, _ in found}) > MOST_FRAMES:
@@ -200,10 +207,15 @@ class Profile:
             [parent - 1, frames.setdefault(node.frame, len(frames)), 0, node.total]
             for node, parent in found[1:]
         ]
-        roots: Dict[str, List[int]] = {}
+        functions: Dict[str, List[int]] = {}
+        workers: Dict[str, List[int]] = {}
         for position, (node, parent) in enumerate(found[1:]):
-            if parent == 0 and node in prefixes:
-                roots.setdefault(cut(prefixes[node], NAME_LENGTH), []).append(position)
+            if parent == 0:
+                prefix, worker = parts[node]
+                if prefix is not None:
+                    functions.setdefault(cut(prefix, NAME_LENGTH), []).append(position)
+                if worker is not None:
+                    workers.setdefault(worker, []).append(position)
         below = [0] * (len(nodes) + 1)  # the last one is for the root, whose position is -1
         for position in reversed(range(len(nodes))):
             parent, _, _, total = nodes[position]
@@ -211,15 +223,20 @@ class Profile:
             nodes[position][3] = total = max(total, below[position])
             nodes[position][2] = total - below[position]
             below[parent] += total
-        functions = [{"prefix": prefix, "roots": of} for prefix, of in roots.items()]
-        if any(len(of) > MOST_ROOTS for of in roots.values()):
-            functions = []
         return {
             "samples": below[-1],
             "frames": [_describe_frame(frame, with_text) for frame in frames],
             "nodes": nodes,
-            "functions": functions,
+            "functions": _described("prefix", functions),
+            "by_worker": _described("worker", workers),
         }
+
+
+def _described(name: str, roots: Mapping[str, List[int]]) -> List[Dict[str, Any]]:
+    """Describes parts of a profile by their outermost nodes; no part if one has too many of them."""
+    if any(len(of) > MOST_ROOTS for of in roots.values()):
+        return []
+    return [{name: part, "roots": of} for part, of in roots.items()]
 
 
 def totals_of_children(node: Tree) -> List[int]:

@@ -55,6 +55,7 @@ def read_settings(
         "send_code": _shared("computation.code.transmit", _truth, True),
         "send_profiles": _shared("profile.transmit", _truth, False),
         "profile_interval_seconds": _shared("profile.interval", _profile_interval, 60.0),
+        "profile_by_worker": _shared("profile.by-worker", _truth, False),
         "events_interval_seconds": _shared("events.interval", _interval, 10.0),
         "events_allow": _shared("events.allow", _topics, ["*"]),
         "idle_timeout_seconds": _shared("idle.timeout", _timeout, None),

@@ -48,11 +48,14 @@ class MetricsRecord(Record):
 class SpanRecord(Record):
     """One of Dask's spans. Dask never forgets any."""
 
-    __slots__ = ("changed_at", "collections", "collections_seen", "metrics", "seen", "span")
+    __slots__ = (
+        "changed_at", "collections", "collections_seen", "metrics", "number", "seen", "span",
+    )  # fmt: skip
 
-    def __init__(self, span: Any, now: float):
+    def __init__(self, span: Any, number: int, now: float):
         super().__init__(str(span.id))
         self.span = span
+        self.number = number
         self.metrics = MetricsRecord(self.id)
         self.seen: Any = None  # the values the body was made of
         self.changed_at = now
@@ -74,6 +77,7 @@ class SpanRecord(Record):
         stop = max(stop, span.enqueued) if done and span.groups else 0.0
         return {
             "id": self.id,
+            "number": self.number,
             "parent_id": None if parent is None else str(parent.id),
             "path": [cut(tag, TAG_LENGTH) for tag in span.name[-TAGS:]],
             "enqueued_at": span.enqueued,
@@ -154,8 +158,10 @@ class Spans(Collector):
 
     def _read_spans(self, spans: Dict[str, Any], now: float, closing: bool) -> None:
         known = len(self._records)
-        for id_, span in islice(spans.items(), known, None if closing else known + NEW_SPANS):
-            record = self._records[id_] = SpanRecord(span, now)
+        new = islice(spans.items(), known, None if closing else known + NEW_SPANS)
+        # Dask keeps all spans in the order of their creation, so that each plugin numbers them alike.
+        for number, (id_, span) in enumerate(new, known + 1):
+            record = self._records[id_] = SpanRecord(span, number, now)
             self._live[id_] = record
         unfinished = self._unfinished()
         for id_ in unfinished:

@@ -45,13 +45,14 @@ class WorkerRecord(Record):
 
     __slots__ = (
         "address", "asked_to_close", "closing", "ended_at", "environment_id", "executable", "host",
-        "last_memory", "last_seen_at", "limit", "lost_results", "name", "over_memory",
+        "last_memory", "last_seen_at", "limit", "lost_results", "name", "number", "over_memory",
         "peak_memory", "processing", "processing_functions", "processing_keys", "retiring",
         "silent", "started_at", "state", "threads", "told",
     )  # fmt: skip
 
-    def __init__(self, id: str, state: Any, started_at: float):
+    def __init__(self, id: str, number: int, state: Any, started_at: float):
         super().__init__(id)
+        self.number = number
         self.state = state  # Dask's WorkerState; None once the end is settled
         self.address = state.address
         self.name = cut(state.name, ADDRESS_LENGTH)
@@ -89,6 +90,7 @@ class WorkerRecord(Record):
         peak = max(self.peak_memory, self.last_memory or 0)
         return {
             "id": self.id,
+            "number": self.number,
             "name": self.name,
             "address": cut(self.address, ADDRESS_LENGTH),
             "host": self.host,
@@ -257,15 +259,18 @@ class Workers(Collector):
             self._put(record, self._end(record, stimulus_id))
         return {
             "workers": [(r.state, r.id, r.started_at) for r in self._live.values()],
+            "numbers": {r.id: r.number for r in self._live.values()},
             "peak_memory": {r.id: r.peak_memory for r in self._live.values()},
             "clients": {client: record.body for client, record in self._clients.items()},
         }
 
     def inherit(self, told: Mapping[str, Any]) -> None:
         # Those that have gone since are detected when the present ones are adopted.
-        peaks = told.get("peak_memory", {})  # an earlier plugin has none
+        # An earlier plugin has neither.
+        peaks, numbers = told.get("peak_memory", {}), told.get("numbers", {})
         for state, id, started_at in told["workers"]:
-            record = WorkerRecord(id, state, started_at)
+            number = numbers.get(id) or self.context.next_number("workers")
+            record = WorkerRecord(id, number, state, started_at)
             record.peak_memory = peaks.get(id, 0)
             self._know(record)
         for client, body in told["clients"].items():
@@ -319,7 +324,8 @@ class Workers(Collector):
         earlier = self._live.pop(address, None)
         if earlier is not None:
             self._lose_sight(earlier, started_at)
-        self._know(WorkerRecord(self._id_of(state), state, started_at))
+        number = self.context.next_number("workers")
+        self._know(WorkerRecord(self._id_of(state), number, state, started_at))
 
     def _know(self, record: WorkerRecord) -> None:
         self._live[record.address] = record

@@ -1,21 +1,18 @@
-//! Statistical profiles: the packed form of a window, its parts by function, and the merge of several.
+//! Statistical profiles: the windows of reports, and the merge of several.
 //!
 //! A merge is a sum over trees. It is commutative and associative, for the windows of one cluster and for
 //! several clusters. A frame is identified by file, function and line. The text of the line is not part
 //! of its identity, because it may be withheld. Of several texts the last one in sort order is kept, and
 //! any text is preferred to none.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+mod window;
+
+use std::collections::{BTreeMap, HashMap};
 
 use serde::{Deserialize, Serialize};
 
-use super::{
-    report::{ProfileNode, ProfileReport},
-    validated::LocatedError,
-};
-
-/// The value of a report for the parent index of a root.
-const ROOT: i64 = -1;
+pub(crate) use self::window::pack;
+pub use self::window::{Damaged, Selection, Window, check};
 
 /// A line of code.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -51,132 +48,6 @@ pub struct Profile {
     pub frames: Vec<Frame>,
     /// The nodes of the call tree.
     pub nodes: Vec<Node>,
-}
-
-/// The error for a packed profile that cannot be read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a packed profile cannot be read")]
-pub struct Damaged;
-
-/// Checks that `nodes` is a tree over `frames`, which the types of a report cannot express.
-///
-/// # Errors
-/// Returns the location of the first wrong index, relative to the profile.
-pub fn check(report: &ProfileReport) -> Result<(), LocatedError> {
-    for (index, ProfileNode(parent, frame, ..)) in report.nodes.iter().enumerate() {
-        if *parent != ROOT && !usize::try_from(*parent).is_ok_and(|parent| parent < index) {
-            return Err(LocatedError {
-                pointer: format!("/nodes/{index}/0"),
-                message: "neither -1 nor the index of a node before this one".to_owned(),
-            });
-        }
-        if !usize::try_from(frame.get()).is_ok_and(|frame| frame < report.frames.len()) {
-            return Err(LocatedError {
-                pointer: format!("/nodes/{index}/1"),
-                message: "not the index of a frame".to_owned(),
-            });
-        }
-    }
-    let mut roots = HashSet::new();
-    for (number, function) in report.functions.iter().enumerate() {
-        for (index, root) in function.roots.iter().enumerate() {
-            let node = usize::try_from(root.get()).ok().and_then(|root| report.nodes.get(root));
-            if node.is_none_or(|node| node.0 != ROOT) || !roots.insert(root.get()) {
-                return Err(LocatedError {
-                    pointer: format!("/functions/{number}/roots/{index}"),
-                    message: "not the index of an outermost node that belongs to no other function"
-                        .to_owned(),
-                });
-            }
-        }
-    }
-    Ok(())
-}
-
-/// A window of a profile.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Window {
-    /// The samples of all functions.
-    pub profile: Profile,
-    /// The functions with the indices of their outermost nodes. Empty if they are unknown.
-    functions: Vec<(String, Vec<usize>)>,
-}
-
-/// The packed form of a window.
-#[derive(Deserialize)]
-struct Packed(
-    Vec<Frame>,
-    Vec<(i64, usize, i64, i64)>,
-    /// Absent if no functions are known, so that earlier releases of the server can read it.
-    #[serde(default)]
-    Vec<(String, Vec<usize>)>,
-);
-
-/// Packs the frames, nodes and functions of a report.
-#[must_use]
-pub(crate) fn pack(report: &ProfileReport) -> Vec<u8> {
-    let (frames, nodes) = (&*report.frames, &*report.nodes);
-    let functions: Vec<(&str, Vec<i64>)> = report
-        .functions
-        .iter()
-        .map(|function| (function.prefix.as_str(), function.roots.iter().map(|root| root.get()).collect()))
-        .collect();
-    let packed = if functions.is_empty() {
-        serde_json::to_vec(&(frames, nodes))
-    } else {
-        serde_json::to_vec(&(frames, nodes, functions))
-    };
-    packed.expect("texts and numbers are always JSON")
-}
-
-impl Window {
-    /// Reads a window that `pack` packed.
-    ///
-    /// # Errors
-    /// Returns [`Damaged`] for all other input.
-    pub fn unpack(packed: &[u8]) -> Result<Self, Damaged> {
-        let Packed(frames, nodes, functions) = serde_json::from_slice(packed).map_err(|_| Damaged)?;
-        let nodes = nodes.into_iter().enumerate().map(|(index, (parent, frame, own, total))| {
-            let parent =
-                if parent == ROOT { None } else { Some(usize::try_from(parent).map_err(|_| Damaged)?) };
-            let whole = frame < frames.len() && parent.is_none_or(|parent| parent < index);
-            whole.then_some(Node { parent, frame, own, total }).ok_or(Damaged)
-        });
-        let nodes: Vec<Node> = nodes.collect::<Result<_, _>>()?;
-        let is_root = |root: &usize| nodes.get(*root).is_some_and(|node| node.parent.is_none());
-        if !functions.iter().flat_map(|(_, roots)| roots).all(is_root) {
-            return Err(Damaged);
-        }
-        Ok(Self { profile: Profile { frames, nodes }, functions })
-    }
-
-    /// Returns the functions with the number of their samples.
-    pub fn samples_by_function(&self) -> impl Iterator<Item = (&str, i64)> {
-        let total = |root: &usize| self.profile.nodes[*root].total;
-        let sum = move |roots: &[usize]| roots.iter().map(total).fold(0_i64, i64::saturating_add);
-        self.functions.iter().map(move |(prefix, roots)| (prefix.as_str(), sum(roots)))
-    }
-
-    /// Returns the samples in tasks of some functions. `None` if the functions are unknown.
-    #[must_use]
-    pub fn of_functions(&self, prefixes: &BTreeSet<String>) -> Option<Profile> {
-        if self.functions.is_empty() && !self.profile.nodes.is_empty() {
-            return None;
-        }
-        let selected = self.functions.iter().filter(|(prefix, _)| prefixes.contains(prefix));
-        let roots: HashSet<usize> = selected.flat_map(|(_, roots)| roots.iter().copied()).collect();
-        let mut merge = Merge::default();
-        let mut here: Vec<Option<usize>> = Vec::with_capacity(self.profile.nodes.len());
-        for (index, node) in self.profile.nodes.iter().enumerate() {
-            let parent = match node.parent {
-                Some(parent) => here[parent].map(Some),
-                None => roots.contains(&index).then_some(None),
-            };
-            let frame = &self.profile.frames[node.frame];
-            here.push(parent.map(|parent| merge.node(parent, frame, node.own, node.total)));
-        }
-        Some(merge.profile())
-    }
 }
 
 impl Profile {
@@ -410,80 +281,5 @@ mod tests {
         );
         // Pruned nodes and their descendants have no counts.
         assert_eq!(both.pruned(5.0, 10).counts_in(&one).len(), 2);
-    }
-
-    #[test]
-    fn trees_that_are_none_are_found() {
-        let report = |nodes: &str| -> ProfileReport {
-            serde_json::from_str(&format!(
-                r#"{{"id": "00000000-0000-0000-0000-000000000001", "started_at": 0, "stopped_at": 1, "workers": 1,
-                "samples": 1, "frames": [{{"file": "a.py", "function": "f", "line": 1}}], "nodes": {nodes}}}"#
-            ))
-            .expect("a profile")
-        };
-        for (nodes, place) in [
-            ("[[-1, 0, 1, 1], [0, 0, 1, 1]]", None),
-            ("[[0, 0, 1, 1]]", Some("/nodes/0/0")),
-            ("[[-1, 0, 1, 1], [2, 0, 1, 1]]", Some("/nodes/1/0")),
-            ("[[-1, 0, 1, 1], [-2, 0, 1, 1]]", Some("/nodes/1/0")),
-            ("[[-1, 1, 1, 1]]", Some("/nodes/0/1")),
-        ] {
-            let report = report(nodes);
-            let wrong = check(&report).err().map(|wrong| wrong.pointer);
-            assert_eq!(wrong.as_deref(), place, "{nodes}");
-            assert_eq!(Window::unpack(&pack(&report)).is_ok(), place.is_none(), "{nodes}");
-        }
-    }
-
-    #[test]
-    fn functions_have_parts_of_a_window() {
-        let report = |functions: &str| -> ProfileReport {
-            serde_json::from_str(&format!(
-                r#"{{"id": "00000000-0000-0000-0000-000000000001", "started_at": 0, "stopped_at": 1, "workers": 1,
-                "samples": 16, "frames": [{{"file": "a.py", "function": "f", "line": 1}},
-                    {{"file": "a.py", "function": "f", "line": 2}}],
-                "nodes": [[-1, 0, 1, 5], [0, 1, 4, 4], [-1, 0, 8, 8], [-1, 1, 3, 3]]{functions}}}"#
-            ))
-            .expect("a profile")
-        };
-        let known = report(
-            r#", "functions": [{"prefix": "load", "roots": [0, 3]}, {"prefix": "fit", "roots": [2]}]"#,
-        );
-        assert_eq!(check(&known).err(), None);
-        let window = Window::unpack(&pack(&known)).expect("a window");
-        assert_eq!(window.samples_by_function().collect::<Vec<_>>(), [("load", 8), ("fit", 8)]);
-        let part = |prefixes: &[&str]| {
-            let prefixes = prefixes.iter().map(|prefix| (*prefix).to_owned()).collect();
-            window.of_functions(&prefixes)
-        };
-        let load = Profile {
-            frames: vec![frame(1, None), frame(2, None)],
-            nodes: vec![node(None, 0, 1, 5), node(Some(0), 1, 4, 4), node(None, 1, 3, 3)],
-        };
-        assert_eq!(part(&["load"]), Some(load));
-        let fit = Profile { frames: vec![frame(1, None)], nodes: vec![node(None, 0, 8, 8)] };
-        assert_eq!(part(&["fit", "other"]), Some(fit));
-        assert_eq!(part(&["other"]), Some(Profile::default()));
-        // Both parts add up to the whole.
-        assert_eq!(part(&["load", "fit"]), Some(merge([&window.profile])));
-
-        let unknown = report("");
-        let window = Window::unpack(&pack(&unknown)).expect("a window");
-        assert_eq!(window.of_functions(&BTreeSet::from(["load".to_owned()])), None);
-        let earlier: Vec<Vec<serde_json::Value>> =
-            serde_json::from_slice(&pack(&unknown)).expect("lists of frames and nodes");
-        assert_eq!(earlier.iter().map(Vec::len).collect::<Vec<_>>(), [2, 4]);
-
-        for (roots, place) in [
-            ("[1]", "/functions/1/roots/0"),
-            ("[3, 2]", "/functions/1/roots/1"),
-            ("[4]", "/functions/1/roots/0"),
-        ] {
-            let functions = format!(
-                r#", "functions": [{{"prefix": "a", "roots": [2]}}, {{"prefix": "b", "roots": {roots}}}]"#
-            );
-            let wrong = check(&report(&functions)).err().map(|wrong| wrong.pointer);
-            assert_eq!(wrong.as_deref(), Some(place), "{roots}");
-        }
     }
 }
