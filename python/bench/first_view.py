@@ -17,11 +17,12 @@ from pathlib import Path
 from processor_time import processor_seconds
 from results import result
 
-ROOT = Path(__file__).parents[2]
-sys.path[:0] = [str(ROOT / "tests/dask"), str(ROOT / "tests/faults")]
+sys.path.insert(0, str(Path(__file__).parents[2] / "tests/dask"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "tests/faults"))
 from load import report
 from processes import GalvoServer, Processes
 
+ROOT = Path(__file__).parents[2]
 OPERATIONS = ROOT / "tests/dask/operations"
 DOCUMENTS = ("cluster_header", "cluster_comparison_answers", "cluster_lanes", "cluster_marks")
 COLUMNS = "columns { startedAt stepSeconds values min max }"

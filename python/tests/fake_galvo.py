@@ -268,8 +268,16 @@ def check(report):
             row,
             at,
             "id at key task_group_id computation_id type message traceback worker retries",
-            "number origin span_id worker_id",
+            "number origin source span_id worker_id",
         )
+        if row.get("source") is not None:
+            keys(row["source"], at + "/source", "file line first_line lines")
+            text(row["source"]["file"], at + "/source/file", 2048)
+            integer(row["source"]["line"], at + "/source/line")
+            integer(row["source"]["first_line"], at + "/source/first_line")
+            need(len(row["source"]["lines"]) <= 11, at + "/source/lines")
+            for line in row["source"]["lines"]:
+                text(line, at + "/source/lines", 2000)
         need(row.get("number") is None or row["number"] > 0, at + "/number")
         need(row.get("origin") in ("user", "dask", None), at + "/origin")
         integer(row["retries"], at + "/retries")

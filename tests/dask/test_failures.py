@@ -4,6 +4,7 @@ import json
 import re
 from collections import Counter
 from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 from accounts import everything, seconds
@@ -23,7 +24,8 @@ query ($id: ID!, $after: String) { cluster(id: $id) {
 list: errors(first: 100, after: $after) {
   pageInfo { hasNextPage endCursor }
   nodes {
-    key type message traceback origin retries worker workerId at
+    key type message traceback origin retries worker workerId at number
+    source { file line firstLine lines }
     taskGroup { name } group { id title type origin }
   }
 } } }
@@ -246,6 +248,12 @@ def test_retries_and_blame(two_clusters, role):
         if key != "log-in":
             assert error["message"] == dasks[key]["message"]
             assert error["traceback"] == dasks[key]["traceback"]
+            # Five lines of the file that failed, at the line that Dask names.
+            source = error["source"]
+            assert f'File "{source["file"]}", line {source["line"]}, in' in error["traceback"]
+            assert source["firstLine"] == source["line"] - 2
+            lines = Path(source["file"]).read_text().splitlines()
+            assert source["lines"] == lines[source["line"] - 3 : source["line"] + 2]
 
 
 def test_the_same_failure_on_two_clusters_is_one_group(two_clusters):

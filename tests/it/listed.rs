@@ -45,6 +45,7 @@ fn known(scheduler: &str) -> ReportBuilder {
         (json!([uuid(50)]), json!([[code_frame("df.sum().compute()", 12, 0)]]));
     let mut failed = error(20, 11, 1);
     failed["number"] = json!(1);
+    failed["source"] = json!({ "file": "a.py", "line": 1, "first_line": 1, "lines": ["x"] });
     (failed["worker_id"], failed["span_id"], failed["retries"]) =
         (json!(uuid(30)), json!(uuid(50)), json!(1));
     let totals = json!({ "tasks": 40, "tasks_succeeded": 37, "tasks_erred": 3, "errors": 2, "compute_seconds": 1.5,

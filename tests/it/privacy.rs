@@ -52,6 +52,8 @@ fn report(sequence: i64) -> Value {
     let mut error = error(20, 10, 1);
     error["traceback"] = json!(traceback);
     error["message"] = json!(format!("RemoteError({traceback:?})"));
+    error["source"] =
+        json!({ "file": "a.py", "line": 2, "first_line": 1, "lines": ["def launch():", SOURCE] });
     let mut ended = worker(50);
     ended["ended_at"] = json!(1_795_172_410);
     ended["end"] = json!("lost");
@@ -244,8 +246,8 @@ async fn what_is_refused_is_not_stored() {
 
 #[tokio::test]
 async fn source_code_lies_nowhere_in_the_open() {
-    let query =
-        "{ viewer { account { clusters { nodes { errors { nodes { message traceback group { title } } }
+    let query = "{ viewer { account { clusters { nodes { errors { nodes { message traceback
+        source { file line firstLine lines } group { title } } }
         logs { nodes { message } } events { nodes { data } } } } } } }";
     for accepted in [true, false] {
         let app = TestApp::start().await;
@@ -258,8 +260,11 @@ async fn source_code_lies_nowhere_in_the_open() {
         let cluster = answer["viewer"]["account"]["clusters"]["nodes"][0].take();
         let count = |value: &Value| value.to_string().matches(SOURCE).count();
         let found = ["errors", "logs", "events"].map(|noun| count(&cluster[noun]));
-        // In message and traceback and in three lines; events are not encrypted.
-        assert_eq!(found, if accepted { [2, 3, 0] } else { [0, 0, 0] }, "{cluster}");
+        // In message, traceback and excerpt and in three lines; events are not encrypted.
+        assert_eq!(found, if accepted { [3, 3, 0] } else { [0, 0, 0] }, "{cluster}");
+        let source = json!({ "file": "a.py", "line": 2, "firstLine": 1, "lines": ["def launch():", SOURCE] });
+        let excerpt = &cluster["errors"]["nodes"][0]["source"];
+        assert_eq!(*excerpt, if accepted { source } else { Value::Null });
         let traceback = cluster["errors"]["nodes"][0]["traceback"].as_str().unwrap();
         let expected = "Traceback:\n  File \"a.py\", line 2, in launch\nValueError: no";
         assert_eq!(traceback == expected, !accepted, "{traceback}");

@@ -72,6 +72,7 @@ fn without_code(report: &mut Report) {
     for error in report.errors.items_mut() {
         error.message.replace_with_part(redact_source);
         error.traceback.replace_with_part(redact_source);
+        error.source = None;
     }
     report.logs.items_mut().iter_mut().for_each(|line| line.message.replace_with_part(redact_source));
 }

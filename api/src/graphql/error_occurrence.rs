@@ -1,6 +1,6 @@
 //! The GraphQL type of an error: a task that failed.
 
-use async_graphql::{ID, Object};
+use async_graphql::{ID, Object, SimpleObject};
 use chrono::{DateTime, Utc};
 use entity::{
     error_occurrence::Model,
@@ -20,6 +20,7 @@ use super::{
     task_group::TaskGroup,
     worker::Worker,
 };
+use crate::store::SourceText;
 
 /// A task that failed itself, after its last retry.
 pub(super) struct ErrorOccurrence {
@@ -102,6 +103,15 @@ impl ErrorOccurrence {
         )
     }
 
+    /// The source around the failing line, or in the user's code if the failing frame is in an installed
+    /// package. Null if the worker's process did not know the source, such as that of a function of a
+    /// notebook, if code is not sent, and, with the error code `KEY_MISSING` or `DAMAGED`, if it cannot be
+    /// decrypted.
+    async fn source(&self) -> NullOnError<SourceExcerpt> {
+        let text = self.scope.store.decrypt_error_text(&self.row).map_err(ApiError::from);
+        text.map(|text| text.source.map(SourceExcerpt::from)).transpose()
+    }
+
     /// The address of the worker on which the error occurred. Null if it is unknown.
     async fn worker(&self) -> Option<&str> {
         self.row.worker.as_deref()
@@ -143,6 +153,27 @@ impl ErrorOccurrence {
 
 inline_fields! {
     ErrorOccurrence: id, key, exception_type as "type", message, traceback, worker, worker_id, origin, retries, at
+}
+
+/// Lines of a source file around the line at which a task failed.
+#[derive(SimpleObject)]
+struct SourceExcerpt {
+    /// The path of the file on the worker.
+    file: String,
+    /// The number of the failing line, from 1.
+    line: BigInt,
+    /// The number of the first of `lines`.
+    first_line: BigInt,
+    /// The texts of the lines, at most 11. The plugin sends two lines before the failing one and two after
+    /// it.
+    lines: Vec<String>,
+}
+
+impl From<SourceText> for SourceExcerpt {
+    fn from(text: SourceText) -> Self {
+        let SourceText { file, line, first_line, lines } = text;
+        Self { file, line: BigInt(line), first_line: BigInt(first_line), lines }
+    }
 }
 
 impl SummaryFields for ErrorOccurrence {

@@ -30,7 +30,7 @@ use crate::{
     domain::{
         answer::ErrorKind,
         error_fingerprint::Fingerprint,
-        report::ErrorReport,
+        report::{ErrorReport, SourceExcerpt},
         validated::{Count, Text},
     },
     encryption::DecryptError,
@@ -142,6 +142,33 @@ pub struct ErrorText {
     pub message: String,
     /// The traceback. Empty if there is none.
     pub traceback: String,
+    /// The source around the failing line. `None` if it is unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<SourceText>,
+}
+
+/// Lines of a source file around the line at which a task failed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SourceText {
+    /// The path of the file.
+    pub file: String,
+    /// The number of the failing line.
+    pub line: i64,
+    /// The number of the first of `lines`.
+    pub first_line: i64,
+    /// The texts of the lines.
+    pub lines: Vec<String>,
+}
+
+impl From<&SourceExcerpt> for SourceText {
+    fn from(excerpt: &SourceExcerpt) -> Self {
+        Self {
+            file: excerpt.file.as_str().to_owned(),
+            line: excerpt.line.get(),
+            first_line: excerpt.first_line.get(),
+            lines: excerpt.lines.iter().map(|line| line.as_str().to_owned()).collect(),
+        }
+    }
 }
 
 impl AccountStore {
@@ -392,6 +419,7 @@ impl AccountStore {
             let text = ErrorText {
                 message: report.message.as_str().to_owned(),
                 traceback: report.traceback.as_str().to_owned(),
+                source: report.source.as_ref().map(Into::into),
             };
             let plain = serde_json::to_vec(&text).expect("two texts are always JSON");
             let sealed = self.encrypt_bytes(&self.error_row(cluster, report.id), &plain);

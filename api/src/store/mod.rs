@@ -132,7 +132,7 @@ pub(crate) use database_diagnostics::{Diagnostics, Migrations};
 pub use environment::EnvironmentUse;
 pub use error::StoreError;
 pub use error_group::{ErrorGroupCounts, ErrorGroupFilter, ErrorGroupSort};
-pub use error_occurrence::{AccountErrors, ErrorParent, ErrorSort, ErrorText};
+pub use error_occurrence::{AccountErrors, ErrorParent, ErrorSort, ErrorText, SourceText};
 pub use event::{AccountEvents, EventParent, EventSort};
 pub use facet::{Facet, FacetRows, ROWS_PER_FACET};
 pub(crate) use fine_metric::NO_SPAN;

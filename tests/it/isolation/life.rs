@@ -338,6 +338,7 @@ fn failed(name: &str, number: u128) -> Value {
     let mut failed = error(number, 11, 1);
     failed["message"] = json!(format!("ZeroDivisionError('{name}')"));
     failed["number"] = json!(number - 99);
+    failed["source"] = json!({ "file": format!("{name}.py"), "line": 1, "first_line": 1, "lines": [name] });
     (failed["worker_id"], failed["span_id"]) = (json!(uuid(50)), json!(uuid(30)));
     failed
 }
@@ -389,6 +390,7 @@ fn measured(report: ReportBuilder, name: &str) -> ReportBuilder {
     let frames = json!([{ "file": file, "function": "load", "line": 5, "text": "read()" },
         { "file": file, "function": "main", "line": 1 }]);
     let mut window = profile(70, 1.0, 3, &frames, &json!([[-1, 1, 1, 3], [0, 0, 2, 2]]));
+    window["by_worker"] = json!([{ "worker": uuid(50), "roots": [0] }]);
     window["functions"] = json!([{ "prefix": format!("load-{name}"), "roots": [0] }]);
     report
         .with("/samples", samples.collect::<Vec<_>>())

@@ -4,7 +4,7 @@ use entity::ids::{ComputationId, ErrorOccurrenceId, SpanId, TaskGroupId, WorkerI
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-use super::super::validated::{Count, Text, UnixTime};
+use super::super::validated::{Count, List, Text, UnixTime};
 
 /// A task that failed by an exception of its own.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
@@ -45,6 +45,9 @@ pub struct ErrorReport {
     pub message: Text<20_000>,
     /// The traceback, as provided by Dask. Empty if there is none.
     pub traceback: Text<100_000>,
+    /// The source around the failing line. Absent if it is unknown, or if code is not sent.
+    #[serde(default)]
+    pub source: Option<SourceExcerpt>,
     /// The address of the worker, if it is known.
     #[serde(default)]
     pub worker: Option<Text<2_048>>,
@@ -63,6 +66,20 @@ impl ErrorReport {
             [exception, self.message.as_str(), self.traceback.as_str()].iter().all(|text| text.is_empty());
         if self.origin == ErrorOrigin::User && says_nothing { ErrorOrigin::Unknown } else { self.origin }
     }
+}
+
+/// Lines of a source file around the line at which a task failed.
+#[derive(Clone, Debug, Deserialize, ToSchema)]
+pub struct SourceExcerpt {
+    /// The path of the file on the worker.
+    pub file: Text<2_048>,
+    /// The number of the failing line, from 1.
+    pub line: Count,
+    /// The number of the first of `lines`.
+    pub first_line: Count,
+    /// The texts of the lines, without line ends.
+    #[schema(value_type = Vec<String>, max_items = 11)]
+    pub lines: List<Text<2_000>, 11>,
 }
 
 /// The origin of an error.

@@ -35,7 +35,7 @@ pub use cluster::{ClusterReport, Totals};
 pub use code::{CodeFrame, CodeReport, CodeStacks};
 pub use computation::{ComputationReport, ComputationShareReport, ComputationState};
 pub use environment::EnvironmentReport;
-pub use error::{ErrorOrigin, ErrorReport};
+pub use error::{ErrorOrigin, ErrorReport, SourceExcerpt};
 pub use event::{EventReport, LogReport};
 pub use function_activity::{ActiveFunctionReport, FunctionActivityReport};
 pub use profile::{ProfileFrame, ProfileNode, ProfileReport};

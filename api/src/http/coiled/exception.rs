@@ -131,7 +131,8 @@ async fn in_words(store: &AccountStore, rows: Vec<Model>) -> Result<Vec<Exceptio
         let user = cluster.and_then(|cluster| users.get(&cluster.user_id?));
         let group = row.task_group_id.and_then(|group| groups.get(&(row.cluster_id, group)));
         let text = decrypted_or_none(store.decrypt_error_text(&row))?;
-        let (message, traceback) = text.map(|ErrorText { message, traceback }| (message, traceback)).unzip();
+        let (message, traceback) =
+            text.map(|ErrorText { message, traceback, .. }| (message, traceback)).unzip();
         Ok(ExceptionRow {
             id: row.id.to_string(),
             cluster_id: row.cluster_id.0,

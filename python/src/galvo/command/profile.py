@@ -38,8 +38,8 @@ def describe(commands: Any, name: str, common: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="ID",
-        help="only samples on the worker with this identifier, with galvo.profile.by-worker; it may be"
-        " given several times",
+        help="only samples on the worker with this identifier, if galvo.profile.by-worker is set;"
+        " it may be given several times",
     )
 
 

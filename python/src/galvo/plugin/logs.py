@@ -13,6 +13,7 @@ from distributed.protocol.pickle import dumps
 from .collector import Collector, Context
 from .events import Feed
 from .exception_texts import without_exceptions
+from .excerpts import KEY as EXCERPT
 from .identity import identity
 from .scrub import cut_inputs, scrub, strip_source, strip_source_of_warning
 from .sections import Record
@@ -74,6 +75,7 @@ class Logs(Collector):
             settings = {
                 "name": self._name,
                 "logs": self._reads,
+                "excerpts": bool(self.context.settings.get("send_code", True)),
                 "scheduler_id": self.context.scheduler.id,
                 "owner": identity(self.context.settings),
             }
@@ -180,7 +182,7 @@ class Logs(Collector):
 
     def _hear(self, message: Any, at: float) -> None:
         """Receives a line as an event, which any client could have logged."""
-        if not isinstance(message, Mapping) or KEY in message:
+        if not isinstance(message, Mapping) or KEY in message or EXCERPT in message:
             return
         if message.get("holds") is True:
             address = message.get(message.get("source") or "")

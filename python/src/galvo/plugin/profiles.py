@@ -233,7 +233,7 @@ class Profile:
 
 
 def _described(name: str, roots: Mapping[str, List[int]]) -> List[Dict[str, Any]]:
-    """Describes parts of a profile by their outermost nodes; no part if one has too many of them."""
+    """Describes parts of a profile by their outermost nodes; none if one has too many of them."""
     if any(len(of) > MOST_ROOTS for of in roots.values()):
         return []
     return [{name: part, "roots": of} for part, of in roots.items()]

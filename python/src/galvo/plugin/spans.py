@@ -159,7 +159,7 @@ class Spans(Collector):
     def _read_spans(self, spans: Dict[str, Any], now: float, closing: bool) -> None:
         known = len(self._records)
         new = islice(spans.items(), known, None if closing else known + NEW_SPANS)
-        # Dask keeps all spans in the order of their creation, so that each plugin numbers them alike.
+        # Dask keeps all spans in the order of their creation. So each plugin numbers them alike.
         for number, (id_, span) in enumerate(new, known + 1):
             record = self._records[id_] = SpanRecord(span, number, now)
             self._live[id_] = record

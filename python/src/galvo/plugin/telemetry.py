@@ -22,6 +22,7 @@ from .bundle import by_source
 from .code import Snippets
 from .collector import Collectors, Context
 from .courier import LONGEST_FAREWELL, LONGEST_PAUSE, Courier
+from .error_sources import ErrorSources
 from .events import Events
 from .exchange import forget_others
 from .function_activity import FunctionActivity
@@ -45,7 +46,8 @@ logger = logging.getLogger("distributed.galvo")
 
 # In the order of their calls: a collector may build on what earlier ones have read.
 COLLECTORS = (
-    LastMetrics, Workers, Samples, Snippets, Spans, Profiles, Events, Logs, Usage, FunctionActivity,
+    LastMetrics, Workers, Samples, Snippets, Spans, Profiles, Events, ErrorSources, Logs, Usage,
+    FunctionActivity,
 )  # fmt: skip
 TICK_MILLISECONDS = 250
 # A plugin must not delay the scheduler that starts it. Collectors continue to start in the

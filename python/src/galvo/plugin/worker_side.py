@@ -1,4 +1,4 @@
-"""Runs in the processes of workers and nannies: forwards their logs, and measures the disk.
+"""Runs in the processes of workers and nannies: forwards logs and failing lines, measures the disk.
 
 It also removes tokens from their configuration, see ``configured``.
 
@@ -24,6 +24,8 @@ from distributed.diagnostics.plugin import NannyPlugin, WorkerPlugin
 
 from .bundle import by_source
 from .configured import find, remove, remove_from_nanny, runs_only_dask
+from .excerpts import KEY as EXCERPT
+from .excerpts import Excerpts
 from .inputs import without_arguments
 from .records import Trail, ancestry, find_logger
 from .unsent_metrics import KEY, UnsentMetrics
@@ -651,11 +653,15 @@ class WorkerSide(WorkerPlugin):
         self._settings = dict(settings)
         self._guest: Optional[Guest] = None
         self._measures = Measures()
+        self._excerpts = Excerpts()
+        self._worker: Any = None  # if it sends excerpts
 
     def __reduce__(self) -> Tuple[Any, ...]:
         return by_source("worker_side", "WorkerSide", carriable(self._settings))
 
     def setup(self, worker: Any) -> None:
+        if self._settings.get("excerpts"):
+            self._worker = worker
         # A nanny runs its worker in a process of its own.
         _forget_tokens(self._settings, bool(getattr(worker, "nanny", None)))
         try:
@@ -672,7 +678,18 @@ class WorkerSide(WorkerPlugin):
         except Exception:
             pass
 
+    def transition(self, key: Any, start: Any, finish: Any, **kwargs: Any) -> None:
+        if finish == "error" and self._worker is not None:
+            with suppress(Exception):
+                # Before the worker tells the scheduler of the error.
+                worker = self._worker
+                task = getattr(worker, "state", worker).tasks[key]
+                excerpt = self._excerpts.take(text_of(task.traceback_text))
+                if excerpt is not None:
+                    worker.log_event(TOPIC, carriable({EXCERPT: excerpt}))
+
     def teardown(self, worker: Any) -> None:
+        self._worker = None
         try:
             if worker.metrics.get(METRIC) is self._measures:
                 message = self._hand_over(worker)
