@@ -361,6 +361,7 @@ async fn exports_tell_of_their_own_account_only() {
 }
 
 #[tokio::test]
+#[expect(clippy::too_many_lines, reason = "there are many root fields")]
 async fn root_fields_answer_as_if_the_other_account_did_not_exist() {
     let app = TestApp::start().await;
     let (ada, bob) = (app.account("ada").await, app.account("bob").await);

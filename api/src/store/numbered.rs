@@ -34,6 +34,7 @@ impl AccountStore {
     ///
     /// # Errors
     /// Returns an error if the database does not answer.
+    #[expect(clippy::missing_panics_doc, reason = "each of the tables is one of clusters")]
     #[tracing::instrument(name = "store.numbered.get", skip_all)]
     pub async fn numbered<E: Numbered>(
         &self,
