@@ -249,12 +249,14 @@ impl AppState {
             return Err(Problem::too_many_reports());
         }
         let shown = Credentials::of(&self.cookies, headers)?;
-        if let Some((holder, key)) = self.known_credentials.find(&shown)
+        let known = self.known_credentials.find(&shown);
+        if let Some((holder, key)) = known
             && !self.reports_under_way.would_take(holder)
         {
             return Err(self.refused_report(key));
         }
-        let slot = self.authentication_slot(&shown, REPORTER_SIGN_IN_WAIT).await;
+        let known = known.map(|(holder, _)| holder);
+        let slot = self.authentication_slot(known, REPORTER_SIGN_IN_WAIT).await;
         let _slot = slot.map_err(|_| Problem::too_many_reports())?;
         // The sender does not wait any longer.
         let found = self.store.with_timeout(REPORTER_SIGN_IN_TIMEOUT, self.verify(&shown)).await;
@@ -366,18 +368,19 @@ impl AppState {
     }
 
     async fn authenticate(&self, credentials: &Credentials) -> Result<Viewer, AuthError> {
-        let slot = self.authentication_slot(credentials, SIGN_IN_TIMEOUT).await;
+        let known = self.known_credentials.find(credentials).map(|(holder, _)| holder);
+        let slot = self.authentication_slot(known, SIGN_IN_TIMEOUT).await;
         let _slot = slot.map_err(|_| StoreError::timed_out())?;
         self.verify(credentials).await
     }
 
-    /// Waits for a slot for the verification of credentials. Returns `None` for the server's own tasks.
+    /// Waits for a slot for the verification of credentials, of their holder if it is known, or else of the
+    /// current request. Returns `None` for the server's own tasks.
     async fn authentication_slot(
         &self,
-        credentials: &Credentials,
+        known: Option<Holder>,
         patience: Duration,
     ) -> Result<Option<HeldSlot>, Refused> {
-        let known = self.known_credentials.find(credentials).map(|(holder, _)| holder);
         let Some(holder) = known.or_else(current_holder) else { return Ok(None) };
         self.authentications.take(holder, patience).await.map(Some)
     }

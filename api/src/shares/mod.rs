@@ -269,11 +269,10 @@ impl State {
         let held = self.holders.get(&holder).copied().unwrap_or_default();
         let by_group = self.groups.get(&holder.group).copied().unwrap_or_default();
         let leaves_slots = all < DIVISIBLE || by_group == 0 || (held < free && by_group < 2 * free);
-        let now = Instant::now();
         free > 0
             && leaves_slots
-            && (held < contended || !self.active_holders.includes_others(holder, now))
-            && (by_group < 2 * contended || !self.active_groups.includes_others(holder.group, now))
+            && (held < contended || !self.active_holders.includes_others(holder, Instant::now()))
+            && (by_group < 2 * contended || !self.active_groups.includes_others(holder.group, Instant::now()))
     }
 
     fn hold(&mut self, holder: Holder) {

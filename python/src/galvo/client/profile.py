@@ -49,8 +49,8 @@ def save_profile(
         Only samples in tasks of these functions, at most 100 by their prefix. By default all
         samples.
     workers:
-        Only samples on these workers, at most 100 by their identifier. By default all samples. Only
-        with ``galvo.profile.by-worker``, workers are told apart.
+        Only samples on these workers, at most 100 by their identifier. By default all samples. The
+        cluster's plugin must send the samples of each worker, as ``galvo.profile.by-worker`` sets.
 
     Returns
     -------

@@ -5,7 +5,7 @@ from typing import Any, Dict, Mapping, Optional, Tuple
 
 from .collector import Collector, Context
 from .events import Feed
-from .excerpts import EXAMINED_LENGTH, KEY, LINE_LENGTH, LINES_AROUND, places_of
+from .excerpts import KEY, LINE_LENGTH, LINES_AROUND, places_of
 from .scrub import scrub
 from .values import ADDRESS_LENGTH, cut
 from .worker_side import TOPIC
@@ -75,7 +75,7 @@ class ErrorSources(Collector):
             is_sent = record.sent_characters > 0
             if body is None or is_sent or "source" in body or not body["traceback"]:
                 continue
-            traceback = body["traceback"][-EXAMINED_LENGTH:]
+            traceback = body["traceback"]
             if traceback not in found:
                 found[traceback] = self._excerpt_of(traceback)
             source = found[traceback]
