@@ -8,6 +8,8 @@ use harness::{
 };
 use serde_json::{Value, json};
 
+use crate::phrase;
+
 const ANSWER: &str =
     "verdict headline value unit share confidence evidence { label value unit node { __typename id } }";
 
@@ -16,12 +18,15 @@ fn report(sequence: i64) -> ReportBuilder {
     ReportBuilder::new("Scheduler-1", sequence).with("/sent_at", STARTED_AT + 600.0)
 }
 
-/// One answer of a cluster, and separately its evidence.
+/// One answer of a cluster, and separately its evidence. The question may have arguments.
 async fn ask(member: &Member, number: i64, question: &str) -> (Value, Vec<Value>) {
-    let query =
-        format!("query($id: ID!) {{ cluster(id: $id) {{ answers {{ {question} {{ {ANSWER} }} }} }} }}");
+    let codes = phrase::fields_with_evidence();
+    let query = format!(
+        "query($id: ID!) {{ cluster(id: $id) {{ answers {{ {question} {{ {ANSWER} {codes} }} }} }} }}"
+    );
     let mut data = member.query(&query, json!({ "id": number.to_string() })).await;
-    let mut answer = data["cluster"]["answers"][question].take();
+    let question = question.split('(').next().unwrap();
+    let mut answer = phrase::checked(question, data["cluster"]["answers"][question].take());
     let evidence = answer.as_object_mut().unwrap().remove("evidence").unwrap();
     (answer, evidence.as_array().unwrap().clone())
 }
@@ -762,9 +767,11 @@ async fn questions(member: &Member) -> Vec<String> {
 async fn compared(member: &Member, base: i64, head: i64) -> Value {
     let query = format!(
         "{{ viewer {{ account {{ compare(base: {{ clusterIds: [\"{base}\"] }}, head: {{ clusterIds: [\"{head}\"] }})
-            {{ verdict {{ verdict headline confidence }} }} }} }} }}"
+            {{ verdict {{ verdict headline confidence {} }} }} }} }} }}",
+        phrase::fields()
     );
-    member.query(&query, json!({})).await["viewer"]["account"]["compare"]["verdict"].take()
+    let mut data = member.query(&query, json!({})).await;
+    phrase::checked("slower", data["viewer"]["account"]["compare"]["verdict"].take())
 }
 
 #[tokio::test]
@@ -875,20 +882,9 @@ async fn no_answer_is_good_and_measured_of_what_is_not_wholly_known() {
         "It spent 1.3 min of thread time, as much as cluster {number}. Cluster {number} is known up to \
          2026-11-20 11:00:20 UTC; what came after is unknown."
     );
-    let (found, _) = ask_by(&ada, base, "slower", number).await;
+    let (found, _) = ask(&ada, base, &format!("slower(baseline: \"{number}\")")).await;
     assert_eq!((&found["verdict"], &found["headline"]), (&json!("UNKNOWN"), &json!(headline)));
     app.stop().await;
-}
-
-/// The answer to the same question with a baseline.
-async fn ask_by(member: &Member, number: i64, question: &str, baseline: i64) -> (Value, Value) {
-    let query = format!(
-        "query($id: ID!) {{ cluster(id: $id) {{ answers {{ {question}(baseline: \"{baseline}\") {{ {ANSWER} }} }} }} }}"
-    );
-    let mut data = member.query(&query, json!({ "id": number.to_string() })).await;
-    let mut answer = data["cluster"]["answers"][question].take();
-    let evidence = answer.as_object_mut().unwrap().remove("evidence").unwrap();
-    (answer, evidence)
 }
 
 #[tokio::test]

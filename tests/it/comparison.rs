@@ -7,7 +7,7 @@ use harness::{
 };
 use serde_json::{Value, json};
 
-use crate::{breakdown::small, span::nested};
+use crate::{breakdown::small, phrase, span::nested};
 
 /// Compares two clusters.
 async fn compare(member: &Member, [base, head]: [i64; 2], arguments: &str, fields: &str) -> Value {
@@ -345,10 +345,11 @@ const ANSWER: &str = "verdict headline value unit share confidence evidence { la
 
 async fn ask(member: &Member, number: i64, question: &str) -> Value {
     let field = question.split('(').next().unwrap();
+    let inside = format!("{ANSWER} {}", phrase::fields_with_evidence());
     let query =
-        format!("query($id: ID!) {{ cluster(id: $id) {{ answers {{ {question} {{ {ANSWER} }} }} }} }}");
+        format!("query($id: ID!) {{ cluster(id: $id) {{ answers {{ {question} {{ {inside} }} }} }} }}");
     let mut data = member.query(&query, json!({ "id": number.to_string() })).await;
-    data["cluster"]["answers"][field].take()
+    phrase::checked(field, data["cluster"]["answers"][field].take())
 }
 
 fn seconds(label: &str, value: f64) -> Value {

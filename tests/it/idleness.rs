@@ -5,7 +5,10 @@ use entity::api_token::Scope;
 use harness::{Member, ReportBuilder, STARTED_AT, TestApp, sample};
 use serde_json::{Value, json};
 
-use crate::life_cycle::{cluster, id_of, server_time, told};
+use crate::{
+    life_cycle::{cluster, id_of, server_time, told},
+    phrase::{ARGUMENTS, check_reason},
+};
 
 /// Sets a policy.
 async fn policy(member: &Member, input: impl Into<Value>) {
@@ -296,7 +299,8 @@ async fn a_scheduler_with_a_timeout_of_its_own_says_so() {
     let own =
         |at, idle_since| told("etl", at, idle_since, 2, 5).with("/cluster/idle_timeout_seconds", 1_200.0);
     let number = ada.reported(&own(15, Some(10)).build()).await;
-    let fields = "idleTimeoutSeconds shutdownAt runReasons { code detail since }";
+    let fields =
+        "idleTimeoutSeconds shutdownAt runReasons { code detail since arguments { name number unit } }";
     let found = cluster(&ada, number, fields).await;
     assert_eq!(
         (&found["idleTimeoutSeconds"], &found["shutdownAt"]),
@@ -304,7 +308,8 @@ async fn a_scheduler_with_a_timeout_of_its_own_says_so() {
     );
     let reasons = found["runReasons"].as_array().unwrap();
     let since = "2026-11-20T11:00:10+00:00";
-    let expected = json!({ "code": "WITHIN_TIMEOUT", "detail": "It closes by itself after 20 min without work.", "since": since });
+    let expected = json!({ "code": "WITHIN_TIMEOUT", "detail": "It closes by itself after 20 min without work.", "since": since,
+        "arguments": [{ "name": "timeout", "number": 1_200.0, "unit": "seconds" }] });
     assert_eq!(reasons.last().unwrap(), &expected);
     // The earlier of the two applies.
     policy(&ada, json!({ "mode": "STOP", "timeoutSeconds": 600, "warnBeforeSeconds": 60 })).await;
@@ -369,8 +374,9 @@ async fn why_a_cluster_is_there_is_told_as_far_as_it_is_known() {
     for (report, expected) in reports {
         let report = report.build();
         let number = ada.reported(&report).await;
-        let found = cluster(&ada, number, "runReasons { code count confidence }").await;
-        let reasons = found["runReasons"].as_array().unwrap().iter();
+        let fields = format!("runReasons {{ code count confidence detail {ARGUMENTS} }}");
+        let found = cluster(&ada, number, &fields).await;
+        let reasons = found["runReasons"].as_array().unwrap().iter().inspect(|reason| check_reason(reason));
         let reasons: Vec<Value> =
             reasons.map(|reason| json!([reason["code"], reason["count"], reason["confidence"]])).collect();
         assert_eq!(json!(reasons), expected, "{}", report["sequence"]);

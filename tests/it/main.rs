@@ -79,6 +79,7 @@ mod password;
 mod performance_report;
 mod perimeter;
 mod period;
+mod phrase;
 mod placement;
 mod plan;
 mod plausible;

@@ -3,14 +3,17 @@
 use harness::{Member, ReportBuilder, TestApp, computation, error};
 use serde_json::{Value, json};
 
+use crate::phrase;
+
 const WHY: &str = "The imported file holds a part of the work: Dask had forgotten 85 tasks.";
 
 async fn ask(member: &Member, number: i64, question: &str) -> Value {
     let query = format!(
-        "query($id: ID!) {{ cluster(id: $id) {{ answers {{ {question} {{ verdict headline value confidence }} }} }} }}"
+        "query($id: ID!) {{ cluster(id: $id) {{ answers {{ {question} {{ verdict headline value confidence {} }} }} }} }}",
+        phrase::fields()
     );
     let mut data = member.query(&query, json!({ "id": number.to_string() })).await;
-    data["cluster"]["answers"][question].take()
+    phrase::checked(question, data["cluster"]["answers"][question].take())
 }
 
 fn report(sequence: i64, tasks: i64, succeeded: i64) -> ReportBuilder {

@@ -66,7 +66,8 @@ pub struct Rate {
 impl Rate {
     /// Returns the default rate for days without a rate of the account. It is about the price of a
     /// virtual CPU with its memory in public clouds.
-    fn estimate() -> Self {
+    #[must_use]
+    pub fn estimate() -> Self {
         Self {
             valid_from: i64::MIN,
             currency: "USD".to_owned(),
@@ -111,19 +112,18 @@ impl Cost {
     pub fn amount(&self) -> f64 {
         amount(self.nanos)
     }
+}
 
-    /// Formats the amount with its currency. Below a tenth it has four decimals, so that a small amount
-    /// does not look like zero.
-    #[must_use]
-    pub fn in_words(&self) -> String {
-        let (amount, currency) = (self.amount(), &self.currency);
-        if self.nanos == 0 || amount >= 0.1 {
-            format!("{amount:.2} {currency}")
-        } else if amount < 0.0001 {
-            format!("less than 0.0001 {currency}")
-        } else {
-            format!("{amount:.4} {currency}")
-        }
+/// Formats an amount with its currency. Below a tenth it has four decimals, so that a small amount does not
+/// look like zero.
+#[must_use]
+pub fn amount_in_words(amount: f64, currency: &str) -> String {
+    if amount == 0.0 || amount >= 0.1 {
+        format!("{amount:.2} {currency}")
+    } else if amount < 0.0001 {
+        format!("less than 0.0001 {currency}")
+    } else {
+        format!("{amount:.4} {currency}")
     }
 }
 
@@ -382,10 +382,7 @@ mod tests {
 
     #[test]
     fn small_amounts_are_not_nothing() {
-        let words = |nanos| {
-            Cost { currency: "USD".to_owned(), basis: Basis::RateCard, nanos, causes: BTreeMap::new() }
-                .in_words()
-        };
+        let words = |nanos| amount_in_words(amount(nanos), "USD");
         let expected = [
             (0, "0.00 USD"),
             (99_999, "less than 0.0001 USD"),

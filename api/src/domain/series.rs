@@ -130,6 +130,12 @@ impl Bucket {
     pub fn mean(&self) -> f64 {
         self.sum / self.count
     }
+
+    /// Creates a bucket with one value.
+    #[cfg(test)]
+    pub(in crate::domain) fn of(value: f64) -> Self {
+        Self { sum: value, count: 1.0, min: value, max: value }
+    }
 }
 
 /// The buckets of several metrics of one cluster or worker.

@@ -17,21 +17,20 @@ use super::{
     },
     baseline,
     cluster::Cluster,
-    computation::Computation,
     error::ApiError,
-    error_group::ErrorGroup,
+    evidence::Evidence,
     json::write_enums_by_name,
     loaders::{ClusterUsageKey, DataPoliciesKey},
-    node::Node,
+    phrase::{AnswerArgument, AnswerCode, AnswerQualification},
+    projection::InlineList,
     scope::{AccountScope, QuotaKind},
     series,
     span_loaders::ClusterFineMetricsKey,
-    worker::Worker,
 };
 use crate::{
     blocking_work::run_blocking,
     domain::{
-        answer::{self, ClusterNow, KnownPart, MetricTimes, Missing, Question, Subject},
+        answer::{self, ClusterNow, KnownPart, MetricTimes, Missing, Question},
         fine_metric::Table,
         metric::Metric,
         series::Buckets,
@@ -466,17 +465,21 @@ fn mean_threads_per_worker(row: &Model) -> i64 {
 impl Answer {
     pub(super) fn new(scope: &AccountScope, answer: answer::Qualified) -> Self {
         let answer = answer.into_answer();
+        let headline = answer.headline();
         let (value, unit) = answer.value.map(|(value, unit)| (value, unit.into_owned())).unzip();
         let evidence = answer.evidence.into_iter();
         Self {
             verdict: answer.verdict.into(),
-            headline: answer.headline,
+            headline,
+            code: answer.phrase.code.into(),
+            arguments: AnswerArgument::list(&answer.phrase.arguments),
+            qualifications: AnswerQualification::list(&answer.qualifications),
             value,
             unit,
             share: answer.share,
             benefit: answer.benefit.map(|(low, high)| Benefit { low, high }),
             confidence: answer.confidence.into(),
-            evidence: evidence.map(|evidence| Evidence { scope: scope.clone(), evidence }).collect(),
+            evidence: evidence.map(|evidence| Evidence::new(scope, evidence)).collect(),
         }
     }
 }
@@ -495,10 +498,18 @@ pub(super) struct Benefit {
 pub(super) struct Answer {
     /// The rating of the situation.
     verdict: Verdict,
-    /// A summary in plain words that contains the number. If the cluster is `LOST`, silent or imported,
-    /// it states the time up to which the cluster is known. If it matters to the answer, it also states
-    /// what was not reported.
+    /// A summary in plain English that contains the number, with times in UTC. If the cluster is `LOST`,
+    /// silent or imported, it states the time up to which the cluster is known. If it matters to the
+    /// answer, it also states what was not reported.
     headline: String,
+    /// The code of the headline, from which a client phrases it itself. The description of the code has
+    /// its text.
+    code: AnswerCode,
+    /// The arguments of the code: each number, time and name in its text.
+    arguments: InlineList<AnswerArgument>,
+    /// The parts that the text lists, and the clauses and sentences that qualify it, in the order of the
+    /// headline. Empty if the text of the code is the whole headline.
+    qualifications: InlineList<AnswerQualification>,
     /// The number, in `unit`. Null if there is none, and always if the number was not collected or
     /// cannot be attributed.
     value: Option<f64>,
@@ -552,48 +563,3 @@ pub(super) enum Confidence {
 }
 
 write_enums_by_name!(Confidence);
-
-/// One piece of evidence for an answer.
-pub(super) struct Evidence {
-    scope: AccountScope,
-    evidence: answer::Evidence,
-}
-
-/// One piece of evidence for an answer.
-#[Object]
-impl Evidence {
-    /// The description of the evidence.
-    async fn label(&self) -> &str {
-        &self.evidence.label
-    }
-
-    /// The number, in `unit`. Null if there is none.
-    async fn value(&self) -> Option<f64> {
-        self.evidence.value.as_ref().map(|(value, _)| *value)
-    }
-
-    /// The unit of the value: a unit of answers, `bytes`, `clients`, `thread-hours`, or `share` from 0
-    /// to 1. Null if the value is null.
-    async fn unit(&self) -> Option<&str> {
-        self.evidence.value.as_ref().map(|(_, unit)| &**unit)
-    }
-
-    /// The subject of the evidence: a computation, a group of similar errors, a worker or a cluster.
-    /// Null for other subjects, and if the subject is no longer stored.
-    async fn node(&self) -> Result<Option<Node>, ApiError> {
-        let scope = &self.scope;
-        let Some(subject) = self.evidence.subject else { return Ok(None) };
-        Ok(match subject {
-            Subject::Computation(cluster, id) => {
-                Computation::find(scope, (cluster, id)).await?.map(Node::Computation)
-            }
-            Subject::ErrorGroup(id) => {
-                ErrorGroup::find(scope, id).await?.map(|node| Node::ErrorGroup(Box::new(node)))
-            }
-            Subject::Worker(cluster, id) => {
-                Worker::find(scope, (cluster, id)).await?.map(|node| Node::Worker(Box::new(node)))
-            }
-            Subject::Cluster(id) => Cluster::find(scope, id).await?.map(|node| Node::Cluster(Box::new(node))),
-        })
-    }
-}

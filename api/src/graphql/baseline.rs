@@ -20,7 +20,7 @@ use crate::{
     blocking_work::run_blocking,
     domain::{
         answer::{
-            self, Baseline, BaselineReason, EarlierRun, KnownPart, Qualified, Question, Workload,
+            self, Baseline, BaselineReason, EarlierRun, KnownPart, Qualified, Question, Size, Workload,
             last_good_run,
         },
         breakdown::Table,
@@ -47,20 +47,17 @@ pub(super) async fn what_changed(
     let changes = scope.loader.load_one(EnvironmentDifferenceKey(earlier.id, row.id)).await?;
     let changes = changes.ok_or(ApiError::NotFound("cluster"))?;
     let (base, head) = (&changes.base, &changes.head);
-    let size = |name, from, to| answer::SizeChange { name, from, to, in_bytes: false };
+    let size = |size, from, to| answer::SizeChange { size, from, to };
     let answer = answer::answer_changes(&answer::ChangeFacts {
         against: &against,
         software: &changes.software,
         software_known: changes.is_known,
         code_changed: changes.code_changed,
         sizes: &[
-            size("workers at most", Some(base.peak_workers), Some(head.peak_workers)),
-            size("threads at most", Some(base.peak_threads), Some(head.peak_threads)),
-            size("threads of a worker", base.worker_threads, head.worker_threads),
-            answer::SizeChange {
-                in_bytes: true,
-                ..size("memory limit of a worker", base.worker_memory_limit, head.worker_memory_limit)
-            },
+            size(Size::Workers, Some(base.peak_workers), Some(head.peak_workers)),
+            size(Size::Threads, Some(base.peak_threads), Some(head.peak_threads)),
+            size(Size::WorkerThreads, base.worker_threads, head.worker_threads),
+            size(Size::WorkerMemory, base.worker_memory_limit, head.worker_memory_limit),
         ],
     });
     Ok(qualify_with_baseline(scope, Question::WhatChanged, answer, (row, &earlier)))
@@ -109,8 +106,7 @@ fn qualify_with_baseline(
     (row, earlier): (&Model, &Model),
 ) -> Qualified {
     let (known, of_earlier) = (KnownPart::of(row, scope.now), KnownPart::of(earlier, scope.now));
-    let name = format!("cluster {}", earlier.id);
-    known.qualify_comparison(question, answer, Some((&name, &of_earlier)))
+    known.qualify_comparison(question, answer, Some((earlier.id, &of_earlier)))
 }
 
 /// Returns the time that both runs spent, by function and activity.

@@ -197,8 +197,8 @@ impl Comparison {
         let facts = answer::Slower { base, head, differences: &self.differences, against: None };
         let [of_base, of_head] =
             [&self.base.work, &self.head.work].map(|work| work.knowledge_at(self.scope.now));
-        let works = [("the first work", &of_base[..]), ("the second work", &of_head[..])];
         (head.unit == SECONDS).then(|| {
+            let works = [&of_base[..], &of_head[..]];
             let answer = qualify_works(Question::Slower, answer::answer_slower(&facts), works);
             Answer::new(&self.scope, answer)
         })

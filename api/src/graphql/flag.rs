@@ -59,12 +59,13 @@ impl Flag {
         GlobalId::Flag(self.scope.account.id, self.row.cluster_id, self.row.id).into()
     }
 
-    /// The kind of condition.
+    /// The kind of condition, which is the stable code of `text`.
     async fn kind(&self) -> FlagKind {
         self.row.kind.into()
     }
 
-    /// A sentence that describes the condition, with the worst value.
+    /// An English sentence that describes the condition, with the worst value. It says no more than `kind`,
+    /// `value` with `unit`, `function` and `packages`, from which a client phrases it itself.
     async fn text(&self) -> String {
         self.rule().describe(self.row.value, self.row.name.as_deref())
     }

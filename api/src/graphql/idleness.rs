@@ -16,6 +16,7 @@ use super::{
     error::ApiError,
     json::write_enums_by_name,
     loaders::{ClusterControlKey, IdlePolicyKey, TagsKey},
+    phrase::AnswerArgument,
     projection::{InlineList, inline_members},
     scalar::BigInt,
     scope::AccountScope,
@@ -238,7 +239,10 @@ pub(super) enum StopRequestOrigin {
 pub(super) struct RunReason {
     /// The kind of reason.
     code: RunReasonCode,
-    /// A sentence that describes the reason.
+    /// The arguments of the code, with which a client phrases the reason itself. Empty if the code needs
+    /// none.
+    arguments: InlineList<AnswerArgument>,
+    /// The reason as an English sentence.
     detail: String,
     /// The number of tasks, results, graphs or workers that the reason concerns. Null if it concerns
     /// nothing countable.
@@ -250,7 +254,9 @@ pub(super) struct RunReason {
     confidence: Confidence,
 }
 
-inline_members! { RunReason: code, detail, count, since, confidence }
+inline_members! {
+    RunReason: code, detail, count, since, confidence; arguments: InlineList<AnswerArgument>
+}
 
 /// The kinds of reasons why a cluster still runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
@@ -293,7 +299,8 @@ impl From<crate::domain::answer::RunReason> for RunReason {
     fn from(reason: crate::domain::answer::RunReason) -> Self {
         Self {
             code: reason.code.into(),
-            detail: reason.detail,
+            arguments: AnswerArgument::list(&reason.arguments),
+            detail: reason.detail(),
             count: reason.count.map(BigInt),
             since: reason.since,
             confidence: reason.confidence.into(),

@@ -26,11 +26,14 @@ const DEFAULT_LIST_LENGTH: u64 = 10;
 
 /// Lists without paging, and their usual length. If a list may be much longer, its resolver bounds it by
 /// the stored data.
-const ASSUMED: [(&str, &str, u64); 27] = [
+const ASSUMED: [(&str, &str, u64); 32] = [
     ("Account", "usageTable", 100),
     ("Account", "flagRules", 11),
     ("AccountSeries", "points", 100),
+    ("Answer", "arguments", 4),
     ("Answer", "evidence", 5),
+    ("Answer", "qualifications", 2),
+    ("AnswerQualification", "arguments", 4),
     ("Cluster", "environmentMismatches", 20),
     ("ClusterFacets", "flags", 11),
     ("Cluster", "lostAttempts", 20),
@@ -44,6 +47,7 @@ const ASSUMED: [(&str, &str, u64); 27] = [
     ("ErrorBatch", "errors", 100),
     ("ErrorGroup", "trend", 30),
     ("EventBatch", "events", 100),
+    ("Evidence", "arguments", 4),
     ("LogBatch", "lines", 100),
     ("Profile", "byWorker", 20),
     ("Profile", "frames", 500),
@@ -51,6 +55,7 @@ const ASSUMED: [(&str, &str, u64); 27] = [
     ("Profile", "nodes", 1_000),
     ("ProfileComparison", "frames", 500),
     ("ProfileComparison", "nodes", 1_000),
+    ("RunReason", "arguments", 4),
     ("Series", "points", 100),
     ("SnapshotBatch", "clusters", 100),
     ("Viewer", "sessions", 50),

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use chrono::{DateTime, Utc};
 use entity::ids::ClusterId;
 
-use super::{Evidence, Subject, format_time};
+use super::{AnswerCode, Evidence, Subject, Value};
 
 /// Dask's tag of work outside of any span.
 const NO_SPAN: &str = "default";
@@ -58,21 +58,21 @@ pub struct Baseline {
 }
 
 impl Baseline {
-    /// Returns its description for the end of a sentence.
-    pub(super) fn name(&self) -> String {
-        format!("cluster {}", self.id)
+    /// Returns the number of its cluster as the value of an argument.
+    pub(super) fn as_value(&self) -> Value {
+        Value::Cluster(self.id.0)
     }
 
     /// Returns the evidence with its id and the reason for its selection.
     pub(super) fn evidence(&self) -> Evidence {
-        let why = match self.likeness {
-            BaselineReason::Requested => "as asked",
-            BaselineReason::Name => "the last good run with the same name",
-            BaselineReason::Spans => "the last good run with the same outermost spans",
-            BaselineReason::Functions => "the last good run with most of its functions",
+        let code = match self.likeness {
+            BaselineReason::Requested => AnswerCode::BaselineAsAsked,
+            BaselineReason::Name => AnswerCode::BaselineByName,
+            BaselineReason::Spans => AnswerCode::BaselineBySpans,
+            BaselineReason::Functions => AnswerCode::BaselineByFunctions,
         };
-        let label = format!("Compared with cluster {} of {}, {why}", self.id, format_time(self.started_at));
-        Evidence::new(label).about(Subject::Cluster(self.id))
+        let phrase = code.with("cluster", self.as_value()).with("startedAt", Value::Time(self.started_at));
+        Evidence::new(phrase).about(Subject::Cluster(self.id))
     }
 }
 

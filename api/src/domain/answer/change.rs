@@ -1,11 +1,10 @@
 //! Answers about the differences from a successful earlier run and their cost.
 
 use super::{
-    Answer, Confidence, Evidence, Verdict,
+    Answer, AnswerCode as Code, Confidence, Evidence, Phrase, Value, Verdict,
     baseline::Baseline,
-    bytes, count_text, format_duration,
-    lost_time::{join_clauses, rate_share, uses_cpu},
-    percent, share_of,
+    lost_time::{RELEASE_WITH_METRICS, rate_share, uses_cpu},
+    share_of, to_f64,
 };
 use crate::domain::{
     breakdown::{RowKey, Table, ValueKind},
@@ -28,10 +27,7 @@ const THREAD_SECONDS: &str = "thread-seconds";
 /// Returns the answer for a cluster without a comparable earlier run.
 #[must_use]
 pub fn without_baseline() -> Answer {
-    Answer::not_collected(
-        "There is nothing to compare it with: no earlier cluster of its user closed without errors and has the same \
-         name, the same outermost spans or most of its functions; ask with a baseline.",
-    )
+    Answer::not_collected(Code::NoBaseline)
 }
 
 /// The facts for the question about changes since an earlier run.
@@ -52,74 +48,94 @@ pub struct ChangeFacts<'a> {
 /// A size of a cluster in the earlier run and in this one. `None` is unknown.
 #[derive(Clone, Copy, Debug)]
 pub struct SizeChange {
-    /// The name of the size.
-    pub name: &'static str,
+    /// The size.
+    pub size: Size,
     /// The size in the earlier run.
     pub from: Option<i64>,
     /// The size in this run.
     pub to: Option<i64>,
-    /// True if the sizes are bytes.
-    pub in_bytes: bool,
+}
+
+/// A size of a cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Size {
+    /// The peak number of workers.
+    Workers,
+    /// The peak number of threads.
+    Threads,
+    /// The number of threads of a worker.
+    WorkerThreads,
+    /// The memory limit of a worker, in bytes.
+    WorkerMemory,
 }
 
 impl SizeChange {
-    /// Describes the change. `None` if there is none, or if it is unknown.
-    fn describe(&self) -> Option<String> {
+    /// Returns the change as a phrase. `None` if there is none, or if it is unknown.
+    fn describe(&self) -> Option<Phrase> {
         let (from, to) = (self.from?, self.to?);
         if from == to {
             return None;
         }
-        let (name, rounded) = (self.name, |count| bytes(super::to_f64(count)));
-        Some(if !self.in_bytes {
-            format!("{name} {from} → {to}")
-        } else if rounded(from) == rounded(to) {
-            format!("{name} {from} → {to} bytes")
-        } else {
-            format!("{name} {} → {}", rounded(from), rounded(to))
-        })
+        let bytes = |count| Value::Bytes(to_f64(count));
+        let (code, unit) = match self.size {
+            Size::Workers => (Code::PeakWorkersChanged, "workers"),
+            Size::Threads => (Code::PeakThreadsChanged, "threads"),
+            Size::WorkerThreads => (Code::WorkerThreadsChanged, "threads"),
+            Size::WorkerMemory if bytes(from).in_words() == bytes(to).in_words() => {
+                (Code::WorkerMemoryChangedSlightly, "bytes")
+            }
+            Size::WorkerMemory => {
+                return Some(Code::WorkerMemoryChanged.with("from", bytes(from)).with("to", bytes(to)));
+            }
+        };
+        Some(code.with("from", Value::Count(from, unit)).with("to", Value::Count(to, unit)))
     }
 }
 
 /// Answers what changed since the earlier run.
 #[must_use]
 pub fn answer_changes(facts: &ChangeFacts<'_>) -> Answer {
-    let mut changes: Vec<String> = facts.software.all().map(described).collect();
+    let mut changes: Vec<Phrase> = facts.software.all().map(software_change).collect();
     if facts.code_changed == Some(true) {
-        changes.push("the code that called Dask".to_owned());
+        changes.push(Code::CodeChanged.into());
     }
     changes.extend(facts.sizes.iter().filter_map(SizeChange::describe));
-    let count = i64::try_from(changes.len()).unwrap_or(i64::MAX);
-    let since = facts.against.name();
-    let mut said = vec![if changes.is_empty() {
-        format!("Nothing that is known of it changed since {since}, 0 changes")
+    let count = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
+    let (all, more) = (count(changes.len()), count(changes.len().saturating_sub(NAMED)));
+    let changes_of = |count| Value::Count(count, "changes");
+    let phrase = if changes.is_empty() {
+        Phrase::from(Code::NothingChanged)
     } else {
-        let named = changes.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
-        let more = changes.len().saturating_sub(NAMED);
-        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-        format!("{} since {since}: {named}{more}", count_text(count, "thing changed", "things changed"))
-    }];
-    if !facts.software_known {
-        said.push("; what software one of the two ran on is not stored".to_owned());
-    }
+        Phrase::from(Code::ThingsChanged).with_any("more", (more > 0).then(|| changes_of(more)))
+    };
+    let phrase = phrase.with("changes", changes_of(all)).with("cluster", facts.against.as_value());
+    let software = (!facts.software_known).then(|| Phrase::from(Code::SoftwareNotStored));
     let verdict = if changes.is_empty() { Verdict::Good } else { Verdict::Notice };
     let (verdict, confidence) = match (facts.software_known, changes.is_empty()) {
         (true, _) => (verdict, Confidence::Measured),
         (false, true) => (Verdict::Unknown, Confidence::Estimated),
         (false, false) => (verdict, Confidence::Estimated),
     };
-    let evidence = changes.into_iter().map(Evidence::new);
-    Answer::new(verdict, confidence, join_clauses(&said))
-        .value(super::to_f64(count), "changes")
-        .with_evidence(std::iter::once(facts.against.evidence()).chain(evidence))
+    Answer::new(verdict, confidence, phrase)
+        .qualified(changes.iter().take(NAMED).cloned().chain(software))
+        .value(to_f64(all), "changes")
+        .with_evidence(
+            std::iter::once(facts.against.evidence()).chain(changes.into_iter().map(Evidence::new)),
+        )
 }
 
-fn described(change: &Change) -> String {
-    let versions = |versions: &[String]| versions.join(" and ");
-    match (&change.from[..], &change.to[..]) {
-        ([], to) => format!("{} {} was added", change.name, versions(to)),
-        (from, []) => format!("{} {} was removed", change.name, versions(from)),
-        (from, to) => format!("{} {} → {}", change.name, versions(from), versions(to)),
-    }
+fn software_change(change: &Change) -> Phrase {
+    let code = match (&change.from[..], &change.to[..]) {
+        ([], _) => Code::SoftwareAdded,
+        (_, []) => Code::SoftwareRemoved,
+        _ => Code::SoftwareChanged,
+    };
+    let versions = |versions: &[String]| -> Vec<Value> {
+        versions.iter().map(|version| version.as_str().into()).collect()
+    };
+    code.with("name", change.name.as_str().into())
+        .with_any("from", versions(&change.from))
+        .with_any("to", versions(&change.to))
 }
 
 /// The facts for the question about slower work.
@@ -139,43 +155,36 @@ pub struct Slower<'a> {
 #[must_use]
 pub fn answer_slower(facts: &Slower<'_>) -> Answer {
     let (base, head) = (facts.base, facts.head);
-    let since = facts.against.map_or_else(|| "the first work".to_owned(), Baseline::name);
     if let Some(answer) = refuse_unknown_times(base, head, facts.against) {
         return answer;
     }
     let delta = head.total - base.total;
-    let (spent, more) = (format_duration(head.total.value()), delta.value());
-    let grown: Vec<&Difference> = facts
+    let (spent, more) = (head.total.value(), delta.value());
+    let grown: Vec<(Phrase, f64)> = facts
         .differences
         .iter()
-        .filter(|row| row.delta() > Millionths::default() && is_spent_time(&row.key))
+        .filter(|row| row.delta() > Millionths::default())
+        .filter_map(|row| Some((spent_part(&row.key)?, row.delta().value())))
         .collect();
     let grew = more / base.total.value();
-    let mut said = vec![if delta == Millionths::default() {
-        format!("It spent {spent} of thread time, as much as {since}")
+    let phrase = if delta == Millionths::default() {
+        Phrase::from(Code::AsMuchTime)
     } else if more < 0.0 {
-        format!("It spent {spent} of thread time, {} less than {since}", format_duration(-more))
+        Code::LessTime.with("less", Value::ThreadSeconds(-more))
     } else {
-        format!(
-            "It spent {spent} of thread time, {} more than {since}, {}",
-            format_duration(more),
-            percent(grew)
-        )
-    }];
-    if let Some(top) = grown.first() {
-        said.push(format!("; {} more in {}", format_duration(top.delta().value()), part_text(&top.key)));
-    }
-    let rows = grown.iter().map(|row| Evidence::of(part_text(&row.key), row.delta().value(), THREAD_SECONDS));
-    Answer::measured(rate_share(grew, SLOWER), join_clauses(&said))
+        Code::MoreTime.with("more", Value::ThreadSeconds(more)).with("growth", Value::Share(grew))
+    };
+    let top = grown.first().cloned();
+    let phrase = phrase
+        .with("time", Value::ThreadSeconds(spent))
+        .with_any("cluster", facts.against.map(Baseline::as_value))
+        .with_any("grown", top.as_ref().map(|(_, grown)| Value::ThreadSeconds(*grown)));
+    let rows = grown.into_iter().map(|(part, grown)| Evidence::of(part, grown, THREAD_SECONDS));
+    Answer::measured(rate_share(grew, SLOWER), phrase)
+        .qualified(top.map(|(part, _)| part))
         .value(more, THREAD_SECONDS)
         .share((more > 0.0).then(|| more / head.total.value()))
         .with_evidence(facts.against.map(Baseline::evidence).into_iter().chain(rows))
-}
-
-/// Returns true if this part is time that was spent. Overcounted time is subtracted: less of it increases
-/// the sum, although nothing took longer.
-fn is_spent_time(key: &RowKey) -> bool {
-    key.part != ValueKind::Overcounted
 }
 
 /// Returns an answer with the reason if the times of the two works cannot be compared.
@@ -183,32 +192,30 @@ fn refuse_unknown_times(base: &Table, head: &Table, against: Option<&Baseline>) 
     let known = |table: &Table| {
         table.without_metrics == 0 && table.without_threads == 0 && table.total != Millionths::default()
     };
-    let which = match (known(base), known(head)) {
+    let phrase = match (known(base), known(head)) {
         (true, true) => return None,
-        (false, true) => against.map_or_else(|| "the first work".to_owned(), Baseline::name),
-        (true, false) => "it".to_owned(),
-        (false, false) => "both".to_owned(),
+        (false, true) => {
+            Phrase::from(Code::EarlierTimesNotStored).with_any("cluster", against.map(Baseline::as_value))
+        }
+        (true, false) => Code::TimesNotStored.into(),
+        (false, false) => Code::TimesOfBothNotStored.into(),
     };
-    let headline = format!(
-        "Where the thread time of {which} went is not stored in full: Dask tells of it since 2023.7, once tasks ran, \
-         unless the data class TASKS is refused."
-    );
-    Some(Answer::not_collected(headline).with_evidence(against.map(Baseline::evidence)))
+    let phrase = phrase.with("release", RELEASE_WITH_METRICS.into()).with("class", "TASKS".into());
+    Some(Answer::not_collected(phrase).with_evidence(against.map(Baseline::evidence)))
 }
 
-/// Describes a part of the thread time in words.
-fn part_text(key: &RowKey) -> String {
-    match key.part {
-        ValueKind::Tasks | ValueKind::OutsideTasks => {
-            let path = key.path.as_ref().map(|path| path.join("/"));
-            let names = [path.as_deref(), key.function.as_deref(), key.activity.as_deref()];
-            let names: Vec<&str> = names.into_iter().flatten().collect();
-            if names.is_empty() { "tasks".to_owned() } else { names.join(", ") }
-        }
-        ValueKind::Idle => "threads without a task".to_owned(),
-        ValueKind::Overcounted => "what was counted more than once".to_owned(),
-        ValueKind::NotCollected => "time of which nothing was measured".to_owned(),
-    }
+/// Returns a part of the thread time as a phrase. `None` for overcounted time, which is subtracted: less
+/// of it increases the sum, although nothing took longer.
+fn spent_part(key: &RowKey) -> Option<Phrase> {
+    Some(match key.part {
+        ValueKind::Tasks | ValueKind::OutsideTasks => Phrase::from(Code::TimeOfTasks)
+            .with_any("span", key.path.as_ref().map(|path| path.join("/").as_str().into()))
+            .with_any("function", key.function.as_deref().map(Value::from))
+            .with_any("activity", key.activity.as_deref().map(Value::from)),
+        ValueKind::Idle => Code::TimeOfIdleThreads.into(),
+        ValueKind::NotCollected => Code::TimeNotMeasured.into(),
+        ValueKind::Overcounted => return None,
+    })
 }
 
 /// The facts for the question about scaling.
@@ -241,51 +248,41 @@ pub fn answer_scaling(facts: &Scaling<'_>) -> Answer {
         head_cpu += row.head.unwrap_or_default().value();
     }
     if base_cpu <= 0.0 || head_cpu <= 0.0 {
-        let headline =
-            "How well it scales cannot be told: tasks of one of the two used no CPU, 0 s.".to_owned();
-        return Answer::new(Verdict::Unknown, Confidence::NotAttributable, headline)
+        let phrase = Code::ScalingUnknown.with("time", Value::ThreadSeconds(0.0));
+        return Answer::new(Verdict::Unknown, Confidence::NotAttributable, phrase)
             .with_evidence([facts.against.evidence()]);
     }
     let (base_total, head_total) = (facts.base.total.value(), facts.head.total.value());
     let work = head_cpu / base_cpu;
     let lost = (head_total - head_cpu) - (base_total - base_cpu) * work;
-    let mut parts: Vec<(String, f64)> = facts
+    let mut parts: Vec<(Phrase, f64)> = facts
         .differences
         .iter()
-        .filter(|row| !is_cpu(&row.key) && is_spent_time(&row.key))
-        .map(|row| {
+        .filter(|row| !is_cpu(&row.key))
+        .filter_map(|row| {
             let (base, head) = (row.base.unwrap_or_default().value(), row.head.unwrap_or_default().value());
-            (part_text(&row.key), head - base * work)
+            Some((spent_part(&row.key)?, head - base * work))
         })
         .filter(|(_, lost)| *lost > 0.0)
         .collect();
     // The sort is stable, so equal parts keep the order of the differences.
     parts.sort_by(|a, b| b.1.total_cmp(&a.1));
     let share = share_of(lost, head_total).unwrap_or(0.0);
-    let efficiency = |cpu: f64, total: f64| percent(share_of(cpu, total).unwrap_or(0.0));
+    let efficiency = |cpu: f64, total: f64| Value::Share(share_of(cpu, total).unwrap_or(0.0));
     let (before, now) = facts.threads;
-    let threads = if before == now {
-        format!("With {} as before", count_text(now, "thread", "threads"))
-    } else {
-        format!("With {} instead of {before}", count_text(now, "thread", "threads"))
-    };
-    let mut said = vec![format!(
-        "{threads}, tasks used the CPU for {} of the thread time, and for {} in {}",
-        efficiency(head_cpu, head_total),
-        efficiency(base_cpu, base_total),
-        facts.against.name(),
-    )];
-    let verdict = rate_share(share, NEWLY_LOST);
-    if lost > 0.0 {
-        said.push(format!(": {} were lost beyond what that lost for the same work", format_duration(lost)));
-        if let Some((top, _)) = parts.first() {
-            said.push(format!(", most of it to {top}"));
-        }
-    } else {
-        said.push(": nothing was lost anew, 0 s".to_owned());
-    }
+    let threads = |count| Value::Count(count, "threads");
+    let code = if lost > 0.0 { Code::TimeLostAnew } else { Code::NothingLostAnew };
+    let phrase = code
+        .with("threads", threads(now))
+        .with_any("threadsBefore", (before != now).then(|| threads(before)))
+        .with("share", efficiency(head_cpu, head_total))
+        .with("shareBefore", efficiency(base_cpu, base_total))
+        .with("cluster", facts.against.as_value())
+        .with("lost", Value::ThreadSeconds(lost.max(0.0)));
+    let top = parts.first().filter(|_| lost > 0.0).map(|(part, _)| part.clone());
     let rows = parts.into_iter().map(|(part, lost)| Evidence::of(part, lost, THREAD_SECONDS));
-    Answer::measured(verdict, join_clauses(&said))
+    Answer::measured(rate_share(share, NEWLY_LOST), phrase)
+        .qualified(top)
         .value(lost.max(0.0), THREAD_SECONDS)
         .share(Some(share))
         .with_evidence(std::iter::once(facts.against.evidence()).chain(rows))

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{
-    Answer, Confidence, Evidence, Missing, Verdict, bytes, format_duration, percent, remedy, seconds,
+    Answer, AnswerCode as Code, Confidence, Evidence, Missing, Phrase, Value, Verdict, remedy, seconds,
     share_of, to_f64,
 };
 use crate::domain::{
@@ -18,6 +18,12 @@ const HIGH_IDLE_SHARE: f64 = 0.5;
 /// The shares of time with a busy GIL from which a second thread is delayed noticeably, and from which
 /// two threads of Python code are no faster than one.
 const GIL_BUSY: (f64, f64) = (0.2, 0.5);
+
+/// The release of Dask from which on workers measure the GIL, with gilknocker.
+const RELEASE_WITH_GIL: &str = "2023.4.1";
+
+/// The release of Dask from which on it has fine performance metrics.
+pub(super) const RELEASE_WITH_METRICS: &str = "2023.7";
 
 /// The interval between two ticks of an event loop, in seconds, as configured by Dask.
 const TICK_SECONDS: f64 = 0.02;
@@ -50,10 +56,6 @@ pub(super) fn rate_share(share: f64, (notice, bad): (f64, f64)) -> Verdict {
     }
 }
 
-pub(super) fn join_clauses(said: &[String]) -> String {
-    said.concat() + "."
-}
-
 /// The compute time of the tasks of one function.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FunctionTime {
@@ -80,38 +82,31 @@ pub struct TopTime<'a> {
 #[must_use]
 pub fn answer_top_time(facts: &TopTime<'_>) -> Answer {
     let Some(top) = facts.functions.first() else {
+        let computed = Value::ThreadSeconds(facts.compute_seconds.max(0.0));
         if facts.compute_seconds <= 0.0 {
-            let headline = "Nothing has been computed yet, 0 s.".to_owned();
-            return Answer::measured(Verdict::Unknown, headline).value(0.0, "thread-seconds");
+            let phrase = Code::NothingComputed.with("computed", computed);
+            return Answer::measured(Verdict::Unknown, phrase).value(0.0, "thread-seconds");
         }
-        let computed = format_duration(facts.compute_seconds);
-        let why = remedy(facts.missing, "TASKS");
-        let headline =
-            format!("{computed} of thread time was computed, but by which functions is not stored, {why}.");
-        return Answer::not_collected(headline);
+        return Answer::not_collected(Code::FunctionsNotStored.with("computed", computed))
+            .qualified([remedy(facts.missing, "TASKS")]);
     };
     // Only a limited number of functions is stored for an hour, so the hourly usage can exceed the sum of
     // the functions.
     let all = facts.functions.iter().map(|function| function.compute_us).fold(0, i64::saturating_add);
     let computed = facts.usage.compute_us.max(all);
     let share = share_of(seconds(top.compute_us), seconds(computed));
-    let mut said =
-        vec![format!("{} takes {} of thread time", top.prefix, format_duration(seconds(top.compute_us)))];
-    if let Some(share) = share {
-        said.push(format!(", {} of what was computed", percent(share)));
-    }
     let busy = share_of(seconds(facts.usage.compute_us), seconds(facts.usage.observed_us()));
-    let verdict = match busy {
-        Some(busy) if busy < 1.0 - HIGH_IDLE_SHARE => {
-            said.push(format!("; but threads computed only {} of the time", percent(busy)));
-            Verdict::Notice
-        }
-        _ => Verdict::Good,
-    };
+    let low = busy.filter(|busy| *busy < 1.0 - HIGH_IDLE_SHARE);
+    let phrase = Code::TopFunction
+        .with("function", top.prefix.as_str().into())
+        .with("time", Value::ThreadSeconds(seconds(top.compute_us)))
+        .with_any("share", share.map(Value::Share))
+        .with_any("busy", low.map(Value::Share));
     let functions = facts.functions.iter().map(|function| {
-        Evidence::of(function.prefix.clone(), seconds(function.compute_us), "thread-seconds")
+        let phrase = Code::FunctionTime.with("function", function.prefix.as_str().into());
+        Evidence::of(phrase, seconds(function.compute_us), "thread-seconds")
     });
-    Answer::measured(verdict, join_clauses(&said))
+    Answer::measured(if low.is_some() { Verdict::Notice } else { Verdict::Good }, phrase)
         .value(seconds(top.compute_us), "thread-seconds")
         .share(share)
         .with_evidence(functions)
@@ -136,30 +131,19 @@ pub struct Gil {
 #[must_use]
 pub fn answer_gil(facts: &Gil) -> Answer {
     let Some(median) = facts.median else {
-        return Answer::not_collected(
-            "GIL contention was not measured: install gilknocker on the workers, and Dask 2023.4.1 or newer measures it.",
-        );
+        return Answer::not_collected(Code::GilNotMeasured.with("release", RELEASE_WITH_GIL.into()));
     };
     let share = median.mean().clamp(0.0, 1.0);
-    let (verdict, addition) = if facts.one_thread_each {
-        (Verdict::Good, ", but with 1 thread a worker no task waits for another")
-    } else {
-        (rate_share(share, GIL_BUSY), "")
-    };
-    let headline = format!(
-        "The GIL was busy {} of the last {}{addition}.",
-        percent(share),
-        format_duration(facts.observed_seconds)
-    );
-    let busiest = facts.busiest.map(|busiest| Evidence::of("Busiest on any worker", busiest.max, "share"));
-    let noncpu = facts.noncpu_us.map(|time| {
-        Evidence::of(
-            "Threads held without using the CPU, for this or other reasons",
-            seconds(time),
-            "thread-seconds",
-        )
-    });
-    Answer::measured(verdict, headline)
+    let verdict = if facts.one_thread_each { Verdict::Good } else { rate_share(share, GIL_BUSY) };
+    let alone =
+        facts.one_thread_each.then(|| Code::OneThreadEach.with("threads", Value::Count(1, "threads")));
+    let phrase = Code::GilBusy
+        .with("share", Value::Share(share))
+        .with("period", Value::Seconds(facts.observed_seconds));
+    let busiest = facts.busiest.map(|busiest| Evidence::of(Code::GilOfBusiestWorker, busiest.max, "share"));
+    let noncpu = facts.noncpu_us.map(|time| Evidence::of(Code::ThreadsHeld, seconds(time), "thread-seconds"));
+    Answer::measured(verdict, phrase)
+        .qualified(alone)
         .value(share * facts.observed_seconds, "seconds")
         .share(Some(share))
         .with_evidence(busiest.into_iter().chain(noncpu))
@@ -181,37 +165,29 @@ pub struct EventLoop {
 /// Answers how much time blocked event loops cost.
 #[must_use]
 pub fn answer_event_loop(facts: &EventLoop) -> Answer {
-    let both = [
-        ("the workers' event loops were", facts.workers),
-        ("the scheduler's event loop was", facts.scheduler),
-    ];
+    let both =
+        [(Code::WorkerEventLoopsBlocked, facts.workers), (Code::SchedulerEventLoopBlocked, facts.scheduler)];
     let worst = both
         .into_iter()
-        .filter_map(|(whose, ticks)| Some((whose, ticks?.mean())))
+        .filter_map(|(code, ticks)| Some((code, ticks?.mean())))
         .reduce(|a, b| if b.1 > a.1 { b } else { a });
-    let Some((whose, tick)) = worst else {
-        return Answer::not_collected(
-            "How long event loops were blocked was not measured in the time that was looked at: no sample tells of it.",
-        );
-    };
+    let Some((code, tick)) = worst else { return Answer::not_collected(Code::EventLoopsNotMeasured) };
     let share = if tick > TICK_SECONDS { (tick - TICK_SECONDS) / tick } else { 0.0 };
-    let milliseconds = |seconds: f64| format!("{:.0} ms", seconds * 1_000.0);
-    let (took, takes) = (milliseconds(tick), milliseconds(TICK_SECONDS));
-    let compared = if took == takes { ", as it should".to_owned() } else { format!(" and not {takes}") };
-    let headline = format!(
-        "In the last {} {whose} blocked {} of the time: a tick took {took}{compared}.",
-        format_duration(facts.looked_at),
-        percent(share),
-    );
+    let (took, usual) = (Value::Tick(tick), Value::Tick(TICK_SECONDS));
+    let is_unusual = took.in_words() != usual.in_words();
+    let phrase = code
+        .with("period", Value::Seconds(facts.looked_at))
+        .with("share", Value::Share(share))
+        .with("tick", took)
+        .with_any("usual", is_unusual.then_some(usual));
     let evidence = [
-        ("A tick of the median worker", facts.workers.map(|ticks| ticks.mean())),
-        ("The slowest tick of any worker", facts.slowest.map(|ticks| ticks.max)),
-        ("A tick of the scheduler", facts.scheduler.map(|ticks| ticks.mean())),
-        ("The slowest tick of the scheduler", facts.scheduler.map(|ticks| ticks.max)),
+        (Code::TickOfMedianWorker, facts.workers.map(|ticks| ticks.mean())),
+        (Code::SlowestTickOfWorkers, facts.slowest.map(|ticks| ticks.max)),
+        (Code::TickOfScheduler, facts.scheduler.map(|ticks| ticks.mean())),
+        (Code::SlowestTickOfScheduler, facts.scheduler.map(|ticks| ticks.max)),
     ];
-    let evidence =
-        evidence.into_iter().filter_map(|(label, tick)| Some(Evidence::of(label, tick?, "seconds")));
-    Answer::measured(rate_share(share, LOOP_BLOCKED), headline)
+    let evidence = evidence.into_iter().filter_map(|(code, tick)| Some(Evidence::of(code, tick?, "seconds")));
+    Answer::measured(rate_share(share, LOOP_BLOCKED), phrase)
         .value(share * facts.looked_at, "seconds")
         .share(Some(share))
         .with_evidence(evidence)
@@ -308,12 +284,12 @@ fn is_p2p(activity: &str, end: &str) -> bool {
 }
 
 /// Returns the answer for absent fine performance metrics.
-fn without_metrics(what: &str, missing: Missing) -> Answer {
+fn without_metrics(code: Code, missing: Missing) -> Answer {
     let why = match missing {
-        Missing::NotReported => "Dask tells of it since 2023.7, once tasks ran".to_owned(),
+        Missing::NotReported => Code::NeedsNewerDask.with("release", RELEASE_WITH_METRICS.into()),
         refused => remedy(refused, "TASKS"),
     };
-    Answer::not_collected(format!("{what} is not stored, {why}."))
+    Answer::not_collected(code).qualified([why])
 }
 
 /// The facts for the question about transfers between workers.
@@ -333,50 +309,34 @@ pub struct Network<'a> {
 /// the time in which threads were idle.
 #[must_use]
 pub fn answer_network(facts: &Network<'_>) -> Answer {
-    let Some(times) = facts.times else {
-        return without_metrics("How long workers received data", facts.missing);
-    };
-    let received = format!("Workers received data for {}", format_duration(times.receiving));
+    let Some(times) = facts.times else { return without_metrics(Code::TransfersNotStored, facts.missing) };
+    let received = Value::Seconds(times.receiving);
     let evidence = [
-        ("Receiving data from other workers", times.receiving, "seconds"),
-        ("Received", times.received_bytes, "bytes"),
-        ("Sending data to other workers", times.sending, "seconds"),
+        (Code::TimeReceiving, times.receiving, "seconds"),
+        (Code::BytesReceived, times.received_bytes, "bytes"),
+        (Code::TimeSending, times.sending, "seconds"),
     ];
     let evidence = evidence.into_iter().filter(|(_, value, _)| *value > 0.0);
-    let evidence = evidence.map(|(label, value, unit)| Evidence::of(label, value, unit));
+    let evidence = evidence.map(|(code, value, unit)| Evidence::of(code, value, unit));
     let idle_us = facts.usage.idle_thread_us().filter(|_| facts.usage.observed_us() > 0);
     let Some(idle_us) = idle_us else {
-        let headline = format!(
-            "{received} beside their tasks, and what that cost cannot be told without the threads' idle time."
-        );
-        return Answer::new(Verdict::Unknown, Confidence::NotAttributable, headline).with_evidence(evidence);
+        let phrase = Code::TransfersNotAttributable.with("time", received);
+        return Answer::new(Verdict::Unknown, Confidence::NotAttributable, phrase).with_evidence(evidence);
     };
     let share = share_of(seconds(idle_us), seconds(facts.usage.observed_us())).unwrap_or(0.0);
-    let idle = percent(share);
-    let (verdict, conclusion) = if share < HIGH_IDLE_SHARE {
-        (
-            Verdict::Good,
-            format!(
-                "beside their tasks: threads were idle {idle} of the time, and it cost no more than that"
-            ),
-        )
+    let (verdict, code) = if share < HIGH_IDLE_SHARE {
+        (Verdict::Good, Code::TransfersBesideTasks)
     } else if times.receiving < LIKELY_NETWORK_RATIO * seconds(idle_us) {
-        (
-            Verdict::Good,
-            format!("and threads were idle {idle} of the time, most of which must have other reasons"),
-        )
+        (Verdict::Good, Code::IdleForOtherReasons)
     } else {
-        (
-            Verdict::Notice,
-            format!("and threads were idle {idle} of the time, which they may have spent waiting for it"),
-        )
+        (Verdict::Notice, Code::IdlePerhapsForTransfers)
     };
-    let idle =
-        Evidence::of("Threads without a task, for this or other reasons", seconds(idle_us), "thread-seconds");
+    let phrase = code.with("time", received).with("idleShare", Value::Share(share));
+    let idle = Evidence::of(Code::ThreadsIdle, seconds(idle_us), "thread-seconds");
     // While a worker receives data, at most all of its threads wait for it, and threads with a task do
     // not wait. It is unknown if an idle thread would have had a task.
     let most = seconds(idle_us).min(times.receiving * to_f64(facts.threads_each.max(1)));
-    Answer::measured(verdict, format!("{received}, {conclusion}."))
+    Answer::measured(verdict, phrase)
         .value(times.receiving, "seconds")
         .share(Some(share))
         .benefit(0.0, most)
@@ -398,209 +358,66 @@ pub fn answer_spill(facts: &Spill<'_>) -> Answer {
     let (usage, times) = (facts.usage, facts.times);
     let Some(lost) = usage.spill_us.map(seconds).or(times.map(|times| times.spilling)) else {
         // Usage reports this time under every data policy, so the policy is not the reason.
-        return without_metrics("How long results were moved to disk and back", Missing::NotReported);
+        return without_metrics(Code::SpillingNotStored, Missing::NotReported);
     };
     let monitor = times.map_or(0.0, |times| times.monitor);
     let written = times.map_or(0.0, |times| times.spilled_bytes).max(to_f64(usage.spilled_bytes));
     let hits = times.and_then(|times| share_of(times.memory_reads, times.memory_reads + times.disk_reads));
     let evidence = [
-        (written > 0.0).then(|| Evidence::of("Written to disk", written, "bytes")),
-        (monitor > 0.0)
-            .then(|| Evidence::of("Spilling of memory monitors beside the tasks", monitor, "seconds")),
-        hits.map(|hits| Evidence::of("Reads of results that were in memory", hits, "share")),
+        (written > 0.0).then(|| Evidence::of(Code::BytesWritten, written, "bytes")),
+        (monitor > 0.0).then(|| Evidence::of(Code::TimeOfMemoryMonitors, monitor, "seconds")),
+        hits.map(|hits| Evidence::of(Code::ReadsFromMemory, hits, "share")),
     ];
     let evidence = evidence.into_iter().flatten();
     if lost <= 0.0 && written <= 0.0 && monitor <= 0.0 {
-        let headline = "No time was lost to spilling, 0 s.".to_owned();
         let share = (usage.observed_us() > 0).then_some(0.0);
-        return Answer::measured(Verdict::Good, headline)
+        return Answer::measured(Verdict::Good, Code::NoSpilling.with("time", Value::ThreadSeconds(0.0)))
             .value(0.0, "thread-seconds")
             .share(share)
             .with_evidence(evidence);
     }
     if lost <= 0.0 {
-        let headline = format!(
-            "{} were written to disk beside the tasks, and what that cost them cannot be told.",
-            bytes(written)
-        );
-        return Answer::new(Verdict::Unknown, Confidence::NotAttributable, headline).with_evidence(evidence);
+        let phrase = Code::SpillingNotAttributable.with("written", Value::Bytes(written));
+        return Answer::new(Verdict::Unknown, Confidence::NotAttributable, phrase).with_evidence(evidence);
     }
     let share = share_of(lost, seconds(usage.observed_us()));
-    let mut said = vec![format!(
-        "Tasks spent {} of thread time on moving results to disk and back",
-        format_duration(lost)
-    )];
-    if let Some(share) = share {
-        said.push(format!(", {} of it all", percent(share)));
-    }
-    if let Some(hits) = hits.filter(|hits| *hits >= HIT_RATIO) {
-        said.push(format!(
-            "; {} of reads were answered from memory, so more of it would help little",
-            percent(hits)
-        ));
-    }
+    let most = hits.filter(|hits| *hits >= HIT_RATIO);
+    let phrase = Code::TasksSpilled
+        .with("time", Value::ThreadSeconds(lost))
+        .with_any("share", share.map(Value::Share))
+        .with_any("memoryReads", most.map(Value::Share));
     let verdict = share.map_or(Verdict::Unknown, |share| rate_share(share, SPILLING));
-    Answer::measured(verdict, join_clauses(&said))
-        .value(lost, "thread-seconds")
-        .share(share)
-        .with_evidence(evidence)
+    Answer::measured(verdict, phrase).value(lost, "thread-seconds").share(share).with_evidence(evidence)
 }
 
 /// Answers which functions hold threads without using the CPU.
 #[must_use]
 pub fn answer_cpu(times: Option<&MetricTimes>, missing: Missing) -> Answer {
-    let Some(times) = times else {
-        return without_metrics("How long tasks held threads without using the CPU", missing);
-    };
+    let Some(times) = times else { return without_metrics(Code::CpuTimeNotStored, missing) };
     let (cpu, noncpu) =
         times.functions.iter().fold((0.0, 0.0), |(cpu, noncpu), row| (cpu + row.cpu, noncpu + row.noncpu));
     let (Some(top), Some(share)) = (times.functions.first(), share_of(noncpu, cpu + noncpu)) else {
-        let headline = "No task has held a thread yet, 0 s.".to_owned();
-        return Answer::measured(Verdict::Unknown, headline).value(0.0, "thread-seconds");
+        let phrase = Code::NoTaskRan.with("time", Value::ThreadSeconds(0.0));
+        return Answer::measured(Verdict::Unknown, phrase).value(0.0, "thread-seconds");
     };
     let verdict = rate_share(share, NON_CPU);
-    let held = format_duration(noncpu);
-    let mut said = vec![format!(
-        "Tasks held threads for {held} without using the CPU, {} of their time",
-        percent(share)
-    )];
-    if noncpu > 0.0 {
-        said.push(format!(", most of it in {}", top.function));
-    }
-    if verdict != Verdict::Good {
-        said.push(": look for GIL contention first, then for what they wait for".to_owned());
-    }
+    let worst = (noncpu > 0.0).then(|| top.function.as_str().into());
+    let phrase = Code::ThreadsHeldWithoutCpu
+        .with("time", Value::ThreadSeconds(noncpu))
+        .with("share", Value::Share(share))
+        .with_any("function", worst);
+    let advice = (verdict != Verdict::Good).then(|| Phrase::from(Code::LookForGilContention));
     let functions = times.functions.iter().filter(|row| row.noncpu > 0.0).map(|row| {
         let share = share_of(row.noncpu, row.cpu + row.noncpu).unwrap_or(0.0);
-        Evidence::of(
-            format!("{}, {} of its time", row.function, percent(share)),
-            row.noncpu,
-            "thread-seconds",
-        )
+        let function = Code::FunctionWithoutCpu.with("function", row.function.as_str().into());
+        Evidence::of(function.with("share", Value::Share(share)), row.noncpu, "thread-seconds")
     });
-    Answer::measured(verdict, join_clauses(&said))
+    Answer::measured(verdict, phrase)
+        .qualified(advice)
         .value(noncpu, "thread-seconds")
         .share(Some(share))
         .with_evidence(functions)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::domain::{fine_metric, report::FineMetricCell};
-
-    const HOUR: i64 = 3_600_000_000;
-
-    fn times(cells: &str) -> MetricTimes {
-        let cells: Vec<FineMetricCell> = serde_json::from_str(cells).expect("cells");
-        let (mut labels, mut table) = (fine_metric::CellReader::default(), Table::default());
-        table.add(&labels.read(&fine_metric::pack(&cells), true).expect("it was packed"));
-        MetricTimes::of(&table)
-    }
-
-    #[test]
-    fn metrics_count_where_usage_counts_them() {
-        let times = times(
-            r#"[["execute","load","thread-cpu","seconds",3],["execute","load","thread-noncpu","seconds",1],
-            ["execute","shuffle","p2p-shard-partition-cpu","seconds",2],["execute","shuffle","p2p-get-output-noncpu","seconds",5],
-            ["execute","load","disk-read","seconds",0.5],["execute","load","disk-read","count",1],
-            ["get-data",null,"memory-read","count",3],["p2p","background-disk","disk-write","bytes",99],
-            ["execute","load","disk-write","bytes",10],["memory-monitor",null,"disk-write","bytes",20],
-            ["memory-monitor",null,"serialize","seconds",4],["gather-dep",null,"network","seconds",7],
-            ["gather-dep",null,"other","seconds",8],["get-data",null,"network","seconds",6]]"#,
-        );
-        let expected = MetricTimes {
-            receiving: 7.0,
-            received_bytes: 0.0,
-            sending: 6.0,
-            spilling: 0.5,
-            monitor: 4.0,
-            spilled_bytes: 30.0,
-            memory_reads: 3.0,
-            disk_reads: 1.0,
-            functions: vec![
-                NonCpu { function: "shuffle".to_owned(), cpu: 2.0, noncpu: 5.0 },
-                NonCpu { function: "load".to_owned(), cpu: 3.0, noncpu: 1.0 },
-            ],
-        };
-        assert_eq!(times, expected);
-    }
-
-    #[test]
-    fn the_network_matters_only_while_threads_are_idle() {
-        use Confidence::{Measured, NotAttributable};
-        use Verdict::{Good, Notice, Unknown};
-        let said = |receiving: f64, idle_us: Option<i64>| {
-            let usage = Usage { thread_us: 4 * HOUR, idle_us, ..Usage::default() };
-            let times = MetricTimes { receiving, ..MetricTimes::default() };
-            let missing = Missing::NotReported;
-            let answer =
-                answer_network(&Network { times: Some(&times), usage: &usage, threads_each: 4, missing });
-            (answer.verdict, answer.confidence, answer.share, answer.benefit.map(|(_, most)| most))
-        };
-        assert_eq!(said(9_999.0, Some(HOUR)), (Good, Measured, Some(0.25), Some(3_600.0)));
-        assert_eq!(said(300.0, Some(3 * HOUR)), (Good, Measured, Some(0.75), Some(1_200.0)));
-        assert_eq!(said(1_080.0, Some(3 * HOUR)), (Notice, Measured, Some(0.75), Some(4_320.0)));
-        assert_eq!(said(300.0, None), (Unknown, NotAttributable, None, None));
-    }
-
-    #[test]
-    fn spilling_beside_the_tasks_is_not_attributed() {
-        let of = |spill_us: Option<i64>, times: Option<&MetricTimes>| {
-            let usage = Usage { thread_us: 4 * HOUR, spill_us, ..Usage::default() };
-            let answer = answer_spill(&Spill { usage: &usage, times });
-            (answer.verdict, answer.confidence, answer.value.map(|(value, _)| value), answer.share)
-        };
-        let monitor = MetricTimes { monitor: 3.0, spilled_bytes: 5e6, ..MetricTimes::default() };
-        let unattributed = (Verdict::Unknown, Confidence::NotAttributable, None, None);
-        assert_eq!(of(Some(0), Some(&monitor)), unattributed);
-        assert_eq!(of(None, Some(&monitor)), unattributed);
-        assert_eq!(
-            of(Some(HOUR), Some(&monitor)),
-            (Verdict::Bad, Confidence::Measured, Some(3_600.0), Some(0.25))
-        );
-        assert_eq!(
-            of(Some(HOUR / 5), None),
-            (Verdict::Notice, Confidence::Measured, Some(720.0), Some(0.05))
-        );
-        assert_eq!(of(Some(0), None), (Verdict::Good, Confidence::Measured, Some(0.0), Some(0.0)));
-        assert_eq!(of(None, None), (Verdict::Unknown, Confidence::NotCollected, None, None));
-    }
-
-    #[test]
-    fn memory_that_answers_most_reads_is_enough() {
-        let usage = Usage { thread_us: HOUR, spill_us: Some(HOUR / 10), ..Usage::default() };
-        let headline = |memory_reads: f64| {
-            let times = MetricTimes { memory_reads, disk_reads: 1.0, ..MetricTimes::default() };
-            answer_spill(&Spill { usage: &usage, times: Some(&times) }).headline
-        };
-        let spent = "Tasks spent 6 min of thread time on moving results to disk and back, 10 % of it all";
-        assert_eq!(headline(1.0), format!("{spent}."));
-        assert_eq!(
-            headline(9.0),
-            format!("{spent}; 90 % of reads were answered from memory, so more of it would help little.")
-        );
-    }
-
-    #[test]
-    fn verdicts_change_at_their_thresholds() {
-        use Verdict::{Bad, Good, Notice};
-        let at = |noncpu: f64| {
-            let functions = vec![NonCpu { function: "f".to_owned(), cpu: 100.0 - noncpu, noncpu }];
-            let times = MetricTimes { functions, ..MetricTimes::default() };
-            answer_cpu(Some(&times), Missing::NotReported).verdict
-        };
-        let verdicts = [0.0, 29.0, 30.0, 69.0, 70.0, 100.0].map(at);
-        assert_eq!(verdicts, [Good, Good, Notice, Notice, Bad, Bad]);
-    }
-
-    #[test]
-    fn nothing_computed_is_not_nothing_stored() {
-        let none = Usage::default();
-        let facts = TopTime { functions: &[], usage: &none, compute_seconds: 0.0, missing: Missing::Refused };
-        assert_eq!(answer_top_time(&facts).confidence, Confidence::Measured);
-        let refused = answer_top_time(&TopTime { compute_seconds: 90.0, ..facts });
-        assert_eq!(refused.confidence, Confidence::NotCollected);
-        assert!(refused.headline.contains("refuses the data class TASKS"), "{}", refused.headline);
-    }
-}
+mod tests;

@@ -1,14 +1,17 @@
-//! Answers to common questions about a cluster: a verdict, a headline, and a number with its confidence.
+//! Answers to common questions about a cluster: a verdict, a phrase, and a number with its confidence.
 //! If nothing was measured, the answer says so and names the remedy; it never shows a zero that was not
 //! counted. If the start, the end or a part of the cluster is unknown, the answer states this too.
 
 mod baseline;
 mod change;
+mod code;
 mod completeness;
 mod lost_time;
 mod outcome;
+mod phrase;
 mod question;
 mod run_reason;
+mod why_running;
 
 use std::borrow::Cow;
 
@@ -18,21 +21,25 @@ use entity::ids::{ClusterId, ComputationId, ErrorGroupId, WorkerId};
 pub use self::{
     baseline::{Baseline, BaselineReason, EarlierRun, Workload, last_good_run},
     change::{
-        ChangeFacts, Scaling, SizeChange, Slower, answer_changes, answer_scaling, answer_slower,
+        ChangeFacts, Scaling, Size, SizeChange, Slower, answer_changes, answer_scaling, answer_slower,
         without_baseline,
     },
+    code::AnswerCode,
     completeness::{KnownPart, Qualified, qualify_works},
     lost_time::{
         EventLoop, FunctionTime, Gil, MetricTimes, Network, NonCpu, Spill, TopTime, answer_cpu,
         answer_event_loop, answer_gil, answer_network, answer_spill, answer_top_time,
     },
     outcome::{
-        ClusterNow, ComputationStates, DeadWorker, ErrorKind, Exceptions, FinishedFacts, RunEvidence,
-        WhyRunning, answer_exceptions, answer_finished, answer_why_running, cost, deciding_state,
+        ComputationStates, DeadWorker, ErrorKind, Exceptions, FinishedFacts, RunEvidence, answer_exceptions,
+        answer_finished, cost, deciding_state,
     },
+    phrase::{Argument, Phrase, Value},
     question::Question,
     run_reason::{RunFacts, RunReason, RunReasonCode, run_reasons},
+    why_running::{ClusterNow, WhyRunning, answer_why_running},
 };
+pub(crate) use code::answer_codes;
 
 /// The largest number of pieces of evidence in an answer: as many as a reader grasps at a glance.
 pub const MAX_EVIDENCE: usize = 5;
@@ -68,8 +75,11 @@ pub enum Confidence {
 pub struct Answer {
     /// The rating.
     pub verdict: Verdict,
-    /// A sentence that states the result.
-    pub headline: String,
+    /// The result.
+    pub phrase: Phrase,
+    /// The parts that the phrase lists, and the clauses and sentences that qualify it, in the order of
+    /// the headline.
+    pub qualifications: Vec<Phrase>,
     /// The number, with its unit.
     pub value: Option<(f64, Cow<'static, str>)>,
     /// The number as a share, from 0 to 1.
@@ -86,7 +96,7 @@ pub struct Answer {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Evidence {
     /// The description.
-    pub label: String,
+    pub phrase: Phrase,
     /// The number, with its unit.
     pub value: Option<(f64, Cow<'static, str>)>,
     /// The object concerned.
@@ -119,16 +129,39 @@ pub enum Missing {
 }
 
 impl Answer {
-    fn new(verdict: Verdict, confidence: Confidence, headline: String) -> Self {
-        Self { verdict, headline, value: None, share: None, benefit: None, confidence, evidence: Vec::new() }
+    fn new(verdict: Verdict, confidence: Confidence, phrase: impl Into<Phrase>) -> Self {
+        Self {
+            verdict,
+            phrase: phrase.into(),
+            qualifications: Vec::new(),
+            value: None,
+            share: None,
+            benefit: None,
+            confidence,
+            evidence: Vec::new(),
+        }
     }
 
-    fn measured(verdict: Verdict, headline: String) -> Self {
-        Self::new(verdict, Confidence::Measured, headline)
+    fn measured(verdict: Verdict, phrase: impl Into<Phrase>) -> Self {
+        Self::new(verdict, Confidence::Measured, phrase)
     }
 
-    fn not_collected(headline: impl Into<String>) -> Self {
-        Self::new(Verdict::Unknown, Confidence::NotCollected, headline.into())
+    fn not_collected(phrase: impl Into<Phrase>) -> Self {
+        Self::new(Verdict::Unknown, Confidence::NotCollected, phrase)
+    }
+
+    /// Returns the result in words: the phrase with its qualifications.
+    #[must_use]
+    pub fn headline(&self) -> String {
+        let (clauses, parts): (Vec<_>, Vec<_>) =
+            self.qualifications.iter().partition(|qualification| qualification.is_clause());
+        let phrase = self.phrase.text_with_parts(parts.into_iter());
+        clauses.into_iter().fold(phrase, |text, clause| clause.qualify(&text)) + "."
+    }
+
+    fn qualified(mut self, qualifications: impl IntoIterator<Item = Phrase>) -> Self {
+        self.qualifications.extend(qualifications);
+        self
     }
 
     fn value(self, value: f64, unit: impl Into<Cow<'static, str>>) -> Self {
@@ -151,12 +184,12 @@ impl Answer {
 }
 
 impl Evidence {
-    fn new(label: impl Into<String>) -> Self {
-        Self { label: label.into(), value: None, subject: None }
+    fn new(phrase: impl Into<Phrase>) -> Self {
+        Self { phrase: phrase.into(), value: None, subject: None }
     }
 
-    fn of(label: impl Into<String>, value: f64, unit: impl Into<Cow<'static, str>>) -> Self {
-        Self { value: Some((value, unit.into())), ..Self::new(label) }
+    fn of(phrase: impl Into<Phrase>, value: f64, unit: impl Into<Cow<'static, str>>) -> Self {
+        Self { value: Some((value, unit.into())), ..Self::new(phrase) }
     }
 
     fn about(self, subject: Subject) -> Self {
@@ -164,17 +197,19 @@ impl Evidence {
     }
 }
 
-/// Describes the remedy for missing data, as the end of a sentence.
-fn remedy(missing: Missing, class: &str) -> String {
+/// Returns the reason why data of a class is missing, and the remedy if there is one.
+fn remedy(missing: Missing, class: &str) -> Phrase {
     match missing {
-        Missing::Refused => {
-            format!("because the account refuses the data class {class}: setDataPolicy accepts it")
-        }
-        Missing::KeptBack => {
-            format!("because data of the class {class} was kept back: see the cluster's privacy receipt")
-        }
-        Missing::NotReported => "and none was kept back: it may be older than such data is kept".to_owned(),
+        Missing::Refused => AnswerCode::ClassRefused.with("class", class.into()),
+        Missing::KeptBack => AnswerCode::ClassKeptBack.with("class", class.into()),
+        Missing::NotReported => AnswerCode::NoneKeptBack.into(),
     }
+}
+
+/// Returns the reason why the reports hold only a part of the work. The reporter ends it with a full stop,
+/// which a headline adds itself.
+fn part_of_the_work(reason: &str) -> Phrase {
+    AnswerCode::PartOfTheWork.with("reason", reason.strip_suffix('.').unwrap_or(reason).into())
 }
 
 #[expect(clippy::cast_precision_loss, reason = "counts and microseconds of centuries are exact below 2^53")]
@@ -246,58 +281,4 @@ fn format_time(at: DateTime<Utc>) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_are_written_for_people() {
-        let durations = [0.0, 0.25, 1.0, 59.9, 60.0, 3_569.0, 3_600.0, 7_500.0, 172_800.0, 864_000.0];
-        let expected = [
-            "0 s",
-            "0.2 s",
-            "1 s",
-            "59.9 s",
-            "1 min",
-            "59 min",
-            "1 h 0 min",
-            "2 h 5 min",
-            "2 days",
-            "10 days",
-        ];
-        assert_eq!(durations.map(format_duration), expected);
-        assert_eq!(
-            [0.0, 0.004, 0.0099, 0.01, 0.625, 1.0].map(percent),
-            ["0 %", "0.4 %", "1.0 %", "1 %", "62 %", "100 %"]
-        );
-        assert_eq!(
-            [0.0, 999.0, 1_500.0, 667e6, 2e18].map(bytes),
-            ["0 bytes", "999 bytes", "1.5 KiB", "636.1 MiB", "1776.4 PiB"]
-        );
-        assert_eq!(
-            (count_text(1, "task", "tasks"), count_text(0, "task", "tasks")),
-            ("1 task".into(), "0 tasks".into())
-        );
-    }
-
-    #[test]
-    fn an_answer_from_a_part_of_the_work_is_an_estimate_that_says_so() {
-        let known = KnownPart { part: Some("The rest is not known.".to_owned()), ..KnownPart::default() };
-        let part = |answer: Answer| known.qualify(Question::TopTime, answer).into_answer();
-        let counted = Answer::measured(Verdict::Good, "3 tasks failed.".to_owned()).value(3.0, "tasks");
-        let whole = KnownPart::default().qualify(Question::TopTime, counted.clone()).into_answer();
-        assert_eq!(whole, counted);
-        let told = part(counted.clone());
-        assert_eq!(told.headline, "3 tasks failed. The rest is not known.");
-        assert_eq!((told.confidence, told.value), (Confidence::Estimated, counted.value));
-        // The answer has no number that could be partial.
-        let nothing = Answer::not_collected("No rates are set.");
-        assert_eq!(part(nothing.clone()), nothing);
-    }
-
-    #[test]
-    fn an_answer_has_few_pieces_of_evidence_and_no_share_above_one() {
-        let answer = Answer::measured(Verdict::Good, "x".to_owned()).share(Some(1.5));
-        let answer = answer.with_evidence((0..9).map(|n| Evidence::new(n.to_string())));
-        assert_eq!((answer.evidence.len(), answer.share), (MAX_EVIDENCE, Some(1.0)));
-    }
-}
+mod tests;

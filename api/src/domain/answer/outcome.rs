@@ -1,4 +1,4 @@
-//! Answers about the outcome of the work, its cost, and the reason why a cluster is still running.
+//! Answers about the outcome of the work and its cost.
 
 use std::collections::BTreeMap;
 
@@ -11,18 +11,13 @@ use entity::{
 };
 
 use super::{
-    Answer, Confidence, Evidence, Missing, Subject, Verdict, count_text, format_duration, format_time,
-    percent, remedy, seconds, share_of, to_f64,
+    Answer, AnswerCode as Code, ClusterNow, Confidence, Evidence, Missing, Phrase, Subject, Value, Verdict,
+    part_of_the_work, remedy, seconds, share_of, to_f64,
 };
 use crate::domain::{
-    cost::{Basis, Cost, RateCard},
-    life_cycle::silence_allowed_ms,
+    cost::{Basis, Cost, Rate, RateCard},
     usage::{Cause, Usage},
 };
-
-/// The idle time, in seconds, above which an idle cluster is rated as bad. It is longer than the usual
-/// pause of a user in a notebook.
-const LONG_IDLE_SECONDS: f64 = 1_800.0;
 
 /// The share of the cost for idle threads from which an answer is rated as notable: half of the money had
 /// no use.
@@ -98,76 +93,70 @@ pub fn answer_finished(facts: &FinishedFacts<'_>) -> Answer {
     let (done, running) = (of(State::Finished), of(State::Running));
     let failed = of(State::Erred) + of(State::Cancelled) + of(State::Lost);
     let all = done + running + failed;
-    let (verdict, headline) = match last {
-        State::Erred => (Verdict::Bad, format!("The last computation failed; {done} of {all} finished.")),
+    let computations = |count| Value::Count(count, "computations");
+    let of_all = |code: Code, name, count| {
+        code.with(name, computations(count)).with("computations", computations(all))
+    };
+    let (verdict, phrase) = match last {
+        State::Erred => (Verdict::Bad, of_all(Code::LastComputationFailed, "finished", done)),
         State::Cancelled => {
             // A user cancelled it while the cluster kept running, and most likely knows about it.
             let verdict = if facts.now.closed_at.is_some() { Verdict::Bad } else { Verdict::Notice };
-            let headline =
-                format!("The last computation was cancelled before it was done; {done} of {all} finished.");
-            (verdict, headline)
+            (verdict, of_all(Code::LastComputationCancelled, "finished", done))
         }
         State::Lost => {
-            let why = match facts.now.closed_at {
-                Some(_) => "its cluster closed without reporting it",
-                None => "its cluster stopped reporting",
+            let code = match facts.now.closed_at {
+                Some(_) => Code::LastComputationOpenAtClose,
+                None => Code::LastComputationOpenInSilence,
             };
-            (
-                Verdict::Bad,
-                format!(
-                    "Whether the last computation finished is not known, since {why}; {done} of {all} did."
-                ),
-            )
+            (Verdict::Bad, of_all(code, "finished", done))
         }
-        _ if running > 0 => {
-            if let Some(silent) = facts.now.silence() {
-                let when = format!("the cluster was last heard of, {} ago", format_duration(silent));
-                (Verdict::Unknown, format!("{running} of {all} computations had not finished when {when}."))
-            } else {
-                let are = if running == 1 { "is" } else { "are" };
-                (Verdict::Notice, format!("{running} of {all} computations {are} still running."))
+        _ if running > 0 => match facts.now.silence() {
+            Some(silence) => {
+                let phrase = of_all(Code::ComputationsRanWhenLastSeen, "running", running);
+                (Verdict::Unknown, phrase.with("silence", Value::Seconds(silence)))
             }
-        }
+            None => (Verdict::Notice, of_all(Code::ComputationsRunning, "running", running)),
+        },
         _ if failed > 0 => {
-            (Verdict::Notice, format!("The last computation finished, but {failed} of {all} did not."))
+            (Verdict::Notice, of_all(Code::EarlierComputationsUnfinished, "unfinished", failed))
         }
-        _ if all == 1 => (Verdict::Good, "The 1 computation finished.".to_owned()),
-        _ => (Verdict::Good, format!("All {all} computations finished.")),
+        _ => (Verdict::Good, Code::AllComputationsFinished.with("computations", computations(all))),
     };
-    Answer::measured(verdict, headline)
+    Answer::measured(verdict, phrase)
         .value(to_f64(done), "computations")
         .share(share_of(to_f64(done), to_f64(all)))
         .with_evidence(facts.shown.iter().map(run))
 }
 
 fn nothing_submitted(facts: &FinishedFacts<'_>) -> Answer {
+    let tasks = Value::Count(facts.tasks, "tasks");
     if facts.tasks == 0 {
         if let Some(why) = facts.partial {
-            return Answer::not_collected(format!("Whether anything was submitted is not known. {why}"));
+            return Answer::not_collected(Code::SubmissionUnknown).qualified([part_of_the_work(why)]);
         }
-        let headline = match facts.now.closed_at {
-            Some(_) => "Nothing was ever submitted, 0 tasks.",
-            None => "Nothing was submitted yet, 0 tasks.",
+        let code = match facts.now.closed_at {
+            Some(_) => Code::NothingEverSubmitted,
+            None => Code::NothingSubmittedYet,
         };
-        return Answer::measured(Verdict::Unknown, headline.to_owned()).value(0.0, "computations");
+        return Answer::measured(Verdict::Unknown, code.with("tasks", tasks)).value(0.0, "computations");
     }
-    let tasks = count_text(facts.tasks, "task was", "tasks were");
-    let why = remedy(facts.missing, "TASKS");
-    Answer::not_collected(format!("{tasks} submitted, but no computations are stored, {why}."))
+    Answer::not_collected(Code::ComputationsNotStored.with("tasks", tasks))
+        .qualified([remedy(facts.missing, "TASKS")])
 }
 
 fn run(run: &RunEvidence) -> Evidence {
-    let how = match run.state {
-        State::Running => "running",
-        State::Finished => "finished",
-        State::Erred => "failed",
-        State::Cancelled => "cancelled",
-        State::Lost => "lost",
+    let code = match run.state {
+        State::Running => Code::ComputationRunning,
+        State::Finished => Code::ComputationFinished,
+        State::Erred => Code::ComputationFailed,
+        State::Cancelled => Code::ComputationCancelled,
+        State::Lost => Code::ComputationLost,
     };
-    let label = format!("Computation of {}, {how}", format_time(run.started_at));
+    let phrase = code.with("startedAt", Value::Time(run.started_at));
     let evidence = match run.stopped_at {
-        Some(stop) => Evidence::of(label, (stop - run.started_at).as_seconds_f64(), "seconds"),
-        None => Evidence::new(label),
+        Some(stop) => Evidence::of(phrase, (stop - run.started_at).as_seconds_f64(), "seconds"),
+        None => Evidence::new(phrase),
     };
     evidence.about(Subject::Computation(run.id.0, run.id.1))
 }
@@ -234,76 +223,83 @@ pub fn answer_exceptions(facts: &Exceptions<'_>) -> Answer {
     // some of these.
     let not_stored = facts.not_stored.max(facts.dropped).max(facts.recorded - all);
     if all == 0 {
-        if let Some(why) = facts.partial.filter(|_| facts.tasks_erred + facts.tasks_succeeded == 0) {
-            return Answer::not_collected(format!("Whether tasks failed is not known. {why}"));
-        }
-        if facts.tasks_erred == 0 && not_stored <= 0 {
-            let succeeded = count_text(facts.tasks_succeeded, "task", "tasks");
-            let headline = format!("No exceptions: 0 tasks failed and {succeeded} succeeded.");
-            return Answer::measured(Verdict::Good, headline).value(0.0, "exceptions").share(share);
-        }
-        let why = if facts.dropped > 0 && facts.missing == Missing::NotReported {
-            "because there were more at once than its scheduler keeps".to_owned()
-        } else {
-            remedy(facts.missing, "USER_ERRORS")
-        };
-        let headline = if facts.tasks_erred > 0 {
-            let tasks = count_text(facts.tasks_erred, "task", "tasks");
-            format!("{tasks} failed, but their exceptions are not stored, {why}.")
-        } else {
-            let recorded = count_text(not_stored, "exception was", "exceptions were");
-            format!("{recorded} recorded, but not stored, {why}.")
-        };
-        return Answer { verdict: Verdict::Bad, ..Answer::not_collected(headline) };
+        return without_exceptions(facts, not_stored, share);
     }
-    let whose =
-        [(user, "of the computations' own code"), (dask, "of Dask itself"), (unknown, "of unknown cause")];
-    let parts: Vec<_> = whose.into_iter().filter(|(count, _)| *count > 0).collect();
-    let headline = if let [(count, whose)] = parts[..] {
-        format!("{}, all {whose}.", count_text(count, "exception", "exceptions"))
-    } else {
-        let parts: Vec<_> = parts.iter().map(|(count, whose)| format!("{count} {whose}")).collect();
-        format!("{all} exceptions: {}.", parts.join(", "))
+    let exceptions = |count| Value::Count(count, "exceptions");
+    let some = |count: i64| (count > 0).then(|| exceptions(count));
+    let phrase = match (user > 0, dask > 0, unknown > 0) {
+        (true, false, false) => Phrase::from(Code::ExceptionsOfCode),
+        (false, true, false) => Code::ExceptionsOfDask.into(),
+        (false, false, _) => Code::ExceptionsOfUnknownCause.into(),
+        (true, ..) => Code::ExceptionsOfCodeAndOthers
+            .with("ofCode", exceptions(user))
+            .with_any("ofDask", some(dask))
+            .with_any("ofUnknownCause", some(unknown)),
+        (false, true, true) => Code::ExceptionsOfDaskAndUnknownCause
+            .with("ofDask", exceptions(dask))
+            .with("ofUnknownCause", exceptions(unknown)),
     };
-    let (confidence, headline) = if not_stored > 0 {
-        let more = count_text(not_stored, "more is", "more are");
-        (Confidence::Estimated, format!("At least {headline} {more} not stored."))
-    } else {
-        (Confidence::Measured, headline)
-    };
+    let phrase = phrase.with("exceptions", exceptions(all));
+    let confidence = if not_stored > 0 { Confidence::Estimated } else { Confidence::Measured };
+    let more = some(not_stored).map(|count| Code::MoreNotStored.with("notStored", count));
     // The most common group of each origin precedes all others.
     let first_of = |origin| facts.kinds.iter().position(|kind| kind.origin == origin);
     let firsts = [Origin::User, Origin::Dask, Origin::Unknown].map(first_of);
     let (first, others): (Vec<_>, Vec<_>) =
         facts.kinds.iter().enumerate().partition(|(place, _)| firsts.contains(&Some(*place)));
     let kinds = first.into_iter().chain(others).map(|(_, kind)| {
-        let whose = match kind.origin {
-            Origin::User => "of the code",
-            Origin::Dask => "of Dask",
-            Origin::Unknown => "of unknown cause",
+        let code = match kind.origin {
+            Origin::User => Code::ErrorsOfCode,
+            Origin::Dask => Code::ErrorsOfDask,
+            Origin::Unknown => Code::ErrorsOfUnknownCause,
         };
-        let name = kind.exception_type.as_deref().unwrap_or("exception");
-        let evidence = Evidence::of(format!("{name}, {whose}"), to_f64(kind.count), "exceptions");
+        let phrase = Phrase::from(code).with_any("exception", kind.exception_type.clone().map(Value::Text));
+        let evidence = Evidence::of(phrase, to_f64(kind.count), "exceptions");
         match kind.group {
             Some(group) => evidence.about(Subject::ErrorGroup(group)),
             None => evidence,
         }
     });
     let dead = facts.dead.iter().map(|worker| {
-        let how = match worker.end {
-            End::Memory => "killed over its memory",
-            _ => "lost",
+        let code = match worker.end {
+            End::Memory => Code::WorkerKilled,
+            _ => Code::WorkerLost,
         };
-        let label = format!("Worker {}, {how} while it processed", worker.name);
-        let evidence = Evidence::of(label, to_f64(worker.processing), "tasks");
+        let phrase = code.with("worker", worker.name.as_str().into());
+        let evidence = Evidence::of(phrase, to_f64(worker.processing), "tasks");
         evidence.about(Subject::Worker(worker.id.0, worker.id.1))
     });
     // Keeps room for both kinds of evidence if they exceed the limit together.
     let room = super::MAX_EVIDENCE - facts.dead.len().min(2);
-    Answer::new(Verdict::Bad, confidence, headline)
+    Answer::new(Verdict::Bad, confidence, phrase)
+        .qualified(more)
         .value(to_f64(all), "exceptions")
         .share(share)
         .with_evidence(kinds.take(room).chain(dead))
+}
+
+/// Answers whether exceptions occurred if none is stored.
+fn without_exceptions(facts: &Exceptions<'_>, not_stored: i64, share: Option<f64>) -> Answer {
+    let (failed, succeeded) = (facts.tasks_erred, facts.tasks_succeeded);
+    let tasks = |count| Value::Count(count, "tasks");
+    if let Some(why) = facts.partial.filter(|_| failed + succeeded == 0) {
+        return Answer::not_collected(Code::FailuresUnknown).qualified([part_of_the_work(why)]);
+    }
+    if failed == 0 && not_stored <= 0 {
+        let phrase = Code::NoExceptions.with("failed", tasks(failed)).with("succeeded", tasks(succeeded));
+        return Answer::measured(Verdict::Good, phrase).value(0.0, "exceptions").share(share);
+    }
+    let why = if facts.dropped > 0 && facts.missing == Missing::NotReported {
+        Code::TooManyAtOnce.into()
+    } else {
+        remedy(facts.missing, "USER_ERRORS")
+    };
+    let phrase = if failed > 0 {
+        Code::ExceptionsOfTasksNotStored.with("failed", tasks(failed))
+    } else {
+        Code::ExceptionsNotStored.with("recorded", Value::Count(not_stored, "exceptions"))
+    };
+    Answer { verdict: Verdict::Bad, ..Answer::not_collected(phrase) }.qualified([why])
 }
 
 /// Answers what the cluster cost. `days` holds its usage by day. The answer names every amount: the costs
@@ -311,48 +307,47 @@ pub fn answer_exceptions(facts: &Exceptions<'_>) -> Answer {
 #[must_use]
 pub fn cost(rates: &RateCard, days: &BTreeMap<i64, Usage>) -> Answer {
     if days.is_empty() {
-        return Answer::not_collected("No usage was reported, 0 hours of it, so there is nothing to price.");
+        return Answer::not_collected(Code::NoUsage.with("hours", Value::Count(0, "hours")));
     }
     let costs = rates.cost(days.iter().map(|(day, usage)| (*day, usage)));
     let thread_us: i64 = days.values().map(|usage| usage.thread_us).fold(0, i64::saturating_add);
-    let thread_hours =
-        Evidence::of("Thread time, busy or idle", seconds(thread_us) / 3_600.0, "thread-hours");
-    let (priced, guessed): (Vec<&Cost>, Vec<&Cost>) =
-        costs.iter().partition(|cost| cost.basis == Basis::RateCard);
-    let in_words = |costs: &[&Cost]| {
-        let amounts: Vec<String> = costs.iter().map(|cost| cost.in_words()).collect();
-        amounts.join(" and ")
+    let thread_hours = Evidence::of(Code::ThreadTime, seconds(thread_us) / 3_600.0, "thread-hours");
+    let amount = |cost: &Cost| Value::Amount(cost.amount(), cost.currency.clone());
+    let estimated_rate = || {
+        let rate = Rate::estimate();
+        Value::Price(rate.per_thread_hour, rate.currency)
     };
-    let guess = "estimated at 0.05 USD per thread-hour, as no rate is set: setCostRate sets one.";
     if let [cost] = &costs[..] {
         let idle = idle_share(cost, days);
-        let of_it =
-            idle.map(|idle| format!(", {} of it while threads were idle", percent(idle))).unwrap_or_default();
         // An estimate by default rates is no basis for a verdict.
         let verdict = match (cost.basis, idle) {
             (Basis::Estimated, _) | (_, None) => Verdict::Unknown,
             (Basis::RateCard, Some(idle)) if idle >= NOTABLE_IDLE_SHARE => Verdict::Notice,
             (Basis::RateCard, Some(_)) => Verdict::Good,
         };
-        let headline = match cost.basis {
-            Basis::RateCard => format!("It cost {} by the account's rates{of_it}.", cost.in_words()),
-            Basis::Estimated => format!("It cost {}{of_it}, {guess}", cost.in_words()),
+        let phrase = match cost.basis {
+            Basis::RateCard => Phrase::from(Code::CostByRates),
+            Basis::Estimated => Code::CostEstimated.with("rate", estimated_rate()),
         };
-        return Answer::new(verdict, Confidence::Estimated, headline)
+        let phrase = phrase.with("cost", amount(cost)).with_any("idleShare", idle.map(Value::Share));
+        return Answer::new(verdict, Confidence::Estimated, phrase)
             .value(cost.amount(), cost.currency.clone())
             .share(idle)
             .with_evidence([thread_hours]);
     }
-    let by_rates = format!("It cost {} by the account's rates", in_words(&priced));
-    let headline = if guessed.is_empty() {
-        by_rates + "."
+    let (priced, guessed): (Vec<&Cost>, Vec<&Cost>) =
+        costs.iter().partition(|cost| cost.basis == Basis::RateCard);
+    let phrase = if guessed.is_empty() {
+        Phrase::from(Code::CostByRates)
     } else {
-        format!("{by_rates}, and {} on days without a rate, {guess}", in_words(&guessed))
+        let phrase = Code::CostPartlyEstimated.with("rate", estimated_rate());
+        phrase.with_any("estimated", guessed.iter().copied().map(amount))
     };
-    let part = |label: &str, cost: &Cost| Evidence::of(label, cost.amount(), cost.currency.clone());
-    let priced = priced.into_iter().map(|cost| part("By the rates in this currency", cost));
-    let guessed = guessed.into_iter().map(|cost| part("Days without a rate, estimated", cost));
-    Answer::new(Verdict::Unknown, Confidence::Estimated, headline)
+    let phrase = phrase.with_any("cost", priced.iter().copied().map(amount));
+    let part = |code: Code, cost: &Cost| Evidence::of(code, cost.amount(), cost.currency.clone());
+    let priced = priced.into_iter().map(|cost| part(Code::CostInCurrency, cost));
+    let guessed = guessed.into_iter().map(|cost| part(Code::CostWithoutRate, cost));
+    Answer::new(Verdict::Unknown, Confidence::Estimated, phrase)
         .with_evidence(priced.chain([thread_hours]).chain(guessed))
 }
 
@@ -367,204 +362,10 @@ fn idle_share(cost: &Cost, days: &BTreeMap<i64, Usage>) -> Option<f64> {
         .flatten()
 }
 
-/// The state of a cluster at the time of the question.
-#[derive(Clone, Debug)]
-pub struct ClusterNow {
-    /// The time of the question, by the server's clock.
-    pub at: DateTime<Utc>,
-    /// The time of the last report, by the server's clock.
-    pub last_seen_at: DateTime<Utc>,
-    /// The time of the newest report, by the scheduler's clock.
-    pub reported_at: DateTime<Utc>,
-    /// The configured interval between reports, in seconds.
-    pub interval_seconds: f64,
-    /// The time at which it closed, by the scheduler's clock.
-    pub closed_at: Option<DateTime<Utc>>,
-    /// True if the end of the cluster is known. An imported file may end before its cluster does.
-    pub is_end_known: bool,
-    /// The reason for which it closed.
-    pub close_reason: Option<String>,
-    /// The time since which it has no work, by the scheduler's clock.
-    pub idle_since: Option<DateTime<Utc>>,
-    /// True if the account requests that the cluster stop.
-    pub stop_requested: bool,
-    /// The number of connected workers.
-    pub workers: i64,
-}
-
-impl ClusterNow {
-    /// Returns the seconds since the last report if they exceed the allowed silence.
-    #[must_use]
-    pub fn silence(&self) -> Option<f64> {
-        let silent = self.at - self.last_seen_at;
-        let is_silent = silent.num_milliseconds() > silence_allowed_ms(self.interval_seconds);
-        (self.closed_at.is_none() && is_silent).then(|| silent.as_seconds_f64())
-    }
-}
-
-/// The facts for the question why a cluster is running. The numbers of tasks are `None` if no data
-/// reports them.
-#[derive(Clone, Debug)]
-pub struct WhyRunning<'a> {
-    /// The current state of the cluster.
-    pub now: &'a ClusterNow,
-    /// The number of tasks assigned to a worker.
-    pub processing: Option<i64>,
-    /// The number of tasks queued until a thread is free.
-    pub queued: Option<i64>,
-    /// The number of tasks that no worker may run.
-    pub no_worker: Option<i64>,
-    /// The number of tasks that wait for other tasks.
-    pub waiting: Option<i64>,
-    /// The number of results held in memory.
-    pub memory: Option<i64>,
-    /// The number of connected clients.
-    pub clients: i64,
-    /// The number of graphs that the scheduler is processing.
-    pub graph_updates: Option<i64>,
-}
-
-/// Answers why the cluster is still running. The first applicable reason wins: it is not running (closed
-/// or silent), it runs tasks, its tasks cannot run, its scheduler processes graphs, clients hold results,
-/// it is idle.
-#[must_use]
-pub fn answer_why_running(facts: &WhyRunning<'_>) -> Answer {
-    let now = facts.now;
-    if let Some(closed) = now.closed_at {
-        let since = (now.at - closed).as_seconds_f64().max(0.0);
-        if !now.is_end_known {
-            let headline = format!(
-                "Whether it runs is not known: the file that it was imported from ends at {}, {} ago.",
-                format_time(closed),
-                format_duration(since)
-            );
-            return Answer::measured(Verdict::Unknown, headline).value(since, "seconds");
-        }
-        let reason = now.close_reason.as_deref().map_or_else(String::new, |reason| format!(": {reason}"));
-        let headline = format!(
-            "It is not running: it closed at {}, {} ago{reason}.",
-            format_time(closed),
-            format_duration(since)
-        );
-        return Answer::measured(Verdict::Good, headline).value(since, "seconds");
-    }
-    if let Some(silent) = now.silence() {
-        let headline = format!(
-            "Whether it runs is not known: it has not reported for {}, though it reports every {}.",
-            format_duration(silent),
-            format_duration(now.interval_seconds)
-        );
-        return Answer::measured(Verdict::Unknown, headline).value(silent, "seconds");
-    }
-    let counts = [
-        ("Tasks being processed", facts.processing, "tasks"),
-        ("Tasks queued until a thread is free", facts.queued, "tasks"),
-        ("Tasks no worker may run", facts.no_worker, "tasks"),
-        ("Results in memory", facts.memory, "results"),
-        ("Clients connected", Some(facts.clients), "clients"),
-    ];
-    let counts = counts.into_iter().filter_map(|(label, count, unit)| {
-        count.filter(|count| *count > 0).map(|count| Evidence::of(label, to_f64(count), unit))
-    });
-    let answer = if let Some(idle_since) = now.idle_since {
-        idle(facts, (now.reported_at - idle_since).as_seconds_f64().max(0.0))
-    } else {
-        answer_working(facts)
-    };
-    let answer = answer.with_evidence(counts);
-    if now.stop_requested {
-        let headline = format!("It was requested to stop, and has not stopped yet. {}", answer.headline);
-        return Answer { verdict: Verdict::Notice, headline, ..answer };
-    }
-    answer
-}
-
-fn answer_working(facts: &WhyRunning<'_>) -> Answer {
-    let some = |count: Option<i64>| count.filter(|count| *count > 0);
-    let workers = count_text(facts.now.workers, "worker", "workers");
-    if let Some(count) = some(facts.processing) {
-        let stuck = some(facts.no_worker).map(|stuck| format!(", but no worker may run {stuck} others"));
-        let verdict = if stuck.is_some() { Verdict::Notice } else { Verdict::Good };
-        let tasks = count_text(count, "task is", "tasks are");
-        let headline = format!("It works: {tasks} processed by its {workers}{}.", stuck.unwrap_or_default());
-        return Answer::measured(verdict, headline).value(to_f64(count), "tasks");
-    }
-    if let Some(count) = some(facts.no_worker) {
-        let tasks = count_text(count, "task waits", "tasks wait");
-        let them = if count == 1 { "it" } else { "them" };
-        let headline =
-            format!("{tasks} for a worker that may run {them}: there are {workers}, and none may.");
-        return Answer::measured(Verdict::Bad, headline).value(to_f64(count), "tasks");
-    }
-    if let Some(count) = some(facts.queued) {
-        let tasks = count_text(count, "task is", "tasks are");
-        let verdict = if facts.now.workers == 0 { Verdict::Bad } else { Verdict::Notice };
-        let headline = format!("{tasks} queued for a free thread, and none runs on its {workers}.");
-        return Answer::measured(verdict, headline).value(to_f64(count), "tasks");
-    }
-    if let Some(count) = some(facts.graph_updates) {
-        let headline = format!("Its scheduler takes in {}.", count_text(count, "graph", "graphs"));
-        return Answer::measured(Verdict::Good, headline).value(to_f64(count), "graphs");
-    }
-    if let Some(count) = some(facts.waiting) {
-        let tasks = count_text(count, "task waits", "tasks wait");
-        let headline = format!("{tasks} for others, and none runs on its {workers}.");
-        return Answer::measured(Verdict::Notice, headline).value(to_f64(count), "tasks");
-    }
-    if facts.processing.is_none() {
-        let headline =
-            format!("Its scheduler says that it has work on {workers}, but no samples tell which.");
-        return Answer { verdict: Verdict::Good, ..Answer::not_collected(headline) };
-    }
-    let headline =
-        format!("It has 0 tasks to do on its {workers}, and its scheduler does not count it as idle.");
-    Answer::measured(Verdict::Notice, headline).value(0.0, "tasks")
-}
-
-fn idle(facts: &WhyRunning<'_>, idle: f64) -> Answer {
-    let verdict = if idle >= LONG_IDLE_SECONDS { Verdict::Bad } else { Verdict::Notice };
-    let since = facts.now.idle_since.map(format_time).unwrap_or_default();
-    let results = facts.memory.unwrap_or(0);
-    if facts.clients > 0 && results > 0 {
-        let (clients, hold) = (
-            count_text(facts.clients, "client", "clients"),
-            if facts.clients == 1 { "holds" } else { "hold" },
-        );
-        let results_held = count_text(results, "result", "results");
-        let headline = format!(
-            "{clients} {hold} {results_held} in its memory; it has had no work for {}, since {since}.",
-            format_duration(idle)
-        );
-        return Answer::measured(verdict, headline).value(to_f64(results), "results");
-    }
-    let headline = format!("It is idle: it has had no work for {}, since {since}.", format_duration(idle));
-    Answer::measured(verdict, headline).value(idle, "seconds")
-}
-
 #[cfg(test)]
 mod tests {
-    use chrono::TimeDelta;
-
     use super::*;
-
-    fn at(seconds: i64) -> DateTime<Utc> {
-        DateTime::from_timestamp(1_795_172_400 + seconds, 0).expect("it is a time")
-    }
-
-    fn now() -> ClusterNow {
-        ClusterNow {
-            at: at(1_000),
-            last_seen_at: at(990),
-            reported_at: at(990),
-            interval_seconds: 15.0,
-            closed_at: None,
-            is_end_known: true,
-            close_reason: None,
-            idle_since: None,
-            stop_requested: false,
-            workers: 2,
-        }
-    }
+    use crate::domain::answer::why_running::tests::{at, now};
 
     fn states(of: &[(State, i64, i64)]) -> Vec<ComputationStates> {
         let state = |(state, count, last): &(State, i64, i64)| ComputationStates {
@@ -620,7 +421,7 @@ mod tests {
         assert_eq!(answer_exceptions(&none).verdict, Verdict::Good);
         let told = |facts: &Exceptions<'_>| {
             let answer = answer_exceptions(facts);
-            (answer.verdict, answer.confidence, answer.headline)
+            (answer.verdict, answer.confidence, answer.headline())
         };
         let recorded = "1 exception was recorded, but not stored, and none was kept back: it may be older than such data \
                         is kept.";
@@ -633,63 +434,6 @@ mod tests {
         ] {
             assert_eq!(told(&facts), (Verdict::Bad, Confidence::NotCollected, headline.to_owned()));
         }
-    }
-
-    #[test]
-    fn silence_is_several_intervals_and_not_a_short_time() {
-        let silent = |seconds: i64, interval: f64| {
-            let last_seen_at = now().at - TimeDelta::seconds(seconds);
-            ClusterNow { last_seen_at, interval_seconds: interval, ..now() }.silence()
-        };
-        assert_eq!(silent(45, 15.0), None);
-        assert_eq!(silent(46, 15.0), Some(46.0));
-        assert_eq!(silent(30, 1.0), None);
-        assert_eq!(silent(31, 1.0), Some(31.0));
-        let closed = ClusterNow { closed_at: Some(at(0)), last_seen_at: at(-100_000), ..now() };
-        assert_eq!(closed.silence(), None);
-    }
-
-    #[test]
-    fn what_keeps_a_cluster_is_told_in_an_order() {
-        let now = now();
-        let nothing = WhyRunning {
-            now: &now,
-            processing: Some(0),
-            queued: Some(0),
-            no_worker: Some(0),
-            waiting: Some(0),
-            memory: Some(0),
-            clients: 0,
-            graph_updates: Some(0),
-        };
-        let said = |facts: &WhyRunning<'_>| {
-            let answer = answer_why_running(facts);
-            (answer.verdict, answer.value.map(|(value, unit)| format!("{value} {unit}")))
-        };
-        let tasks = |count: i64| Some(format!("{count} tasks"));
-        let queued = WhyRunning { queued: Some(4), ..nothing.clone() };
-        assert_eq!(said(&queued), (Verdict::Notice, tasks(4)));
-        let unrunnable = WhyRunning { no_worker: Some(3), ..queued.clone() };
-        assert_eq!(said(&unrunnable), (Verdict::Bad, tasks(3)));
-        let both = WhyRunning { processing: Some(7), ..unrunnable };
-        assert_eq!(said(&both), (Verdict::Notice, tasks(7)));
-        assert_eq!(said(&WhyRunning { no_worker: None, ..both }), (Verdict::Good, tasks(7)));
-        assert_eq!(said(&WhyRunning { waiting: Some(2), ..nothing.clone() }), (Verdict::Notice, tasks(2)));
-        assert_eq!(said(&nothing), (Verdict::Notice, tasks(0)));
-        let grown = WhyRunning { processing: None, graph_updates: Some(1), ..nothing.clone() };
-        assert_eq!(said(&grown), (Verdict::Good, Some("1 graphs".to_owned())));
-        let untold = answer_why_running(&WhyRunning { processing: None, ..nothing.clone() });
-        assert_eq!((untold.confidence, untold.value), (Confidence::NotCollected, None));
-        // The counts of the last sample do not keep an idle scheduler running.
-        let rested = ClusterNow { idle_since: Some(at(-1_000)), ..now.clone() };
-        let idle = WhyRunning { now: &rested, processing: Some(7), ..nothing };
-        assert_eq!(said(&idle), (Verdict::Bad, Some("1990 seconds".to_owned())));
-        let held = WhyRunning { memory: Some(5), clients: 2, ..idle };
-        assert_eq!(said(&held), (Verdict::Bad, Some("5 results".to_owned())));
-        let stopping = ClusterNow { stop_requested: true, ..now.clone() };
-        let told = answer_why_running(&WhyRunning { now: &stopping, ..queued });
-        assert_eq!(told.verdict, Verdict::Notice);
-        assert!(told.headline.starts_with("It was requested to stop"), "{}", told.headline);
     }
 
     #[test]
@@ -707,7 +451,7 @@ mod tests {
         let rates = RateCard::new(vec![rate(2, "EUR"), rate(3, "USD")]);
         let answer = cost(&rates, &days);
         assert_eq!(
-            answer.headline,
+            answer.headline(),
             "It cost 1.00 EUR and 1.00 USD by the account's rates, and 0.0500 USD on days without a rate, \
              estimated at 0.05 USD per thread-hour, as no rate is set: setCostRate sets one."
         );

@@ -43,6 +43,23 @@ pub(super) enum Claim {
 }
 
 impl Question {
+    /// All questions, in the order of the API.
+    pub const ALL: [Self; 13] = [
+        Self::Finished,
+        Self::Exceptions,
+        Self::Cost,
+        Self::TopTime,
+        Self::WhyRunning,
+        Self::Gil,
+        Self::Network,
+        Self::Spill,
+        Self::EventLoop,
+        Self::Cpu,
+        Self::WhatChanged,
+        Self::Slower,
+        Self::Scaling,
+    ];
+
     pub(super) fn claim(self) -> Claim {
         match self {
             Self::Finished | Self::Exceptions | Self::WhatChanged | Self::Slower => Claim::Everything,

@@ -3,7 +3,10 @@
 
 use chrono::{DateTime, Utc};
 
-use super::{Confidence, count_text, format_duration, format_time};
+use super::{
+    Confidence, Value,
+    phrase::{Argument, render},
+};
 use crate::domain::{idle_verdict::IdleVerdict, life_cycle::State};
 
 /// The code of a reason.
@@ -39,13 +42,51 @@ pub enum RunReasonCode {
     Lost,
 }
 
+impl RunReasonCode {
+    /// Returns the sentence with the places of its arguments, as [`super::phrase`] defines it.
+    #[must_use]
+    pub fn template(self) -> &'static str {
+        match self {
+            Self::Processing => {
+                "[{tasks} {tasks:task is/tasks are} processed by its {workers} {workers:worker/workers}/\
+                 Its scheduler says that it has work; which, is not collected]."
+            }
+            Self::Queued => "{tasks} {tasks:task is/tasks are} queued until a thread is free.",
+            Self::NoWorker => {
+                "{tasks} {tasks:task/tasks} may run on none of its {workers} {workers:worker/workers}."
+            }
+            Self::Waiting => "{tasks} {tasks:task waits/tasks wait} for others, and none runs.",
+            Self::GraphUpdate => "Its scheduler takes in {graphs} {graphs:graph/graphs}.",
+            Self::NeverHadWork => "Nothing was submitted since it started at {started}.",
+            Self::ClientHoldsResults => {
+                "[{clients} {clients:client holds/clients hold} {results} {results:result/results} in its memory/\
+                 Whether clients hold results in its memory is not collected]."
+            }
+            Self::AdaptiveMinimum => {
+                "Whether an adaptive cluster keeps a minimum of workers is not collected: Dask does not tell."
+            }
+            Self::NoPolicy => "The account has no idle policy that stops clusters.",
+            Self::WithinTimeout => {
+                "[It closes by itself after {timeout} without work/\
+                 The account's idle policy stops it at {stopsAt}, if it stays idle]."
+            }
+            Self::KeptAlive => "It is kept alive until {until}.",
+            Self::Exempt => "One of its tags exempts it from the account's idle policy.",
+            Self::Stopping => "It is to stop, which its scheduler learns with the answer to its next report.",
+            Self::Lost => {
+                "Whether it runs is not known: it has not reported for {silence}, since {lastSeen}."
+            }
+        }
+    }
+}
+
 /// A reason why a cluster is still running.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct RunReason {
     /// The code.
     pub code: RunReasonCode,
-    /// A sentence for people.
-    pub detail: String,
+    /// The arguments of its sentence.
+    pub arguments: Vec<Argument>,
     /// The number of the tasks, results, graphs or workers concerned.
     pub count: Option<i64>,
     /// The start of the condition.
@@ -114,12 +155,23 @@ pub fn run_reasons(facts: &RunFacts) -> Vec<RunReason> {
 }
 
 impl RunReason {
-    fn new(code: RunReasonCode, detail: impl Into<String>) -> Self {
-        Self { code, detail: detail.into(), count: None, since: None, confidence: Confidence::Measured }
+    fn new(code: RunReasonCode) -> Self {
+        Self { code, arguments: Vec::new(), count: None, since: None, confidence: Confidence::Measured }
     }
 
-    fn not_collected(code: RunReasonCode, detail: &str) -> Self {
-        Self { confidence: Confidence::NotCollected, ..Self::new(code, detail) }
+    fn not_collected(code: RunReasonCode) -> Self {
+        Self { confidence: Confidence::NotCollected, ..Self::new(code) }
+    }
+
+    /// Returns the reason as a sentence for people.
+    #[must_use]
+    pub fn detail(&self) -> String {
+        render(self.code.template(), &self.arguments)
+    }
+
+    fn with(mut self, name: &'static str, value: Value) -> Self {
+        self.arguments.push(Argument { name, value });
+        self
     }
 
     fn count(self, count: i64) -> Self {
@@ -132,50 +184,38 @@ impl RunReason {
 }
 
 fn lost(facts: &RunFacts) -> RunReason {
-    let silent = format_duration((facts.at - facts.last_seen_at).as_seconds_f64().max(0.0));
-    let since = format_time(facts.last_seen_at);
-    let detail = format!("Whether it runs is not known: it has not reported for {silent}, since {since}.");
-    RunReason::new(RunReasonCode::Lost, detail).since(Some(facts.last_seen_at))
+    let silent = (facts.at - facts.last_seen_at).as_seconds_f64().max(0.0);
+    RunReason::new(RunReasonCode::Lost)
+        .with("silence", Value::Seconds(silent))
+        .with("lastSeen", Value::Time(facts.last_seen_at))
+        .since(Some(facts.last_seen_at))
 }
 
 fn stopping(facts: &RunFacts) -> RunReason {
-    let detail = "It is to stop, which its scheduler learns with the answer to its next report.";
-    RunReason::new(RunReasonCode::Stopping, detail).since(facts.stop_at)
+    RunReason::new(RunReasonCode::Stopping).since(facts.stop_at)
 }
 
 /// Returns the work of the cluster as reasons. An idle cluster has none.
 fn work_reasons(facts: &RunFacts) -> Vec<RunReason> {
     use RunReasonCode::{GraphUpdate, NoWorker, Processing, Queued, Waiting};
-    type CountedReason<'a> = (RunReasonCode, Option<i64>, &'a dyn Fn(i64) -> String);
     if facts.idle_since.is_some() {
         return Vec::new();
     }
-    let workers = count_text(facts.workers, "worker", "workers");
-    let is = |count: i64| if count == 1 { "is" } else { "are" };
-    let tasks = |count: i64| count_text(count, "task", "tasks");
-    let known: [CountedReason<'_>; 4] = [
-        (Processing, facts.processing, &|n| format!("{} {} processed by its {workers}.", tasks(n), is(n))),
-        (Queued, facts.queued, &|n| format!("{} {} queued until a thread is free.", tasks(n), is(n))),
-        (NoWorker, facts.no_worker, &|n| format!("{} may run on none of its {workers}.", tasks(n))),
-        (GraphUpdate, facts.graph_updates, &|n| {
-            format!("Its scheduler takes in {}.", count_text(n, "graph", "graphs"))
-        }),
+    let counted = |code, name, count: Option<i64>| {
+        let count = count.filter(|count| *count > 0)?;
+        Some(RunReason::new(code).with(name, Value::Count(count, name)).count(count))
+    };
+    let on_workers = |reason: RunReason| reason.with("workers", Value::Count(facts.workers, "workers"));
+    let known = [
+        counted(Processing, "tasks", facts.processing).map(on_workers),
+        counted(Queued, "tasks", facts.queued),
+        counted(NoWorker, "tasks", facts.no_worker).map(on_workers),
+        counted(GraphUpdate, "graphs", facts.graph_updates),
     ];
-    let mut reasons: Vec<RunReason> = known
-        .into_iter()
-        .filter_map(|(code, count, detail)| {
-            let count = count.filter(|count| *count > 0)?;
-            Some(RunReason::new(code, detail(count)).count(count))
-        })
-        .collect();
-    if let Some(waiting) = facts.waiting.filter(|count| reasons.is_empty() && *count > 0) {
-        let verb = if waiting == 1 { "waits" } else { "wait" };
-        let detail = format!("{} {verb} for others, and none runs.", tasks(waiting));
-        reasons.push(RunReason::new(Waiting, detail).count(waiting));
-    }
+    let mut reasons: Vec<RunReason> = known.into_iter().flatten().collect();
     if reasons.is_empty() {
-        let detail = "Its scheduler says that it has work; which, is not collected.";
-        reasons.push(RunReason::not_collected(Processing, detail));
+        let waiting = counted(Waiting, "tasks", facts.waiting);
+        reasons.push(waiting.unwrap_or_else(|| RunReason::not_collected(Processing)));
     }
     reasons
 }
@@ -185,30 +225,23 @@ fn idle_causes(facts: &RunFacts) -> Vec<RunReason> {
     use RunReasonCode::{AdaptiveMinimum, ClientHoldsResults, NeverHadWork};
     let mut reasons = Vec::new();
     if !facts.had_work {
-        let detail = format!("Nothing was submitted since it started at {}.", format_time(facts.started_at));
-        reasons.push(RunReason::new(NeverHadWork, detail).since(Some(facts.started_at)));
+        let reason = RunReason::new(NeverHadWork).with("started", Value::Time(facts.started_at));
+        reasons.push(reason.since(Some(facts.started_at)));
     }
     if facts.clients > 0 {
-        let clients = count_text(facts.clients, "client", "clients");
         match facts.memory {
             Some(results @ 1..) => {
-                let hold = if facts.clients == 1 { "holds" } else { "hold" };
-                let results_held = count_text(results, "result", "results");
-                let detail = format!("{clients} {hold} {results_held} in its memory.");
-                reasons
-                    .push(RunReason::new(ClientHoldsResults, detail).count(results).since(facts.idle_since));
+                let reason = RunReason::new(ClientHoldsResults)
+                    .with("clients", Value::Count(facts.clients, "clients"))
+                    .with("results", Value::Count(results, "results"));
+                reasons.push(reason.count(results).since(facts.idle_since));
             }
             Some(_) => {}
-            None => {
-                let detail = "Whether clients hold results in its memory is not collected.";
-                reasons.push(RunReason::not_collected(ClientHoldsResults, detail));
-            }
+            None => reasons.push(RunReason::not_collected(ClientHoldsResults)),
         }
     }
     if facts.workers > 0 {
-        let detail =
-            "Whether an adaptive cluster keeps a minimum of workers is not collected: Dask does not tell.";
-        reasons.push(RunReason::not_collected(AdaptiveMinimum, detail).count(facts.workers));
+        reasons.push(RunReason::not_collected(AdaptiveMinimum).count(facts.workers));
     }
     reasons
 }
@@ -219,29 +252,24 @@ fn no_stop_reasons(facts: &RunFacts) -> Vec<RunReason> {
     let since = facts.idle_since;
     let mut reasons = Vec::new();
     if let Some(timeout) = facts.own_timeout_seconds {
-        let detail = format!("It closes by itself after {} without work.", format_duration(timeout));
-        reasons.push(RunReason::new(WithinTimeout, detail).since(since));
+        let reason = RunReason::new(WithinTimeout).with("timeout", Value::Seconds(timeout));
+        reasons.push(reason.since(since));
     }
     if let Some(until) = facts.kept_until.filter(|until| *until > facts.at) {
-        let detail = format!("It is kept alive until {}.", format_time(until));
-        reasons.push(RunReason::new(KeptAlive, detail));
+        reasons.push(RunReason::new(KeptAlive).with("until", Value::Time(until)));
     }
     match facts.course {
-        IdleVerdict::Exempt => {
-            let detail = "One of its tags exempts it from the account's idle policy.";
-            reasons.push(RunReason::new(Exempt, detail));
-        }
+        IdleVerdict::Exempt => reasons.push(RunReason::new(Exempt)),
         IdleVerdict::Timed(times) if times.stops => {
-            let at = times.stop_at(facts.at.timestamp_millis());
-            let at = DateTime::from_timestamp_millis(at).map(format_time).unwrap_or_default();
-            let detail = format!("The account's idle policy stops it at {at}, if it stays idle.");
-            reasons.push(RunReason::new(WithinTimeout, detail).since(since));
+            // No stop comes at a time that no clock shows.
+            let at = DateTime::from_timestamp_millis(times.stop_at(facts.at.timestamp_millis()));
+            let stop = |at| RunReason::new(WithinTimeout).with("stopsAt", Value::Time(at)).since(since);
+            reasons.extend(at.map(stop));
         }
         IdleVerdict::NoPolicy | IdleVerdict::Timed(_) | IdleVerdict::Busy
             if facts.own_timeout_seconds.is_none() =>
         {
-            let detail = "The account has no idle policy that stops clusters.";
-            reasons.push(RunReason::new(NoPolicy, detail).since(since));
+            reasons.push(RunReason::new(NoPolicy).since(since));
         }
         IdleVerdict::NoPolicy | IdleVerdict::Timed(_) | IdleVerdict::Busy => {}
     }
@@ -287,6 +315,60 @@ mod tests {
         run_reasons(facts).into_iter().map(|reason| (reason.code, reason.count)).collect()
     }
 
+    fn details(facts: &RunFacts) -> Vec<String> {
+        run_reasons(facts).iter().map(RunReason::detail).collect()
+    }
+
+    #[test]
+    fn reasons_are_sentences() {
+        let work = RunFacts {
+            processing: Some(3),
+            queued: Some(2),
+            no_worker: Some(1),
+            graph_updates: Some(1),
+            ..busy()
+        };
+        let expected = [
+            "3 tasks are processed by its 2 workers.",
+            "2 tasks are queued until a thread is free.",
+            "1 task may run on none of its 2 workers.",
+            "Its scheduler takes in 1 graph.",
+        ];
+        assert_eq!(details(&work), expected);
+        let waiting = RunFacts { waiting: Some(1), state: State::Closing, ..busy() };
+        let stopping = "It is to stop, which its scheduler learns with the answer to its next report.";
+        assert_eq!(details(&waiting), [stopping, "1 task waits for others, and none runs."]);
+        let unknown = "Its scheduler says that it has work; which, is not collected.";
+        assert_eq!(details(&busy()), [unknown]);
+        let idle = RunFacts { state: State::Idle, idle_since: Some(at(100)), ..busy() };
+        let held = RunFacts { clients: 1, memory: Some(4), had_work: false, ..idle.clone() };
+        let adaptive =
+            "Whether an adaptive cluster keeps a minimum of workers is not collected: Dask does not tell.";
+        let expected = [
+            "Nothing was submitted since it started at 2026-11-20 11:00:00 UTC.",
+            "1 client holds 4 results in its memory.",
+            adaptive,
+            "The account has no idle policy that stops clusters.",
+        ];
+        assert_eq!(details(&held), expected);
+        let kept = RunFacts {
+            clients: 2,
+            memory: None,
+            own_timeout_seconds: Some(1_200.0),
+            kept_until: Some(at(1_001)),
+            course: IdleVerdict::Exempt,
+            ..idle
+        };
+        let expected = [
+            "Whether clients hold results in its memory is not collected.",
+            adaptive,
+            "It closes by itself after 20 min without work.",
+            "It is kept alive until 2026-11-20 11:16:41 UTC.",
+            "One of its tags exempts it from the account's idle policy.",
+        ];
+        assert_eq!(details(&kept), expected);
+    }
+
     #[test]
     fn work_is_told_as_far_as_it_is_known() {
         let all = RunFacts {
@@ -318,7 +400,7 @@ mod tests {
         let reasons = run_reasons(&silent);
         let detail =
             "Whether it runs is not known: it has not reported for 17 min, since 2026-11-20 10:59:40 UTC.";
-        assert_eq!((reasons[0].detail.as_str(), reasons[0].since), (detail, Some(at(-20))));
+        assert_eq!((reasons[0].detail().as_str(), reasons[0].since), (detail, Some(at(-20))));
         assert_eq!(codes(&silent), [(Code::Lost, None)]);
         assert_eq!(
             codes(&RunFacts { state: State::Idle, idle_since: Some(at(-90)), ..silent.clone() }),
@@ -347,7 +429,7 @@ mod tests {
         let stopped = RunFacts { course: policy(Mode::Stop).verdict_for(&standing), ..own.clone() };
         assert_eq!(codes(&stopped), [(Code::WithinTimeout, None), (Code::WithinTimeout, None)]);
         assert_eq!(
-            run_reasons(&stopped)[1].detail,
+            run_reasons(&stopped)[1].detail(),
             "The account's idle policy stops it at 2026-11-20 11:21:40 UTC, if it stays idle."
         );
         let warned = RunFacts { course: policy(Mode::Warn).verdict_for(&standing), ..idle.clone() };

@@ -1,5 +1,8 @@
 use super::*;
-use crate::domain::metric::Metric;
+use crate::domain::{
+    answer::{format_duration, percent},
+    metric::Metric,
+};
 
 const AT: i64 = 1_000_000_000;
 
@@ -45,6 +48,31 @@ fn each_kind_has_one_rule_with_a_lower_end() {
         assert!(rule.clear_threshold <= rule.threshold, "{:?}", rule.kind);
         assert!(rule.text.ends_with('.') && rule.describe(1.0, None).ends_with('.'), "{:?}", rule.kind);
         assert_eq!(Rule::of(rule.kind).title, rule.title);
+    }
+}
+
+/// A client that knows the kinds needs no text, because its numbers and names have fields of their own.
+#[test]
+fn a_text_says_no_more_than_the_fields() {
+    for rule in RULES {
+        for name in [None, Some("load-7")] {
+            let text = rule.describe(0.75, name);
+            let value = match rule.unit {
+                "share" => percent(0.75),
+                "seconds" => format_duration(0.75),
+                _ => "0.75".to_owned(),
+            };
+            let has_value = rule.kind != ClusterFlagKind::VersionMismatch;
+            assert_eq!(text.matches(&value).count(), usize::from(has_value), "{text}");
+            let has_name =
+                [ClusterFlagKind::VersionMismatch, ClusterFlagKind::OversizedGraph].contains(&rule.kind);
+            let names = name.map_or(0, |name| text.matches(name).count());
+            assert_eq!(names, usize::from(has_name && name.is_some()), "{text}");
+            let rest = text.replace(&value, "").replace("load-7", "");
+            let digits =
+                |text: &str| text.matches(|letter: char| letter.is_ascii_digit()).collect::<String>();
+            assert_eq!(digits(&rest), digits(rule.unit), "{text}");
+        }
     }
 }
 

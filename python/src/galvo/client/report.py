@@ -48,7 +48,9 @@ query ($id: ID!) { cluster(id: $id) {
 } }
 fragment told on Answer {
   verdict headline value unit share confidence evidence { label value unit }
+  code arguments { ...typed } qualifications { code arguments { ...typed } }
 }
+fragment typed on AnswerArgument { name number unit time text }
 """
 )
 
@@ -71,7 +73,8 @@ class Report:
     data:
         The server's response, with the names and units of the GraphQL schema. ``data["answers"]``
         has one answer per question, with ``verdict``, ``headline``, ``value``, ``unit`` and
-        ``evidence``.
+        ``evidence``; and with ``code``, ``arguments`` and ``qualifications``, from which a program
+        phrases the headline itself.
     """
 
     def __init__(self, data: Row):
