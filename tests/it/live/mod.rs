@@ -1,6 +1,7 @@
 //! Subscriptions: complete, without duplicates, in order of arrival, and only for authorized members.
 
 mod append;
+mod fields;
 mod replicas;
 mod state;
 
