@@ -63,6 +63,7 @@ mod m20261128_000060_count_clusters;
 mod m20261128_000061_count_bytes_by_cluster;
 mod m20261128_000063_keep_peak_memory;
 mod m20261128_000065_create_saved_view;
+mod m20261128_000070_order_changes;
 mod placement;
 mod reference;
 mod tenant;
@@ -126,6 +127,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261128_000061_count_bytes_by_cluster::Migration),
             Box::new(m20261128_000063_keep_peak_memory::Migration),
             Box::new(m20261128_000065_create_saved_view::Migration),
+            Box::new(m20261128_000070_order_changes::Migration),
         ]
     }
 }

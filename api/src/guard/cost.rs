@@ -26,10 +26,11 @@ const DEFAULT_LIST_LENGTH: u64 = 10;
 
 /// Lists without paging, and their usual length. If a list may be much longer, its resolver bounds it by
 /// the stored data.
-const ASSUMED: [(&str, &str, u64); 26] = [
+const ASSUMED: [(&str, &str, u64); 28] = [
     ("Account", "usageTable", 100),
     ("Account", "flagRules", 11),
     ("AccountSeries", "points", 100),
+    ("AlertBatch", "alerts", 100),
     ("Answer", "evidence", 5),
     ("Cluster", "environmentMismatches", 20),
     ("ClusterFacets", "flags", 11),
@@ -43,6 +44,7 @@ const ASSUMED: [(&str, &str, u64); 26] = [
     ("EnvironmentDifference", "removed", 20),
     ("ErrorBatch", "errors", 100),
     ("ErrorGroup", "trend", 30),
+    ("ErrorGroupBatch", "errorGroups", 100),
     ("EventBatch", "events", 100),
     ("LogBatch", "lines", 100),
     ("Profile", "frames", 500),

@@ -1,5 +1,6 @@
 //! Subscriptions: complete, without duplicates, in order of arrival, and only for authorized members.
 
+mod account;
 mod append;
 mod fields;
 mod replicas;
