@@ -31,6 +31,9 @@ positional! {
         pub told_at: Option<Timestamp>,
         /// True if receivers were notified of the alert's last beginning.
         pub told: bool,
+        /// The change number of the last change. It grows with each change, and is the server's time in
+        /// milliseconds wherever possible. Null if the last change is from before change numbers.
+        pub changed_at: Option<i64>,
     }
 }
 

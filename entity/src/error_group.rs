@@ -64,6 +64,10 @@ positional! {
         pub resolved_until: Option<Timestamp>,
         /// The time since which no shown cluster has an error of the group. Null while one has.
         pub hidden_at: Option<Timestamp>,
+        /// The change number of the last change: new errors, or another status. It grows with each change,
+        /// and is the server's time in milliseconds wherever possible. Null if the last change is from before
+        /// change numbers.
+        pub changed_at: Option<i64>,
     }
 }
 

@@ -64,6 +64,7 @@ mod m20261128_000061_count_bytes_by_cluster;
 mod m20261128_000063_keep_peak_memory;
 mod m20261128_000065_create_saved_view;
 mod m20261128_000068_number_objects;
+mod m20261128_000070_order_changes;
 mod placement;
 mod reference;
 mod tenant;
@@ -128,6 +129,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261128_000063_keep_peak_memory::Migration),
             Box::new(m20261128_000065_create_saved_view::Migration),
             Box::new(m20261128_000068_number_objects::Migration),
+            Box::new(m20261128_000070_order_changes::Migration),
         ]
     }
 }

@@ -21,7 +21,7 @@ const LONG: [(&str, usize); 21] = [
     ("api/src/domain/validated.rs", 520),
     ("api/src/graphql/answer.rs", 570),
     ("api/src/graphql/cluster.rs", 670),
-    ("api/src/store/cluster_removal.rs", 660),
+    ("api/src/store/cluster_removal.rs", 640),
     ("api/src/store/connect.rs", 610),
     ("tests/it/account_list.rs", 790),
     ("tests/it/alert.rs", 640),

@@ -18,6 +18,7 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use crate::{
+    clock::Clock,
     domain::{
         alert::{
             AlertError, AlertItem, Channels, Decision, Episode, MAX_RULES, Message, Phase, RuleInput,
@@ -46,6 +47,7 @@ const ACCOUNTS: u64 = 500;
 #[derive(Clone)]
 pub struct Alerts {
     store: Store,
+    clock: Arc<dyn Clock>,
     /// The time of the next evaluation of a cost rule, in epoch milliseconds.
     costs: Arc<Mutex<HashMap<AlertRuleId, i64>>>,
     /// The last account that the current round evaluated.
@@ -66,8 +68,8 @@ pub struct AlertRound {
 impl Alerts {
     /// Returns an evaluator of the rules in `store`.
     #[must_use]
-    pub fn new(store: Store) -> Self {
-        Self { store, costs: Arc::default(), after: Arc::default() }
+    pub fn new(store: Store, clock: Arc<dyn Clock>) -> Self {
+        Self { store, clock, costs: Arc::default(), after: Arc::default() }
     }
 
     /// Evaluates the rules of all accounts, and stops after `until`. The next round continues where a
@@ -107,7 +109,7 @@ impl Alerts {
             if !self.is_due(&rule, now) {
                 continue;
             }
-            match evaluate_rule(&store, &slug, rule, now).await {
+            match evaluate_rule(&store, &slug, rule, now, &self.clock).await {
                 Ok(messages) => told.messages += messages,
                 // A rule that fails must not keep other rules from being evaluated.
                 Err(error) => {
@@ -139,12 +141,15 @@ async fn evaluate_rule(
     slug: &str,
     rule: Model,
     now: Timestamp,
+    clock: &Arc<dyn Clock>,
 ) -> Result<u64, StoreError> {
     let holds = store.evaluate_alert_rule(&rule, now).await?;
-    let (slug, rule, holds) = (slug.to_owned(), Arc::new(rule), Arc::new(holds));
+    let (slug, rule, holds, clock) = (slug.to_owned(), Arc::new(rule), Arc::new(holds), Arc::clone(clock));
     store
         .write(move |store| {
             let (slug, rule, holds) = (slug.clone(), Arc::clone(&rule), Arc::clone(&holds));
+            // The round may have begun long before.
+            let changed_at = clock.timestamp();
             Box::pin(async move {
                 // The lock serializes servers that evaluate the same rule. The later one finds the
                 // alerts of the first.
@@ -155,7 +160,8 @@ async fn evaluate_rule(
                 let (now_ms, rest) = (now.timestamp_millis(), rule.cool_down_seconds * 1_000);
                 let known = store.load_alert_episodes(rule.id, now_ms - rest).await?;
                 let mut decision = evaluate_episodes(now_ms, rest, &known, &holds);
-                store.record_alerts(rule.id, &mut decision, || AlertId(Uuid::now_v7())).await?;
+                let new_id = || AlertId(Uuid::now_v7());
+                store.record_alerts(rule.id, &mut decision, new_id, changed_at).await?;
                 let alerts = items(&store, &rule, &decision).await?;
                 if alerts.is_empty() {
                     return Ok(0);

@@ -304,7 +304,7 @@ impl Reports {
         let (now, texts) = (self.clock.timestamp(), report.code.iter());
         store.record_code(now, texts.map(|code| (&code.hash, code.text.as_str()))).await?;
         store.record_code_use(now, report.code_hashes()).await?;
-        store.record_error_groups(&report.errors).await?;
+        store.record_error_groups(&report.errors, now).await?;
         let new_clusters = i64::from(before.after == NO_REPORTS);
         store.record_ingest(Some(cluster), now, taken.bytes, new_clusters).await?;
         store.announce(before.notice(report));

@@ -43,7 +43,7 @@ struct Subscriber {
 struct Pending {
     clusters: BTreeMap<ClusterId, Notice>,
     gap: bool,
-    access: bool,
+    account: ChangeKinds,
 }
 
 /// A subscription to an account's changes. It ends when it is dropped.
@@ -103,11 +103,11 @@ impl Bus for InProcess {
         );
     }
 
-    fn publish_access(&self, account: AccountId) {
+    fn publish_account(&self, account: AccountId, changed: ChangeKinds) {
         self.notify_subscribers(
             account,
-            |ear| ear.what.intersects(ChangeKinds::ACCESS),
-            |pending| pending.access = true,
+            |ear| ear.what.intersects(changed),
+            |pending| pending.account = pending.account | changed,
         );
     }
 
@@ -154,7 +154,7 @@ impl Pending {
     }
 
     fn is_empty(&self) -> bool {
-        self.clusters.is_empty() && !self.gap && !self.access
+        self.clusters.is_empty() && !self.gap && self.account == ChangeKinds::NOTHING
     }
 }
 
@@ -165,8 +165,8 @@ impl BusSubscription {
             {
                 let mut pending = self.ear.next_changes();
                 if !pending.is_empty() {
-                    let Pending { clusters, gap, access } = mem::take(&mut *pending);
-                    return Changes { clusters: clusters.into_values().collect(), gap, access };
+                    let Pending { clusters, gap, account } = mem::take(&mut *pending);
+                    return Changes { clusters: clusters.into_values().collect(), gap, account };
                 }
             }
             self.ear.called.notified().await;
@@ -235,12 +235,17 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_may_see_an_account_is_told_to_those_who_asked() {
+    async fn a_change_of_an_account_is_told_to_those_who_asked_for_its_kind() {
         let bus = InProcess::default();
-        let (mut access, mut figures) =
-            (bus.watch(ADA, ChangeKinds::ACCESS), bus.watch(ADA, ChangeKinds::FIGURES));
-        bus.publish_access(ADA);
-        assert_eq!(access.next_changes().await, Changes { access: true, ..Changes::default() });
-        assert_eq!(figures.next_changes().now_or_never(), None);
+        let (mut access, mut alerts) =
+            (bus.watch(ADA, ChangeKinds::ACCESS), bus.watch(ADA, ChangeKinds::ALERTS));
+        bus.publish_account(ADA, ChangeKinds::ACCESS);
+        assert_eq!(
+            access.next_changes().await,
+            Changes { account: ChangeKinds::ACCESS, ..Changes::default() }
+        );
+        assert_eq!(alerts.next_changes().now_or_never(), None);
+        bus.publish_account(BOB, ChangeKinds::ALERTS);
+        assert_eq!(alerts.next_changes().now_or_never(), None);
     }
 }

@@ -42,6 +42,10 @@ impl ChangeKinds {
     pub const DECISIONS: Self = Self(1 << 7);
     /// The set of users who may see the account changed.
     pub const ACCESS: Self = Self(1 << 8);
+    /// Alerts were raised, changed or ended.
+    pub const ALERTS: Self = Self(1 << 9);
+    /// Groups of errors got errors or another status.
+    pub const ERROR_GROUPS: Self = Self(1 << 10);
 
     /// The empty set.
     pub const NOTHING: Self = Self(0);
@@ -113,8 +117,8 @@ pub struct Changes {
     pub clusters: Vec<Notice>,
     /// True if changes may have happened for which no notice arrived.
     pub gap: bool,
-    /// True if the set of users who may see the account changed.
-    pub access: bool,
+    /// The kinds of changes to the account itself.
+    pub account: ChangeKinds,
 }
 
 /// Notifies the subscribers of an account of its changes.
@@ -122,8 +126,8 @@ pub trait Bus: Debug + Send + Sync {
     /// Publishes a change of a cluster. It is called after the commit and never blocks.
     fn publish(&self, account: AccountId, notice: Notice);
 
-    /// Publishes that the set of users who may see the account changed.
-    fn publish_access(&self, account: AccountId);
+    /// Publishes changes of the account itself, in the same way.
+    fn publish_account(&self, account: AccountId, changed: ChangeKinds);
 
     /// Subscribes to the account's changes of the kinds in `what`, from now on.
     fn watch(&self, account: AccountId, what: ChangeKinds) -> BusSubscription;

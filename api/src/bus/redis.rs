@@ -144,7 +144,7 @@ impl fmt::Debug for Shared {
 #[derive(Default)]
 struct PendingNotices {
     clusters: BTreeMap<(AccountId, ClusterId), Notice>,
-    access: HashSet<AccountId>,
+    accounts: HashMap<AccountId, ChangeKinds>,
     gaps: HashSet<AccountId>,
 }
 
@@ -159,6 +159,9 @@ struct AccountMessage {
     /// nor read them.
     #[serde(default)]
     after: Vec<i64>,
+    /// The kinds of changes to the account itself. Other releases may send and read only `access`.
+    #[serde(default)]
+    account: u16,
     #[serde(default)]
     access: bool,
     #[serde(default)]
@@ -219,10 +222,11 @@ impl Bus for Redis {
         });
     }
 
-    fn publish_access(&self, account: AccountId) {
-        self.shared.local.publish_access(account);
+    fn publish_account(&self, account: AccountId, changed: ChangeKinds) {
+        self.shared.local.publish_account(account, changed);
         self.shared.enqueue(account, |waiting| {
-            waiting.access.insert(account);
+            let known = waiting.accounts.entry(account).or_default();
+            *known = *known | changed;
         });
     }
 
@@ -275,16 +279,16 @@ impl Shared {
             news.clusters.push((cluster.0, changed.bits(), arrival, since));
             news.after.push(after);
         }
-        for account in waiting.access {
-            news.entry(account).or_default().access = true;
+        for (account, changed) in waiting.accounts {
+            let news = news.entry(account).or_default();
+            (news.account, news.access) = (changed.bits(), changed.intersects(ChangeKinds::ACCESS));
         }
         for account in waiting.gaps {
             news.entry(account).or_default().gap = true;
         }
-        for news in news.values_mut() {
-            news.from = self.server;
-        }
-        news.iter().map(|(account, news)| (channel(*account), encode(news))).collect()
+        let message =
+            |(account, news)| (channel(account), encode(&AccountMessage { from: self.server, ..news }));
+        news.into_iter().map(message).collect()
     }
 
     /// Applies a message of another server about an account.
@@ -299,9 +303,8 @@ impl Shared {
             let after = news.after.get(index).copied().unwrap_or(arrival);
             self.local.publish(account, Notice { cluster, changed, arrival, after, since });
         }
-        if news.access {
-            self.local.publish_access(account);
-        }
+        let changed = ChangeKinds::of_bits(news.account) | ChangeKinds::ACCESS.only_if(news.access);
+        self.local.publish_account(account, changed);
         if news.gap {
             self.local.publish_gap(account);
         }

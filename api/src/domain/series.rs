@@ -69,6 +69,12 @@ impl Window {
         Self { width: self.width.max(seconds.saturating_mul(1_000)), ..self }
     }
 
+    /// Returns the period extended to the start of its first bucket.
+    #[must_use]
+    pub fn from_whole_bucket(self) -> Self {
+        Self { from: self.from.div_euclid(self.width) * self.width, ..self }
+    }
+
     /// Returns the start of the bucket that contains an interval, in milliseconds. Returns `None` if no part
     /// of the interval lies in the period. The width of the buckets must be a multiple of its length.
     #[must_use]

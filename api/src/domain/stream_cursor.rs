@@ -6,6 +6,9 @@
 //! no such order between clusters: an earlier arrival may be committed later. So a position holds an
 //! arrival for each recently read cluster, and one floor for all others. The floor lies so far back that
 //! every earlier arrival is committed.
+//!
+//! Alerts and groups of errors belong to no single cluster. Their changes are ordered by row in the same way,
+//! so a position in their streams holds arrivals of rows in place of clusters.
 
 use std::collections::BTreeMap;
 
@@ -17,9 +20,9 @@ use uuid::Uuid;
 /// servers' clocks, in milliseconds.
 pub const SETTLED_AFTER_MS: i64 = 60_000;
 
-/// The largest number of clusters in a cursor. Beyond it, the clusters with the earliest arrivals count
-/// as read up to the latest arrival among them.
-const MAX_CLUSTERS: usize = 500;
+/// The largest number of clusters or rows in a cursor. Beyond it, those with the earliest arrivals count as
+/// read up to the latest arrival among them.
+const MAX_KEYS: usize = 500;
 
 /// The largest accepted length of a cursor, in bytes.
 const MAX_BYTES: usize = 16 << 10;
@@ -43,13 +46,40 @@ pub enum Stream {
     Logs = 6,
     /// All streams: a cursor for the start of any subscription.
     Any = 7,
+    /// Alerts.
+    Alerts = 8,
+    /// Groups of errors.
+    ErrorGroups = 9,
+}
+
+impl Stream {
+    /// Returns true if arrivals belong to clusters, and not to rows of the account.
+    fn is_of_clusters(self) -> bool {
+        !matches!(self, Self::Alerts | Self::ErrorGroups)
+    }
+}
+
+/// The owner of an arrival: a cluster, or a row of the account.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ArrivalKey(u128);
+
+impl From<ClusterId> for ArrivalKey {
+    fn from(ClusterId(number): ClusterId) -> Self {
+        Self(number.cast_unsigned().into())
+    }
+}
+
+impl From<Uuid> for ArrivalKey {
+    fn from(id: Uuid) -> Self {
+        Self(id.as_u128())
+    }
 }
 
 /// The position of a reader in a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Position {
     floor: i64,
-    clusters: BTreeMap<ClusterId, i64>,
+    arrivals: BTreeMap<ArrivalKey, i64>,
     part: Option<PartialArrival>,
 }
 
@@ -70,31 +100,31 @@ impl Position {
     /// Creates a position behind all arrivals up to `floor`.
     #[must_use]
     pub fn at(floor: i64) -> Self {
-        Self { floor, clusters: BTreeMap::new(), part: None }
+        Self { floor, arrivals: BTreeMap::new(), part: None }
     }
 
-    /// Returns the arrival up to which all clusters are read.
+    /// Returns the arrival up to which all clusters and rows are read.
     #[must_use]
     pub fn floor(&self) -> i64 {
         self.floor
     }
 
-    /// Returns the arrival up to which a cluster is read.
+    /// Returns the arrival up to which a cluster or a row is read.
     #[must_use]
-    pub fn arrival_of(&self, cluster: ClusterId) -> i64 {
-        self.clusters.get(&cluster).copied().unwrap_or(self.floor)
+    pub fn arrival_of(&self, key: impl Into<ArrivalKey>) -> i64 {
+        self.arrivals.get(&key.into()).copied().unwrap_or(self.floor)
     }
 
-    /// Returns true if this position is ahead of `other` for any cluster.
+    /// Returns true if this position is ahead of `other` for any cluster or row.
     #[must_use]
     pub fn is_ahead_of(&self, other: &Self) -> bool {
-        self.clusters.iter().any(|(cluster, arrival)| *arrival > other.arrival_of(*cluster))
+        self.arrivals.iter().any(|(key, arrival)| *arrival > other.arrival_of(*key))
     }
 
-    /// Returns true if the position holds an arrival of its own for the cluster.
+    /// Returns true if the position holds an arrival of its own for the cluster or row.
     #[must_use]
-    pub fn has_own_arrival(&self, cluster: ClusterId) -> bool {
-        self.clusters.contains_key(&cluster)
+    pub fn has_own_arrival(&self, key: impl Into<ArrivalKey>) -> bool {
+        self.arrivals.contains_key(&key.into())
     }
 
     /// Returns the last row that was read of an arrival with further rows.
@@ -103,12 +133,13 @@ impl Position {
         self.part
     }
 
-    /// Marks a cluster as read up to and including an arrival.
-    pub fn mark_read(&mut self, cluster: ClusterId, arrival: i64) {
-        if arrival > self.arrival_of(cluster) {
-            self.clusters.insert(cluster, arrival);
+    /// Marks a cluster or a row as read up to and including an arrival.
+    pub fn mark_read(&mut self, key: impl Into<ArrivalKey>, arrival: i64) {
+        let key = key.into();
+        if arrival > self.arrival_of(key) {
+            self.arrivals.insert(key, arrival);
         }
-        if self.part.is_some_and(|part| part.cluster == cluster && part.arrival <= arrival) {
+        if self.part.is_some_and(|part| ArrivalKey::from(part.cluster) == key && part.arrival <= arrival) {
             self.part = None;
         }
     }
@@ -119,43 +150,44 @@ impl Position {
         self.part = Some(part);
     }
 
-    /// Raises the floor to the latest arrival that is certainly committed at `now`, and drops clusters at
-    /// or below it.
+    /// Raises the floor to the latest arrival that is certainly committed at `now`, and drops arrivals at or
+    /// below it.
     pub fn raise_floor(&mut self, now: i64) {
         self.floor = self.floor.max(now - SETTLED_AFTER_MS);
         let floor = self.floor;
-        self.clusters.retain(|_, arrival| *arrival > floor);
+        self.arrivals.retain(|_, arrival| *arrival > floor);
     }
 
     /// Encodes the position as a cursor.
     #[must_use]
     pub fn cursor(&self, stream: Stream) -> String {
         let mut floor = self.floor;
-        if self.clusters.len() > MAX_CLUSTERS {
-            let mut arrivals: Vec<i64> = self.clusters.values().copied().collect();
+        if self.arrivals.len() > MAX_KEYS {
+            let mut arrivals: Vec<i64> = self.arrivals.values().copied().collect();
             arrivals.sort_unstable();
-            floor = arrivals[arrivals.len() - MAX_CLUSTERS - 1];
+            floor = arrivals[arrivals.len() - MAX_KEYS - 1];
         }
-        let clusters: Vec<_> = self.clusters.iter().filter(|(_, arrival)| **arrival > floor).collect();
+        let arrivals: Vec<_> = self.arrivals.iter().filter(|(_, arrival)| **arrival > floor).collect();
         let mut bytes = vec![VERSION, stream as u8];
-        write_varint(floor, &mut bytes);
-        write_varint(i64::try_from(clusters.len()).unwrap_or(i64::MAX), &mut bytes);
+        write_integer(floor, &mut bytes);
+        write_integer(i64::try_from(arrivals.len()).unwrap_or(i64::MAX), &mut bytes);
         let mut before = 0;
-        for (cluster, arrival) in clusters {
-            write_varint(cluster.0 - before, &mut bytes);
-            write_varint(*arrival - floor, &mut bytes);
-            before = cluster.0;
+        for (key, arrival) in arrivals {
+            write_varint(key.0 - before, &mut bytes);
+            write_integer(*arrival - floor, &mut bytes);
+            before = key.0;
         }
         if let Some(PartialArrival { cluster, arrival, at, id }) = self.part {
-            write_varint(cluster.0, &mut bytes);
-            write_varint(arrival, &mut bytes);
-            write_varint(at, &mut bytes);
+            write_integer(cluster.0, &mut bytes);
+            write_integer(arrival, &mut bytes);
+            write_integer(at, &mut bytes);
             bytes.extend_from_slice(id.as_bytes());
         }
         URL_SAFE_NO_PAD.encode(bytes)
     }
 
-    /// Decodes a cursor of this stream or of any stream. Returns `None` for every other text.
+    /// Decodes a cursor of this stream or of any stream. Returns `None` for every other text. A cursor of any
+    /// stream holds arrivals of clusters, which do not concern streams of rows.
     #[must_use]
     pub fn parse(cursor: &str, stream: Stream) -> Option<Self> {
         if cursor.len() > MAX_BYTES {
@@ -167,28 +199,33 @@ impl Position {
         if version != VERSION {
             return None;
         }
-        let (floor, count) = (read_varint(&mut rest)?, read_varint(&mut rest)?);
-        let (mut clusters, mut cluster) = (BTreeMap::new(), 0_i64);
+        let (floor, count) = (read_integer(&mut rest)?, read_integer(&mut rest)?);
+        let (mut arrivals, mut key) = (BTreeMap::new(), 0_u128);
         for _ in 0..count {
-            cluster = cluster.checked_add(read_positive(&mut rest)?)?;
-            clusters.insert(ClusterId(cluster), floor.checked_add(read_positive(&mut rest)?)?);
+            key = key.checked_add(read_varint(&mut rest).filter(|step| *step > 0)?)?;
+            let after = read_integer(&mut rest).filter(|after| *after > 0)?;
+            arrivals.insert(ArrivalKey(key), floor.checked_add(after)?);
         }
         let part = if rest.is_empty() {
             None
         } else {
             let (cluster, arrival, at) =
-                (ClusterId(read_varint(&mut rest)?), read_varint(&mut rest)?, read_varint(&mut rest)?);
+                (ClusterId(read_integer(&mut rest)?), read_integer(&mut rest)?, read_integer(&mut rest)?);
             Some(PartialArrival { cluster, arrival, at, id: Uuid::from_slice(rest).ok()? })
         };
-        let position = Self { floor, clusters, part };
+        let position = Self { floor, arrivals, part };
         // Each position has one cursor. Other encodings of it are not accepted.
-        (position.cursor(written_for) == cursor).then_some(position)
+        if position.cursor(written_for) != cursor {
+            return None;
+        }
+        let is_usable = written_for == stream || stream.is_of_clusters();
+        Some(if is_usable { position } else { Self::at(floor) })
     }
 }
 
 /// Appends a number as a varint.
-fn write_varint(number: i64, bytes: &mut Vec<u8>) {
-    let mut left = number.cast_unsigned();
+fn write_varint(number: u128, bytes: &mut Vec<u8>) {
+    let mut left = number;
     while left >= 0x80 {
         bytes.push(left.to_le_bytes()[0] | 0x80);
         left >>= 7;
@@ -196,22 +233,25 @@ fn write_varint(number: i64, bytes: &mut Vec<u8>) {
     bytes.push(left.to_le_bytes()[0]);
 }
 
-fn read_varint(bytes: &mut &[u8]) -> Option<i64> {
-    let mut number = 0_u64;
-    for shift in (0..64).step_by(7) {
+fn write_integer(number: i64, bytes: &mut Vec<u8>) {
+    write_varint(number.cast_unsigned().into(), bytes);
+}
+
+fn read_varint(bytes: &mut &[u8]) -> Option<u128> {
+    let mut number = 0_u128;
+    for shift in (0..128).step_by(7) {
         let (byte, rest) = bytes.split_first()?;
         *bytes = rest;
-        number |= u64::from(byte & 0x7f) << shift;
+        number |= u128::from(byte & 0x7f) << shift;
         if byte & 0x80 == 0 {
-            return Some(number.cast_signed());
+            return Some(number);
         }
     }
     None
 }
 
-/// Reads a positive difference to the previous number.
-fn read_positive(bytes: &mut &[u8]) -> Option<i64> {
-    read_varint(bytes).filter(|step| *step > 0)
+fn read_integer(bytes: &mut &[u8]) -> Option<i64> {
+    u64::try_from(read_varint(bytes)?).ok().map(u64::cast_signed)
 }
 
 #[cfg(test)]
@@ -271,7 +311,41 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_cursor_of_any_stream_says_of_rows_only_how_far_all_are_read() {
+        let mut position = Position::at(5);
+        position.mark_read(ClusterId(1), 9);
+        let cursor = position.cursor(Stream::Any);
+        assert_eq!(Position::parse(&cursor, Stream::Errors), Some(position));
+        assert_eq!(Position::parse(&cursor, Stream::Alerts), Some(Position::at(5)));
+    }
+
+    #[test]
+    fn the_longest_cursor_of_rows_is_accepted() {
+        let (floor, day) = (1_795_000_000_000, 86_400_000);
+        let mut position = Position::at(floor);
+        for number in 1..=500_u128 {
+            // Far from each other, as random identifiers are.
+            position.mark_read(Uuid::from_u128(number * (u128::MAX / 501)), floor + day);
+        }
+        let cursor = position.cursor(Stream::Alerts);
+        assert_eq!(Position::parse(&cursor, Stream::Alerts), Some(position), "{} bytes", cursor.len());
+    }
+
     proptest! {
+        #[test]
+        fn a_cursor_of_rows_is_read_back(
+            floor in 0..i64::MAX / 4,
+            rows in prop::collection::btree_map(1..u128::MAX, 1..1_i64 << 40, 0..20),
+        ) {
+            let mut position = Position::at(floor);
+            for (row, after) in rows {
+                position.mark_read(Uuid::from_u128(row), floor + after);
+            }
+            let cursor = position.cursor(Stream::ErrorGroups);
+            prop_assert_eq!(Position::parse(&cursor, Stream::ErrorGroups), Some(position));
+        }
+
         #[test]
         fn a_cursor_is_read_back(
             floor in 0..i64::MAX / 4,

@@ -489,6 +489,7 @@ impl Cluster {
 
     /// The measurements of the cluster as a whole over time. Null, with the error code `BAD_USER_INPUT`,
     /// if the result is too large for one response.
+    #[expect(clippy::too_many_arguments, reason = "they are the arguments of the field")]
     async fn series(
         &self,
         #[graphql(desc = "The metrics. The result has one series for each of them, in this order.")]
@@ -498,6 +499,8 @@ impl Cluster {
                     at most 31 days before the end."
         )]
         from: Option<DateTime<Utc>>,
+        #[graphql(desc = "Only these last seconds, at least 1, in whole points. Null for all, or `from`.")]
+        last_seconds: Option<i32>,
         #[graphql(
             desc = "The end of the period, exclusive, by the scheduler's clock. Null for the cluster's \
                     end, or its last report."
@@ -511,7 +514,7 @@ impl Cluster {
         #[graphql(desc = "The most points, 2 to 2,000. Null for 2,000. Not with `bucketSeconds`.")]
         max_points: Option<i32>,
     ) -> NullOnError<Vec<Series>> {
-        let window = WindowArguments { from, to, bucket_seconds, max_points };
+        let window = WindowArguments { from, last_seconds, to, bucket_seconds, max_points };
         let arguments = SeriesArguments { metrics, window };
         let life = (self.row.started_at.0, Self::last_reported_at(&self.row));
         Some(arguments.read(&self.scope, SeriesParent::Cluster(self.row.id), life).await)
@@ -523,6 +526,7 @@ impl Cluster {
     /// interval has at most 15 seconds for each thread of the cluster. At most 20 functions are known by name
     /// in each ten minutes. Without activity if the reporter or the account refuses the data class `TASKS`.
     /// Null, with the error code `BAD_USER_INPUT`, if the result is too large for one response.
+    #[expect(clippy::too_many_arguments, reason = "they are the arguments of the field")]
     async fn function_activity(
         &self,
         #[graphql(
@@ -530,6 +534,8 @@ impl Cluster {
                     at most 31 days before the end."
         )]
         from: Option<DateTime<Utc>>,
+        #[graphql(desc = "Only these last seconds, at least 1, in whole points. Null for all, or `from`.")]
+        last_seconds: Option<i32>,
         #[graphql(
             desc = "The end of the period, exclusive, by the scheduler's clock. Null for the cluster's \
                     end, or its last report."
@@ -545,7 +551,7 @@ impl Cluster {
         #[graphql(desc = "The number of functions with columns of their own, 1 to 20.", default = 10)]
         first: i32,
     ) -> NullOnError<Inline<FunctionActivity>> {
-        let window = WindowArguments { from, to, bucket_seconds, max_points };
+        let window = WindowArguments { from, last_seconds, to, bucket_seconds, max_points };
         let life = (self.row.started_at.0, Self::last_reported_at(&self.row));
         let found =
             function_activity::load_function_activity(&self.scope, self.row.id, window, life, first).await;

@@ -50,6 +50,7 @@ pub(super) struct SeriesArguments {
 /// The arguments for a period and its buckets, as received.
 pub(super) struct WindowArguments {
     pub(super) from: Option<DateTime<Utc>>,
+    pub(super) last_seconds: Option<i32>,
     pub(super) to: Option<DateTime<Utc>>,
     pub(super) bucket_seconds: Option<i32>,
     pub(super) max_points: Option<i32>,
@@ -96,6 +97,16 @@ impl WindowArguments {
         let refused = |argument, reason: String| ApiError::InvalidArgument { argument, reason };
         // The end is exclusive, and a measurement at the last moment belongs to the series.
         let to = self.to.map_or(life.1.timestamp_millis() + 1, |to| to.timestamp_millis());
+        if let Some(seconds) = self.last_seconds.map(i64::from) {
+            if self.from.is_some() {
+                return Err(refused("lastSeconds", "cannot be used together with 'from'".to_owned()));
+            }
+            if !(1..=longest / 1_000).contains(&seconds) {
+                return Err(refused("lastSeconds", format!("must be between 1 and {}", longest / 1_000)));
+            }
+            let from = life.0.timestamp_millis().max(to.saturating_sub(seconds * 1_000));
+            return Ok(self.divide(from, to, step)?.from_whole_bucket());
+        }
         let from = match self.from.map(|from| from.timestamp_millis()) {
             Some(from) if self.to.is_some() && from > to => {
                 return Err(refused("from", "must not lie after 'to'".to_owned()));
@@ -107,6 +118,12 @@ impl WindowArguments {
             Some(from) => from,
             None => life.0.timestamp_millis().max(to.saturating_sub(longest)),
         };
+        self.divide(from, to, step)
+    }
+
+    /// Divides a period into buckets.
+    fn divide(&self, from: i64, to: i64, step: i64) -> Result<Window, ApiError> {
+        let refused = |argument, reason: String| ApiError::InvalidArgument { argument, reason };
         if let Some(points) = self.max_points.map(i64::from) {
             if self.bucket_seconds.is_some() {
                 return Err(refused("maxPoints", "cannot be used together with 'bucketSeconds'".to_owned()));

@@ -170,6 +170,7 @@ impl Worker {
 
     /// The measurements of the worker over time. Null, with the error code `BAD_USER_INPUT`, if they
     /// exceed the limit of one response.
+    #[expect(clippy::too_many_arguments, reason = "they are the arguments of the field")]
     async fn series(
         &self,
         #[graphql(desc = "The metrics to return. The response has one series for each, in this order.")]
@@ -179,6 +180,8 @@ impl Worker {
                     but at most 7 days before the end."
         )]
         from: Option<DateTime<Utc>>,
+        #[graphql(desc = "Only these last seconds, at least 1, in whole points. Null for all, or `from`.")]
+        last_seconds: Option<i32>,
         #[graphql(
             desc = "The exclusive end of the period, by the scheduler's clock. If absent, the end of the \
                     worker, or its cluster's last report."
@@ -196,7 +199,7 @@ impl Worker {
         max_points: Option<i32>,
     ) -> NullOnError<Vec<Series>> {
         let series = async {
-            let window = WindowArguments { from, to, bucket_seconds, max_points };
+            let window = WindowArguments { from, last_seconds, to, bucket_seconds, max_points };
             let arguments = SeriesArguments { metrics, window };
             let end = match self.row.ended_at {
                 Some(end) => end.0,

@@ -26,10 +26,11 @@ const DEFAULT_LIST_LENGTH: u64 = 10;
 
 /// Lists without paging, and their usual length. If a list may be much longer, its resolver bounds it by
 /// the stored data.
-const ASSUMED: [(&str, &str, u64); 32] = [
+const ASSUMED: [(&str, &str, u64); 34] = [
     ("Account", "usageTable", 100),
     ("Account", "flagRules", 11),
     ("AccountSeries", "points", 100),
+    ("AlertBatch", "alerts", 100),
     ("Answer", "arguments", 4),
     ("Answer", "evidence", 5),
     ("Answer", "qualifications", 2),
@@ -46,6 +47,7 @@ const ASSUMED: [(&str, &str, u64); 32] = [
     ("EnvironmentDifference", "removed", 20),
     ("ErrorBatch", "errors", 100),
     ("ErrorGroup", "trend", 30),
+    ("ErrorGroupBatch", "errorGroups", 100),
     ("EventBatch", "events", 100),
     ("Evidence", "arguments", 4),
     ("LogBatch", "lines", 100),

@@ -230,7 +230,7 @@ impl Jobs {
             watching_since: Mutex::new(clock.timestamp()),
             rollups: Rollups::new(store.system()),
             flags: Flags::new(store.clone()),
-            alerts: Alerts::new(store.clone()),
+            alerts: Alerts::new(store.clone(), Arc::clone(&clock)),
             deliveries: Deliveries::new(store.clone(), Arc::clone(&clock), alerts),
             store,
             clock,

@@ -5,14 +5,15 @@ use std::collections::VecDeque;
 
 use entity::{
     cluster, computation, error_occurrence, event,
-    ids::{ClusterId, KeyTime},
+    ids::{AlertId, ClusterId, ErrorGroupId, KeyTime},
     log_line,
 };
+use uuid::Uuid;
 
 use crate::{
     domain::stream_cursor::{PartialArrival, Position},
     graphql::{RowSelection, Rows},
-    store::{AccountStore, ClusterFilter, PendingChanges, StoreError},
+    store::{AccountStore, ChangedRow, ClusterFilter, PendingChanges, StoreError},
 };
 
 /// The number of clusters in one statement.
@@ -27,6 +28,8 @@ const MAX_SCANNED_ROWS: usize = 500;
 /// The arrivals to be read, and the position up to which everything is read.
 pub(super) struct CatchUp {
     arrivals: VecDeque<PendingChanges>,
+    /// The rows of the account to be read. Streams of these have no other arrivals.
+    rows: VecDeque<ChangedRow>,
     position: Position,
 }
 
@@ -43,9 +46,14 @@ pub(super) struct Batch {
 impl CatchUp {
     /// Starts reading these arrivals for a reader at `position`.
     pub(super) fn new(arrivals: impl IntoIterator<Item = PendingChanges>, position: Position) -> Self {
-        let mut errand = Self { arrivals: arrivals.into_iter().collect(), position };
+        let mut errand = Self { arrivals: arrivals.into_iter().collect(), rows: VecDeque::new(), position };
         errand.move_partial_to_front();
         errand
+    }
+
+    /// Starts reading these rows of the account for a reader at `position`.
+    pub(super) fn of_rows(rows: impl IntoIterator<Item = ChangedRow>, position: Position) -> Self {
+        Self { arrivals: VecDeque::new(), rows: rows.into_iter().collect(), position }
     }
 
     /// Returns the position up to which all returned rows reach.
@@ -62,7 +70,7 @@ impl CatchUp {
     ) -> Result<Option<Vec<Batch>>, StoreError> {
         let begun = self.arrivals.front().is_some_and(|arrivals| arrivals.part.is_some());
         let count = if begun { 1 } else { self.arrivals.len().min(MAX_CLUSTERS) };
-        if count == 0 {
+        if count == 0 && self.rows.is_empty() {
             return Ok(None);
         }
         let batch: Vec<PendingChanges> = self.arrivals.range(..count).copied().collect();
@@ -100,6 +108,16 @@ impl CatchUp {
                 let keep = |row: &_| words.as_ref().is_none_or(|words| store.log_contains(row, words));
                 self.advance_past(batch, rows, limit, Rows::Logs, keep)
             }
+            RowSelection::Alerts => {
+                let rows = store.alerts_by_id(&self.next_rows(AlertId)).await?;
+                self.advance_past_rows((!rows.is_empty()).then_some(Rows::Alerts(rows)))
+            }
+            RowSelection::ErrorGroups(filter) => {
+                let (rows, unmatched) =
+                    store.match_error_groups(filter, &self.next_rows(ErrorGroupId)).await?;
+                let some = !rows.is_empty() || !unmatched.is_empty();
+                self.advance_past_rows(some.then_some(Rows::ErrorGroups(rows, unmatched)))
+            }
         };
         Ok(Some(pieces))
     }
@@ -116,6 +134,19 @@ impl CatchUp {
         rows.sort_by_key(|(row, _)| (row.changed_at, row.id));
         self.arrivals.drain(..batch.len());
         Ok(rows)
+    }
+
+    /// Returns the identifiers of the next rows of the account.
+    fn next_rows<Id>(&self, id: impl Fn(Uuid) -> Id) -> Vec<Id> {
+        self.rows.iter().take(MAX_ROWS).map(|row| id(row.id)).collect()
+    }
+
+    /// Advances the position past the next rows of the account, and makes a batch of those that were found.
+    fn advance_past_rows(&mut self, found: Option<Rows>) -> Vec<Batch> {
+        for row in self.rows.drain(..self.rows.len().min(MAX_ROWS)) {
+            self.position.mark_read(row.id, row.changed_at);
+        }
+        found.into_iter().map(|rows| self.state(None, rows)).collect()
     }
 
     fn state(&self, cluster: Option<ClusterId>, rows: Rows) -> Batch {

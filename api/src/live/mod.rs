@@ -11,6 +11,7 @@
 
 mod catch_up;
 mod replay_buffer;
+mod reported_removals;
 mod session_state;
 mod shared_subscription;
 mod subscription;

@@ -1,7 +1,7 @@
 //! Equal subscriptions as one group: each change is read once and each payload is written once.
 
 use std::{
-    collections::{BTreeMap, HashSet},
+    collections::BTreeMap,
     mem,
     panic::AssertUnwindSafe,
     sync::{
@@ -24,6 +24,7 @@ use tokio::{
 use super::{
     catch_up::{Batch, CatchUp},
     replay_buffer::ReplayBuffer,
+    reported_removals::ReportedRemovals,
 };
 use crate::{
     bus::{BusSubscription, Changes},
@@ -31,22 +32,20 @@ use crate::{
     domain::stream_cursor::{Position, SETTLED_AFTER_MS, Stream},
     error::{Chain, panic_message},
     graphql::{
-        Caller, PayloadContent, Rows, Schema, SubscriptionPlan, finalize_response, log_defect, mark_gap,
+        Caller, PayloadContent, Schema, SubscriptionPlan, finalize_response, log_defect, mark_gap,
         serialize_response,
     },
     guard::Template,
     metrics::{GaugeGuard, LiveMetrics},
-    store::{AccountStore, ChangedCluster, PendingChanges, Store, StoreError},
+    store::{AccountStore, AccountTable, ChangedCluster, ChangedRow, PendingChanges, Store, StoreError},
 };
 
-/// The limit of changed clusters that a catch-up reads. With more, the subscription reports a gap.
-const MAX_CLUSTERS: usize = 5_000;
+/// The limit of changed clusters, or of changed rows of the account, that a catch-up reads. With more, the
+/// subscription reports a gap.
+const MAX_CHANGED: usize = 5_000;
 
 /// The number of payloads that are written ahead of the fastest reader.
 const MAX_UNREAD_PAYLOADS: u64 = 16;
-
-/// The limit of clusters for which the group remembers that they stopped passing the filter.
-const MAX_REPORTED_REMOVALS: usize = 10_000;
 
 /// The retry delay after a failed read.
 const RETRY_DELAY: Duration = Duration::from_secs(1);
@@ -141,7 +140,7 @@ impl SharedSubscription {
 
 /// Reads and writes in rounds, whenever something changed.
 async fn poll_changes(shared: Arc<SubscriptionState>, mut watch: BusSubscription, mut position: Position) {
-    let (mut told, mut lost) = (HashSet::new(), false);
+    let (mut removals, mut lost) = (ReportedRemovals::default(), false);
     let pause = Duration::from_millis(shared.planned.read_interval_ms);
     let mut next_round = Instant::now();
     let mut before = 0;
@@ -158,7 +157,7 @@ async fn poll_changes(shared: Arc<SubscriptionState>, mut watch: BusSubscription
         let (begun, first) = (Instant::now(), *shared.head.borrow());
         let metrics = &shared.renderer.metrics;
         let settled = shared.renderer.clock.timestamp().timestamp_millis();
-        while let Err(error) = shared.run_round(&heard, &mut position, &mut told, &mut lost).await {
+        while let Err(error) = shared.run_round(&heard, &mut position, &mut removals, &mut lost).await {
             metrics.round_failed();
             tracing::warn!(error = %Chain(&error), "failed to read changes; retrying");
             heard.gap = true;
@@ -184,7 +183,7 @@ fn merge_changes(first: Changes, second: Changes) -> Changes {
     Changes {
         clusters: clusters.into_values().collect(),
         gap: first.gap || second.gap,
-        access: first.access || second.access,
+        account: first.account | second.account,
     }
 }
 
@@ -218,7 +217,7 @@ impl SubscriptionState {
         }
     }
 
-    /// Returns true if the stream delivers added rows rather than the state of clusters.
+    /// Returns true if the stream delivers added and changed rows rather than the state of clusters.
     pub(super) fn is_append_only(&self) -> bool {
         !matches!(self.planned.selection.stream(), Stream::Clusters | Stream::Snapshots)
     }
@@ -229,13 +228,18 @@ impl SubscriptionState {
         if !self.is_append_only() {
             return Ok(Position::at(now.timestamp_millis() - SETTLED_AFTER_MS));
         }
-        self.store.start_position(now, self.planned.clusters.as_deref(), MAX_CLUSTERS as u64).await
+        match self.planned.selection.account_table() {
+            Some(table) => self.store.start_row_position(now, table, MAX_CHANGED as u64).await,
+            None => {
+                self.store.start_position(now, self.planned.clusters.as_deref(), MAX_CHANGED as u64).await
+            }
+        }
     }
 
     /// Returns the clusters that changed after an arrival number.
     async fn changed_since(&self, after: i64) -> Result<Vec<ChangedCluster>, StoreError> {
         let among = self.planned.clusters.as_deref();
-        self.store.changed_clusters(after, among, MAX_CLUSTERS as u64 + 1).await
+        self.store.changed_clusters(after, among, MAX_CHANGED as u64 + 1).await
     }
 
     /// Returns these clusters with the arrival numbers of their last changes.
@@ -265,15 +269,48 @@ impl SubscriptionState {
         let _ = timeout(RETRY_DELAY, reached).await;
     }
 
+    /// Returns the catch-up of a reader at `position` that continues with the payloads after `until`, and
+    /// true if there are more changes than the limit.
+    pub(super) async fn catch_up_from(
+        &self,
+        position: &Position,
+        until: Option<&Position>,
+    ) -> Result<(CatchUp, bool), StoreError> {
+        if let Some(table) = self.planned.selection.account_table() {
+            let (rows, too_many) = self.rows_since(table, position, until).await?;
+            return Ok((CatchUp::of_rows(rows, position.clone()), too_many));
+        }
+        let (arrivals, too_many) = self.arrivals_since(position, until).await?;
+        Ok((CatchUp::new(arrivals, position.clone()), too_many))
+    }
+
+    /// Returns the rows of the account whose last changes are after `position` and up to `until`, and true if
+    /// there are more than the limit. A row that changed after `until` is left out: the payloads after it
+    /// contain the row's current state.
+    async fn rows_since(
+        &self,
+        table: AccountTable,
+        position: &Position,
+        until: Option<&Position>,
+    ) -> Result<(Vec<ChangedRow>, bool), StoreError> {
+        let mut rows = self.store.changed_rows(table, position.floor(), MAX_CHANGED as u64 + 1).await?;
+        let too_many = rows.len() > MAX_CHANGED;
+        rows.retain(|row| {
+            let is_later = until.is_some_and(|until| row.changed_at > until.arrival_of(row.id));
+            row.changed_at > position.arrival_of(row.id) && !is_later
+        });
+        Ok((rows, too_many))
+    }
+
     /// Returns the arrivals after `position` and up to `until`, and true if there are more than the
     /// limit of clusters.
-    pub(super) async fn arrivals_since(
+    async fn arrivals_since(
         &self,
         position: &Position,
         until: Option<&Position>,
     ) -> Result<(Vec<PendingChanges>, bool), StoreError> {
         let changed = self.changed_since(position.floor()).await?;
-        let too_many = changed.len() > MAX_CLUSTERS;
+        let too_many = changed.len() > MAX_CHANGED;
         let missed = changed.into_iter().filter_map(|changed| {
             let ChangedCluster { id: cluster, changed_at, .. } = changed;
             let last =
@@ -305,15 +342,18 @@ impl SubscriptionState {
         let _ = timeout(MAX_READER_WAIT, taken).await;
     }
 
-    /// Reads the changes of the notices and writes their payloads.
-    async fn run_round(
+    /// Returns the catch-up of a group at `position` after these notices, and true if there are more changes
+    /// than the limit.
+    async fn catch_up_with(
         &self,
         heard: &Changes,
-        position: &mut Position,
-        told: &mut HashSet<ClusterId>,
-        lost: &mut bool,
-    ) -> Result<(), StoreError> {
-        let mut arrivals = BTreeMap::new();
+        position: &Position,
+    ) -> Result<(CatchUp, bool), StoreError> {
+        if self.planned.selection.account_table().is_some() {
+            // A notice of the account names no row.
+            return self.catch_up_from(position, None).await;
+        }
+        let (mut arrivals, mut too_many) = (BTreeMap::new(), false);
         // The clusters with more arrivals than the notice describes.
         let mut missed = Vec::new();
         for notice in &heard.clusters {
@@ -341,22 +381,27 @@ impl SubscriptionState {
             }
         }
         if heard.gap {
-            let (missed, too_many) = self.arrivals_since(position, None).await?;
-            *lost |= too_many;
+            let (missed, more) = self.arrivals_since(position, None).await?;
+            too_many = more;
             arrivals.extend(missed.into_iter().map(|missed| (missed.cluster, missed)));
         }
-        let mut errand = CatchUp::new(arrivals.into_values(), position.clone());
+        Ok((CatchUp::new(arrivals.into_values(), position.clone()), too_many))
+    }
+
+    /// Reads the changes of the notices and writes their payloads.
+    async fn run_round(
+        &self,
+        heard: &Changes,
+        position: &mut Position,
+        removals: &mut ReportedRemovals,
+        lost: &mut bool,
+    ) -> Result<(), StoreError> {
+        let (mut errand, too_many) = self.catch_up_with(heard, position).await?;
+        *lost |= too_many;
         while let Some(pieces) = errand.next(&self.planned.selection, &self.store).await? {
-            for piece in pieces {
-                if let Rows::Cluster(row, passes) = &piece.rows {
-                    if *passes {
-                        told.remove(&row.id);
-                    } else if !told.insert(row.id) {
-                        continue;
-                    }
-                    if told.len() > MAX_REPORTED_REMOVALS {
-                        told.clear();
-                    }
+            for mut piece in pieces {
+                if !removals.retain_new(&mut piece.rows) {
+                    continue;
                 }
                 self.wait_for_capacity().await;
                 *position = piece.position.clone();

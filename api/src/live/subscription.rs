@@ -83,9 +83,9 @@ impl Subscription {
             if after.floor() < now - MAX_RESUME_AGE_MS {
                 (after, gap) = (Position::at(now - MAX_RESUME_AGE_MS), true);
             }
-            let (arrivals, too_many) = shared.arrivals_since(&after, Some(&joined)).await.map_err(failed)?;
+            let (catch_up, too_many) = shared.catch_up_from(&after, Some(&joined)).await.map_err(failed)?;
             gap |= too_many;
-            missed = Some((CatchUp::new(arrivals, after.clone()), joined));
+            missed = Some((catch_up, joined));
             position = Arc::new(after);
         }
         let counted = shared.metrics().subscription();
@@ -159,13 +159,13 @@ impl Reader {
             }
             NextPayload::Gone => {
                 let (place, joined) = shared.ring().add_reader();
-                match Box::pin(shared.arrivals_since(&self.position, Some(&joined))).await {
-                    Ok((arrivals, too_many)) => {
+                match Box::pin(shared.catch_up_from(&self.position, Some(&joined))).await {
+                    Ok((catch_up, too_many)) => {
                         // Of a stream of states, only the newest state is read, so the reader may have
                         // missed others.
                         self.gap |= too_many || !shared.is_append_only();
                         self.place = place;
-                        self.missed = Some((CatchUp::new(arrivals, Position::clone(&self.position)), joined));
+                        self.missed = Some((catch_up, joined));
                     }
                     Err(error) => {
                         tracing::warn!(error = %Chain(&error), "failed to read missed changes; retrying");

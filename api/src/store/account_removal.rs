@@ -15,7 +15,10 @@ use serde_json::json;
 use super::{
     error::StoreError, retention::BATCH, scoped::AccountStore, system::SystemStore, upsert::keep_existing_row,
 };
-use crate::domain::audit::{Entry, Target};
+use crate::{
+    bus::ChangeKinds,
+    domain::audit::{Entry, Target},
+};
 
 /// The largest number of performance reports that one statement deletes. Their pieces are deleted with
 /// them.
@@ -53,7 +56,7 @@ impl AccountStore {
                 store.insert::<account_removal::Entity>(vec![row], &once).await?;
                 store.delete::<invitation::Entity>().exec(&store.write_executor()).await?;
                 store.delete::<membership::Entity>().exec(&store.write_executor()).await?;
-                store.announce_access();
+                store.announce_account(ChangeKinds::ACCESS);
                 Ok(())
             })
         })

@@ -14,10 +14,11 @@ use entity::{
 };
 use sea_orm::{
     ColumnTrait, FromQueryResult, PaginatorTrait, QueryFilter, QueryOrder, QuerySelect, Select,
-    sea_query::{Expr, ExprTrait},
+    sea_query::{Expr, ExprTrait, OnConflict},
 };
 
 use super::{
+    change_feed::next_change,
     cluster_filter::ClusterFilter,
     cluster_tag::TagFilter,
     composite_in::IsOneOf,
@@ -25,14 +26,16 @@ use super::{
     flag_mute,
     page::{self, Key, KeyPart, Page, PageRequest, Sort},
     scoped::AccountStore,
-    upsert::replace,
     usage_hour::{DAY, DAY_HOURS, sum_of},
 };
-use crate::domain::{
-    alert::{Decision, Episode, Subject},
-    cost::{RateCard, amount},
-    quota::Quota,
-    usage::Usage,
+use crate::{
+    bus::ChangeKinds,
+    domain::{
+        alert::{Decision, Episode, Subject},
+        cost::{RateCard, amount},
+        quota::Quota,
+        usage::Usage,
+    },
 };
 
 /// The largest number of subjects that are evaluated per rule. They are read in a fixed order, so that an
@@ -76,6 +79,14 @@ impl Sort for AlertSort {
     }
 }
 
+/// Returns the update of an existing alert. The other values never change.
+fn replace_state(now: Timestamp) -> OnConflict {
+    OnConflict::columns([Column::AccountId, Column::Id])
+        .update_columns([Column::EndedKey, Column::Value, Column::ToldAt, Column::Told])
+        .value(Column::ChangedAt, next_change(Column::ChangedAt, now))
+        .to_owned()
+}
+
 #[derive(FromQueryResult)]
 struct DayUse {
     cluster_id: ClusterId,
@@ -108,6 +119,16 @@ impl AccountStore {
     #[tracing::instrument(name = "store.alert.get", skip_all)]
     pub async fn alert(&self, id: AlertId) -> Result<Option<Model>, StoreError> {
         Ok(self.select::<Entity>().filter(Column::Id.eq(id)).one(&self.read_executor()).await?)
+    }
+
+    /// Returns the alerts that exist among `ids`, in the order of their last changes.
+    ///
+    /// # Errors
+    /// Returns an error if the database does not answer.
+    #[tracing::instrument(name = "store.alert.by_id", skip_all)]
+    pub async fn alerts_by_id(&self, ids: &[AlertId]) -> Result<Vec<Model>, StoreError> {
+        let select = self.select::<Entity>().filter(Column::Id.is_one_of(ids.iter().copied()));
+        Ok(select.order_by_asc(Column::ChangedAt).all(&self.read_executor()).await?)
     }
 
     /// Counts the account's alerts.
@@ -151,12 +172,13 @@ impl AccountStore {
         Ok(rows.into_iter().filter_map(episode).collect())
     }
 
-    /// Writes the changed alerts of a rule, and gives identifiers to the new ones.
+    /// Writes the changed alerts of a rule, gives identifiers to the new ones, and notifies subscribers.
     pub(crate) async fn record_alerts(
         &self,
         rule: AlertRuleId,
         decision: &mut Decision,
         new_id: impl Fn() -> AlertId,
+        now: Timestamp,
     ) -> Result<(), StoreError> {
         let time = |ms| Timestamp::from(chrono::DateTime::from_timestamp_millis(ms).unwrap_or_default());
         let rows = decision.changed.iter_mut().map(|episode| Model {
@@ -169,13 +191,16 @@ impl AccountStore {
             value: episode.value,
             told_at: episode.last_sent_at.map(time),
             told: episode.start_sent,
+            changed_at: Some(now.timestamp_millis()),
         });
-        self.insert::<Entity>(rows.collect(), &replace::<Entity>()).await?;
+        if self.insert::<Entity>(rows.collect(), &replace_state(now)).await? > 0 {
+            self.announce_account(ChangeKinds::ALERTS);
+        }
         Ok(())
     }
 
-    /// Ends the lasting alerts of a rule without a notification, because their subjects are no longer
-    /// evaluated.
+    /// Ends the lasting alerts of a rule without a message, because their subjects are no longer evaluated.
+    /// Subscribers are notified.
     pub(crate) async fn end_lasting_alerts(
         &self,
         rule: AlertRuleId,
@@ -188,8 +213,11 @@ impl AccountStore {
         let ended = lasting
             .col_expr(Column::EndedKey, Expr::val(now.timestamp_millis()))
             .col_expr(Column::Told, Expr::val(false))
-            .col_expr(Column::ToldAt, Expr::val(Option::<Timestamp>::None));
-        ended.exec(&self.write_executor()).await?;
+            .col_expr(Column::ToldAt, Expr::val(Option::<Timestamp>::None))
+            .col_expr(Column::ChangedAt, next_change(Column::ChangedAt, now));
+        if ended.exec(&self.write_executor()).await?.rows_affected > 0 {
+            self.announce_account(ChangeKinds::ALERTS);
+        }
         Ok(())
     }
 

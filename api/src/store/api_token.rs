@@ -25,9 +25,12 @@ use super::{
     scoped::AccountStore,
     system::SystemStore,
 };
-use crate::domain::{
-    access::NEW_TOKEN_AGE,
-    audit::{Actor, Entry, Target},
+use crate::{
+    bus::ChangeKinds,
+    domain::{
+        access::NEW_TOKEN_AGE,
+        audit::{Actor, Entry, Target},
+    },
 };
 
 /// The largest number of tokens in one statement.
@@ -281,7 +284,7 @@ impl AccountStore {
             .filter(Column::RevokedAt.is_null())
             .exec(&self.write_executor())
             .await?;
-        self.announce_access();
+        self.announce_account(ChangeKinds::ACCESS);
         Ok(())
     }
 }

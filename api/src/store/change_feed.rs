@@ -1,15 +1,20 @@
-//! The changes of an account's clusters, in the order of their arrival.
+//! The changes of an account's clusters, alerts and groups of errors, in the order of their arrival.
 //!
 //! Every change of a cluster has a change number, `clusters.changed_at`, which grows with each change. The
 //! changes of a cluster are committed one after the other, because each locks the cluster's row. Rows that
 //! a change adds carry its change number. No index has it: they are looked up in their cluster, from the
 //! earliest time that they can have.
+//!
+//! Alerts and groups of errors belong to no single cluster, so each of these rows has change numbers of its
+//! own, in `changed_at`. The changes of a row are committed one after the other, because each locks the row.
+//! They are few, and an index finds the latest ones.
 
-use entity::{AccountOwned, Timestamp, cluster, ids::ClusterId};
+use entity::{AccountOwned, Timestamp, alert, cluster, error_group, ids::ClusterId};
 use sea_orm::{
-    ColumnTrait, Condition, EntityTrait, FromQueryResult, QueryFilter, QuerySelect,
+    ColumnTrait, Condition, EntityTrait, FromQueryResult, QueryFilter, QueryOrder, QuerySelect,
     sea_query::{Expr, ExprTrait},
 };
+use uuid::Uuid;
 
 use super::{
     composite_in::IsOneOf,
@@ -50,6 +55,24 @@ impl ChangedCluster {
     }
 }
 
+/// A table of the account whose rows have change numbers of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AccountTable {
+    /// Alerts.
+    Alerts,
+    /// Groups of errors.
+    ErrorGroups,
+}
+
+/// A row of the account that changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromQueryResult)]
+pub struct ChangedRow {
+    /// The identifier of the row.
+    pub id: Uuid,
+    /// The change number of its last change.
+    pub changed_at: i64,
+}
+
 /// A range of a cluster's changes whose rows are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PendingChanges {
@@ -65,9 +88,10 @@ pub struct PendingChanges {
     pub part: Option<PartialArrival>,
 }
 
-/// Returns the change number of a change that is made now, as an expression over the existing row.
-pub(super) fn next_change(now: Timestamp) -> Expr {
-    let (now, changed_at) = (now.timestamp_millis(), || Expr::col(cluster::Column::ChangedAt));
+/// Returns the change number of a change that is made now, as an expression over the existing row, whose
+/// last change number is in `column`.
+pub(super) fn next_change<C: ColumnTrait>(column: C, now: Timestamp) -> Expr {
+    let (now, changed_at) = (now.timestamp_millis(), || Expr::col(column.as_column_ref()));
     Expr::case(changed_at().gte(now), changed_at().add(1)).finally(now).into()
 }
 
@@ -129,6 +153,59 @@ impl AccountStore {
         Ok(position)
     }
 
+    /// Returns the rows of a table of the account that changed after a change number, at most `limit`, in the
+    /// order of their changes.
+    ///
+    /// # Errors
+    /// Returns an error if the database does not answer.
+    #[tracing::instrument(name = "store.arrival.changed_rows", skip_all)]
+    pub async fn changed_rows(
+        &self,
+        table: AccountTable,
+        after: i64,
+        limit: u64,
+    ) -> Result<Vec<ChangedRow>, StoreError> {
+        match table {
+            AccountTable::Alerts => {
+                use alert::Column::{ChangedAt, Id};
+                self.fetch_changed::<alert::Entity>((Id, ChangedAt), after, limit).await
+            }
+            AccountTable::ErrorGroups => {
+                use error_group::Column::{ChangedAt, Id};
+                self.fetch_changed::<error_group::Entity>((Id, ChangedAt), after, limit).await
+            }
+        }
+    }
+
+    async fn fetch_changed<E: AccountOwned>(
+        &self,
+        (id, changed_at): (E::Column, E::Column),
+        after: i64,
+        limit: u64,
+    ) -> Result<Vec<ChangedRow>, StoreError> {
+        let select = self.select::<E>().filter(changed_at.gt(after)).order_by_asc(changed_at);
+        let select = select.select_only().columns([id, changed_at]).limit(limit);
+        Ok(select.into_model().all(&self.read_executor()).await?)
+    }
+
+    /// Returns the position of a subscriber to a table of the account that starts at `now`: after all changes
+    /// that are committed.
+    ///
+    /// # Errors
+    /// Returns an error if the database does not answer.
+    pub async fn start_row_position(
+        &self,
+        now: Timestamp,
+        table: AccountTable,
+        limit: u64,
+    ) -> Result<Position, StoreError> {
+        let mut position = Position::at(now.timestamp_millis() - SETTLED_AFTER_MS);
+        for row in self.changed_rows(table, position.floor(), limit).await? {
+            position.mark_read(row.id, row.changed_at);
+        }
+        Ok(position)
+    }
+
     /// Returns the rows of some ranges of changes that pass a condition, in the order of their arrival.
     /// Each cluster is read separately, as a range of the table's primary key.
     pub(super) async fn fetch_in_arrival_order<S: Sort>(
@@ -181,7 +258,8 @@ impl AccountStore {
         if held.is_empty() {
             return Ok(());
         }
-        let update = self.update::<cluster::Entity>().col_expr(Column::ChangedAt, next_change(now));
+        let changed_at = next_change(Column::ChangedAt, now);
+        let update = self.update::<cluster::Entity>().col_expr(Column::ChangedAt, changed_at);
         let update = update.filter(Column::Id.is_one_of(held.iter().map(|(cluster, _)| *cluster)));
         update.exec(&self.write_executor()).await?;
         for (cluster, place) in held {

@@ -295,7 +295,7 @@ impl SystemStore {
         replaced.exec_without_returning(&transaction).await?;
         cluster::Entity::update_many()
             .col_expr(cluster::Column::DesiredState, Expr::val(DesiredState::Stopped))
-            .col_expr(cluster::Column::ChangedAt, next_change(now))
+            .col_expr(cluster::Column::ChangedAt, next_change(cluster::Column::ChangedAt, now))
             .filter(cluster::Column::AccountId.eq(account))
             .filter(cluster::Column::Id.eq(id))
             .exec(&transaction)

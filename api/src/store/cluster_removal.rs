@@ -275,7 +275,7 @@ impl AccountStore {
                     let shown = store.delete::<Entity>().filter(Column::ClusterId.eq(id));
                     shown.exec(&store.write_executor()).await?;
                     let Some((row, _)) = cluster else { continue };
-                    store.add_to_shared_rows(&row).await?;
+                    store.add_to_shared_rows(&row, now).await?;
                     store.record_cluster_change(&row, now).await?;
                     shown_again.push(row);
                 }
@@ -451,7 +451,7 @@ impl AccountStore {
                 let first = narrow(group.first_seen_at, reach.first_at, shown.first_at);
                 let last = narrow(group.last_seen_at, reach.last_at, shown.last_at);
                 if (first.0, last.0) != (group.first_seen_at.0, group.last_seen_at.0) {
-                    self.set_error_times(group.id, first, last).await?;
+                    self.set_error_times(group.id, (first, last), now).await?;
                 }
             }
             if !of_none.is_empty() {
@@ -466,7 +466,7 @@ impl AccountStore {
     }
 
     /// Adds a cluster, which is shown again, to the rows that it shares with others.
-    async fn add_to_shared_rows(&self, row: &cluster::Model) -> Result<(), StoreError> {
+    async fn add_to_shared_rows(&self, row: &cluster::Model, now: Timestamp) -> Result<(), StoreError> {
         use error_group::Column;
         self.mark_usage_unfolded(row.id).await?;
         let own = self.load_cluster_error_times(row.id).await?;
@@ -487,27 +487,9 @@ impl AccountStore {
                     let first = std::cmp::min(group.first_seen_at.0, reach.first_at.0);
                     (first.into(), std::cmp::max(group.last_seen_at.0, reach.last_at.0).into())
                 };
-                self.set_error_times(group.id, first, last).await?;
+                self.set_error_times(group.id, (first, last), now).await?;
             }
         }
-        Ok(())
-    }
-
-    /// Shows a group of errors, and sets the times of its first and last error.
-    async fn set_error_times(
-        &self,
-        id: ErrorGroupId,
-        first: Timestamp,
-        last: Timestamp,
-    ) -> Result<(), StoreError> {
-        use error_group::Column;
-        self.update_with_hidden::<error_group::Entity>()
-            .col_expr(Column::FirstSeenAt, Expr::val(first))
-            .col_expr(Column::LastSeenAt, Expr::val(last))
-            .col_expr(Column::HiddenAt, Expr::val(Option::<Timestamp>::None))
-            .filter(Column::Id.eq(id))
-            .exec(&self.write_executor())
-            .await?;
         Ok(())
     }
 

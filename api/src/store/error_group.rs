@@ -9,11 +9,12 @@ use entity::{
     ids::{ClusterId, ErrorGroupId},
 };
 use sea_orm::{
-    ColumnTrait, Condition, PaginatorTrait, QueryFilter, QuerySelect, QueryTrait,
+    ColumnTrait, Condition, PaginatorTrait, QueryFilter, QueryOrder, QuerySelect, QueryTrait,
     sea_query::{Alias, Expr, ExprTrait, Func, OnConflict},
 };
 
 use super::{
+    change_feed::next_change,
     composite_in::IsOneOf,
     cross_cluster::{TimeRange, remaining_range},
     error::StoreError,
@@ -24,6 +25,7 @@ use super::{
     search::scan_page,
 };
 use crate::{
+    bus::ChangeKinds,
     domain::{
         error_fingerprint::{Fingerprint, exception_of},
         error_status::ErrorStatus,
@@ -128,6 +130,29 @@ impl AccountStore {
             .select_in_range::<Entity>(Column::LastSeenAt, filter.seen_in)
             .filter(self.error_groups(filter));
         Ok(all.count(&self.read_executor()).await?)
+    }
+
+    /// Returns the groups among `ids` that pass the filter, and those that would pass it with another
+    /// status, each in the order of their last changes.
+    ///
+    /// # Errors
+    /// Returns an error if the database does not answer.
+    #[tracing::instrument(name = "store.error_group.match", skip_all)]
+    pub async fn match_error_groups(
+        &self,
+        filter: &ErrorGroupFilter,
+        ids: &[ErrorGroupId],
+    ) -> Result<(Vec<Model>, Vec<Model>), StoreError> {
+        let with_any_status = ErrorGroupFilter { statuses: None, ..filter.clone() };
+        let select = self.select_in_range::<Entity>(Column::LastSeenAt, filter.seen_in);
+        let select = select.filter(self.error_groups(&with_any_status));
+        let select = select.filter(Column::Id.is_one_of(ids.iter().copied()));
+        let rows = select.order_by_asc(Column::ChangedAt).all(&self.read_executor()).await?;
+        let passes = |row: &Model| {
+            let status = ErrorStatus::derive(row.status, row.resolved_until, row.last_seen_at);
+            filter.statuses.as_ref().is_none_or(|statuses| statuses.contains(&status))
+        };
+        Ok(rows.into_iter().partition(passes))
     }
 
     pub(super) fn error_groups(&self, filter: &ErrorGroupFilter) -> Condition {
@@ -239,9 +264,12 @@ impl AccountStore {
         AssociatedData::new("error_groups", self.account_id(), &[id.0.as_bytes()])
     }
 
-    /// Writes the groups of a report's errors. A group is written only if an error lies before its first or
-    /// after its last one, because the reports of all clusters write the same groups.
-    pub(crate) async fn record_error_groups(&self, reports: &[ErrorReport]) -> Result<(), StoreError> {
+    /// Writes the groups of a report's errors, and notifies subscribers.
+    pub(crate) async fn record_error_groups(
+        &self,
+        reports: &[ErrorReport],
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
         // Sorted by identifier, because locks must be taken in one order.
         let mut groups: BTreeMap<ErrorGroupId, Seen> = BTreeMap::new();
         for report in reports {
@@ -252,15 +280,6 @@ impl AccountStore {
         }
         if groups.is_empty() {
             return Ok(());
-        }
-        let known = self.select::<Entity>();
-        let known = known.filter(Column::Id.is_one_of(groups.keys().copied()));
-        for row in known.all(&self.write_executor()).await? {
-            let contains =
-                |group: &mut Seen| row.first_seen_at.0 <= group.first.0 && group.last.0 <= row.last_seen_at.0;
-            if groups.get_mut(&row.id).is_some_and(contains) {
-                groups.remove(&row.id);
-            }
         }
         let rows = groups.into_iter().map(|(id, group)| {
             let sealed = self.encrypt_bytes(&self.error_group_row(id), group.title.as_bytes());
@@ -278,9 +297,30 @@ impl AccountStore {
                 status_changed_by: None,
                 resolved_until: None,
                 hidden_at: None,
+                changed_at: Some(now.timestamp_millis()),
             }
         });
-        self.insert::<Entity>(rows.collect(), &widened()).await?;
+        self.insert::<Entity>(rows.collect(), &widened(now)).await?;
+        self.announce_account(ChangeKinds::ERROR_GROUPS);
+        Ok(())
+    }
+
+    /// Shows a group of errors, sets the times of its first and last error, and notifies subscribers.
+    pub(super) async fn set_error_times(
+        &self,
+        id: ErrorGroupId,
+        (first, last): (Timestamp, Timestamp),
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        self.update_with_hidden::<Entity>()
+            .col_expr(Column::FirstSeenAt, Expr::val(first))
+            .col_expr(Column::LastSeenAt, Expr::val(last))
+            .col_expr(Column::HiddenAt, Expr::val(Option::<Timestamp>::None))
+            .col_expr(Column::ChangedAt, next_change(Column::ChangedAt, now))
+            .filter(Column::Id.eq(id))
+            .exec(&self.write_executor())
+            .await?;
+        self.announce_account(ChangeKinds::ERROR_GROUPS);
         Ok(())
     }
 }
@@ -304,7 +344,7 @@ fn later(one: Timestamp, other: Timestamp) -> Timestamp {
 
 /// Returns the update of an existing row: the times are widened to include the new ones, or replaced by
 /// them if the group was hidden. The other values determine the identifier, so they are equal.
-fn widened() -> OnConflict {
+fn widened(now: Timestamp) -> OnConflict {
     let there = |column: Column| Expr::col((Entity, column));
     let new = |column: Column| Expr::col((Alias::new("excluded"), column));
     let is_hidden = || there(Column::HiddenAt).is_not_null();
@@ -315,6 +355,6 @@ fn widened() -> OnConflict {
         .value(Column::FirstSeenAt, either(is_earlier(), Column::FirstSeenAt))
         .value(Column::LastSeenAt, either(is_later(), Column::LastSeenAt))
         .value(Column::HiddenAt, Expr::val(Option::<Timestamp>::None))
-        .action_and_where(is_earlier().or(is_later()))
+        .value(Column::ChangedAt, next_change(Column::ChangedAt, now))
         .to_owned()
 }

@@ -16,10 +16,16 @@ use sea_orm::{
 };
 use serde_json::json;
 
-use super::{cluster_owner::ChangeOutcome, composite_in::IsOneOf, error::StoreError, scoped::AccountStore};
-use crate::domain::{
-    audit::{Entry, Target},
-    error_status::ErrorStatus,
+use super::{
+    change_feed::next_change, cluster_owner::ChangeOutcome, composite_in::IsOneOf, error::StoreError,
+    scoped::AccountStore,
+};
+use crate::{
+    bus::ChangeKinds,
+    domain::{
+        audit::{Entry, Target},
+        error_status::ErrorStatus,
+    },
 };
 
 /// The limit of a group's newest errors that are examined for their clusters.
@@ -49,8 +55,8 @@ fn has(status: ErrorStatus) -> Expr {
 }
 
 impl AccountStore {
-    /// Sets the status of a group of errors. One of the group's newest errors must have happened on a
-    /// cluster of `owner`, unless that is `None`; see [`Self::error_groups_of_user`].
+    /// Sets the status of a group of errors, and notifies subscribers. One of the group's newest errors must
+    /// have happened on a cluster of `owner`, unless that is `None`; see [`Self::error_groups_of_user`].
     ///
     /// # Errors
     /// Returns an error if the database does not answer. Nothing is changed then.
@@ -76,6 +82,7 @@ impl AccountStore {
                 .col_expr(Column::StatusChangedAt, Expr::val(now))
                 .col_expr(Column::StatusChangedBy, Expr::val(user))
                 .col_expr(Column::ResolvedUntil, until.clone())
+                .col_expr(Column::ChangedAt, next_change(Column::ChangedAt, now))
                 .filter(Column::Id.eq(group));
             Box::pin(async move {
                 let is_permitted = match owner {
@@ -86,6 +93,7 @@ impl AccountStore {
                     let detail = json!({ "status": status.to_value() });
                     let entry = Entry::done(Action::SetErrorGroupStatus, Target::ErrorGroup(group), detail);
                     store.record_audit_entry(entry).await?;
+                    store.announce_account(ChangeKinds::ERROR_GROUPS);
                 }
                 let select = store.select::<Entity>().filter(Column::Id.eq(group));
                 Ok(match select.one(&store.write_executor()).await? {

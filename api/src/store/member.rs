@@ -27,9 +27,12 @@ use super::{
     system::SystemStore,
     upsert::{keep_existing_row, replace},
 };
-use crate::domain::{
-    access::Grant,
-    audit::{Actor, Entry, Target, membership_detail},
+use crate::{
+    bus::ChangeKinds,
+    domain::{
+        access::Grant,
+        audit::{Actor, Entry, Target, membership_detail},
+    },
 };
 
 /// The sort orders of members.
@@ -198,7 +201,7 @@ impl AccountStore {
             .col_expr(Column::Role, Expr::val(grant.role))
             .col_expr(Column::EndsAt, Expr::val(grant.ends_at));
         update.filter(Column::UserId.eq(user)).exec(&self.write_executor()).await?;
-        self.announce_access();
+        self.announce_account(ChangeKinds::ACCESS);
         Ok(())
     }
 
@@ -208,7 +211,7 @@ impl AccountStore {
         self.delete::<Entity>().filter(Column::UserId.eq(user)).exec(&self.write_executor()).await?;
         let removed = removed_member::Model { account_id: self.account_id(), user_id: user, removed_at: now };
         self.insert::<removed_member::Entity>(vec![removed], &replace::<removed_member::Entity>()).await?;
-        self.announce_access();
+        self.announce_account(ChangeKinds::ACCESS);
         Ok(())
     }
 }

@@ -111,7 +111,7 @@ pub(crate) use api_token::TokenUse;
 pub use api_token::{ApiTokenSort, Credentials, TokenKind};
 pub use audit_entry::{AuditFilter, AuditSort};
 pub use baseline::RunStart;
-pub use change_feed::{ChangedCluster, PendingChanges};
+pub use change_feed::{AccountTable, ChangedCluster, ChangedRow, PendingChanges};
 pub use client::ClientSort;
 pub use cluster::RunningTotals;
 pub(crate) use cluster::{KnownCluster, NO_REPORTS};

@@ -25,7 +25,7 @@ use super::{
     system::SystemStore,
 };
 use crate::{
-    bus::{Bus, Notice},
+    bus::{Bus, ChangeKinds, Notice},
     domain::{audit::Actor, quota::Limits},
     key_ring::KeyRing,
     metrics::{StoreMetrics, TransactionOutcome},
@@ -96,7 +96,7 @@ pub struct AccountStore {
 #[derive(Debug, Default)]
 struct Outbox {
     clusters: Vec<Notice>,
-    access: bool,
+    account: ChangeKinds,
 }
 
 impl Outbox {
@@ -104,8 +104,8 @@ impl Outbox {
         for notice in self.clusters {
             bus.publish(account, notice);
         }
-        if self.access {
-            bus.publish_access(account);
+        if self.account != ChangeKinds::NOTHING {
+            bus.publish_account(account, self.account);
         }
     }
 }
@@ -146,9 +146,9 @@ impl AccountStore {
         self.with_outbox(|news| news.clusters.push(notice));
     }
 
-    /// Publishes a change of access to the account, in the same way.
-    pub(crate) fn announce_access(&self) {
-        self.with_outbox(|news| news.access = true);
+    /// Publishes changes of the account itself, in the same way.
+    pub(crate) fn announce_account(&self, changed: ChangeKinds) {
+        self.with_outbox(|news| news.account = news.account | changed);
     }
 
     fn with_outbox(&self, add: impl FnOnce(&mut Outbox)) {

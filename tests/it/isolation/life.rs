@@ -54,10 +54,21 @@ impl<'a> Life<'a> {
     /// Subscribes to all streams.
     async fn watches(&self) -> Socket {
         let mut socket = self.app.socket_of(self.owner).await;
-        for field in ["clusters", "computations", "errors", "events", "logs", "snapshots"] {
+        for (field, filter) in [
+            ("alerts", ""),
+            ("clusters", ""),
+            ("computations", ""),
+            ("errorGroups", ""),
+            ("errorGroups", ", status: [RESOLVED]"),
+            ("errors", ""),
+            ("events", ""),
+            ("logs", ""),
+            ("snapshots", ""),
+        ] {
             let whole = self.walk.whole_of("Subscription", field);
-            let query = format!("subscription {{ {field}(account: \"{}\") {whole} }}", self.owner.slug());
-            socket.ask(field, &query, json!({})).await;
+            let query =
+                format!("subscription {{ {field}(account: \"{}\"{filter}) {whole} }}", self.owner.slug());
+            socket.ask(&format!("{field}{filter}"), &query, json!({})).await;
         }
         socket
     }

@@ -1,6 +1,8 @@
 //! Subscriptions: complete, without duplicates, in order of arrival, and only for authorized members.
 
+mod account;
 mod append;
+mod fields;
 mod replicas;
 mod state;
 

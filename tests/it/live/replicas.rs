@@ -3,7 +3,7 @@
 use std::{process::Stdio, time::Duration};
 
 use galvo::{config::ServeConfig, encryption::Keys, key_ring::KeySource};
-use harness::{ReportBuilder, TestApp, event};
+use harness::{ReportBuilder, TestApp, error, event};
 use reqwest::Method;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -16,6 +16,7 @@ use tokio::{
 use super::Watching;
 
 const CLUSTERS: &str = "subscription($after: String) { clusters(account: \"ada\", after: $after) { cluster { name totals { tasks } } } }";
+const GROUPS: &str = "subscription($after: String) { errorGroups(account: \"ada\", after: $after) { errorGroups { title occurrenceCount } } }";
 const EVENTS: &str = "subscription($after: String) { events(account: \"ada\", after: $after) { events { cluster { name } data } } }";
 
 /// A separate Redis process that can be killed.
@@ -85,6 +86,14 @@ fn report(name: &str, sequence: i64) -> Value {
         .build()
 }
 
+/// A report of another cluster, with an error.
+fn failed(sequence: u128) -> Value {
+    let mut error = error(sequence, 1, 1);
+    error["message"] = json!("boom");
+    let sequence = i64::try_from(sequence).unwrap();
+    ReportBuilder::new("failing", sequence).with("/errors", vec![error]).build()
+}
+
 #[tokio::test]
 async fn what_one_server_stores_the_other_shows_also_after_redis_was_away() {
     // The services script starts Redis. Without it, the suite runs with one server.
@@ -104,11 +113,16 @@ async fn what_one_server_stores_the_other_shows_also_after_redis_was_away() {
     }
     let mut watching = Watching::begin(&here, &ada, "clusters", CLUSTERS, json!({})).await;
     let mut following = Watching::begin(&here, &ada, "events", EVENTS, json!({})).await;
+    let mut grouped = Watching::begin(&here, &ada, "errorGroups", GROUPS, json!({})).await;
+    let group = |errors: i64| json!([{ "title": "boom", "occurrenceCount": errors }]);
     // Through the other server, which has the same store.
     let over_there = there.here(&ada);
     over_there.reported(&report("one", 1)).await;
     assert_eq!(watching.next().await["cluster"], json!({ "name": "one", "totals": { "tasks": 1 } }));
     assert_eq!(following.next().await["events"], json!([{ "cluster": { "name": "one" }, "data": 1 }]));
+
+    over_there.reported(&failed(1)).await;
+    assert_eq!(grouped.next().await["errorGroups"], group(1));
 
     redis.kill().await;
     for app in [&here, &there] {
@@ -117,6 +131,7 @@ async fn what_one_server_stores_the_other_shows_also_after_redis_was_away() {
     // Reports and queries continue to work, and changes through this server are delivered.
     over_there.reported(&report("one", 2)).await;
     over_there.reported(&report("one", 3)).await;
+    over_there.reported(&failed(2)).await;
     ada.reported(&report("two", 1)).await;
     // A cluster may be sent again: soon after the first subscription of an account, the server checks
     // for missed changes.
@@ -132,6 +147,7 @@ async fn what_one_server_stores_the_other_shows_also_after_redis_was_away() {
     while events.len() < 3 {
         events.extend(following.next().await["events"].as_array().unwrap().clone());
     }
+    assert_eq!(grouped.next().await["errorGroups"], group(2));
     events.retain(|event| event["cluster"]["name"] == "one");
     assert_eq!(events, [2, 3].map(|data| json!({ "cluster": { "name": "one" }, "data": data })));
     let mut last = json!(null);
@@ -143,7 +159,7 @@ async fn what_one_server_stores_the_other_shows_also_after_redis_was_away() {
     }
     over_there.reported(&report("one", 4)).await;
     assert_eq!(following.next().await["events"], json!([{ "cluster": { "name": "one" }, "data": 4 }]));
-    assert!(following.is_quiet().await);
+    assert!(following.is_quiet().await && grouped.is_quiet().await);
     there.stop().await;
     here.stop().await;
 }

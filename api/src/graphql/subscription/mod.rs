@@ -5,6 +5,8 @@
 //! [`SubscriptionPlan`], and to write one payload of rows that `live/` read for all subscribers of the
 //! same document.
 
+mod account_streams;
+mod batch;
 mod gap;
 mod latest_state;
 mod row_streams;
@@ -12,7 +14,7 @@ mod row_streams;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use async_graphql::{Context, ID, MergedSubscription};
-use entity::{cluster, computation, error_occurrence, event, ids::ClusterId, log_line};
+use entity::{alert, cluster, computation, error_group, error_occurrence, event, ids::ClusterId, log_line};
 use futures::{
     StreamExt,
     stream::{self, BoxStream},
@@ -20,7 +22,9 @@ use futures::{
 
 pub(super) use self::gap::Gap;
 pub(crate) use self::gap::mark_gap;
-use self::{latest_state::StateSubscription, row_streams::AppendSubscription};
+use self::{
+    account_streams::AccountSubscription, latest_state::StateSubscription, row_streams::AppendSubscription,
+};
 use super::{
     argument::check_max_len,
     cluster::Cluster,
@@ -31,7 +35,10 @@ use super::{
 use crate::{
     bus::ChangeKinds,
     domain::stream_cursor::{Position, Stream},
-    store::{AccountComputations, AccountErrors, AccountEvents, AccountLogs, ClusterFilter},
+    store::{
+        AccountComputations, AccountErrors, AccountEvents, AccountLogs, AccountTable, ClusterFilter,
+        ErrorGroupFilter,
+    },
 };
 
 /// The maximum number of clusters that a subscription names.
@@ -45,7 +52,7 @@ const MAX_RECENT_CLUSTERS: u64 = 5_000;
 /// credentials end. Each payload has a `cursor`, from which a new subscription resumes after a broken
 /// connection.
 #[derive(MergedSubscription, Default)]
-pub(super) struct Subscription(StateSubscription, AppendSubscription);
+pub(super) struct Subscription(StateSubscription, AppendSubscription, AccountSubscription);
 
 /// A planned subscription: its arguments, checked.
 #[derive(Clone, Debug)]
@@ -75,9 +82,28 @@ pub(crate) enum RowSelection {
     Events(AccountEvents),
     /// Log lines, with the lower-case text that they must contain, if any.
     Logs(AccountLogs, Option<String>),
+    /// Alerts that changed.
+    Alerts,
+    /// Groups of errors that changed.
+    ErrorGroups(ErrorGroupFilter),
 }
 
 impl RowSelection {
+    /// Returns the table of the account whose changed rows the subscription delivers. `None` if it delivers
+    /// clusters or rows of clusters.
+    pub(crate) fn account_table(&self) -> Option<AccountTable> {
+        match self {
+            Self::Alerts => Some(AccountTable::Alerts),
+            Self::ErrorGroups(_) => Some(AccountTable::ErrorGroups),
+            Self::Clusters(_)
+            | Self::Snapshots(_)
+            | Self::Computations(_)
+            | Self::Errors(..)
+            | Self::Events(_)
+            | Self::Logs(..) => None,
+        }
+    }
+
     /// Returns the stream that the cursors of the subscription belong to.
     pub(crate) fn stream(&self) -> Stream {
         match self {
@@ -87,6 +113,8 @@ impl RowSelection {
             Self::Errors(..) => Stream::Errors,
             Self::Events(_) => Stream::Events,
             Self::Logs(..) => Stream::Logs,
+            Self::Alerts => Stream::Alerts,
+            Self::ErrorGroups(_) => Stream::ErrorGroups,
         }
     }
 
@@ -99,6 +127,8 @@ impl RowSelection {
             Self::Errors(..) => ChangeKinds::ERRORS,
             Self::Events(_) => ChangeKinds::EVENTS,
             Self::Logs(..) => ChangeKinds::LOGS,
+            Self::Alerts => ChangeKinds::ALERTS,
+            Self::ErrorGroups(_) => ChangeKinds::ERROR_GROUPS,
         }
     }
 }
@@ -118,6 +148,10 @@ pub(crate) enum Rows {
     Events(Vec<event::Model>),
     /// Log lines.
     Logs(Vec<log_line::Model>),
+    /// Alerts.
+    Alerts(Vec<alert::Model>),
+    /// Groups of errors that pass the filter, and those that do not because of their status.
+    ErrorGroups(Vec<error_group::Model>, Vec<error_group::Model>),
 }
 
 /// The content of one payload.

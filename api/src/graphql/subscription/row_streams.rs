@@ -1,10 +1,12 @@
 //! Subscriptions to added rows. All rows are sent in the order of their arrival; a slow subscriber
 //! receives them later.
 
-use async_graphql::{Context, ID, Object, Subscription};
+use async_graphql::{Context, ID, Subscription};
 
 use super::{
-    Gap, PayloadContent, PayloadStream, RowSelection, Rows, SubscriptionPlan, latest_state::READ_INTERVAL_MS,
+    PayloadStream, RowSelection, SubscriptionPlan,
+    batch::{ComputationBatch, ErrorBatch, EventBatch, LogBatch},
+    latest_state::READ_INTERVAL_MS,
     parse_position, require_account, resolve_cluster_ids, store_plan, take_payload,
 };
 use crate::{
@@ -13,14 +15,10 @@ use crate::{
         account_list::MAX_VALUES,
         argument::{check_max_len, check_text, check_text_list},
         cluster_list::ClusterFilter,
-        computation::{Computation, RunState},
+        computation::RunState,
         error::ApiError,
         error_group::ErrorOrigin,
-        error_occurrence::ErrorOccurrence,
-        event::Event,
-        log_line::{LogLine, LogSource},
-        projection::InlineList,
-        scope::AccountScope,
+        log_line::LogSource,
     },
     store::{AccountComputations, AccountErrors, AccountEvents, AccountLogs, LogFilter},
 };
@@ -194,75 +192,3 @@ fn parse_search_text(words: Option<String>) -> Result<Option<String>, ApiError> 
     words.iter().try_for_each(|words| check_text("match", words))?;
     Ok(words.filter(|words| !words.is_empty()).map(|words| words.to_lowercase()))
 }
-
-/// Declares the payload type of one kind of rows.
-macro_rules! payload_type {
-    ($doc:literal, $batch:ident, $noun:ident, $field:ident, $rows:ident, $field_doc:literal) => {
-        #[doc = $doc]
-        pub(super) struct $batch {
-            cursor: String,
-            items: Vec<$noun>,
-        }
-
-        impl $batch {
-            fn of(scope: &AccountScope, PayloadContent { cursor, rows }: PayloadContent) -> Option<Self> {
-                let Rows::$rows(rows) = rows else { return None };
-                let items = rows.into_iter().map(|row| $noun::new(scope, row)).collect();
-                Some(Self { cursor, items })
-            }
-        }
-
-        #[doc = $doc]
-        #[Object]
-        impl $batch {
-            /// The position of the stream after this payload. Pass it as `after` to resume from here.
-            async fn cursor(&self) -> &str {
-                &self.cursor
-            }
-
-            /// True if rows before this payload may be missing: more than 5,000 clusters changed since
-            /// `after`, or `after` is older than a day, so that retention may have deleted rows.
-            async fn gap(&self) -> Gap {
-                Gap
-            }
-
-            #[doc = $field_doc]
-            async fn $field(&self) -> InlineList<&$noun> {
-                InlineList(self.items.iter().collect())
-            }
-        }
-    };
-}
-
-payload_type!(
-    "Computations that started or changed, with the cursor of the stream.",
-    ComputationBatch,
-    Computation,
-    computations,
-    Computations,
-    "The computations in their current state, at most 100."
-);
-payload_type!(
-    "Tasks that failed, with the cursor of the stream.",
-    ErrorBatch,
-    ErrorOccurrence,
-    errors,
-    Errors,
-    "The errors, at most 100."
-);
-payload_type!(
-    "Logged events, with the cursor of the stream.",
-    EventBatch,
-    Event,
-    events,
-    Events,
-    "The events, at most 100."
-);
-payload_type!(
-    "Log lines, with the cursor of the stream.",
-    LogBatch,
-    LogLine,
-    lines,
-    Logs,
-    "The lines, at most 100."
-);

@@ -1,0 +1,93 @@
+//! Subscriptions to rows of the account itself: alerts and groups of errors. All changed rows are sent in the
+//! order of their changes; a slow subscriber receives them later.
+
+use async_graphql::{Context, Subscription};
+
+use super::{
+    PayloadStream, RowSelection, SubscriptionPlan,
+    batch::{AlertBatch, ErrorGroupBatch},
+    latest_state::READ_INTERVAL_MS,
+    parse_position, require_account, store_plan, take_payload,
+};
+use crate::{
+    domain::stream_cursor::{Position, Stream},
+    graphql::{
+        account_list::MAX_VALUES,
+        argument::{check_max_len, check_text_list},
+        error::ApiError,
+        error_group::ErrorOrigin,
+        error_status::ErrorGroupStatus,
+    },
+    store::ErrorGroupFilter,
+};
+
+#[derive(Default)]
+pub(super) struct AccountSubscription;
+
+#[Subscription]
+impl AccountSubscription {
+    /// Alerts that were raised, changed or ended, in their current state, at most 100 per payload, in the
+    /// order of their changes. An alert also changes when its value does. One that changes several times
+    /// before a slow subscriber receives it is sent once.
+    #[expect(clippy::unused_async, reason = "the code that the macro generates awaits it")]
+    async fn alerts(
+        &self,
+        context: &Context<'_>,
+        #[graphql(desc = "The account's short name.")] account: String,
+        #[graphql(
+            desc = "A `cursor` of this subscription, or a `liveCursor`. Alerts that changed after it are \
+                    sent first. Null to start from now."
+        )]
+        after: Option<String>,
+    ) -> Result<PayloadStream<AlertBatch>, ApiError> {
+        if let Some(payload) = take_payload(context, AlertBatch::of) {
+            return Ok(payload);
+        }
+        self::require_account(context, &account)?;
+        let after = parse_position(after, Stream::Alerts)?;
+        Ok(store_plan(context, plan_of(RowSelection::Alerts, after)))
+    }
+
+    /// Error groups that are new, got new errors, or changed their status, in their current state, at most
+    /// 100 per payload, in the order of their changes. A group that changes several times before a slow
+    /// subscriber receives it is sent once.
+    #[expect(clippy::unused_async, reason = "the code that the macro generates awaits it")]
+    async fn error_groups(
+        &self,
+        context: &Context<'_>,
+        #[graphql(desc = "The account's short name.")] account: String,
+        #[graphql(desc = "The kind of code that failed. Null for all kinds.")] origin: Option<ErrorOrigin>,
+        #[graphql(desc = "The classes of the exceptions, at most 100. Null for exceptions of all classes.")]
+        types: Option<Vec<String>>,
+        #[graphql(
+            desc = "The triage statuses, at most 100. A group that gets another status is sent once more, as \
+                    `unmatched`. Null for groups of all statuses."
+        )]
+        status: Option<Vec<ErrorGroupStatus>>,
+        #[graphql(
+            desc = "A `cursor` of this subscription, or a `liveCursor`. Groups that changed after it are \
+                    sent first. Null to start from now."
+        )]
+        after: Option<String>,
+    ) -> Result<PayloadStream<ErrorGroupBatch>, ApiError> {
+        if let Some(payload) = take_payload(context, ErrorGroupBatch::of) {
+            return Ok(payload);
+        }
+        self::require_account(context, &account)?;
+        check_text_list("types", types.as_deref(), MAX_VALUES)?;
+        check_max_len("status", status.as_deref(), MAX_VALUES)?;
+        let after = parse_position(after, Stream::ErrorGroups)?;
+        let filter = ErrorGroupFilter {
+            origin: origin.map(Into::into),
+            types,
+            statuses: status.map(|statuses| statuses.into_iter().map(Into::into).collect()),
+            ..ErrorGroupFilter::default()
+        };
+        Ok(store_plan(context, plan_of(RowSelection::ErrorGroups(filter), after)))
+    }
+}
+
+/// Returns the plan of a subscription to rows of no certain cluster.
+fn plan_of(selection: RowSelection, after: Option<Position>) -> SubscriptionPlan {
+    SubscriptionPlan { selection, clusters: None, after, read_interval_ms: READ_INTERVAL_MS }
+}
