@@ -153,6 +153,43 @@ async fn streams_of_one_token_leave_half_of_the_requests_to_others() {
 }
 
 #[tokio::test]
+async fn tokens_created_with_a_leaked_one_leave_requests_to_the_session_that_revokes_it() {
+    let app = TestApp::start_with(|serve| serve.max_connections = 32).await;
+    let ada = app.account("ada").await;
+    let (colleague, bob) = (app.member("grace", "ada").await, app.account("bob").await);
+    app.accounts().set_password(&"ada".parse().unwrap(), "password of ada".to_owned()).await.unwrap();
+    let browser = Browser::new(&app);
+    browser.sign_in("ada", "password of ada").await;
+    // Of 32 connections, requests may hold 22: one token eleven of these, and three tokens of a user 15.
+    let mut streams = Vec::new();
+    for expected in [11, 4, 0] {
+        let token = ada.with_token(ada.token(&[Scope::Read], None).await);
+        let before = streams.len();
+        let refused = loop {
+            let stream = watch(&token).await;
+            if stream.status() != 200 {
+                break refusal(stream).await;
+            }
+            streams.push(stream);
+        };
+        assert_eq!((streams.len() - before, refused), (expected, (503, "UNAVAILABLE".to_owned())));
+    }
+    let identifier = ada.token(&[Scope::Read], None).await.split('-').next().unwrap().to_owned();
+    let revoke = format!(
+        "mutation {{ revokeToken(identifier: \"{identifier}\") {{ token {{ identifier }} userErrors {{ code }} }} }}"
+    );
+    let request = browser.request(Method::POST, "/graphql").header("galvo-csrf", browser.csrf().await);
+    let revoked: Value =
+        request.json(&json!({ "query": revoke })).send().await.unwrap().json().await.unwrap();
+    let expected = json!({ "token": { "identifier": identifier }, "userErrors": [] });
+    assert_eq!(revoked["data"]["revokeToken"], expected, "{revoked}");
+    for member in [&colleague, &bob] {
+        assert_eq!(member.query(NAME, json!({})).await["viewer"]["user"]["name"], member.name());
+    }
+    app.stop().await;
+}
+
+#[tokio::test]
 async fn reports_of_one_token_leave_half_of_the_places_to_others() {
     let app = TestApp::start().await;
     let (ada, bob) = (app.account("ada").await, app.account("bob").await);

@@ -3,7 +3,7 @@
 use entity::{
     Timestamp, account,
     api_token::{Scope, Scopes},
-    ids::{AccountId, UserId},
+    ids::{AccountId, ApiTokenId, UserId},
     membership::Role,
     user,
 };
@@ -82,11 +82,12 @@ impl Viewer {
         self.credential.limit_key(self.user_id())
     }
 
-    /// Returns the holder of this viewer's bounded resources.
+    /// Returns the holder of this viewer's bounded resources. Tokens of schedulers count as the token that
+    /// they were exchanged for.
     pub(crate) fn holder(&self) -> Holder {
-        let member = match self.limit_key() {
-            LimitKey::ApiToken(token) => Member::Token(token),
-            LimitKey::User(user) => Member::User(user),
+        let member = match (self.parent_token(), self.limit_key()) {
+            (Some(token), _) | (None, LimitKey::ApiToken(token)) => Member::Token(self.user_id(), token),
+            (None, LimitKey::User(user)) => Member::User(user),
         };
         Holder::signed_in(self.account_id(), member)
     }
@@ -94,11 +95,16 @@ impl Viewer {
     /// Returns the credential that daily quotas are shared by. All tokens of schedulers count as the token
     /// or the user that they were exchanged for, because anyone can obtain many of them.
     pub(crate) fn quota_member(&self) -> Member {
-        match (&self.binding, self.limit_key()) {
-            (Some(Binding { parent: Some(parent), .. }), _) => Member::Token(*parent),
-            (None, LimitKey::ApiToken(token)) => Member::Token(token),
-            (_, _) => Member::User(self.user_id()),
+        match (self.parent_token(), &self.binding, self.limit_key()) {
+            (Some(token), _, _) | (None, None, LimitKey::ApiToken(token)) => {
+                Member::Token(self.user_id(), token)
+            }
+            (None, _, _) => Member::User(self.user_id()),
         }
+    }
+
+    fn parent_token(&self) -> Option<ApiTokenId> {
+        self.binding.as_ref().and_then(|binding| binding.parent)
     }
 
     /// Returns the account.

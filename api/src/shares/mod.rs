@@ -1,11 +1,13 @@
 //! Fair shares of bounded resources: slots for reports, database connections, threads.
 //!
-//! This module owns the rule for slots. A holder is a credential in an account, or unverified
-//! credentials at an address. It may hold at most as many slots as are still free, and all holders of an
-//! account or an address together at most twice as many. A single greedy holder therefore leaves half of
-//! the slots, any two leave a third, and a holder without slots always finds one. Up to three slots may
-//! all be held by one. If all slots are taken, waiting requests take turns by account and then by
-//! holder: a holder with a hundred waiting requests waits as long as a holder with one.
+//! This module owns the rule for slots. A holder is a credential of a user in an account, or unverified
+//! credentials at an address. It may hold at most as many slots as are still free; all API tokens of its
+//! user twice as many, all credentials of the user three times, and all of the account four times as many.
+//! A single greedy holder therefore leaves half of the slots, a leaked token and those created with it leave
+//! a third to the user's sessions, a user leaves a fourth to colleagues, and an account a fifth to other
+//! accounts. The last free slot is for an account without any. Up to three slots may all be held by one. If
+//! all slots are taken, waiting requests take turns by account, then by user and then by credential: a
+//! holder with a hundred waiting requests waits as long as a holder with one.
 //!
 //! Connections, and requests whose credentials are not verified, give way instead: see `connections.rs`
 //! and `unverified.rs`.
@@ -16,25 +18,32 @@
 mod activity;
 mod connections;
 mod eviction_queue;
+mod holder;
 #[cfg(test)]
 mod tests;
+mod turns;
 mod unverified;
 mod work;
 
 use std::{
-    collections::{HashMap, VecDeque, hash_map::Entry},
+    array,
+    collections::{HashMap, hash_map::Entry},
     hash::Hash,
-    net::IpAddr,
+    mem,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
-use entity::ids::{AccountId, ApiTokenId, UserId};
 use tokio::sync::oneshot;
 
-use self::activity::Activity;
+use self::{
+    activity::Activity,
+    holder::{LEVELS, Level},
+    turns::Turns,
+};
 pub(crate) use self::{
     connections::{BusyGuard, Connection, Connections},
+    holder::{Holder, Member},
     unverified::{UnverifiedSlot, UnverifiedSlots},
     work::{ClientWait, RequestSlot, RequestWork, acquire_thread, current_holder, wait_and_give_way},
 };
@@ -43,56 +52,6 @@ use crate::metrics::{ShareCounts, ShareMetrics};
 /// The number of slots from which the rule applies. Fewer slots are first come, first served: half of
 /// them would be one.
 const DIVISIBLE: usize = 4;
-
-/// The maximum number of waiting requests per holder.
-const MAX_WAITING: usize = 1_024;
-
-/// The holder of a slot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Holder {
-    group: Group,
-    member: Member,
-}
-
-/// A group of holders that takes turns as one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Group {
-    /// An account.
-    Account(AccountId),
-    /// Unauthenticated clients at an address.
-    Address(IpAddr),
-}
-
-/// A member of a group.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Member {
-    /// An API token.
-    Token(ApiTokenId),
-    /// A user with any other credentials.
-    User(UserId),
-    /// Unverified credentials, by their hash.
-    UnverifiedHash(u64),
-    /// The server's own work for the account.
-    Server,
-}
-
-impl Holder {
-    /// Returns the holder for an authenticated caller.
-    pub(crate) fn signed_in(account: AccountId, member: Member) -> Self {
-        Self { group: Group::Account(account), member }
-    }
-
-    /// Returns the holder for the server's own work for an account.
-    pub(crate) fn server(account: AccountId) -> Self {
-        Self { group: Group::Account(account), member: Member::Server }
-    }
-
-    /// Returns the holder for an unauthenticated client at an address. `shown` is the hash of its
-    /// credentials.
-    pub(crate) fn for_unauthenticated(address: IpAddr, shown: u64) -> Self {
-        Self { group: Group::Address(address), member: Member::UnverifiedHash(shown) }
-    }
-}
 
 /// The error if no slot is available: the holder has its share, or the wait timed out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -112,7 +71,7 @@ impl FairShares {
     }
 
     /// Creates a resource with this many slots, whose work competes for processors. While others are
-    /// active, a holder has at most `contended` of them, and an account or address twice as many.
+    /// active, a holder has at most `contended` of them, and a user, an account or an address twice as many.
     pub(crate) fn places_for_work(&self, resource: &'static str, all: usize, contended: usize) -> Slots {
         self.slots(resource, Bounds { all, contended: contended.max(1) })
     }
@@ -157,24 +116,19 @@ struct Bounds {
 }
 
 /// The holders and the waiting requests.
-#[derive(Default)]
 struct State {
-    active_groups: Activity<Group>,
-    active_holders: Activity<Holder>,
+    /// The recent requests, by level.
+    active: [Activity<Level>; LEVELS],
     held: usize,
-    groups: HashMap<Group, usize>,
-    holders: HashMap<Holder, usize>,
-    /// The groups with waiting requests, the next one first.
-    turns: VecDeque<Group>,
-    waiting: HashMap<Group, WaitQueue>,
+    counts: HashMap<Level, usize>,
+    waiting: Turns,
 }
 
-/// The waiting requests of a group.
-#[derive(Default)]
-struct WaitQueue {
-    /// The members with waiting requests, the next one first.
-    turns: VecDeque<Member>,
-    waiting: HashMap<Member, VecDeque<oneshot::Sender<HeldSlot>>>,
+impl Default for State {
+    fn default() -> Self {
+        let active = array::from_fn(|_| Activity::default());
+        Self { active, held: 0, counts: HashMap::new(), waiting: Turns::default() }
+    }
 }
 
 impl Slots {
@@ -203,7 +157,7 @@ impl Slots {
                 self.0.counts.took();
                 return Ok(self.place(holder));
             }
-            state.queue(holder)
+            state.waiting.queue(holder)
         };
         let given = match turn {
             Some(turn) => tokio::time::timeout(patience, turn).await.ok().and_then(Result::ok),
@@ -256,103 +210,56 @@ impl Slots {
 impl State {
     /// Records that the holder asks for a slot. The server's own work is no activity of its account.
     fn record_request(&mut self, holder: Holder) {
-        if holder.member != Member::Server {
+        if !holder.is_server() {
             let now = Instant::now();
-            self.active_groups.record(holder.group, now);
-            self.active_holders.record(holder, now);
+            for (active, level) in self.active.iter_mut().zip(holder.levels()) {
+                active.record(level, now);
+            }
         }
     }
 
     /// Returns true if the holder may take a slot.
     fn may_take(&self, holder: Holder, Bounds { all, contended }: Bounds) -> bool {
-        let free = all.saturating_sub(self.held);
-        let held = self.holders.get(&holder).copied().unwrap_or_default();
-        let by_group = self.groups.get(&holder.group).copied().unwrap_or_default();
-        let leaves_slots = all < DIVISIBLE || by_group == 0 || (held < free && by_group < 2 * free);
-        free > 0
-            && leaves_slots
-            && (held < contended || !self.active_holders.includes_others(holder, Instant::now()))
-            && (by_group < 2 * contended || !self.active_groups.includes_others(holder.group, Instant::now()))
+        let (free, now) = (all.saturating_sub(self.held), Instant::now());
+        let levels = holder.levels();
+        let is_divided = all >= DIVISIBLE;
+        let may_take_last = !is_divided || self.count(levels[LEVELS - 1]) == 0;
+        let may_take_at = |rank: usize| {
+            let (held, level) = (self.count(levels[rank]), levels[rank]);
+            let contended = if rank == 0 { contended } else { 2 * contended };
+            (!is_divided || held < (rank + 1) * free)
+                && (held < contended || !self.active[rank].includes_others(level, now))
+        };
+        free > 0 && (free > 1 || may_take_last) && (0..LEVELS).all(may_take_at)
+    }
+
+    fn count(&self, level: Level) -> usize {
+        self.counts.get(&level).copied().unwrap_or_default()
     }
 
     fn hold(&mut self, holder: Holder) {
         self.held += 1;
-        *self.groups.entry(holder.group).or_default() += 1;
-        *self.holders.entry(holder).or_default() += 1;
+        for level in holder.distinct_levels() {
+            *self.counts.entry(level).or_default() += 1;
+        }
     }
 
     fn release_holder(&mut self, holder: Holder) {
         self.held -= 1;
-        one_less(&mut self.groups, holder.group);
-        one_less(&mut self.holders, holder);
-    }
-
-    /// Appends a request to the queue of its holder. `None` if the queue is full.
-    fn queue(&mut self, holder: Holder) -> Option<oneshot::Receiver<HeldSlot>> {
-        let line = self.waiting.entry(holder.group).or_insert_with(|| {
-            self.turns.push_back(holder.group);
-            WaitQueue::default()
-        });
-        let requests = line.waiting.entry(holder.member).or_insert_with(|| {
-            line.turns.push_back(holder.member);
-            VecDeque::new()
-        });
-        if requests.len() >= MAX_WAITING {
-            requests.retain(|request| !request.is_closed());
-            if requests.len() >= MAX_WAITING {
-                return None;
-            }
+        for level in holder.distinct_levels() {
+            one_less(&mut self.counts, level);
         }
-        let (sender, receiver) = oneshot::channel();
-        requests.push_back(sender);
-        Some(receiver)
     }
 
-    /// Returns the next waiting request that may have a slot. Its member and group move to the end of
-    /// their queues.
+    /// Removes the next waiting request that may have a slot.
     fn next(&mut self, bounds: Bounds) -> Option<(Holder, oneshot::Sender<HeldSlot>)> {
         if self.held >= bounds.all {
             return None;
         }
-        for _ in 0..self.turns.len() {
-            let group = self.turns.pop_front()?;
-            let Some(mut line) = self.waiting.remove(&group) else { continue };
-            let found = self.next_of(group, &mut line, bounds);
-            if !line.turns.is_empty() {
-                self.waiting.insert(group, line);
-                self.turns.push_back(group);
-            }
-            if found.is_some() {
-                return found;
-            }
-        }
-        None
-    }
-
-    fn next_of(
-        &self,
-        group: Group,
-        line: &mut WaitQueue,
-        bounds: Bounds,
-    ) -> Option<(Holder, oneshot::Sender<HeldSlot>)> {
-        for _ in 0..line.turns.len() {
-            let member = line.turns.pop_front()?;
-            let Some(requests) = line.waiting.get_mut(&member) else { continue };
-            while requests.front().is_some_and(oneshot::Sender::is_closed) {
-                requests.pop_front();
-            }
-            let holder = Holder { group, member };
-            let found = if self.may_take(holder, bounds) { requests.pop_front() } else { None };
-            if requests.is_empty() {
-                line.waiting.remove(&member);
-            } else {
-                line.turns.push_back(member);
-            }
-            if let Some(sender) = found {
-                return Some((holder, sender));
-            }
-        }
-        None
+        let mut waiting = mem::take(&mut self.waiting);
+        let found = waiting.next(&|holder| self.may_take(holder, bounds));
+        self.waiting = waiting;
+        found
     }
 }
 

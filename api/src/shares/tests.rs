@@ -1,17 +1,28 @@
 use std::{
     collections::BTreeMap,
     fs,
+    net::IpAddr,
     path::{Path, PathBuf},
 };
 
+use entity::ids::{AccountId, ApiTokenId, UserId};
 use tokio::task::JoinSet;
 use uuid::Uuid;
 
-use super::*;
+use super::{turns::MAX_WAITING, *};
 
+/// The only token of a user, who has the same number.
 fn holder(account: u128, token: u128) -> Holder {
-    let token = ApiTokenId(Uuid::from_u128(token));
-    Holder::signed_in(AccountId(Uuid::from_u128(account)), Member::Token(token))
+    token_of(account, token, token)
+}
+
+fn token_of(account: u128, user: u128, token: u128) -> Holder {
+    let (user, token) = (UserId(Uuid::from_u128(user)), ApiTokenId(Uuid::from_u128(token)));
+    Holder::signed_in(AccountId(Uuid::from_u128(account)), Member::Token(user, token))
+}
+
+fn session_of(account: u128, user: u128) -> Holder {
+    Holder::signed_in(AccountId(Uuid::from_u128(account)), Member::User(UserId(Uuid::from_u128(user))))
 }
 
 fn places(all: usize) -> Slots {
@@ -24,18 +35,54 @@ fn all_of(places: &Slots, holder: Holder) -> Vec<HeldSlot> {
 }
 
 #[test]
-fn one_holder_leaves_half_and_any_two_leave_a_third() {
+fn one_holder_leaves_half_and_an_account_a_fifth() {
     let places = places(12);
     let ada = all_of(&places, holder(1, 1));
     assert_eq!(ada.len(), 6);
     let colleague = all_of(&places, holder(1, 2));
-    assert_eq!(colleague.len(), 2, "eight of twelve are an account's at the most");
+    assert_eq!(colleague.len(), 3, "half of what is left");
     let bob = all_of(&places, holder(2, 3));
     assert_eq!(bob.len(), 2);
     let others: Vec<_> = (4..).map_while(|token| places.try_take(holder(token, token)).ok()).collect();
-    assert_eq!((others.len(), places.is_full()), (2, true), "who holds nothing gets what is left");
-    drop(ada);
-    assert_eq!(all_of(&places, holder(2, 3)).len(), 2, "now four of eight that are held or free");
+    assert_eq!((others.len(), places.is_full()), (1, true), "who holds nothing gets what is left");
+    drop((ada, others));
+    assert_eq!(all_of(&places, holder(2, 3)).len(), 3, "five of nine that are held or free");
+}
+
+#[test]
+fn tokens_of_a_user_leave_slots_to_their_sessions_their_colleagues_and_other_accounts() {
+    let places = places(12);
+    let tokens: Vec<_> = (1..9).flat_map(|token| all_of(&places, token_of(1, 1, token))).collect();
+    assert_eq!(tokens.len(), 8, "two thirds");
+    let session = all_of(&places, session_of(1, 1));
+    let colleague = all_of(&places, session_of(1, 2));
+    let other = all_of(&places, session_of(2, 3));
+    assert_eq!((session.len(), colleague.len(), other.len()), (1, 1, 1));
+    assert!(places.try_take(session_of(1, 4)).is_err(), "the last one is for an account without any");
+    assert!(places.try_take(session_of(3, 5)).is_ok());
+}
+
+#[tokio::test]
+async fn users_of_an_account_have_their_turn_however_many_tokens_a_colleague_has() {
+    let places = places(1);
+    let held = places.try_take(holder(9, 9)).expect("a place");
+    let (mut tasks, mut order) = (JoinSet::new(), Vec::new());
+    let waiting =
+        [token_of(1, 1, 1), token_of(1, 1, 2), token_of(1, 1, 3), session_of(1, 1), session_of(1, 2)];
+    for (number, holder) in waiting.into_iter().enumerate() {
+        let places = places.clone();
+        tasks.spawn(async move {
+            let place = places.take(holder, Duration::from_mins(1)).await;
+            place.map(|place| (place, number))
+        });
+        tokio::task::yield_now().await;
+    }
+    drop(held);
+    while let Some(taken) = tasks.join_next().await {
+        let (_place, number) = taken.expect("no panic").expect("a place");
+        order.push(number);
+    }
+    assert_eq!(order, [0, 4, 3, 1, 2], "the colleague second, and the session before the other tokens");
 }
 
 #[test]
@@ -66,7 +113,11 @@ fn work_leaves_processors_to_those_who_were_active_lately() {
     drop(places.try_take(holder(1, 2)));
     let ada = all_of(&places, holder(1, 1));
     let colleagues: Vec<_> = (2..5).flat_map(|token| all_of(&places, holder(1, token))).collect();
-    assert_eq!((ada.len(), colleagues.len()), (2, 6), "two each, and eight of an account that is alone");
+    assert_eq!(
+        (ada.len(), colleagues.len()),
+        (2, 6),
+        "two each, and eight of twelve of an account that is alone"
+    );
     drop((ada, colleagues));
     drop(places.try_take(holder(2, 9)));
     let ada = all_of(&places, holder(1, 1));
@@ -274,7 +325,7 @@ const EXCEPTIONS: [(&str, &str, usize, &str); 9] = [
         "the pools, before which places are given in shares; migrations",
     ),
     ("store/backup.rs", ".max_connections(", 1, "a command of the operator, which is a process of its own"),
-    ("shares/mod.rs", "oneshot::channel", 1, "grants a slot to a waiting request"),
+    ("shares/turns.rs", "oneshot::channel", 1, "grants a slot to a waiting request"),
 ];
 
 /// The constructs that bound a resource or make callers wait for it.
