@@ -36,6 +36,9 @@ pub struct Model {
     pub user_id: Option<UserId>,
     /// The public half of the token whose reports are removed. Null if the cluster itself was named.
     pub token_identifier: Option<String>,
+    /// The user who owned the cluster, whose reports of the scheduler are rejected. Null if nobody did, or if
+    /// the cluster was removed before owners were recorded: then all reports are.
+    pub owner_id: Option<UserId>,
 }
 
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]

@@ -65,6 +65,7 @@ mod m20261128_000063_keep_peak_memory;
 mod m20261128_000065_create_saved_view;
 mod m20261128_000068_number_objects;
 mod m20261128_000070_order_changes;
+mod m20261129_000072_record_removed_owner;
 mod placement;
 mod reference;
 mod tenant;
@@ -130,6 +131,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261128_000065_create_saved_view::Migration),
             Box::new(m20261128_000068_number_objects::Migration),
             Box::new(m20261128_000070_order_changes::Migration),
+            Box::new(m20261129_000072_record_removed_owner::Migration),
         ]
     }
 }

@@ -116,13 +116,29 @@ async fn an_account_whose_poisoned_cluster_was_deleted_is_as_one_that_never_had_
     refused(&leaked, &poison("Scheduler-9", 102), "CLUSTER_DELETED").await;
     assert_eq!(app.run_jobs().await.get("removal.rows"), None);
     same_content(&app, &ada, &bob).await;
+    // If the identifier is that of somebody else's scheduler, that one is reported as if for the first time.
+    let own = [&ada, &bob].map(|member| async { member.reported(&poison("Scheduler-9", 103)).await });
+    let own = futures::future::join_all(own).await;
+    refused(&leaked, &poison("Scheduler-9", 104), "NOT_CLUSTER_OWNER").await;
+    app.run_jobs().await;
+    assert_eq!(shown(&ada).await, shown(&bob).await);
+    let mut deleted = Vec::new();
+    for (member, number) in [&ada, &bob].into_iter().zip(own) {
+        deleted.push(id_of(member, number).await);
+        member.query(DELETE, json!({ "id": deleted.last() })).await;
+        refused(member, &poison("Scheduler-9", 105), "CLUSTER_DELETED").await;
+    }
+    app.run_jobs().await;
+    same_content(&app, &ada, &bob).await;
     (hidden, never) = (shown(&ada).await, shown(&bob).await);
     assert_eq!(hidden, never);
 
     let log = "{ viewer { account { auditLog(filter: { action: DELETE_CLUSTER }) { nodes { outcome target { id } detail } } } } }";
     assert_eq!(
         ada.query(log, json!({})).await["viewer"]["account"]["auditLog"]["nodes"],
-        json!([{ "outcome": "DONE", "target": { "id": id }, "detail": { "scheduler_id": "Scheduler-9" } }])
+        json!([&deleted[0], &id].map(|id| {
+            json!({ "outcome": "DONE", "target": { "id": id }, "detail": { "scheduler_id": "Scheduler-9" } })
+        }))
     );
     app.stop().await;
 }

@@ -4,7 +4,7 @@
 use entity::{
     Timestamp, api_token,
     audit_entry::Action,
-    cluster,
+    cluster, cluster_removal,
     cluster_reporter::{Column, Entity, Model},
     ids::{ApiTokenId, ClusterId, UserId},
     usage_hour,
@@ -51,6 +51,27 @@ pub(super) fn reported_with(token: &str) -> Condition {
 }
 
 impl AccountStore {
+    /// Returns the stage of the removal of a scheduler's cluster that a user owned. `None` if there is no
+    /// such cluster that is hidden or removed.
+    pub(crate) async fn removal_of_scheduler(
+        &self,
+        scheduler_id: &str,
+        owner: UserId,
+    ) -> Result<Option<cluster_removal::State>, StoreError> {
+        let select = self
+            .select::<cluster_removal::Entity>()
+            .filter(cluster_removal::Column::SchedulerId.eq(scheduler_id))
+            .filter(
+                cluster_removal::Column::OwnerId.eq(owner).or(cluster_removal::Column::OwnerId.is_null()),
+            );
+        Ok(select
+            .select_only()
+            .column(cluster_removal::Column::State)
+            .into_tuple()
+            .one(&self.write_executor())
+            .await?)
+    }
+
     /// Locks the row of a cluster that a user changes now until the transaction ends, and records the
     /// change. `owner` is the user to whom the cluster must belong; `None` for any.
     pub(super) async fn lock_cluster_of(

@@ -113,13 +113,6 @@ impl AccountStore {
         Expr::SubQuery(None, Box::new(SubQueryStatement::SelectStatement(removal)))
     }
 
-    /// Returns the stage of the removal of a scheduler's cluster. `None` if the cluster is neither hidden
-    /// nor removed.
-    pub(crate) async fn removal_of_scheduler(&self, scheduler_id: &str) -> Result<Option<State>, StoreError> {
-        let select = self.select::<Entity>().filter(Column::SchedulerId.eq(scheduler_id));
-        Ok(select.select_only().column(Column::State).into_tuple().one(&self.write_executor()).await?)
-    }
-
     /// Deletes a cluster, which may be quarantined: it is hidden at once, and a job deletes its rows.
     /// Returns false if there is no such cluster.
     ///
@@ -416,6 +409,7 @@ impl AccountStore {
             changed_at: now,
             user_id: self.actor().and_then(|actor| actor.user.as_ref().map(|(user, _)| *user)),
             token_identifier: token,
+            owner_id: row.user_id,
         };
         self.insert::<Entity>(vec![removal], &replace::<Entity>()).await?;
         Ok(())
