@@ -10,8 +10,7 @@ macro_rules! modules {
     };
 }
 
-/// The sources of the plugin's modules. A test of the Python package compares the list with its
-/// directory.
+/// The sources of the plugin's modules.
 const MODULES: &[(&str, &str)] = &modules![
     "__init__",
     "bundle",
@@ -19,9 +18,11 @@ const MODULES: &[(&str, &str)] = &modules![
     "collector",
     "configured",
     "courier",
+    "error_sources",
     "errors",
     "events",
     "exception_texts",
+    "excerpts",
     "exchange",
     "function_activity",
     "identity",
@@ -78,4 +79,22 @@ pub(super) async fn get() -> impl IntoResponse {
         [(header::CONTENT_TYPE, "text/x-python; charset=utf-8"), (header::CACHE_CONTROL, "no-cache")],
         MODULE.as_str(),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, path::Path};
+
+    use super::*;
+
+    #[test]
+    fn the_preload_contains_every_module_of_the_plugin() {
+        let plugin = Path::new(env!("CARGO_MANIFEST_DIR")).join("../python/src/galvo/plugin");
+        let files = fs::read_dir(plugin).expect("the plugin").map(|entry| entry.expect("a file").path());
+        let sources = files.filter(|file| file.extension().is_some_and(|extension| extension == "py"));
+        let mut names: Vec<_> =
+            sources.map(|file| file.file_stem().expect("a name").to_string_lossy().into_owned()).collect();
+        names.sort();
+        assert_eq!(names, MODULES.iter().map(|(name, _)| *name).collect::<Vec<_>>());
+    }
 }
