@@ -1,10 +1,12 @@
 //! All routes, and the middleware that they share.
 
-use std::sync::{Arc, atomic::AtomicBool};
+use std::sync::{Arc, LazyLock, atomic::AtomicBool};
 
 use axum::{
-    Json, Router,
+    Router,
+    body::Bytes,
     extract::Request,
+    http::HeaderMap,
     middleware,
     response::{IntoResponse, Response},
     routing::get,
@@ -25,15 +27,17 @@ use utoipa::{
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::{
-    activate_token, api_token, client_span, cluster_page, coiled, csrf, dashboard, export, graphql, health,
-    host, invitation, landing, metrics, oidc,
+    activate_token, api_token, client_span, cluster_page, coiled,
+    content_coding::ContentCoding,
+    csrf, dashboard, export, graphql, health, host, invitation, landing, metrics, oidc,
     origin::{self, ProxySettings, request_id},
     page, preload,
     problem::Problem,
     profile_export, report, report_page, request_slot,
-    response_compression::compress,
+    response_compression::{compress, gzip_file},
     scheduler_token, security_headers, session, sign_in, sign_in_link,
     state::AppState,
+    static_file::{Caching, StaticFile},
 };
 use crate::{auth::CALLBACK, domain::base_path::BasePath, export::exports, telemetry};
 
@@ -88,8 +92,11 @@ pub fn router(state: AppState) -> Router {
         (security_headers::cors(&state.cors_origins), state.clone(), state.clone());
     let (described, mut openapi) = described().split_for_parts();
     openapi.servers = state.public_url.as_ref().map(|public| vec![Server::new(public.to_string())]);
+    // Anybody may request the description, so it is serialized and compressed only once.
+    let description = Arc::new(LazyLock::new(move || json_file(&openapi)));
+    let description =
+        get(async move |headers: HeaderMap| description.respond(&headers, Caching::Revalidated));
     let (base, pages_state, apart) = (state.base.clone(), state.clone(), state.clone());
-    let description = get(async move || Json(openapi)).layer(middleware::from_fn(compress));
     let api = described
         .route("/graphql", get(graphql::get).post(graphql::post).layer(middleware::from_fn(compress)))
         .route("/api/v1/openapi.json", description)
@@ -203,6 +210,13 @@ pub(super) fn respond_not_found(path: &str) -> Problem {
         return Problem::missing(message);
     }
     Problem::not_found()
+}
+
+/// Returns a file with the JSON form of the description.
+fn json_file(openapi: &utoipa::openapi::OpenApi) -> StaticFile {
+    let plain = Bytes::from(serde_json::to_vec(openapi).expect("its keys are texts"));
+    let compressed = gzip_file(&plain);
+    StaticFile::new("openapi.json", plain, vec![(ContentCoding::Gzip, compressed)])
 }
 
 /// Returns the description of the REST routes, generated from the routes.
