@@ -172,6 +172,7 @@ EMPTY = {
     },
     "OverviewCards": {
         "viewer.account.alerts.nodes",
+        "viewer.account.alerts.nodes.user",
         "viewer.account.before.costs",
         "viewer.account.before.idleSeconds",
         "viewer.account.flags.nodes",
@@ -254,6 +255,13 @@ class Dashboard:
         self.child = spans[0]["id"]
         groups = self.run("ErrorGroups", {})["data"]["viewer"]["account"]["errorGroups"]["nodes"]
         self.group = next(row["id"] for row in groups if row["type"] == "ValueError")
+        wait_until(self.is_idle, "the notebook's cluster is idle")
+
+    def is_idle(self):
+        """Returns true if the running cluster is known to be idle."""
+        text = "query Running { viewer { account { clusters(first: 1) { nodes { idleSince } } } } }"
+        account = self.send(text, "Running", {})["data"]["viewer"]["account"]
+        return account["clusters"]["nodes"][0]["idleSince"] is not None
 
     def run(self, name, variables=None):
         """Returns the response to an operation."""

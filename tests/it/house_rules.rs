@@ -31,7 +31,7 @@ const LONG: [(&str, usize); 21] = [
     ("tests/it/command_line.rs", 770),
     ("tests/it/comparison.rs", 530),
     ("tests/it/flag.rs", 560),
-    ("tests/it/isolation.rs", 1290),
+    ("tests/it/isolation.rs", 1230),
     ("tests/it/jwt.rs", 550),
     ("tests/it/key.rs", 600),
     ("tests/it/paging.rs", 510),

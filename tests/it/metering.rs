@@ -25,7 +25,7 @@ const BOUNDED: &[(&str, &str)] = &[
     ("DELETE /api/v2/clusters/account/{workspace}/id/{id}", "one desired state of a cluster"),
     ("POST /api/v1/api-tokens-no-user/", "1,000 requests at a time, for ten minutes"),
     ("POST /api/v1/api-tokens/", "1,000 tokens of an account that are valid or less than a day old"),
-    ("POST /api/v1/scheduler-tokens", "1,000 tokens of a user that are valid or ended within a day"),
+    ("POST /api/v1/scheduler-tokens", "10,000 tokens of a user that are valid or ended within a day"),
     ("POST /api/v2/analytics/{workspace}/{id}/desired-state", "one desired state of a cluster"),
     ("POST /api/v2/interactions/interaction", "nothing is stored"),
     ("acceptInvitation", "10,000 members of an account"),

@@ -97,3 +97,25 @@ async fn reading_all_clusters_costs_by_how_many_there_are() {
     assert_refused(&app, &ada, "125 scans", &more, "COST_LIMIT_EXCEEDED").await;
     app.stop().await;
 }
+
+#[tokio::test]
+async fn a_change_costs_more_and_so_does_each_byte_of_its_arguments() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    let cost = async |query: &str, variables| {
+        let answer = ada.ask(query, variables).await;
+        answer["extensions"]["cost"]["requested"].as_u64().unwrap_or_else(|| panic!("{answer}"))
+    };
+    let fields = "{ memberships { slug } }";
+    // The change, its answer of an object with a list of ten, and three bytes.
+    let literal = format!("mutation {{ setDefaultAccount(slug: \"ada\") {fields} }}");
+    assert_eq!(cost(&literal, json!({})).await, 2_000 + 12 + 30);
+    let variable = format!("mutation($slug: String!) {{ setDefaultAccount(slug: $slug) {fields} }}");
+    assert_eq!(cost(&variable, json!({ "slug": "ada" })).await, 2_000 + 12 + 30);
+    assert_eq!(cost(&variable, json!({ "slug": "a".repeat(60) })).await, 2_000 + 12 + 600);
+    let tags = "mutation($tags: [TagInput!]!) { setClusterTags(cluster: \"1\", tags: $tags) { userErrors { code } } }";
+    let tag = json!({ "key": "team", "value": "v".repeat(96) });
+    let one = cost(tags, json!({ "tags": [tag] })).await;
+    assert_eq!(cost(tags, json!({ "tags": [tag, tag, tag] })).await - one, 2 * 1_000);
+    app.stop().await;
+}

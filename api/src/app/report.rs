@@ -361,7 +361,7 @@ impl Reports {
                     wanted,
                 }));
             }
-            if let Some(removal) = store.removal_of_scheduler(scheduler_id).await? {
+            if let Some(removal) = store.removal_of_scheduler(scheduler_id, by.user).await? {
                 return Ok(Outcome::Refused(refusal(removal)));
             }
             if let Some(quota) = taken.full {

@@ -5,6 +5,7 @@
 //! not change with time. A cluster is stored as lost after too long a silence, and its next report
 //! reverts this. `store/life_cycle.rs` expresses the same rules in SQL.
 
+use chrono::{DateTime, Utc};
 use entity::{
     Timestamp,
     cluster::{DesiredState, Model, Status},
@@ -113,6 +114,12 @@ impl From<&Model> for State {
             tasks: row.total_tasks,
         })
     }
+}
+
+/// Returns the time up to which the scheduler reported, by its own clock.
+#[must_use]
+pub fn last_reported_at(row: &Model) -> DateTime<Utc> {
+    row.closed_at.map_or(row.reported_at.0, |closed| closed.0.max(row.reported_at.0))
 }
 
 /// Returns the allowed silence of a cluster with this report interval, in milliseconds.

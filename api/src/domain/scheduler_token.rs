@@ -24,7 +24,7 @@ const RENEWED_AFTER: TimeDelta = TimeDelta::hours(1);
 /// The time for which an ended token is kept, so that lists can show its end.
 const RETENTION: TimeDelta = TimeDelta::days(1);
 
-/// The largest number of tokens of one user, including those that have ended and are kept.
+/// The largest number of schedulers' tokens of one user, including those that have ended and are kept.
 const MAX_SCHEDULER_TOKENS: u64 = 10_000;
 
 /// The binding of a token to a scheduler.

@@ -16,7 +16,6 @@ use super::{
         TopFunctionsKey,
     },
     baseline,
-    cluster::Cluster,
     error::ApiError,
     evidence::Evidence,
     json::write_enums_by_name,
@@ -32,6 +31,7 @@ use crate::{
     domain::{
         answer::{self, ClusterNow, KnownPart, MetricTimes, Missing, Question},
         fine_metric::Table,
+        life_cycle,
         metric::Metric,
         series::Buckets,
         usage::Usage,
@@ -176,7 +176,7 @@ impl Answers {
     /// Returns the measurements of contention in the last hours, and the length of this period in
     /// seconds.
     async fn contention(&self) -> Result<(Arc<Buckets>, f64), ApiError> {
-        let until = Cluster::last_reported_at(&self.row);
+        let until = life_cycle::last_reported_at(&self.row);
         let from = self.row.started_at.0.max(until - TimeDelta::hours(CONTENTION_PERIOD_HOURS)).min(until);
         let range = (from, until);
         let buckets = series::load_measurements(

@@ -95,11 +95,6 @@ impl Cluster {
         Self::parse_id_or_number(scope, id).ok_or(ApiError::unknown(argument, "cluster"))
     }
 
-    /// Returns the time up to which the scheduler reported, by its own clock.
-    pub(super) fn last_reported_at(row: &Model) -> DateTime<Utc> {
-        row.closed_at.map_or(row.reported_at.0, |closed| closed.0.max(row.reported_at.0))
-    }
-
     /// Returns the cluster that a row of this account refers to.
     pub(super) async fn load_existing(scope: &AccountScope, id: ClusterId) -> Result<Self, ApiError> {
         Self::find(scope, id).await?.ok_or(ApiError::NotFound("cluster"))
@@ -516,7 +511,7 @@ impl Cluster {
     ) -> NullOnError<Vec<Series>> {
         let window = WindowArguments { from, last_seconds, to, bucket_seconds, max_points };
         let arguments = SeriesArguments { metrics, window };
-        let life = (self.row.started_at.0, Self::last_reported_at(&self.row));
+        let life = (self.row.started_at.0, life_cycle::last_reported_at(&self.row));
         Some(arguments.read(&self.scope, SeriesParent::Cluster(self.row.id), life).await)
     }
 
@@ -552,7 +547,7 @@ impl Cluster {
         first: i32,
     ) -> NullOnError<Inline<FunctionActivity>> {
         let window = WindowArguments { from, last_seconds, to, bucket_seconds, max_points };
-        let life = (self.row.started_at.0, Self::last_reported_at(&self.row));
+        let life = (self.row.started_at.0, life_cycle::last_reported_at(&self.row));
         let found =
             function_activity::load_function_activity(&self.scope, self.row.id, window, life, first).await;
         Some(found.map(Inline))

@@ -7,14 +7,13 @@ use chrono::{DateTime, TimeDelta, Utc};
 use entity::cluster::{Model, Status};
 
 use super::{
-    cluster::Cluster,
     error::{ApiError, NullOnError},
     scope::AccountScope,
     series::{SampleMetric, SampleUnit, load_measurements_of},
     worker_quantile::{WorkerQuantiles, load_worker_quantiles},
 };
 use crate::{
-    domain::{metric::Metric, series::Buckets},
+    domain::{life_cycle, metric::Metric, series::Buckets},
     store::SeriesParent,
 };
 
@@ -96,7 +95,7 @@ impl ClusterMeasurements<'_> {
             return None;
         }
         let parents = vec![SeriesParent::Cluster(self.row.id)];
-        let until = Cluster::last_reported_at(self.row);
+        let until = life_cycle::last_reported_at(self.row);
         let found = load_latest_values_of(self.scope, parents, until, &metrics).await;
         Some(found.map(|of_parents| of_parents.into_iter().flatten().collect()))
     }
@@ -116,7 +115,7 @@ impl ClusterMeasurements<'_> {
         if self.row.status != Status::Running {
             return None;
         }
-        let until = Cluster::last_reported_at(self.row);
+        let until = life_cycle::last_reported_at(self.row);
         Some(load_worker_quantiles(self.scope, self.row.id, until, metrics, &quantiles).await)
     }
 }

@@ -23,9 +23,12 @@ use super::{
     scope::AccountScope,
     series::{SampleMetric, Series, SeriesArguments, WindowArguments},
 };
-use crate::store::{
-    AccountStore, SeriesParent, StoreError, WorkerParent, WorkerSort,
-    page::{Page, PageRequest},
+use crate::{
+    domain::life_cycle,
+    store::{
+        AccountStore, SeriesParent, StoreError, WorkerParent, WorkerSort,
+        page::{Page, PageRequest},
+    },
 };
 
 /// A worker process, from its start to its end. A restarted worker is a new worker.
@@ -161,7 +164,7 @@ impl Worker {
             let running = cluster.filter(|cluster| cluster.status == Status::Running);
             let Some(cluster) = running.filter(|_| self.row.ended_at.is_none()) else { return Ok(None) };
             let parents = vec![SeriesParent::Worker(self.row.cluster_id, self.row.id)];
-            let until = Cluster::last_reported_at(&cluster);
+            let until = life_cycle::last_reported_at(&cluster);
             let found = load_latest_values_of(&self.scope, parents, until, &metrics).await?;
             Ok(found.into_iter().next())
         };
@@ -204,7 +207,7 @@ impl Worker {
             let end = match self.row.ended_at {
                 Some(end) => end.0,
                 None => match self.scope.loader.load_one(self.row.cluster_id).await? {
-                    Some(cluster) => Cluster::last_reported_at(&cluster),
+                    Some(cluster) => life_cycle::last_reported_at(&cluster),
                     None => self.row.started_at.0,
                 },
             };

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use apollo_compiler::{
     ExecutableDocument, Name,
     executable::{Field, Operation, Selection, SelectionSet, Value},
-    response::JsonMap,
+    response::{JsonMap, JsonValue},
     schema::FieldDefinition,
 };
 
@@ -23,6 +23,15 @@ const INTROSPECTION: u64 = 100;
 
 /// The assumed length of a list that is neither paged nor in [`ASSUMED`].
 const DEFAULT_LIST_LENGTH: u64 = 10;
+
+/// The cost of a mutation's field, in points: it adds an entry to the audit log, which nothing shortens.
+const CHANGE: u64 = 2_000;
+
+/// The cost of each byte of a mutation's arguments, in points. The entry may contain them.
+const POINTS_OF_A_BYTE: u64 = 10;
+
+/// The assumed size of a number, a boolean or an enum value, in bytes.
+const BYTES_OF_SCALAR: u64 = 8;
 
 /// Lists without paging, and their usual length. If a list may be much longer, its resolver bounds it by
 /// the stored data.
@@ -120,11 +129,13 @@ struct CostVisitor<'request> {
     document: &'request ExecutableDocument,
     variables: &'request JsonMap,
     fragments: HashMap<&'request Name, Cost>,
+    variable_bytes: HashMap<&'request Name, u64>,
 }
 
 /// Returns the cost of `operation` with these variables.
 pub(super) fn price_of(document: &ExecutableDocument, operation: &Operation, variables: &JsonMap) -> Price {
-    let mut walk = CostVisitor { document, variables, fragments: HashMap::new() };
+    let mut walk =
+        CostVisitor { document, variables, fragments: HashMap::new(), variable_bytes: HashMap::new() };
     walk.selections(&operation.selection_set).of_page(MAX_PAGE_SIZE)
 }
 
@@ -155,7 +166,8 @@ impl<'request> CostVisitor<'request> {
             return Cost { fixed: Price { fields: INTROSPECTION, scans: 0 }, ..Cost::default() };
         }
         let below = self.selections(&field.selection_set);
-        let itself = Price { fields: 1, scans: scan::of(parent, field, self.variables) };
+        let change = if parent == "Mutation" { self.change(field) } else { 0 };
+        let itself = Price { fields: 1 + change, scans: scan::of(parent, field, self.variables) };
         let is_list = field.definition.ty.is_list();
         if let Some(size) = self.page_size(field) {
             // The field is the list itself, or the object that contains it.
@@ -168,6 +180,30 @@ impl<'request> CostVisitor<'request> {
         } else {
             let size = self.length(field).unwrap_or_else(|| assumed(parent, field));
             Cost { fixed: below.of_page(1).times(size).and(itself), ..Cost::default() }
+        }
+    }
+
+    /// Returns the cost of a change besides that of its answer.
+    fn change(&mut self, field: &'request Field) -> u64 {
+        let bytes =
+            field.arguments.iter().map(|argument| self.bytes(&argument.value)).fold(0, u64::saturating_add);
+        bytes.saturating_mul(POINTS_OF_A_BYTE).saturating_add(CHANGE)
+    }
+
+    /// Returns the approximate size of an argument, in bytes. A variable counts each time it is used.
+    fn bytes(&mut self, value: &'request Value) -> u64 {
+        match value {
+            Value::Variable(name) => {
+                let variables = self.variables;
+                let size = || variables.get(name.as_str()).map_or(0, bytes_of_json);
+                *self.variable_bytes.entry(name).or_insert_with(size)
+            }
+            Value::List(items) => items.iter().map(|item| self.bytes(item)).fold(0, u64::saturating_add),
+            Value::Object(fields) => {
+                fields.iter().map(|(_, value)| self.bytes(value)).fold(0, u64::saturating_add)
+            }
+            Value::String(text) => u64::try_from(text.len()).unwrap_or(u64::MAX),
+            _ => BYTES_OF_SCALAR,
         }
     }
 
@@ -210,6 +246,18 @@ impl<'request> CostVisitor<'request> {
             _ => None,
         };
         number.map(|number: i64| u64::try_from(number).unwrap_or(0))
+    }
+}
+
+/// Returns the approximate size of a value, in bytes.
+fn bytes_of_json(value: &JsonValue) -> u64 {
+    match value {
+        JsonValue::Array(items) => items.iter().map(bytes_of_json).fold(0, u64::saturating_add),
+        JsonValue::Object(fields) => {
+            fields.iter().map(|(_, value)| bytes_of_json(value)).fold(0, u64::saturating_add)
+        }
+        JsonValue::String(text) => u64::try_from(text.as_str().len()).unwrap_or(u64::MAX),
+        _ => BYTES_OF_SCALAR,
     }
 }
 

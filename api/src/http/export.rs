@@ -152,7 +152,7 @@ impl Download {
     fn pieces(self) -> impl Stream<Item = Result<Vec<u8>, Problem>> {
         stream::try_unfold(Some(self), async |download| {
             let Some(mut download) = download else { return Ok(None) };
-            let piece = download.piece().await.inspect_err(|problem| {
+            let piece = Box::pin(download.piece()).await.inspect_err(|problem| {
                 tracing::warn!(code = problem.code(), reason = problem.message(), "export truncated");
             })?;
             Ok(match piece {

@@ -43,7 +43,7 @@ pub enum RunReasonCode {
 }
 
 impl RunReasonCode {
-    /// Returns the sentence with the places of its arguments, as [`super::phrase`] defines it.
+    /// Returns the sentence with the places of its arguments, as `phrase.rs` defines it.
     #[must_use]
     pub fn template(self) -> &'static str {
         match self {
