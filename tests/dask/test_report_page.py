@@ -206,6 +206,15 @@ BY_ITSELF = {
         "n.setAttribute('rel', 'preconnect'); n.setAttribute('href', 'http://{tcp}');"
         "document.head.append(n)</script>"
     ),
+    "preconnect with several colons in its name": (
+        "<script>const {{ implementation }} = document, xhtml = 'http://www.w3.org/1999/xhtml';"
+        "for (const name of ['h:link:x', 'h:link:', 'link:link:x', 'h:LINK:x'])"
+        "  for (const way of [() => document.createElementNS(xhtml, name),"
+        "() => new Document().createElementNS(xhtml, name),"
+        "() => implementation.createDocument(xhtml, name).documentElement]) try {{"
+        "    const l = way(); l.setAttribute('rel', 'preconnect');"
+        "    l.setAttribute('href', 'http://{tcp}'); document.head.append(l) }} catch {{}}</script>"
+    ),
     "preconnect that a text makes": (
         "<script>const t = \"<link rel=preconnect href='http://{tcp}'>\";"
         "for (const way of [() => {{ document.body.innerHTML += t }},"

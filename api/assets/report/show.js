@@ -10,6 +10,7 @@
   const { createElement, createElementNS } = Document.prototype;
   const { createDocument } = DOMImplementation.prototype;
   const { append } = Element.prototype;
+  const { preventDefault, stopImmediatePropagation } = Event.prototype;
   const evaluate = window.eval;
   const cdn = "https://cdn.bokeh.org/";
 
@@ -51,22 +52,37 @@
     return false;
   };
 
-  Document.prototype.createElement = function (name, ...options) {
-    const text = `${name}`;
-    return apply(createElement, this, [isRefused(text) ? `x-${localName(text)}` : text, ...options]);
-  };
-  Document.prototype.createElementNS = function (namespace, name, ...options) {
-    const text = `${name}`;
-    return apply(createElementNS, this, [namespace, isRefused(text) ? `x-${localName(text)}` : text, ...options]);
-  };
+  // The name that counts is the one that the browser read: it splits a name with several colons in its own way. An
+  // element does nothing before it has attributes and is part of a document.
+  const localNameOf = Object.getOwnPropertyDescriptor(Element.prototype, "localName").get;
+  const documentElementOf = Object.getOwnPropertyDescriptor(Document.prototype, "documentElement").get;
+  const nameOf = (element) => apply(localNameOf, element, []);
 
+  Document.prototype.createElement = function (name, options) {
+    const element = apply(createElement, this, [name, options]);
+    const local = nameOf(element);
+    return isRefused(local) ? apply(createElement, this, [`x-${local}`, options]) : element;
+  };
+  Document.prototype.createElementNS = function (namespace, name, options) {
+    const element = apply(createElementNS, this, [namespace, name, options]);
+    const local = nameOf(element);
+    return isRefused(local) ? apply(createElementNS, this, [namespace, `x-${local}`, options]) : element;
+  };
   // The element of a new document may be adopted by this one.
-  DOMImplementation.prototype.createDocument = function (namespace, name, ...options) {
-    const text = name === null ? "" : `${name}`;
-    return apply(createDocument, this, [namespace, isRefused(text) ? `x-${localName(text)}` : text, ...options]);
+  DOMImplementation.prototype.createDocument = function (namespace, name, doctype) {
+    const made = apply(createDocument, this, [namespace, name, doctype]);
+    const element = apply(documentElementOf, made, []);
+    const local = element === null ? "" : nameOf(element);
+    return isRefused(local) ? apply(createDocument, this, [namespace, `x-${local}`, doctype]) : made;
   };
   // It inserts what its caller chose into editable parts, and copies to the reader's clipboard.
   delete Document.prototype.execCommand;
+  // Text that is pasted or dropped into editable parts becomes elements.
+  const prevent = (event) => {
+    apply(preventDefault, event, []);
+    apply(stopImmediatePropagation, event, []);
+  };
+  for (const type of ["paste", "drop"]) window.addEventListener(type, prevent, true);
 
   // The same for what is made of a text. Where a text declares entities, elements may hide in them.
   // A sign that no name follows is text, and the next one may begin an element.
