@@ -22,8 +22,7 @@ impl MigrationTrait for Migration {
     }
 
     async fn down(&self, manager: &SchemaManager) -> Result<(), DbErr> {
-        manager.drop_index(Index::drop().name(INDEX).table(TABLE).to_owned()).await?;
-        manager.create_index(index().unique().to_owned()).await?;
+        // The index is not unique any more, because an identifier may have been removed several times.
         manager.alter_table(Table::alter().table(TABLE).drop_column("owner_id").take()).await
     }
 }

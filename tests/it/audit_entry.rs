@@ -648,10 +648,11 @@ async fn reading_code_is_written_down_once_a_request() {
     let read = log(&ada, json!({ "action": "READ_CODE" })).await;
     assert_eq!(read.len(), 1);
     assert_eq!(read[0]["detail"], json!({ "texts": 2 }), "each was decrypted where it was asked for");
-    assert_eq!(
-        entries.len(),
-        before + 1 + read.len() + log(&ada, json!({ "action": "READ_PROFILES" })).await.len()
-    );
+    let written = read.len() + log(&ada, json!({ "action": "READ_PROFILES" })).await.len();
+    assert_eq!(entries.len(), before + 1 + written);
+    let first = "{ viewer { account { spans(first: 1) { nodes { code { snippet { text } } } } } } }";
+    let cost = reader.ask(first, json!({})).await["extensions"]["cost"].take();
+    assert_eq!(cost["requested"].as_u64().unwrap() + cost["added"].as_u64().unwrap(), 2_000, "an entry");
     app.stop().await;
 }
 

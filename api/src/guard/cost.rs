@@ -25,6 +25,7 @@ const INTROSPECTION: u64 = 100;
 const DEFAULT_LIST_LENGTH: u64 = 10;
 
 /// The cost of a mutation's field, in points: it adds an entry to the audit log, which nothing shortens.
+/// Entries about reading cost as much once they are added.
 const CHANGE: u64 = 2_000;
 
 /// The cost of each byte of a mutation's arguments, in points. The entry may contain them.

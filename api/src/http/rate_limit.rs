@@ -29,6 +29,9 @@ const POINTS_PER_MILLISECOND: u64 = 100;
 /// The database time that is included in every cost: a busy machine needs that long for little work.
 const INCLUDED_TIME: Duration = Duration::from_millis(100);
 
+/// The cost of an entry of the audit log, in points: nothing shortens the log.
+pub(super) const AUDIT_ENTRY_COST: u64 = 2_000;
+
 /// The headers with the remaining quota and its limit (draft-ietf-httpapi-ratelimit-headers-10).
 pub(super) const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 pub(super) const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
@@ -241,7 +244,8 @@ impl DatabaseTimeCharge<'_> {
     }
 
     fn charge(&self, time: Duration) -> u64 {
-        let added = uncovered_points(self.price, time);
+        let entries = self.time.audit_entries().saturating_mul(AUDIT_ENTRY_COST);
+        let added = uncovered_points(self.price, time).max(entries.saturating_sub(self.price));
         if added > 0 {
             self.budget.overdraw(self.taker, added);
         }

@@ -76,7 +76,7 @@ const PERMISSIONS: HeaderValue = HeaderValue::from_static(
 const PAGE: u64 = 100;
 
 /// The cost of showing a report without its bytes, in points.
-const SHOWING: u64 = 1_000;
+const SHOWING: u64 = 2_000;
 
 /// The number of bytes that are decrypted and sent for one point.
 const BYTES_FOR_A_POINT: u64 = 1_024;

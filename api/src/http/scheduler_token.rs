@@ -15,7 +15,7 @@ use super::{
     body::{self, Limits},
     origin::RequestOrigin,
     problem::{ErrorBody, Problem},
-    rate_limit::LimitKeys,
+    rate_limit::{AUDIT_ENTRY_COST, LimitKeys},
     state::AppState,
 };
 use crate::{
@@ -30,7 +30,7 @@ use crate::{
 const LIMITS: Limits = Limits { sent: 16 << 10, inflated: 16 << 10 };
 
 /// The cost of an exchange in points, as of other changes: it stores a token and an entry of the audit log.
-const COST: u64 = 1_000;
+const COST: u64 = AUDIT_ENTRY_COST;
 
 /// The request for a scheduler token.
 #[derive(Deserialize, ToSchema)]

@@ -22,6 +22,7 @@ use super::{
     error::StoreError,
     page::{self, Key, KeyPart, Page, PageRequest, Sort},
     scoped::AccountStore,
+    statement_time,
 };
 use crate::domain::audit::{Actor, Entry, Target};
 
@@ -117,6 +118,7 @@ impl AccountStore {
         };
         let row = Model { token_identifier: token, ..row(self.account_id(), actor, &entry) };
         self.insert::<Entity>(vec![row], &OnConflict::new().do_nothing().to_owned()).await?;
+        statement_time::add_audit_entry();
         Ok(())
     }
 

@@ -1,6 +1,6 @@
-//! The time that the SQL statements of one piece of work take.
+//! The time that the SQL statements of one piece of work take, and the entries that it adds to the audit log.
 //!
-//! It is a task-local counter, since the statements of a request run in the task of the request. Waiting
+//! They are task-local counters, since the statements of a request run in the task of the request. Waiting
 //! for a connection does not count, since other requests cause it.
 
 use std::{
@@ -16,9 +16,15 @@ tokio::task_local! {
     static SPENT: StatementTime;
 }
 
-/// The total time of the statements so far.
+/// The total time of the statements so far, and the number of audit entries.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct StatementTime(Arc<AtomicU64>);
+pub(crate) struct StatementTime(Arc<Counters>);
+
+#[derive(Debug, Default)]
+struct Counters {
+    microseconds: AtomicU64,
+    audit_entries: AtomicU64,
+}
 
 impl StatementTime {
     /// Runs `work` and counts the time of its statements.
@@ -28,7 +34,12 @@ impl StatementTime {
 
     /// Returns the time of the statements that have ended.
     pub(crate) fn total(&self) -> Duration {
-        Duration::from_micros(self.0.load(Ordering::Relaxed))
+        Duration::from_micros(self.0.microseconds.load(Ordering::Relaxed))
+    }
+
+    /// Returns the number of entries that were added to the audit log.
+    pub(crate) fn audit_entries(&self) -> u64 {
+        self.0.audit_entries.load(Ordering::Relaxed)
     }
 }
 
@@ -36,7 +47,12 @@ impl StatementTime {
 pub(super) fn add(elapsed: Duration) {
     let microseconds = u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX);
     // Background work of the server has no counter.
-    let _ = SPENT.try_with(|spent| spent.0.fetch_add(microseconds, Ordering::Relaxed));
+    let _ = SPENT.try_with(|spent| spent.0.microseconds.fetch_add(microseconds, Ordering::Relaxed));
+}
+
+/// Adds an audit entry to the counter of the current task, if it has one.
+pub(super) fn add_audit_entry() {
+    let _ = SPENT.try_with(|spent| spent.0.audit_entries.fetch_add(1, Ordering::Relaxed));
 }
 
 #[cfg(test)]

@@ -28,6 +28,7 @@ use crate::{
     http::{
         body::{self, Limits},
         problem::{ErrorBody, Problem},
+        rate_limit::AUDIT_ENTRY_COST,
     },
     store::{AccountStore, ChangeOutcome, ClusterFilter, DesiredStateRequest, StoreError, page::Slice},
 };
@@ -38,9 +39,6 @@ const VALUES: u64 = 40;
 /// The number of pages that are prefetched for a client that requested a prefetched page: producing a
 /// page takes the server longer than reading it takes the client.
 const PREFETCHED_PAGES: usize = 4;
-
-/// The cost of a change, in points, as for a field of a mutation: it adds an entry to the audit log.
-const CHANGE_COST: u64 = 2_000;
 
 /// The size limits of a body that sets the desired state of a cluster.
 const LIMITS: Limits = Limits { sent: 16 << 10, inflated: 16 << 10 };
@@ -348,7 +346,7 @@ pub(super) async fn set_desired_state_in_store(
         at: asked.state.clock.timestamp(),
     };
     match asked.store.request_desired_state(id, wish).await? {
-        ChangeOutcome::Done(_) => Ok(CoiledResponse { body: Map::new(), cost: CHANGE_COST }),
+        ChangeOutcome::Done(_) => Ok(CoiledResponse { body: Map::new(), cost: AUDIT_ENTRY_COST }),
         ChangeOutcome::NotOwner => Err(asked.deny(action, Target::Cluster(id), Denial::NotOwner).await?),
         ChangeOutcome::Missing => Err(no_cluster()),
     }

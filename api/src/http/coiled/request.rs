@@ -29,7 +29,7 @@ use crate::{
         origin::RequestOrigin,
         page_viewer::PageViewer,
         problem::{ErrorBody, Problem},
-        rate_limit::LimitKeys,
+        rate_limit::{AUDIT_ENTRY_COST, LimitKeys},
         state::AppState,
     },
     store::{AccountStore, StoreError, page::Slice},
@@ -152,8 +152,9 @@ impl CoiledRequest {
         let answering = tokio::time::timeout(state.query_timeout, async {
             let answer = answer(&self).await?;
             // The audit entry precedes the response. Without the entry, nothing is returned.
+            let recorded = if store.has_unrecorded_decryptions() { AUDIT_ENTRY_COST } else { 0 };
             store.record_decryptions().await?;
-            Ok::<_, Problem>(answer)
+            Ok::<_, Problem>(CoiledResponse { cost: answer.cost + recorded, ..answer })
         });
         let CoiledResponse { body, cost } =
             answering.await.map_err(|_| Problem::deadline(state.query_timeout))??;
