@@ -324,7 +324,7 @@ async fn tokens_of_short_lifetimes_count_for_a_day_after_their_end() {
 
 #[tokio::test]
 async fn an_exchange_costs_points_of_the_token() {
-    let app = TestApp::start_with(|serve| serve.query_cost_per_minute = 3_000).await;
+    let app = TestApp::start_with(|serve| serve.query_cost_per_minute = 6_000).await;
     let ada = app.account("ada").await;
     let other = ada.with_token(ada.token(&[Scope::Ingest], None).await);
     for _ in 0..3 {
