@@ -6,11 +6,10 @@ use async_graphql::{Context, Subscription};
 use super::{
     PayloadStream, RowSelection, SubscriptionPlan,
     batch::{AlertBatch, ErrorGroupBatch},
-    latest_state::READ_INTERVAL_MS,
     parse_position, require_account, store_plan, take_payload,
 };
 use crate::{
-    domain::stream_cursor::{Position, Stream},
+    domain::stream_cursor::Stream,
     graphql::{
         account_list::MAX_VALUES,
         argument::{check_max_len, check_text_list},
@@ -45,7 +44,7 @@ impl AccountSubscription {
         }
         self::require_account(context, &account)?;
         let after = parse_position(after, Stream::Alerts)?;
-        Ok(store_plan(context, plan_of(RowSelection::Alerts, after)))
+        Ok(store_plan(context, SubscriptionPlan::new(RowSelection::Alerts, None, after)))
     }
 
     /// Error groups that are new, got new errors, or changed their status, in their current state, at most
@@ -83,11 +82,7 @@ impl AccountSubscription {
             statuses: status.map(|statuses| statuses.into_iter().map(Into::into).collect()),
             ..ErrorGroupFilter::default()
         };
-        Ok(store_plan(context, plan_of(RowSelection::ErrorGroups(filter), after)))
+        let selection = RowSelection::ErrorGroups(filter);
+        Ok(store_plan(context, SubscriptionPlan::new(selection, None, after)))
     }
-}
-
-/// Returns the plan of a subscription to rows of no certain cluster.
-fn plan_of(selection: RowSelection, after: Option<Position>) -> SubscriptionPlan {
-    SubscriptionPlan { selection, clusters: None, after, read_interval_ms: READ_INTERVAL_MS }
 }

@@ -17,10 +17,6 @@ use crate::{
     },
 };
 
-/// The time between two rounds of reading, in milliseconds. Reports that arrive in this time are read
-/// together.
-pub(super) const READ_INTERVAL_MS: u64 = 100;
-
 /// The maximum time between snapshots, in seconds.
 const MAX_SECONDS: f64 = 3_600.0;
 
@@ -54,10 +50,7 @@ impl StateSubscription {
         let after = parse_position(after, Stream::Clusters)?;
         let clusters = resolve_cluster_ids(scope, ids).await?;
         let selection = RowSelection::Clusters(filter.unwrap_or_default().check(scope).await?);
-        Ok(store_plan(
-            context,
-            SubscriptionPlan { selection, clusters, after, read_interval_ms: READ_INTERVAL_MS },
-        ))
+        Ok(store_plan(context, SubscriptionPlan::new(selection, clusters, after)))
     }
 
     /// Snapshots at regular intervals: the clusters that reported since the last payload, in their

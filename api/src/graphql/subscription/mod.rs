@@ -41,6 +41,10 @@ use crate::{
     },
 };
 
+/// The time between two rounds of reading, in milliseconds. Reports that arrive in this time are read
+/// together.
+const READ_INTERVAL_MS: u64 = 100;
+
 /// The maximum number of clusters that a subscription names.
 const MAX_CLUSTERS: usize = 100;
 
@@ -65,6 +69,13 @@ pub(crate) struct SubscriptionPlan {
     pub(crate) after: Option<Position>,
     /// The time between two rounds of reading, in milliseconds.
     pub(crate) read_interval_ms: u64,
+}
+
+impl SubscriptionPlan {
+    /// Creates a plan that delivers changes as they arrive.
+    fn new(selection: RowSelection, clusters: Option<Vec<ClusterId>>, after: Option<Position>) -> Self {
+        Self { selection, clusters, after, read_interval_ms: READ_INTERVAL_MS }
+    }
 }
 
 /// A kind of rows to deliver, with its filter.

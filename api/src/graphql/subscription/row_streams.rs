@@ -6,7 +6,6 @@ use async_graphql::{Context, ID, Subscription};
 use super::{
     PayloadStream, RowSelection, SubscriptionPlan,
     batch::{ComputationBatch, ErrorBatch, EventBatch, LogBatch},
-    latest_state::READ_INTERVAL_MS,
     parse_position, require_account, resolve_cluster_ids, store_plan, take_payload,
 };
 use crate::{
@@ -62,10 +61,7 @@ impl AppendSubscription {
             started_in: ANY_TIME,
             states: states.map(|states| states.into_iter().map(Into::into).collect()),
         });
-        Ok(store_plan(
-            context,
-            SubscriptionPlan { selection, clusters: ids, after, read_interval_ms: READ_INTERVAL_MS },
-        ))
+        Ok(store_plan(context, SubscriptionPlan::new(selection, ids, after)))
     }
 
     /// Tasks that failed, at most 100 per payload, in the order of arrival.
@@ -102,10 +98,7 @@ impl AppendSubscription {
         let clusters = clusters.unwrap_or_default().check(scope).await?;
         let of = AccountErrors { clusters, at: ANY_TIME, origin: origin.map(Into::into), types };
         let selection = RowSelection::Errors(of, words);
-        Ok(store_plan(
-            context,
-            SubscriptionPlan { selection, clusters: ids, after, read_interval_ms: READ_INTERVAL_MS },
-        ))
+        Ok(store_plan(context, SubscriptionPlan::new(selection, ids, after)))
     }
 
     /// Events that Dask or a user logged with `log_event`, at most 100 per payload, in the order of
@@ -135,10 +128,7 @@ impl AppendSubscription {
         let ids = resolve_cluster_ids(scope, ids).await?;
         let clusters = clusters.unwrap_or_default().check(scope).await?;
         let selection = RowSelection::Events(AccountEvents { clusters, at: ANY_TIME, topics });
-        Ok(store_plan(
-            context,
-            SubscriptionPlan { selection, clusters: ids, after, read_interval_ms: READ_INTERVAL_MS },
-        ))
+        Ok(store_plan(context, SubscriptionPlan::new(selection, ids, after)))
     }
 
     /// Log lines, at most 100 per payload, in the order of arrival. A line that cannot be decrypted
@@ -180,10 +170,7 @@ impl AppendSubscription {
         let filter = LogFilter { levels, sources, ..LogFilter::default() };
         let clusters = clusters.unwrap_or_default().check(scope).await?;
         let selection = RowSelection::Logs(AccountLogs { clusters, at: ANY_TIME, filter }, words);
-        Ok(store_plan(
-            context,
-            SubscriptionPlan { selection, clusters: ids, after, read_interval_ms: READ_INTERVAL_MS },
-        ))
+        Ok(store_plan(context, SubscriptionPlan::new(selection, ids, after)))
     }
 }
 
