@@ -3,7 +3,7 @@
 use entity::{
     Timestamp, account,
     api_token::{Scope, Scopes},
-    ids::{AccountId, ApiTokenId, UserId},
+    ids::{AccountId, UserId},
     membership::Role,
     user,
 };
@@ -82,29 +82,27 @@ impl Viewer {
         self.credential.limit_key(self.user_id())
     }
 
-    /// Returns the holder of this viewer's bounded resources. Tokens of schedulers count as the token that
-    /// they were exchanged for.
+    /// Returns the holder of this viewer's bounded resources.
     pub(crate) fn holder(&self) -> Holder {
-        let member = match (self.parent_token(), self.limit_key()) {
-            (Some(token), _) | (None, LimitKey::ApiToken(token)) => Member::Token(self.user_id(), token),
-            (None, LimitKey::User(user)) => Member::User(user),
-        };
-        Holder::signed_in(self.account_id(), member)
+        Holder::signed_in(self.account_id(), self.member())
     }
 
-    /// Returns the credential that daily quotas are shared by. All tokens of schedulers count as the token
-    /// or the user that they were exchanged for, because anyone can obtain many of them.
+    /// Returns the credential that daily quotas are shared by. Tokens of schedulers that were exchanged for
+    /// no token count as their user, because anyone can obtain many of them.
     pub(crate) fn quota_member(&self) -> Member {
-        match (self.parent_token(), &self.binding, self.limit_key()) {
-            (Some(token), _, _) | (None, None, LimitKey::ApiToken(token)) => {
-                Member::Token(self.user_id(), token)
-            }
-            (None, _, _) => Member::User(self.user_id()),
+        match self.binding {
+            Some(Binding { parent: None, .. }) => Member::User(self.user_id()),
+            _ => self.member(),
         }
     }
 
-    fn parent_token(&self) -> Option<ApiTokenId> {
-        self.binding.as_ref().and_then(|binding| binding.parent)
+    /// Returns the credential. A token of a scheduler counts as the token that it was exchanged for.
+    fn member(&self) -> Member {
+        let parent = self.binding.as_ref().and_then(|binding| binding.parent);
+        match (parent, self.limit_key()) {
+            (Some(token), _) | (None, LimitKey::ApiToken(token)) => Member::Token(self.user_id(), token),
+            (None, LimitKey::User(user)) => Member::User(user),
+        }
     }
 
     /// Returns the account.

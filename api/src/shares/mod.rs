@@ -26,7 +26,6 @@ mod unverified;
 mod work;
 
 use std::{
-    array,
     collections::{HashMap, hash_map::Entry},
     hash::Hash,
     mem,
@@ -116,19 +115,13 @@ struct Bounds {
 }
 
 /// The holders and the waiting requests.
+#[derive(Default)]
 struct State {
     /// The recent requests, by level.
     active: [Activity<Level>; LEVELS],
     held: usize,
     counts: HashMap<Level, usize>,
     waiting: Turns,
-}
-
-impl Default for State {
-    fn default() -> Self {
-        let active = array::from_fn(|_| Activity::default());
-        Self { active, held: 0, counts: HashMap::new(), waiting: Turns::default() }
-    }
 }
 
 impl Slots {
