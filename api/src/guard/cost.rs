@@ -24,9 +24,8 @@ const INTROSPECTION: u64 = 100;
 /// The assumed length of a list that is neither paged nor in [`ASSUMED`].
 const DEFAULT_LIST_LENGTH: u64 = 10;
 
-/// The cost of a mutation's field, in points: it adds an entry to the audit log, which nothing shortens.
-/// Entries about reading cost as much once they are added.
-const CHANGE: u64 = 2_000;
+/// The cost of an entry of the audit log, in points: nothing shortens the log. A mutation's field adds one.
+pub(crate) const AUDIT_ENTRY_COST: u64 = 2_000;
 
 /// The cost of each byte of a mutation's arguments, in points. The entry may contain them.
 const POINTS_OF_A_BYTE: u64 = 10;
@@ -186,9 +185,8 @@ impl<'request> CostVisitor<'request> {
 
     /// Returns the cost of a change besides that of its answer.
     fn change(&mut self, field: &'request Field) -> u64 {
-        let bytes =
-            field.arguments.iter().map(|argument| self.bytes(&argument.value)).fold(0, u64::saturating_add);
-        bytes.saturating_mul(POINTS_OF_A_BYTE).saturating_add(CHANGE)
+        let bytes: u64 = field.arguments.iter().map(|argument| self.bytes(&argument.value)).sum();
+        bytes * POINTS_OF_A_BYTE + AUDIT_ENTRY_COST
     }
 
     /// Returns the approximate size of an argument, in bytes. A variable counts each time it is used.
@@ -199,10 +197,8 @@ impl<'request> CostVisitor<'request> {
                 let size = || variables.get(name.as_str()).map_or(0, bytes_of_json);
                 *self.variable_bytes.entry(name).or_insert_with(size)
             }
-            Value::List(items) => items.iter().map(|item| self.bytes(item)).fold(0, u64::saturating_add),
-            Value::Object(fields) => {
-                fields.iter().map(|(_, value)| self.bytes(value)).fold(0, u64::saturating_add)
-            }
+            Value::List(items) => items.iter().map(|item| self.bytes(item)).sum(),
+            Value::Object(fields) => fields.iter().map(|(_, value)| self.bytes(value)).sum(),
             Value::String(text) => u64::try_from(text.len()).unwrap_or(u64::MAX),
             _ => BYTES_OF_SCALAR,
         }
@@ -253,10 +249,8 @@ impl<'request> CostVisitor<'request> {
 /// Returns the approximate size of a value, in bytes.
 fn bytes_of_json(value: &JsonValue) -> u64 {
     match value {
-        JsonValue::Array(items) => items.iter().map(bytes_of_json).fold(0, u64::saturating_add),
-        JsonValue::Object(fields) => {
-            fields.iter().map(|(_, value)| bytes_of_json(value)).fold(0, u64::saturating_add)
-        }
+        JsonValue::Array(items) => items.iter().map(bytes_of_json).sum(),
+        JsonValue::Object(fields) => fields.iter().map(|(_, value)| bytes_of_json(value)).sum(),
         JsonValue::String(text) => u64::try_from(text.as_str().len()).unwrap_or(u64::MAX),
         _ => BYTES_OF_SCALAR,
     }

@@ -43,6 +43,7 @@ use serde_json::{Map, Value};
 pub use self::persisted::PersistedDocuments;
 use self::{cache::Cache, line_index::LineIndex, refusal::Code};
 pub(crate) use self::{
+    cost::AUDIT_ENTRY_COST,
     diagnostics::MAX_ERRORS,
     persisted::{DocumentSelector, KnownDocuments},
     subscription_key::Digest,

@@ -16,7 +16,9 @@ use super::{
     problem::Problem,
     token_bucket::{Level, TokenBuckets},
 };
-use crate::{auth::LimitKey, domain::client_ip, graphql::RateLimit, store::StatementTime};
+use crate::{
+    auth::LimitKey, domain::client_ip, graphql::RateLimit, guard::AUDIT_ENTRY_COST, store::StatementTime,
+};
 
 /// The cost of a rejected request, in points: the server reads it all the same, which can take as long
 /// as a query of that many fields.
@@ -28,9 +30,6 @@ const POINTS_PER_MILLISECOND: u64 = 100;
 
 /// The database time that is included in every cost: a busy machine needs that long for little work.
 const INCLUDED_TIME: Duration = Duration::from_millis(100);
-
-/// The cost of an entry of the audit log, in points: nothing shortens the log.
-pub(super) const AUDIT_ENTRY_COST: u64 = 2_000;
 
 /// The headers with the remaining quota and its limit (draft-ietf-httpapi-ratelimit-headers-10).
 pub(super) const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");

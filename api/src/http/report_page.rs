@@ -41,6 +41,7 @@ use super::{
 use crate::{
     auth::Viewer,
     domain::{report_link::ReportLink, slug::Slug, visible_text::attachment},
+    guard::AUDIT_ENTRY_COST,
     store::{AccountStore, ReportReader, StoreError},
 };
 use entity::api_token::Scope;
@@ -76,7 +77,7 @@ const PERMISSIONS: HeaderValue = HeaderValue::from_static(
 const PAGE: u64 = 100;
 
 /// The cost of showing a report without its bytes, in points.
-const SHOWING: u64 = 2_000;
+const SHOWING: u64 = AUDIT_ENTRY_COST;
 
 /// The number of bytes that are decrypted and sent for one point.
 const BYTES_FOR_A_POINT: u64 = 1_024;

@@ -15,7 +15,7 @@ use super::{
     body::{self, Limits},
     origin::RequestOrigin,
     problem::{ErrorBody, Problem},
-    rate_limit::{AUDIT_ENTRY_COST, LimitKeys},
+    rate_limit::LimitKeys,
     state::AppState,
 };
 use crate::{
@@ -24,6 +24,7 @@ use crate::{
         scheduler_token::{self, SchedulerTokenWish},
     },
     domain::{access::AccessError, scheduler_token::LifetimeSeconds, validated::Text},
+    guard::AUDIT_ENTRY_COST,
 };
 
 /// The size limits of a body that requests a token.

@@ -25,10 +25,10 @@ use crate::{
         permission::{Denial, Permission},
         stop::StopReason,
     },
+    guard::AUDIT_ENTRY_COST,
     http::{
         body::{self, Limits},
         problem::{ErrorBody, Problem},
-        rate_limit::AUDIT_ENTRY_COST,
     },
     store::{AccountStore, ChangeOutcome, ClusterFilter, DesiredStateRequest, StoreError, page::Slice},
 };
