@@ -104,6 +104,10 @@ impl Bus for InProcess {
     }
 
     fn publish_account(&self, account: AccountId, changed: ChangeKinds) {
+        // Most messages of other servers are about clusters alone.
+        if changed == ChangeKinds::NOTHING {
+            return;
+        }
         self.notify_subscribers(
             account,
             |ear| ear.what.intersects(changed),
