@@ -363,9 +363,24 @@ fn idle_share(cost: &Cost, days: &BTreeMap<i64, Usage>) -> Option<f64> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::domain::answer::why_running::tests::{at, now};
+
+    /// Five tasks that succeeded.
+    pub(in crate::domain::answer) fn no_exceptions() -> Exceptions<'static> {
+        Exceptions {
+            kinds: &[],
+            dead: &[],
+            recorded: 0,
+            dropped: 0,
+            tasks_erred: 0,
+            tasks_succeeded: 5,
+            not_stored: 0,
+            missing: Missing::NotReported,
+            partial: None,
+        }
+    }
 
     fn states(of: &[(State, i64, i64)]) -> Vec<ComputationStates> {
         let state = |(state, count, last): &(State, i64, i64)| ComputationStates {
@@ -407,17 +422,7 @@ mod tests {
 
     #[test]
     fn exceptions_that_are_not_stored_are_not_none() {
-        let none = Exceptions {
-            kinds: &[],
-            dead: &[],
-            recorded: 0,
-            dropped: 0,
-            tasks_erred: 0,
-            tasks_succeeded: 5,
-            not_stored: 0,
-            missing: Missing::NotReported,
-            partial: None,
-        };
+        let none = no_exceptions();
         assert_eq!(answer_exceptions(&none).verdict, Verdict::Good);
         let told = |facts: &Exceptions<'_>| {
             let answer = answer_exceptions(facts);

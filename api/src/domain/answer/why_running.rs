@@ -175,6 +175,19 @@ pub(super) mod tests {
         DateTime::from_timestamp(1_795_172_400 + seconds, 0).expect("it is a time")
     }
 
+    pub(in crate::domain::answer) fn nothing_to_do(now: &ClusterNow) -> WhyRunning<'_> {
+        WhyRunning {
+            now,
+            processing: Some(0),
+            queued: Some(0),
+            no_worker: Some(0),
+            waiting: Some(0),
+            memory: Some(0),
+            clients: 0,
+            graph_updates: Some(0),
+        }
+    }
+
     pub(in crate::domain::answer) fn now() -> ClusterNow {
         ClusterNow {
             at: at(1_000),
@@ -207,16 +220,7 @@ pub(super) mod tests {
     #[test]
     fn what_keeps_a_cluster_is_told_in_an_order() {
         let now = now();
-        let nothing = WhyRunning {
-            now: &now,
-            processing: Some(0),
-            queued: Some(0),
-            no_worker: Some(0),
-            waiting: Some(0),
-            memory: Some(0),
-            clients: 0,
-            graph_updates: Some(0),
-        };
+        let nothing = nothing_to_do(&now);
         let said = |facts: &WhyRunning<'_>| {
             let answer = answer_why_running(facts);
             (answer.verdict, answer.value.map(|(value, unit)| format!("{value} {unit}")))

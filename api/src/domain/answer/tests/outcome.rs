@@ -8,7 +8,8 @@ use uuid::Uuid;
 use super::{Case, HOUR};
 use crate::domain::{
     answer::{
-        why_running::tests::{at, now},
+        outcome::tests::no_exceptions,
+        why_running::tests::{at, nothing_to_do, now},
         *,
     },
     cost::{Rate, RateCard},
@@ -110,17 +111,7 @@ fn finished() -> Vec<Case> {
 }
 
 fn exceptions() -> Vec<Case> {
-    let none = Exceptions {
-        kinds: &[],
-        dead: &[],
-        recorded: 0,
-        dropped: 0,
-        tasks_erred: 0,
-        tasks_succeeded: 5,
-        not_stored: 0,
-        missing: Missing::NotReported,
-        partial: None,
-    };
+    let none = no_exceptions();
     let case = |facts: Exceptions<'_>, headline| (Question::Exceptions, answer_exceptions(&facts), headline);
     let of = |user: i64, dask: i64, unknown: i64, headline| {
         let counts = [(Origin::User, user), (Origin::Dask, dask), (Origin::Unknown, unknown)];
@@ -209,16 +200,6 @@ fn costs() -> Vec<Case> {
 }
 
 fn reasons_to_run() -> Vec<Case> {
-    let facts = |now| WhyRunning {
-        now,
-        processing: Some(0),
-        queued: Some(0),
-        no_worker: Some(0),
-        waiting: Some(0),
-        memory: Some(0),
-        clients: 0,
-        graph_updates: Some(0),
-    };
     let case = |facts: WhyRunning<'_>, headline| (Question::WhyRunning, answer_why_running(&facts), headline);
     let (now, closed, silent) = (now(), closed(), silent());
     let one = ClusterNow { workers: 1, ..now.clone() };
@@ -228,55 +209,61 @@ fn reasons_to_run() -> Vec<Case> {
     let some = Some(1);
     vec![
         case(
-            facts(&file),
+            nothing_to_do(&file),
             "Whether it runs is not known: the file that it was imported from ends at 2026-11-20 10:46:40 UTC, 30 min ago.",
         ),
-        case(facts(&closed), "It is not running: it closed at 2026-11-20 10:46:40 UTC, 30 min ago: no work."),
         case(
-            facts(&silent),
+            nothing_to_do(&closed),
+            "It is not running: it closed at 2026-11-20 10:46:40 UTC, 30 min ago: no work.",
+        ),
+        case(
+            nothing_to_do(&silent),
             "Whether it runs is not known: it has not reported for 2 h 5 min, though it reports every 15 s.",
         ),
         case(
-            WhyRunning { processing: Some(12), queued: some, no_worker: Some(3), ..facts(&now) },
+            WhyRunning { processing: Some(12), queued: some, no_worker: Some(3), ..nothing_to_do(&now) },
             "It works: 12 tasks are processed by its 2 workers, but no worker may run 3 others.",
         ),
         case(
-            WhyRunning { processing: some, ..facts(&stopping) },
+            WhyRunning { processing: some, ..nothing_to_do(&stopping) },
             "It was requested to stop, and has not stopped yet. It works: 1 task is processed by its 2 workers.",
         ),
         case(
-            WhyRunning { no_worker: some, ..facts(&one) },
+            WhyRunning { no_worker: some, ..nothing_to_do(&one) },
             "1 task waits for a worker that may run it: there are 1 worker, and none may.",
         ),
         case(
-            WhyRunning { no_worker: Some(2), ..facts(&now) },
+            WhyRunning { no_worker: Some(2), ..nothing_to_do(&now) },
             "2 tasks wait for a worker that may run them: there are 2 workers, and none may.",
         ),
         case(
-            WhyRunning { queued: Some(5), ..facts(&now) },
+            WhyRunning { queued: Some(5), ..nothing_to_do(&now) },
             "5 tasks are queued for a free thread, and none runs on its 2 workers.",
         ),
-        case(WhyRunning { graph_updates: some, ..facts(&now) }, "Its scheduler takes in 1 graph."),
+        case(WhyRunning { graph_updates: some, ..nothing_to_do(&now) }, "Its scheduler takes in 1 graph."),
         case(
-            WhyRunning { waiting: some, ..facts(&one) },
+            WhyRunning { waiting: some, ..nothing_to_do(&one) },
             "1 task waits for others, and none runs on its 1 worker.",
         ),
         case(
-            WhyRunning { processing: None, ..facts(&now) },
+            WhyRunning { processing: None, ..nothing_to_do(&now) },
             "Its scheduler says that it has work on 2 workers, but no samples tell which.",
         ),
         case(
-            facts(&now),
+            nothing_to_do(&now),
             "It has 0 tasks to do on its 2 workers, and its scheduler does not count it as idle.",
         ),
         case(
-            WhyRunning { clients: 1, memory: Some(3), ..facts(&idle) },
+            WhyRunning { clients: 1, memory: Some(3), ..nothing_to_do(&idle) },
             "1 client holds 3 results in its memory; it has had no work for 8.3 min, since 2026-11-20 11:08:10 UTC.",
         ),
         case(
-            WhyRunning { clients: 2, memory: some, ..facts(&idle) },
+            WhyRunning { clients: 2, memory: some, ..nothing_to_do(&idle) },
             "2 clients hold 1 result in its memory; it has had no work for 8.3 min, since 2026-11-20 11:08:10 UTC.",
         ),
-        case(facts(&idle), "It is idle: it has had no work for 8.3 min, since 2026-11-20 11:08:10 UTC."),
+        case(
+            nothing_to_do(&idle),
+            "It is idle: it has had no work for 8.3 min, since 2026-11-20 11:08:10 UTC.",
+        ),
     ]
 }
