@@ -3,7 +3,7 @@
 import logging
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence
 
-from . import inheritance
+from .inheritance import last_numbers
 from .ledger import Ledger
 from .sections import Outbox, Record
 
@@ -44,7 +44,7 @@ class Context:
     def next_number(self, kind: str) -> int:
         """Returns the number of a new object, counted from 1 for each kind."""
         if self._numbers is None:
-            self._numbers = inheritance.numbers(self.scheduler, self.settings)
+            self._numbers = last_numbers(self.scheduler, self.settings)
         number = self._numbers[kind] = self._numbers.get(kind, 0) + 1
         return number
 

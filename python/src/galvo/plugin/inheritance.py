@@ -100,7 +100,7 @@ def owner(scheduler: Any, server: str) -> Optional[str]:
     return token if isinstance(token, str) else None
 
 
-def numbers(scheduler: Any, settings: Mapping[str, Any]) -> Dict[str, int]:
+def last_numbers(scheduler: Any, settings: Mapping[str, Any]) -> Dict[str, int]:
     """Returns the last numbers of workers and errors for this destination, by their kind.
 
     They stay on the scheduler, so that a plugin counts on from the one before it.
