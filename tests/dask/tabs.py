@@ -158,6 +158,11 @@ class Tab:
     def heard(self):
         return self.run("window.heard ?? []")
 
+    def press(self, key):
+        """Sends the events of a key that makes text, and its text."""
+        self.call("Input.dispatchKeyEvent", type="keyDown", key=key, text=key)
+        self.call("Input.dispatchKeyEvent", type="keyUp", key=key)
+
     def click(self, x, y):
         """Sends real mouse events, which count as user activation for the document."""
         for kind in ("mousePressed", "mouseReleased"):

@@ -400,6 +400,7 @@ class Site:
         self.processes = Processes(directory)
         self.galvo = GalvoServer(self.processes, settings=settings)
         self.galvo.port = port
+        self.own = "GALVO_REPORTS_URL" in (settings or {})
         self.galvo.start()
         command = [*self.galvo.process.popen.args[:1], "user", "password", "admin"]
         environment = {**clean_environment(), "GALVO_DATABASE_URL": self.galvo.database_url}
@@ -608,6 +609,116 @@ def test_nothing_leads_out_of_a_report_at_a_click(site, listener, way):
     wait_until(lambda: "clicked" in site.tab.heard(), f"{way} is clicked")
     time.sleep(1)
     assert_nothing_left(site, listener, address, way, connects="<a " in AT_A_CLICK[way])
+
+
+# Five attempts to leave. All but the first end by themselves.
+ON_AND_ON = (
+    "<script>let n = 0; const begun = Date.now(); const timer = setInterval(() => {{{{ n += 1;"
+    "{way}; stop(); if (n < 5) return; clearInterval(timer);"
+    "parent.postMessage(`held ${{{{Date.now() - begun}}}}`, '*') }}}}, 50)</script>"
+)
+
+REPEATED = {
+    "location": "location = `http://{tcp}/${{n}}`",
+    "location and mail": "location = n % 2 ? `http://{tcp}/${{n}}` : 'mailto:x'",
+    "window": "window.open(`http://{tcp}/${{n}}`, '_self')",
+    "other listeners": (
+        "for (const w of [window, document]) {{ w.onbeforeunload = null;"
+        "w.addEventListener('beforeunload', e => e.stopImmediatePropagation(), true) }};"
+        "location = `http://{tcp}/${{n}}`"
+    ),
+    "other clock": (
+        "performance.now = Performance.prototype.now = () => Infinity;"
+        "location = `http://{tcp}/${{n}}`"
+    ),
+    "another document": (
+        "for (const way of [() => document.open(), () => document.write('x'),"
+        "() => document.writeln('x'), () => HTMLDocument.prototype.open.call(document),"
+        "() => XMLDocument.prototype.write.call(document, 'x')]) try {{ way() }} catch {{}};"
+        "location = `http://{tcp}/${{n}}`"
+    ),
+}
+
+
+@pytest.mark.parametrize("way", REPEATED)
+def test_a_report_that_tries_to_leave_again_and_again_is_held(site, listener, way):
+    name = re.sub(r"\W", "-", way)
+    page = written(RAN + ON_AND_ON.format(way=REPEATED[way]), listener, name)
+    address = site.show(name, page)
+    wait_until(lambda: "ran" in site.tab.heard(), f"{way} is tried")
+    held = wait_until(lambda: [t for t in site.tab.heard() if str(t).startswith("held")], way)
+    # The fourth attempt is held for a second, and the fifth for two.
+    assert int(held[0].split()[1]) >= 3_000, held
+    assert_nothing_left(site, listener, address, way, connects=True)
+
+
+def test_many_attempts_at_once_are_held(site, listener):
+    content = "<script>for (let n = 0; n < 5; n += 1) location = `http://{tcp}/${{n}}`</script>"
+    begun = time.monotonic()
+    address = site.show("at-once", written(RAN + content, listener, "at-once"))
+    wait_until(lambda: "ran" in site.tab.heard(), "it is tried")
+    time.sleep(1)
+    assert time.monotonic() - begun > 3
+    assert_nothing_left(site, listener, address, "at once", connects=True)
+
+
+def test_a_report_does_not_load_itself_again(site, listener):
+    content = (
+        "<script>for (const way of [() => location.reload(), () => {{ location = location.href }},"
+        "() => location.replace(location.href)]) setTimeout(way, 200)</script>"
+    )
+    address = site.show("again", written(RAN + content, listener, "again"))
+    wait_until(lambda: "ran" in site.tab.heard(), "it is tried")
+    time.sleep(2)
+    # On an origin of its own, it does until its address expires.
+    assert site.own or site.tab.heard().count("ran") == 1
+    assert_nothing_left(site, listener, address, "again")
+
+
+KEYS = "hunter2 é"
+
+TYPED = {
+    "input": "<input id=e style='{whole}'>",
+    "password": "<input type=password id=e style='{whole}'>",
+    "area": "<textarea id=e style='{whole}'></textarea>",
+    "editable": "<div id=e contenteditable style='{whole}'></div>",
+    "style": "<div id=e tabindex=0 style='-webkit-user-modify: read-write;{whole}'></div>",
+    "design": "<div id=e style='{whole}'></div><script>document.designMode = 'on'</script>",
+    "choice": (
+        "<select id=e size=9 style='{whole}'>"
+        "<option>-<option>hunter<option>unter<option>nter</select>"
+    ),
+    "nothing": "<div id=e style='{whole}'></div>",
+}
+TELL = (
+    "<script>e.focus(); const first = e.selectedIndex;"
+    "const say = text => parent.postMessage(text, '*');"
+    "for (const type of ['keydown', 'keypress', 'keyup', 'beforeinput', 'input', 'change']) {{"
+    "  for (const target of [window, document, e])"
+    "    target.addEventListener(type, event => say(`saw ${{event.key || type}}`), true);"
+    "  window[`on${{type}}`] = () => say(`saw ${{type}}`) }}"
+    "setInterval(() => say(`has ${{e.value || e.textContent.trim()}}"
+    "${{e.selectedIndex === first ? '' : e.selectedIndex}}`), 100)</script>"
+)
+
+
+@pytest.mark.parametrize("way", TYPED)
+def test_nothing_can_be_typed_into_a_report(site, listener, way):
+    place = TYPED[way].replace("{whole}", "position:fixed;inset:0;width:100%;height:100%")
+    address = site.show(f"typed-{way}", written(RAN + place + TELL, listener, way))
+    wait_until(lambda: "ran" in site.tab.heard(), f"{way} is there")
+    box = site.tab.run(
+        "(r => [r.x + r.width / 2, r.y + 40])"
+        "(document.querySelector('iframe').getBoundingClientRect())"
+    )
+    site.tab.click(*box)
+    time.sleep(0.5)
+    before = set(site.tab.heard())
+    for key in KEYS:
+        site.tab.press(key)
+    time.sleep(0.5)
+    assert set(site.tab.heard()) == before
+    assert_nothing_left(site, listener, address, way)
 
 
 def test_a_report_is_never_the_page_itself(site, listener):

@@ -376,6 +376,12 @@ async fn the_content_of_a_report_is_for_a_frame_alone() {
         assert_eq!(page.status.as_u16(), 403, "{purpose}");
         assert!(!page.html.contains("recipe") && page.html.contains("only in the frame of its page"));
     }
+    // A report that loads itself again is of another origin.
+    for (site, status) in [("same-origin", 200), ("cross-site", 403), ("same-site", 403), ("none", 403)] {
+        let asked = browser.request(Method::GET, &content).header("Sec-Fetch-Dest", "iframe");
+        let page = browser.take(asked.header("Sec-Fetch-Site", site)).await;
+        assert_eq!(page.status.as_u16(), status, "{site}");
+    }
     // A browser without fetch metadata would show the content by itself, and the page explains this.
     let page = browser.open(&content).await;
     assert_eq!(page.status.as_u16(), 403);

@@ -77,17 +77,47 @@
   };
   // It inserts what its caller chose into editable parts, and copies to the reader's clipboard.
   delete Document.prototype.execCommand;
-  // Text that is pasted or dropped into editable parts becomes elements.
+  // These remove all listeners of the window, and with them those below.
+  for (const member of ["open", "write", "writeln"]) delete Document.prototype[member];
+  const listen = (type, listener) => window.addEventListener(type, listener, true);
+  const conceal = (event) => apply(stopImmediatePropagation, event, []);
   const prevent = (event) => {
     apply(preventDefault, event, []);
-    apply(stopImmediatePropagation, event, []);
+    conceal(event);
   };
-  for (const type of ["paste", "drop"]) window.addEventListener(type, prevent, true);
+  // Text that is pasted or dropped into editable parts becomes elements. Outside of the frame, the browser
+  // opens an address that is dropped.
+  for (const type of ["paste", "dragstart", "drop"]) listen(type, prevent);
+
+  // Nothing can be typed, so that no report asks for a password. Keys that scroll or copy work, unseen by the report.
+  const modifierOf = ["ctrlKey", "metaKey"].map((name) =>
+    Object.getOwnPropertyDescriptor(KeyboardEvent.prototype, name).get);
+  const keyOf = Object.getOwnPropertyDescriptor(KeyboardEvent.prototype, "key").get;
+  listen("beforeinput", prevent);
+  listen("keydown", (event) => {
+    const [isControl, isMeta] = [apply(modifierOf[0], event, []), apply(modifierOf[1], event, [])];
+    const key = apply(keyOf, event, []);
+    if (key.length === 1 && key !== " " && !isControl && !isMeta) prevent(event);
+    else conceal(event);
+  });
+  const unseen = ["keypress", "keyup", "input", "compositionstart", "compositionupdate", "compositionend"];
+  for (const type of unseen) listen(type, conceal);
+
+  // A browser looks up the name of a server before a policy forbids to navigate there, and a script can end that
+  // navigation and begin others, whose names would tell what it knows. So each attempt after the third holds the
+  // report twice as long as the one before. A reader who leaves the page makes an attempt, too.
+  const { now } = Performance.prototype;
+  const clock = performance;
+  let attempts = 0;
+  listen("beforeunload", () => {
+    attempts += 1;
+    const until = apply(now, clock, []) + (attempts > 3 ? 1_000 * 2 ** (attempts - 4) : 0);
+    while (apply(now, clock, []) < until);
+  });
 
   // The same for what is made of a text. Where a text declares entities, elements may hide in them.
   // A sign that no name follows is text, and the next one may begin an element.
   const endsName = (code) => code <= 32 || code === 47 || code === 60 || code === 62;
-  const isLetter = (code) => (code >= 65 && code <= 90) || (code >= 97 && code <= 122);
   const harmless = (html) => {
     let written = "";
     let from = 0;
@@ -99,11 +129,6 @@
       if (after === "!e") throw new TypeError("a report declares no entities");
       let end = begin;
       while (end < html.length && !endsName(apply(charCodeAt, html, [end]))) end += 1;
-      // A name that the end of the text cuts off makes an element only if another `document.write`
-      // continues it.
-      if (begin === html.length) return `${written}${apply(slice, html, [from, at])}&lt;`;
-      if (end === html.length && isLetter(apply(charCodeAt, html, [begin])))
-        return written + apply(slice, html, [from, at]);
       const name = apply(slice, html, [begin, end]);
       written += apply(slice, html, [from, begin]);
       written += isRefused(name) ? `x-${localName(name)}` : name;

@@ -49,6 +49,9 @@ use entity::api_token::Scope;
 /// The header in which a browser names the destination of a response.
 const SEC_FETCH_DEST: HeaderName = HeaderName::from_static("sec-fetch-dest");
 
+/// The header in which a browser compares the origins of a request and of the document that makes it.
+const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+
 /// The script that runs the scripts of a report.
 const SHOW: &str = include_str!("../../assets/report/show.js");
 
@@ -242,8 +245,10 @@ async fn authorize_content(
     let has_token = headers.contains_key(header::AUTHORIZATION);
     let of_reports = state.hosts.is_report_host(headers);
     let account = parameter(query, "account").parse::<Slug>().ok();
+    // A report that loads itself again is of no origin, and would be neither counted nor held.
+    let is_of_page = headers.get(&SEC_FETCH_SITE).is_none_or(|site| site == "same-origin");
     match purpose {
-        Some(b"iframe") => {}
+        Some(b"iframe") if of_reports || is_of_page => {}
         None if has_token && !of_reports => {}
         Some(b"document") if !of_reports => {
             return Ok(ContentRequest::Page(match account {

@@ -217,6 +217,7 @@ async fn add_days(sql: &mut PgConnection, account: Uuid, last: i64, days: i64) -
         "day" => "day".to_owned(),
         "user_id" => "md5('user' || member)::uuid".to_owned(),
         "clusters" => "1 + member % 3".to_owned(),
+        "is_cut" => "false".to_owned(),
         "idle_us" => "1000003 * (day % 89 + member)".to_owned(),
         // More than all other columns together, as thread time is.
         "thread_us" => "50000021 * (day % 89 + member + 1)".to_owned(),
