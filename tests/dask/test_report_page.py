@@ -448,6 +448,19 @@ class Site:
         self.tab.open(address)
         return address
 
+    def try_out(self, name, page, way):
+        """Shows a report that says that its script ran, and returns the address of its page."""
+        address = self.show(name, page)
+        wait_until(lambda: "ran" in self.tab.heard(), f"{way} is tried")
+        return address
+
+    def click_report(self):
+        box = self.tab.run(
+            "(r => [r.x + r.width / 2, r.y + 40])"
+            "(document.querySelector('iframe').getBoundingClientRect())"
+        )
+        self.tab.click(*box)
+
     def close(self):
         network = self.browser.close()
         self.processes.kill_all()
@@ -586,8 +599,7 @@ def assert_nothing_left(site, listener, address, way, connects=False):
 @pytest.mark.parametrize("way", BY_ITSELF)
 def test_nothing_leads_out_of_a_report_by_itself(site, listener, way):
     name = re.sub(r"\W", "-", way)
-    address = site.show(name, written(RAN + BY_ITSELF[way], listener, name))
-    wait_until(lambda: "ran" in site.tab.heard(), f"{way} is tried")
+    address = site.try_out(name, written(RAN + BY_ITSELF[way], listener, name), way)
     time.sleep(1)
     assert_nothing_left(site, listener, address, way, connects=way in NAVIGATES)
 
@@ -598,20 +610,15 @@ def test_nothing_leads_out_of_a_report_at_a_click(site, listener, way):
     told = (
         "<script>addEventListener('click', () => parent.postMessage('clicked', '*'), true)</script>"
     )
-    address = site.show(name, written(RAN + told + AT_A_CLICK[way], listener, name))
-    wait_until(lambda: "ran" in site.tab.heard(), f"{way} is there")
+    address = site.try_out(name, written(RAN + told + AT_A_CLICK[way], listener, name), way)
     time.sleep(0.5)
-    box = site.tab.run(
-        "(r => [r.x + r.width / 2, r.y + 40])"
-        "(document.querySelector('iframe').getBoundingClientRect())"
-    )
-    site.tab.click(*box)
+    site.click_report()
     wait_until(lambda: "clicked" in site.tab.heard(), f"{way} is clicked")
     time.sleep(1)
     assert_nothing_left(site, listener, address, way, connects="<a " in AT_A_CLICK[way])
 
 
-# Five attempts to leave. All but the first end by themselves.
+# Five attempts to leave, each of which the report ends itself.
 ON_AND_ON = (
     "<script>let n = 0; const begun = Date.now(); const timer = setInterval(() => {{{{ n += 1;"
     "{way}; stop(); if (n < 5) return; clearInterval(timer);"
@@ -644,8 +651,7 @@ REPEATED = {
 def test_a_report_that_tries_to_leave_again_and_again_is_held(site, listener, way):
     name = re.sub(r"\W", "-", way)
     page = written(RAN + ON_AND_ON.format(way=REPEATED[way]), listener, name)
-    address = site.show(name, page)
-    wait_until(lambda: "ran" in site.tab.heard(), f"{way} is tried")
+    address = site.try_out(name, page, way)
     held = wait_until(lambda: [t for t in site.tab.heard() if str(t).startswith("held")], way)
     # The fourth attempt is held for a second, and the fifth for two.
     assert int(held[0].split()[1]) >= 3_000, held
@@ -655,8 +661,7 @@ def test_a_report_that_tries_to_leave_again_and_again_is_held(site, listener, wa
 def test_many_attempts_at_once_are_held(site, listener):
     content = "<script>for (let n = 0; n < 5; n += 1) location = `http://{tcp}/${{n}}`</script>"
     begun = time.monotonic()
-    address = site.show("at-once", written(RAN + content, listener, "at-once"))
-    wait_until(lambda: "ran" in site.tab.heard(), "it is tried")
+    address = site.try_out("at-once", written(RAN + content, listener, "at-once"), "at once")
     time.sleep(1)
     assert time.monotonic() - begun > 3
     assert_nothing_left(site, listener, address, "at once", connects=True)
@@ -667,15 +672,12 @@ def test_a_report_does_not_load_itself_again(site, listener):
         "<script>for (const way of [() => location.reload(), () => {{ location = location.href }},"
         "() => location.replace(location.href)]) setTimeout(way, 200)</script>"
     )
-    address = site.show("again", written(RAN + content, listener, "again"))
-    wait_until(lambda: "ran" in site.tab.heard(), "it is tried")
+    address = site.try_out("again", written(RAN + content, listener, "again"), "again")
     time.sleep(2)
     # On an origin of its own, it does until its address expires.
     assert site.own or site.tab.heard().count("ran") == 1
     assert_nothing_left(site, listener, address, "again")
 
-
-KEYS = "hunter2 é"
 
 TYPED = {
     "input": "<input id=e style='{whole}'>",
@@ -705,16 +707,11 @@ TELL = (
 @pytest.mark.parametrize("way", TYPED)
 def test_nothing_can_be_typed_into_a_report(site, listener, way):
     place = TYPED[way].replace("{whole}", "position:fixed;inset:0;width:100%;height:100%")
-    address = site.show(f"typed-{way}", written(RAN + place + TELL, listener, way))
-    wait_until(lambda: "ran" in site.tab.heard(), f"{way} is there")
-    box = site.tab.run(
-        "(r => [r.x + r.width / 2, r.y + 40])"
-        "(document.querySelector('iframe').getBoundingClientRect())"
-    )
-    site.tab.click(*box)
+    address = site.try_out(f"typed-{way}", written(RAN + place + TELL, listener, way), way)
+    site.click_report()
     time.sleep(0.5)
     before = set(site.tab.heard())
-    for key in KEYS:
+    for key in "hunter2 é":
         site.tab.press(key)
     time.sleep(0.5)
     assert set(site.tab.heard()) == before

@@ -54,8 +54,9 @@
 
   // The name that counts is the one that the browser read: it splits a name with several colons in its own way. An
   // element does nothing before it has attributes and is part of a document.
-  const localNameOf = Object.getOwnPropertyDescriptor(Element.prototype, "localName").get;
-  const documentElementOf = Object.getOwnPropertyDescriptor(Document.prototype, "documentElement").get;
+  const getterOf = (prototype, name) => Object.getOwnPropertyDescriptor(prototype, name).get;
+  const localNameOf = getterOf(Element.prototype, "localName");
+  const documentElementOf = getterOf(Document.prototype, "documentElement");
   const nameOf = (element) => apply(localNameOf, element, []);
 
   Document.prototype.createElement = function (name, options) {
@@ -90,14 +91,14 @@
   for (const type of ["paste", "dragstart", "drop"]) listen(type, prevent);
 
   // Nothing can be typed, so that no report asks for a password. Keys that scroll or copy work, unseen by the report.
-  const modifierOf = ["ctrlKey", "metaKey"].map((name) =>
-    Object.getOwnPropertyDescriptor(KeyboardEvent.prototype, name).get);
-  const keyOf = Object.getOwnPropertyDescriptor(KeyboardEvent.prototype, "key").get;
+  const keyOf = getterOf(KeyboardEvent.prototype, "key");
+  const hasControl = getterOf(KeyboardEvent.prototype, "ctrlKey");
+  const hasMeta = getterOf(KeyboardEvent.prototype, "metaKey");
   listen("beforeinput", prevent);
   listen("keydown", (event) => {
-    const [isControl, isMeta] = [apply(modifierOf[0], event, []), apply(modifierOf[1], event, [])];
     const key = apply(keyOf, event, []);
-    if (key.length === 1 && key !== " " && !isControl && !isMeta) prevent(event);
+    const isCommand = apply(hasControl, event, []) || apply(hasMeta, event, []);
+    if (key.length === 1 && key !== " " && !isCommand) prevent(event);
     else conceal(event);
   });
   const unseen = ["keypress", "keyup", "input", "compositionstart", "compositionupdate", "compositionend"];
