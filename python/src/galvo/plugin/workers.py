@@ -351,10 +351,7 @@ class Workers(Collector):
             if record is None or record.state is not state:
                 self._begin(address, state, self._arrival(address, "add-worker", now))
                 continue
-            # As `note_memory`, of which a call for each worker would double the time of this loop.
-            memory = state.metrics.get("memory")
-            if type(memory) is int and memory > record.peak_memory:
-                record.peak_memory = memory
+            record.note_memory()
             if record.threads != state.nthreads or record.limit != state.memory_limit:
                 record.threads, record.limit = state.nthreads, state.memory_limit
                 self._put(record, None)
