@@ -1,5 +1,4 @@
 import {
-  keepPreviousData,
   QueryClient,
   type UseInfiniteQueryResult,
   type UseQueryResult,
@@ -34,6 +33,12 @@ function isTransient(failure: Failure): boolean {
   return failure.kind === "unavailable" || failure.kind === "offline";
 }
 
+/** Returns the data of the last variables as a placeholder, but never those of another account. */
+function keepWithin(account: string | null) {
+  return <Data>(data: Data | undefined, query: { queryKey: readonly unknown[] } | undefined) =>
+    query?.queryKey[0] === account ? data : undefined;
+}
+
 /** The key of an operation in the query cache: the account, the operation and its variables. */
 export function askKey<R, V>(account: string | null, document: Document<R, V>, variables: V) {
   return [account, documentId(document), variables] as const;
@@ -41,7 +46,7 @@ export function askKey<R, V>(account: string | null, document: Document<R, V>, v
 
 interface UseAskOptions {
   enabled?: boolean;
-  /** Keeps the data of the last variables, dimmed, until the new data arrive. */
+  /** Keeps the data of the last variables in the account, dimmed, until the new data arrive. */
   keepsPrevious?: boolean;
   refetchSeconds?: number;
   staleSeconds?: number;
@@ -58,7 +63,7 @@ export function useAsk<Result, Variables>(
     queryKey: askKey(account, document, variables),
     queryFn: ({ signal }) => ask(document, variables, { account, signal }),
     enabled: options.enabled ?? true,
-    ...(options.keepsPrevious ? { placeholderData: keepPreviousData } : {}),
+    ...(options.keepsPrevious ? { placeholderData: keepWithin(account) } : {}),
     ...(options.refetchSeconds ? { refetchInterval: options.refetchSeconds * 1000 } : {}),
     ...(options.staleSeconds === undefined ? {} : { staleTime: options.staleSeconds * 1000 }),
   });
@@ -91,6 +96,6 @@ export function useAskPages<Result, Variables extends { after?: string | null | 
     initialPageParam: null as string | null,
     getNextPageParam: (page) => next(page.data),
     staleTime: Number.POSITIVE_INFINITY,
-    placeholderData: keepPreviousData,
+    placeholderData: keepWithin(account),
   });
 }
