@@ -158,13 +158,17 @@ class Tab:
     def heard(self):
         return self.run("window.heard ?? []")
 
-    def press(self, key):
-        """Sends the events of a key that makes text, and its text."""
-        self.call("Input.dispatchKeyEvent", type="keyDown", key=key, text=key)
-        self.call("Input.dispatchKeyEvent", type="keyUp", key=key)
+    def press(self, key, text=None, modifiers=0):
+        """Sends the events of a key with its text, which is the key itself unless it is given."""
+        event = {"key": key, "modifiers": modifiers}
+        if key == "Enter":
+            event |= {"code": "Enter", "windowsVirtualKeyCode": 13}
+        self.call("Input.dispatchKeyEvent", type="keyDown", text=text or key, **event)
+        self.call("Input.dispatchKeyEvent", type="keyUp", **event)
 
-    def click(self, x, y):
+    def click(self, x, y, button="left", modifiers=0):
         """Sends real mouse events, which count as user activation for the document."""
+        event = {"x": x, "y": y, "button": button, "clickCount": 1, "modifiers": modifiers}
         for kind in ("mousePressed", "mouseReleased"):
-            self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
+            self.call("Input.dispatchMouseEvent", type=kind, **event)
             time.sleep(0.02)

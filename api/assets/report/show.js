@@ -9,20 +9,26 @@
   const { charCodeAt, indexOf, lastIndexOf, slice, startsWith, toLowerCase } = String.prototype;
   const { createElement, createElementNS } = Document.prototype;
   const { createDocument } = DOMImplementation.prototype;
-  const { append } = Element.prototype;
+  const { append, remove } = Element.prototype;
+  const { append: appendTo } = Document.prototype;
   const { preventDefault, stopImmediatePropagation } = Event.prototype;
   const evaluate = window.eval;
   const cdn = "https://cdn.bokeh.org/";
 
   // Elements that reach a server though no policy lets them, or that begin a document of their own.
-  const refused = [
+  const leaving = [
     "base", "embed", "fencedframe", "frame", "frameset", "iframe", "link", "meta", "object", "portal",
   ];
-  // Interfaces that reach a server though no policy lets them, and those that make such elements.
+  // Elements that take text. Some have a window of their own, whose keys cause no events in the report.
+  const fields = ["datalist", "input", "keygen", "listbox", "select", "selectlist", "selectmenu", "textarea"];
+  const refused = [...leaving, ...fields];
+  // Interfaces that reach a server though no policy lets them, those that make such elements, and those that
+  // tell about text and keys.
   const interfaces = [
     "Sanitizer",
     "RTCPeerConnection", "webkitRTCPeerConnection", "mozRTCPeerConnection", "RTCIceTransport", "RTCIceGatherer",
     "XSLTProcessor", "PresentationRequest",
+    "EditContext", "PerformanceEventTiming", "PerformanceObserver",
     "HTMLBaseElement", "HTMLEmbedElement", "HTMLFencedFrameElement", "HTMLFrameElement", "HTMLFrameSetElement",
     "HTMLIFrameElement", "HTMLLinkElement", "HTMLMetaElement", "HTMLObjectElement", "HTMLPortalElement",
   ];
@@ -41,6 +47,12 @@
       for (const member of Object.getOwnPropertyNames(holder))
         if (member.includes("HTML") && !kept.includes(member)) delete holder[member];
   }
+  for (const member of ["eventCounts", "interactionCount"]) delete Performance.prototype[member];
+  delete HTMLElement.prototype.editContext;
+  delete Navigator.prototype.userActivation;
+  // Libraries ask whether an element is one of these. None is.
+  for (const name of ["HTMLDataListElement", "HTMLInputElement", "HTMLSelectElement", "HTMLTextAreaElement"])
+    window[name] = class {};
 
   // The name of an element, without a prefix, in small letters.
   const localName = (name) =>
@@ -91,30 +103,39 @@
   for (const type of ["paste", "dragstart", "drop"]) listen(type, prevent);
 
   // Nothing can be typed, so that no report asks for a password. Keys that scroll or copy work, unseen by the report.
+  const hasAny = (prototype, properties) => {
+    const getters = properties.map((property) => getterOf(prototype, property));
+    return (event) => {
+      for (let index = 0; index < getters.length; index += 1) if (apply(getters[index], event, [])) return true;
+      return false;
+    };
+  };
   const keyOf = getterOf(KeyboardEvent.prototype, "key");
-  const hasControl = getterOf(KeyboardEvent.prototype, "ctrlKey");
-  const hasMeta = getterOf(KeyboardEvent.prototype, "metaKey");
-  listen("beforeinput", prevent);
+  const isCommand = hasAny(KeyboardEvent.prototype, ["ctrlKey", "metaKey"]);
+  for (const type of ["beforeinput", "textInput"]) listen(type, prevent);
   listen("keydown", (event) => {
     const key = apply(keyOf, event, []);
-    const isCommand = apply(hasControl, event, []) || apply(hasMeta, event, []);
-    if (key.length === 1 && key !== " " && !isCommand) prevent(event);
+    if (key.length === 1 && key !== " " && !isCommand(event)) prevent(event);
     else conceal(event);
   });
-  const unseen = ["keypress", "keyup", "input", "compositionstart", "compositionupdate", "compositionend"];
+  const unseen = ["keypress", "keyup", "input", "change", "compositionupdate", "compositionend"];
   for (const type of unseen) listen(type, conceal);
-
-  // A browser looks up the name of a server before a policy forbids to navigate there, and a script can end that
-  // navigation and begin others, whose names would tell what it knows. So each attempt after the third holds the
-  // report twice as long as the one before. A reader who leaves the page makes an attempt, too.
-  const { now } = Performance.prototype;
-  const clock = performance;
-  let attempts = 0;
-  listen("beforeunload", () => {
-    attempts += 1;
-    const until = apply(now, clock, []) + (attempts > 3 ? 1_000 * 2 ** (attempts - 4) : 0);
-    while (apply(now, clock, []) < until);
+  // Text of an input method cannot be prevented. It ends where the element that takes it leaves the document.
+  listen("compositionstart", (event) => {
+    conceal(event);
+    const whole = apply(documentElementOf, document, []);
+    apply(remove, whole, []);
+    apply(appendTo, document, [whole]);
   });
+
+  // No sandbox covers a click with a key or with another button, nor the menu of a link, which open an address in a
+  // window of its own or save what is there.
+  const isSpecial = hasAny(MouseEvent.prototype, ["button", "ctrlKey", "shiftKey", "altKey", "metaKey"]);
+  for (const type of ["click", "auxclick"])
+    listen(type, (event) => {
+      if (isSpecial(event)) prevent(event);
+    });
+  listen("contextmenu", prevent);
 
   // The same for what is made of a text. Where a text declares entities, elements may hide in them.
   // A sign that no name follows is text, and the next one may begin an element.

@@ -245,7 +245,7 @@ async fn authorize_content(
     let has_token = headers.contains_key(header::AUTHORIZATION);
     let of_reports = state.hosts.is_report_host(headers);
     let account = parameter(query, "account").parse::<Slug>().ok();
-    // A report that loads itself again is of no origin, and would be neither counted nor held.
+    // A report is of no origin. If it loads itself again and again, its reader does not pay for that.
     let is_of_page = headers.get(&SEC_FETCH_SITE).is_none_or(|site| site == "same-origin");
     match purpose {
         Some(b"iframe") if of_reports || is_of_page => {}
