@@ -686,6 +686,26 @@ TYPED = {
     "area": "<textarea id=e style='{whole}'></textarea>",
     "editable": "<div id=e contenteditable style='{whole}'></div>",
     "style": "<div id=e tabindex=0 style='-webkit-user-modify: read-write;{whole}'></div>",
+    "editable that takes the selection back": (
+        "<div id=e contenteditable style='{whole}'></div><script>new MutationObserver(() => {{"
+        "e.focus(); getSelection().selectAllChildren(e) }})"
+        ".observe(document, {{childList: true, subtree: true}});"
+        "for (const type of ['blur', 'focusout', 'selectionchange'])"
+        "  document.addEventListener(type, () => {{ e.focus();"
+        "    if (!getSelection().rangeCount) getSelection().selectAllChildren(e) }}, true)</script>"
+    ),
+    "editable element of its own": (
+        "<e-e id=e contenteditable style='display:block;{whole}'></e-e><script>"
+        "customElements.define('e-e', class extends HTMLElement {{ connectedCallback() {{"
+        "this.focus(); getSelection().selectAllChildren(this) }} }})</script>"
+    ),
+    "editable in a shadow": (
+        "<div id=e style='{whole}'></div><script>{{ const root = e.attachShadow("
+        "{{mode: 'closed'}});"
+        "root.innerHTML = '<p contenteditable style=\"{whole}\">'; const p = root.firstChild;"
+        "setInterval(() => {{ p.focus();"
+        "parent.postMessage(`has ${{p.textContent}}`, '*') }}, 40) }}</script>"
+    ),
     "design": "<div id=e style='{whole}'></div><script>document.designMode = 'on'</script>",
     "choice": (
         "<select id=e size=9 style='{whole}'>"
@@ -741,6 +761,27 @@ def test_nothing_can_be_typed_into_a_report(site, listener, way):
     time.sleep(0.5)
     assert set(site.tab.heard()) == before
     assert_nothing_left(site, listener, address, way)
+
+
+# Interfaces and members that tell of keys or text.
+TELLING = (
+    "<script>const left = []; for (const [where, names] of [[window, ['EditContext', 'EyeDropper',"
+    "'PerformanceEventTiming', 'PerformanceObserver', 'RemotePlayback', 'UserActivation']],"
+    "[navigator, ['scheduling', 'userActivation']], [performance, ['eventCounts', 'getEntries',"
+    "'getEntriesByName', 'getEntriesByType', 'interactionCount']],"
+    "[document.body, ['editContext']],"
+    "[document.createElement('video'), ['remote']], [new MessageEvent('x'), ['userActivation']]])"
+    "  for (const name of names) if (name in where) left.push(name);"
+    "left.push(String(document.pictureInPictureEnabled));"
+    "parent.postMessage(`left ${{left}}`, '*')</script>"
+)
+
+
+def test_a_report_has_no_interface_that_tells_of_keys(site, listener):
+    address = site.try_out("telling", written(RAN + TELLING, listener, "telling"), "telling")
+    left = wait_until(lambda: [t for t in site.tab.heard() if t != "ran"], "the report tells")
+    assert left == ["left false"]
+    assert_nothing_left(site, listener, address, "telling")
 
 
 FIELDS = (

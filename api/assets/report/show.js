@@ -9,8 +9,7 @@
   const { charCodeAt, indexOf, lastIndexOf, slice, startsWith, toLowerCase } = String.prototype;
   const { createElement, createElementNS } = Document.prototype;
   const { createDocument } = DOMImplementation.prototype;
-  const { append, remove } = Element.prototype;
-  const { append: appendTo } = Document.prototype;
+  const { append } = Element.prototype;
   const { preventDefault, stopImmediatePropagation } = Event.prototype;
   const evaluate = window.eval;
   const cdn = "https://cdn.bokeh.org/";
@@ -28,7 +27,7 @@
     "Sanitizer",
     "RTCPeerConnection", "webkitRTCPeerConnection", "mozRTCPeerConnection", "RTCIceTransport", "RTCIceGatherer",
     "XSLTProcessor", "PresentationRequest",
-    "EditContext", "PerformanceEventTiming", "PerformanceObserver",
+    "EditContext", "EyeDropper", "PerformanceEventTiming", "PerformanceObserver", "RemotePlayback", "UserActivation",
     "HTMLBaseElement", "HTMLEmbedElement", "HTMLFencedFrameElement", "HTMLFrameElement", "HTMLFrameSetElement",
     "HTMLIFrameElement", "HTMLLinkElement", "HTMLMetaElement", "HTMLObjectElement", "HTMLPortalElement",
   ];
@@ -47,9 +46,13 @@
       for (const member of Object.getOwnPropertyNames(holder))
         if (member.includes("HTML") && !kept.includes(member)) delete holder[member];
   }
-  for (const member of ["eventCounts", "interactionCount"]) delete Performance.prototype[member];
+  // Members that tell of text and keys, also by what they refuse before a key was pressed.
+  const timings = ["eventCounts", "interactionCount", "getEntries", "getEntriesByName", "getEntriesByType"];
+  for (const member of timings) delete Performance.prototype[member];
+  for (const member of ["scheduling", "userActivation"]) delete Navigator.prototype[member];
   delete HTMLElement.prototype.editContext;
-  delete Navigator.prototype.userActivation;
+  delete HTMLMediaElement.prototype.remote;
+  delete MessageEvent.prototype.userActivation;
   // Libraries ask whether an element is one of these. None is.
   for (const name of ["HTMLDataListElement", "HTMLInputElement", "HTMLSelectElement", "HTMLTextAreaElement"])
     window[name] = class {};
@@ -118,15 +121,16 @@
     if (key.length === 1 && key !== " " && !isCommand(event)) prevent(event);
     else conceal(event);
   });
-  const unseen = ["keypress", "keyup", "input", "change", "compositionupdate", "compositionend"];
-  for (const type of unseen) listen(type, conceal);
-  // Text of an input method cannot be prevented. It ends where the element that takes it leaves the document.
-  listen("compositionstart", (event) => {
-    conceal(event);
-    const whole = apply(documentElementOf, document, []);
-    apply(remove, whole, []);
-    apply(appendTo, document, [whole]);
-  });
+  for (const type of ["keypress", "keyup", "input", "change", "compositionend"]) listen(type, conceal);
+  // Text of an input method cannot be prevented, and is inserted at the selection right after the update. Taking
+  // the selection away runs nothing of the report.
+  const selection = window.getSelection();
+  const { removeAllRanges } = Selection.prototype;
+  for (const type of ["compositionstart", "compositionupdate"])
+    listen(type, (event) => {
+      conceal(event);
+      apply(removeAllRanges, selection, []);
+    });
 
   // No sandbox covers a click with a key or with another button, nor the menu of a link, which open an address in a
   // window of its own or save what is there.
