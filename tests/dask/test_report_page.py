@@ -766,9 +766,11 @@ def test_nothing_can_be_typed_into_a_report(site, listener, way):
 # Interfaces and members that tell of keys or text.
 TELLING = (
     "<script>const left = []; for (const [where, names] of [[window, ['EditContext', 'EyeDropper',"
-    "'PerformanceEventTiming', 'PerformanceObserver', 'RemotePlayback', 'UserActivation']],"
-    "[navigator, ['scheduling', 'userActivation']], [performance, ['eventCounts', 'getEntries',"
-    "'getEntriesByName', 'getEntriesByType', 'interactionCount']],"
+    "'IdleDetector', 'PerformanceEventTiming', 'PerformanceObserver', 'RemotePlayback',"
+    "'UserActivation', 'XRSystem']],"
+    "[navigator, ['scheduling', 'userActivation', 'vibrate', 'xr']],"
+    "[performance, ['eventCounts', 'getEntries', 'getEntriesByName',"
+    " 'getEntriesByType', 'interactionCount']],"
     "[document.body, ['editContext']],"
     "[document.createElement('video'), ['remote']], [new MessageEvent('x'), ['userActivation']]])"
     "  for (const name of names) if (name in where) left.push(name);"

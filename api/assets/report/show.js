@@ -27,7 +27,8 @@
     "Sanitizer",
     "RTCPeerConnection", "webkitRTCPeerConnection", "mozRTCPeerConnection", "RTCIceTransport", "RTCIceGatherer",
     "XSLTProcessor", "PresentationRequest",
-    "EditContext", "EyeDropper", "PerformanceEventTiming", "PerformanceObserver", "RemotePlayback", "UserActivation",
+    "EditContext", "EyeDropper", "IdleDetector", "PerformanceEventTiming", "PerformanceObserver", "RemotePlayback",
+    "UserActivation", "XRSystem",
     "HTMLBaseElement", "HTMLEmbedElement", "HTMLFencedFrameElement", "HTMLFrameElement", "HTMLFrameSetElement",
     "HTMLIFrameElement", "HTMLLinkElement", "HTMLMetaElement", "HTMLObjectElement", "HTMLPortalElement",
   ];
@@ -49,7 +50,7 @@
   // Members that tell of text and keys, also by what they refuse before a key was pressed.
   const timings = ["eventCounts", "interactionCount", "getEntries", "getEntriesByName", "getEntriesByType"];
   for (const member of timings) delete Performance.prototype[member];
-  for (const member of ["scheduling", "userActivation"]) delete Navigator.prototype[member];
+  for (const member of ["scheduling", "userActivation", "vibrate", "xr"]) delete Navigator.prototype[member];
   delete HTMLElement.prototype.editContext;
   delete HTMLMediaElement.prototype.remote;
   delete MessageEvent.prototype.userActivation;

@@ -72,9 +72,10 @@ static POLICY: LazyLock<String> = LazyLock::new(|| {
 /// The browser features that a report may not use. A frame of another origin may use few others.
 const PERMISSIONS: HeaderValue = HeaderValue::from_static(
     "attribution-reporting=(), browsing-topics=(), camera=(), clipboard-read=(), clipboard-write=(), display-capture=(), \
-     fullscreen=(), gamepad=(), geolocation=(), microphone=(), payment=(), picture-in-picture=(), \
-     private-state-token-issuance=(), private-state-token-redemption=(), publickey-credentials-get=(), \
-     screen-wake-lock=(), shared-storage=(), storage-access=(), sync-xhr=(), usb=()",
+     fullscreen=(), gamepad=(), geolocation=(), idle-detection=(), microphone=(), payment=(), \
+     picture-in-picture=(), private-state-token-issuance=(), private-state-token-redemption=(), \
+     publickey-credentials-get=(), screen-wake-lock=(), shared-storage=(), storage-access=(), sync-xhr=(), usb=(), \
+     xr-spatial-tracking=()",
 );
 
 /// The cost of the page, in points.
