@@ -835,7 +835,10 @@ def test_a_report_is_never_the_page_itself(site, listener):
 def drawn(request, tmp_path_factory):
     """Reports as Dask writes them: with Bokeh inline, and with Bokeh from its CDN."""
     directory = tmp_path_factory.mktemp("drawn")
+    # The interpreter can abort as it ends while threads of Dask still run, so the script ends the
+    # process itself.
     script = """
+import os
 import sys
 from dask.distributed import Client, LocalCluster, performance_report
 if __name__ == "__main__":
@@ -844,8 +847,9 @@ if __name__ == "__main__":
             for mode in ("inline", "cdn"):
                 with performance_report(f"{sys.argv[1]}/{mode}.html", mode=mode):
                     client.gather(client.map(lambda n: sum(range(n)), range(100_000, 100_040)))
-import bokeh
-print(bokeh.__file__)
+    import bokeh
+    print(bokeh.__file__, flush=True)
+    os._exit(0)
 """
     (directory / "script.py").write_text(script)
     done = subprocess.run(
