@@ -763,6 +763,14 @@ def test_nothing_can_be_typed_into_a_report(site, listener, way):
     assert_nothing_left(site, listener, address, way)
 
 
+def assert_tells(site, listener, name, script, expected):
+    """Shows a report whose script sends one message, and expects this one."""
+    address = site.try_out(name, written(RAN + script, listener, name), name)
+    told = wait_until(lambda: [t for t in site.tab.heard() if t != "ran"], f"{name} is told")
+    assert told == [expected]
+    assert_nothing_left(site, listener, address, name)
+
+
 # Interfaces and members that tell of keys or text.
 TELLING = (
     "<script>const left = []; for (const [where, names] of [[window, ['EditContext', 'EyeDropper',"
@@ -780,10 +788,7 @@ TELLING = (
 
 
 def test_a_report_has_no_interface_that_tells_of_keys(site, listener):
-    address = site.try_out("telling", written(RAN + TELLING, listener, "telling"), "telling")
-    left = wait_until(lambda: [t for t in site.tab.heard() if t != "ran"], "the report tells")
-    assert left == ["left false"]
-    assert_nothing_left(site, listener, address, "telling")
+    assert_tells(site, listener, "telling", TELLING, "left false")
 
 
 FIELDS = (
@@ -809,10 +814,8 @@ FIELDS = (
 
 
 def test_a_report_makes_no_element_that_takes_text(site, listener):
-    address = site.try_out("fields", written(RAN + FIELDS, listener, "fields"), "fields")
-    made = wait_until(lambda: [t for t in site.tab.heard() if t != "ran"], "elements are made")
-    assert made == ["none,x-datalist,x-input,x-select,x-textarea"]
-    assert_nothing_left(site, listener, address, "fields")
+    made = "none,x-datalist,x-input,x-select,x-textarea"
+    assert_tells(site, listener, "fields", FIELDS, made)
 
 
 def test_a_report_is_never_the_page_itself(site, listener):
