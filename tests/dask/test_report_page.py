@@ -771,7 +771,7 @@ def assert_tells(site, listener, name, script, expected):
     assert_nothing_left(site, listener, address, name)
 
 
-# Interfaces and members that tell of keys or text.
+# Interfaces and members that tell of keys or text, or remove the listeners that handle them first.
 TELLING = (
     "<script>const left = []; for (const [where, names] of [[window, ['EditContext', 'EyeDropper',"
     "'IdleDetector', 'PerformanceEventTiming', 'PerformanceObserver', 'RemotePlayback',"
@@ -779,7 +779,7 @@ TELLING = (
     "[navigator, ['scheduling', 'userActivation', 'vibrate', 'xr']],"
     "[performance, ['eventCounts', 'getEntries', 'getEntriesByName',"
     " 'getEntriesByType', 'interactionCount']],"
-    "[document.body, ['editContext']],"
+    "[document, ['open', 'write', 'writeln']], [document.body, ['editContext']],"
     "[document.createElement('video'), ['remote']], [new MessageEvent('x'), ['userActivation']]])"
     "  for (const name of names) if (name in where) left.push(name);"
     "left.push(String(document.pictureInPictureEnabled));"
