@@ -40,6 +40,21 @@ impl Watching {
         message["payload"]["data"][self.field].take()
     }
 
+    /// Waits for a payload whose part is `expected`. A stream of states may repeat an earlier one, if it
+    /// catches up while the state changes.
+    async fn wait_for(&mut self, pointer: &str, expected: &Value) {
+        let mut other = Vec::new();
+        while other.len() < 3 {
+            let payload = self.next().await;
+            let part = payload.pointer(pointer).unwrap_or_else(|| panic!("{pointer} of {payload}"));
+            if part == expected {
+                return;
+            }
+            other.push(part.clone());
+        }
+        panic!("not {expected}, but {other:?}");
+    }
+
     /// True if nothing arrives for a while.
     async fn is_quiet(&mut self) -> bool {
         self.socket.hear_within(std::time::Duration::from_millis(400)).await.is_none()
