@@ -188,7 +188,9 @@ EMPTY = {
         "viewer.account.tokens.nodes.expiresAt",
     },
     "Policies": {
+        # An attempt sets one and clears the other: this server can send no mail.
         "viewer.account.alertDeliveries.nodes.lastError",
+        "viewer.account.alertDeliveries.nodes.nextAttemptAt",
         "viewer.account.alertRules.nodes.condition.amount",
         "viewer.account.alertRules.nodes.condition.currency",
         "viewer.account.alertRules.nodes.condition.days",
@@ -489,6 +491,12 @@ def test_queries_deliver_what_they_select_for_their_points(changed, name):
     }
     objects = [response["data"] for response in responses]
     assert set(empty(node.selection_set, fragments, objects)) - EMPTY.get(name, set()) == set()
+
+
+def test_a_message_has_a_next_attempt_until_its_error(changed):
+    account = changed.run("Policies")["data"]["viewer"]["account"]
+    (message,) = account["alertDeliveries"]["nodes"]
+    assert (message["nextAttemptAt"] is None) == (message["lastError"] is not None), message
 
 
 def empty(selections, fragments, objects, path=""):

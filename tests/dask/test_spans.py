@@ -124,6 +124,12 @@ class Run:
     def profile(self, **range_):
         return self.galvo.query(PROFILE, id=self.id, **range_)["cluster"]["profile"] or NO_PROFILE
 
+    def profile_is_over(self):
+        """True once the reports of two intervals brought no window: idle workers take no samples."""
+        reports = [exchange.report for exchange in self.proxy.exchanges if exchange.acknowledged]
+        last = max(report["sent_at"] for report in reports if report.get("profiles"))
+        return max(report["sent_at"] for report in reports) - last > 10
+
     def dask(self):
         return self.study.call("dask_spans", tags=TAGS)
 
@@ -400,6 +406,7 @@ def test_what_the_coiled_client_tells_of_a_span(run):
 
 
 def test_profile(run):
+    wait_until(run.profile_is_over, "the profile has no more windows")
     profile = run.profile()
     frames, nodes = profile["frames"], profile["nodes"]
     assert profile["complete"] and profile["workers"] == WORKERS
