@@ -47,7 +47,7 @@ impl Clock for SystemClock {
 #[derive(Debug)]
 pub struct ManualClock {
     now: AtomicI64,
-    /// Total of the changes by `set_wrong`, in milliseconds. They do not count as elapsed time.
+    /// Total of the changes by `set_without_elapsing`, in milliseconds. They do not count as elapsed time.
     clock_error_ms: AtomicI64,
     start: i64,
     started: Instant,

@@ -1,6 +1,6 @@
 //! Outgoing HTTP requests of the server, for example for an issuer's public keys, bounded in time and size.
 //! Redirects are not followed, since they lead to hosts that no one configured. Where encryption is
-//! required, the settings check URLs with [`is_private`].
+//! required, the settings check URLs with [`is_confidential`].
 
 use std::{
     error::Error,

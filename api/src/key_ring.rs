@@ -1,7 +1,8 @@
 //! The source of the encryption keys, and their reload while a server runs.
 //!
-//! Key files are replaced atomically and never overwritten: a lost key makes everything it encrypted
-//! unreadable. This module knows files; of the database it only asks whether encrypted rows exist.
+//! A key file is replaced by an atomic rename and never written in place: a lost key makes everything it
+//! encrypted unreadable. This module handles files. It uses the database only to check for encrypted rows and
+//! to forget unused keys.
 
 use std::{
     fs::{self, File, OpenOptions},

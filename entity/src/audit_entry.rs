@@ -1,5 +1,5 @@
-//! `audit_entries`: the audit log of an account. Rows are only added, never changed or deleted. They name
-//! users and objects without foreign keys, because they outlive both.
+//! `audit_entries`: the audit log of an account. Rows are only added. They are deleted only with their
+//! account. They name users and objects without foreign keys, because they outlive both.
 
 use sea_orm::entity::prelude::*;
 
@@ -51,7 +51,7 @@ pub enum Action {
     HandOverCluster,
     /// An invitation was created.
     InviteMember,
-    /// A user became a member by signing in with credentials of another issuer.
+    /// A user became a member by signing in through an OpenID provider or a JWT issuer.
     JoinBySignIn,
     /// A cluster was protected from being stopped for idleness.
     KeepAlive,

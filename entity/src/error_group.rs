@@ -44,7 +44,8 @@ positional! {
     pub struct Model {
         #[sea_orm(primary_key, auto_increment = false)]
         pub account_id: AccountId,
-        /// The identifier, derived from what the errors have in common, see `galvo::domain::fingerprint`.
+        /// The identifier, derived from what the errors have in common, see
+        /// `galvo::domain::error_fingerprint`.
         #[sea_orm(primary_key, auto_increment = false)]
         pub id: ErrorGroupId,
         pub origin: Origin,

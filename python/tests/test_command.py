@@ -308,7 +308,7 @@ def test_login_by_a_browser(api, run, home):  # noqa: F811
     status, out, err = run("login", "--server", api.address)
     assert (status, err) == (0, "")
     assert f"{api.address}/activate-token?id=otter" in out
-    assert f"as ada, account team.\nThe token is kept in {home / 'galvo.yaml'}." in out
+    assert f"as ada, account team.\nThe token is stored in {home / 'galvo.yaml'}." in out
     assert stat.S_IMODE((home / "galvo.yaml").stat().st_mode) == 0o600
     assert "secret" not in out
 
@@ -319,7 +319,7 @@ def test_login_with_a_token_from_elsewhere(api, run, home, typed, monkeypatch): 
     monkeypatch.setenv("DASK_GALVO__TOKEN", "another")
     status, out, err = run("login", "--token-stdin")
     assert status == 0 and "as ada" in out
-    assert err == "galvo: DASK_GALVO__TOKEN is set, and wins over that file\n"
+    assert err == "galvo: DASK_GALVO__TOKEN is set, and overrides that file\n"
     assert api.requests[0].headers["Authorization"] == f"Bearer {TOKEN}"
     typed("", is_terminal=False)
     assert run("login", "--token-stdin")[0] == 2
@@ -545,7 +545,7 @@ def test_login_takes_the_server_before_the_command_and_no_account(api, run, home
     api.answers = [ASKED, WHO]
     assert run("--server", api.address, "login")[0] == 0
     status, out, err = run("--account", "team", "login")
-    assert (status, out) == (2, "") and err.startswith("galvo: --account is not for login")
+    assert (status, out) == (2, "") and err.startswith("galvo: --account cannot be used with login")
     assert run("login", "--account", "team")[0] == 2
     assert len(api.requests) == 2
 

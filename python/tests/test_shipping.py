@@ -156,7 +156,7 @@ def test_a_part_takes_only_what_it_needs_along(plugin):
 
 
 def test_the_server_offers_all_modules():
-    repository = Path(__file__).parents[2] / "api/src/http/preload.rs"
+    repository = Path(__file__).parents[2] / "api/src/http/rest/preload.rs"
     listed = re.search(r"modules!\[(.+?)\]", repository.read_text(encoding="utf-8"), re.DOTALL)
     assert re.findall(r'"(\w+)"', listed.group(1)) == sorted(SOURCES)
 

@@ -109,7 +109,7 @@ def test_login(own_galvo, processes, python):  # noqa: F811
     saved = yaml.safe_load(file.read_text())["galvo"]
     assert saved["server"] == galvo.address
     assert saved["token"].startswith(f"{identifier}-")
-    assert f"as admin, account default.\nThe token is kept in {file}." in login.log()
+    assert f"as admin, account default.\nThe token is stored in {file}." in login.log()
     assert saved["token"] not in login.log()
     used = subprocess.run(
         [python, "-m", "galvo", "clusters"], env=environment, capture_output=True, text=True

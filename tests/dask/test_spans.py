@@ -125,7 +125,7 @@ class Run:
         return self.galvo.query(PROFILE, id=self.id, **range_)["cluster"]["profile"] or NO_PROFILE
 
     def profile_is_over(self):
-        """True once the reports of two intervals brought no window: idle workers take no samples."""
+        """True once two intervals brought no window: idle workers take no samples."""
         reports = [exchange.report for exchange in self.proxy.exchanges if exchange.acknowledged]
         last = max(report["sent_at"] for report in reports if report.get("profiles"))
         return max(report["sent_at"] for report in reports) - last > 10

@@ -47,7 +47,7 @@ class Server:
             **clean_environment(),
             "GALVO_DATABASE_URL": self.database_url,
             "GALVO_SECRET_KEY": KEY,
-            "GALVO_LOG": "info,galvo::store::connect=warn",
+            "GALVO_LOG": "info,galvo::store::core::connect=warn",
             **self.environment,
         }
         self.process = self._processes.start("galvo", arguments, environment)

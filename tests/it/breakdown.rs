@@ -201,7 +201,7 @@ async fn a_scope_is_what_passes_all_of_its_conditions() {
         ("scope: { functions: [] }", "argument 'scope': 'functions' must have 1 to 100 items"),
         (
             "scope: { from: \"2026-11-20T11:00:01Z\", to: \"2026-11-20T11:00:00Z\" }",
-            "argument 'scope': 'from' must not lie after 'to'",
+            "argument 'scope': 'from' must not be later than 'to'",
         ),
         ("first: 0", "argument 'first': must be between 1 and 5000, not 0"),
     ] {

@@ -337,7 +337,7 @@ async fn what_no_member_can_be_commands_refuse() {
         (
             &["user", "invite", "--account", "team", "--expires", "31d"],
             1,
-            "--expires: must not lie more than 30 days ahead",
+            "--expires: must not be more than 30 days ahead",
         ),
         (
             &["user", "link", "ada", "--issuer", "https://login.example.com/", "--subject", "auth0|1"],

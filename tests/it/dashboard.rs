@@ -324,7 +324,7 @@ async fn no_account_has_the_name_of_a_path_of_the_server() {
     // All routes are described, or stand in the router's source.
     let openapi = serde_json::to_value(galvo::http::openapi()).unwrap();
     let described = openapi["paths"].as_object().unwrap().keys().map(String::as_str);
-    let routes = include_str!("../../api/src/http/router.rs").split(".route(\"").skip(1);
+    let routes = include_str!("../../api/src/http/server/router.rs").split(".route(\"").skip(1);
     let routes = routes.map(|rest| rest.split('"').next().unwrap());
     let mut segments: Vec<&str> = described
         .chain(routes)

@@ -214,7 +214,7 @@ async fn wrong_arguments_are_named() {
         (json!({ "points": 1 }), "argument 'maxPoints': must be between 2 and 2000"),
         (
             json!({ "from": "2026-10-20T11:59:59Z", "to": "2026-11-20T12:00:00Z" }),
-            "argument 'from': must not lie more than 31 days before the end",
+            "argument 'from': must not be more than 31 days before the end",
         ),
         (json!({ "first": 0 }), "argument 'first': must be between 1 and 20, not 0"),
         (json!({ "first": 21 }), "argument 'first': must be between 1 and 20, not 21"),

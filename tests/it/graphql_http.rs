@@ -228,7 +228,8 @@ async fn one_wrong_argument_takes_nothing_with_it_that_it_has_nothing_to_do_with
         "argument 'first': must be between 1 and 100, not 500",
         "argument 'last': only one of 'first' and 'last' can be given",
     );
-    let range = "argument 'filter': 'from' must not lie after 'to'";
+    let range = "argument 'filter': 'from' must not be later than 'to'";
+    let from = "argument 'from': must not be later than 'to'";
     let backwards = "{ from: \"2026-11-20T08:00:00Z\", to: \"2026-11-20T08:00:00+01:00\" }";
     // If all ancestors are non-null, the data would be null: nothing is executed, as for a value of the
     // wrong type.
@@ -250,10 +251,7 @@ async fn one_wrong_argument_takes_nothing_with_it_that_it_has_nothing_to_do_with
             range,
         ),
         ("viewer { account { clusters(filter: $filter) { totalCount } } }", range),
-        (
-            "viewer { account { usage(from: \"2026-11-20\", to: \"2026-11-19\") { threadSeconds } } }",
-            "argument 'from': must not lie after 'to'",
-        ),
+        ("viewer { account { usage(from: \"2026-11-20\", to: \"2026-11-19\") { threadSeconds } } }", from),
     ] {
         let (query, fragment) = selection.split_once(" fragment ").unwrap_or((selection, ""));
         let fragment = if fragment.is_empty() { String::new() } else { format!(" fragment {fragment}") };
@@ -296,13 +294,16 @@ async fn one_wrong_argument_takes_nothing_with_it_that_it_has_nothing_to_do_with
         told,
         [
             (r#"["bad","taskGroups"]"#.to_owned(), "argument 'first': must be between 1 and 100, not 0"),
-            (r#"["good","usageHours"]"#.to_owned(), "argument 'from': must not lie after 'to'"),
-            (r#"["viewer","account","auditLog"]"#.to_owned(), "argument 'since': must not lie after 'until'"),
+            (r#"["good","usageHours"]"#.to_owned(), from),
+            (
+                r#"["viewer","account","auditLog"]"#.to_owned(),
+                "argument 'since': must not be later than 'until'"
+            ),
             (
                 r#"["viewer","account","members"]"#.to_owned(),
                 "argument 'first': must be between 1 and 100, not 500"
             ),
-            (r#"["viewer","account","usageTable"]"#.to_owned(), "argument 'from': must not lie after 'to'"),
+            (r#"["viewer","account","usageTable"]"#.to_owned(), from),
         ]
     );
     // A skipped field is not checked, and a mutation with an invalid selection is not executed.
@@ -365,6 +366,6 @@ async fn a_time_says_of_which_day_and_zone_it_is() {
     let export = ada.request(Method::GET, "/api/v1/export/clusters").query(&[("filter", backwards)]);
     let refused: Value = export.send().await.unwrap().json().await.unwrap();
     assert_eq!(refused["code"], "INVALID_PARAMETER", "{refused}");
-    assert!(refused["message"].as_str().unwrap().contains("'from' must not lie after 'to'"), "{refused}");
+    assert!(refused["message"].as_str().unwrap().contains("'from' must not be later than 'to'"), "{refused}");
     app.stop().await;
 }

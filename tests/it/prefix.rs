@@ -181,7 +181,7 @@ impl<'a> Crawl<'a> {
 
 /// The pages in the router.
 fn pages() -> BTreeSet<&'static str> {
-    let source = include_str!("../../api/src/http/router.rs");
+    let source = include_str!("../../api/src/http/server/router.rs");
     let pages = source.split("let pages =").nth(1).unwrap().split(".layer(").next().unwrap();
     let mut paths: BTreeSet<_> =
         pages.split(".route(\"").skip(1).map(|rest| rest.split('"').next().unwrap()).collect();

@@ -268,10 +268,13 @@ async fn wrong_arguments_are_named() {
     let cases = [
         (bucket(0), "argument 'bucketSeconds': must be at least 1"),
         (bucket(43), "argument 'bucketSeconds': must be at least 44 for this period"),
-        (time("2026-11-20T12:00:01Z", "2026-11-20T12:00:00Z"), "argument 'from': must not lie after 'to'"),
+        (
+            time("2026-11-20T12:00:01Z", "2026-11-20T12:00:00Z"),
+            "argument 'from': must not be later than 'to'",
+        ),
         (
             time("2026-10-20T11:59:59Z", "2026-11-20T12:00:00Z"),
-            "argument 'from': must not lie more than 31 days before the end",
+            "argument 'from': must not be more than 31 days before the end",
         ),
     ];
     for (variables, message) in cases {

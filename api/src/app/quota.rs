@@ -1,8 +1,9 @@
 //! The quotas of accounts, their changes, and their use, which is checked before a report is stored and
 //! cached in memory.
 //!
-//! The transaction that stores a report counts it (`store/ingest_day.rs`). The cache adds the reports this
-//! server stores and is refreshed every minute, so reports to other servers count up to a minute later.
+//! The transaction that stores a report counts it (`store/accounts/ingest_day.rs`). The cache adds the
+//! reports this server stores and is refreshed every minute, so reports to other servers count up to a minute
+//! later.
 //!
 //! In a day, a credential may use as much of a quota as it leaves to the account's other credentials, if
 //! others report. Each server counts this in memory, and begins anew when it restarts.

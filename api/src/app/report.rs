@@ -72,8 +72,8 @@ pub enum ReportError {
     AccountMismatch(String),
     /// The sequence number is higher than any the reporter can have reached.
     #[error(
-        "the sequence is beyond {0}: it may be the reporter's clock in milliseconds, at most a year ahead of the server's, and grows \
-         by one with each report"
+        "the sequence exceeds {0}: start with the clock in milliseconds, at most a year ahead of the server's clock, and add 1 for \
+         each report"
     )]
     SequenceTooFar(i64),
     /// The cluster accepts no reports from this caller.
@@ -396,10 +396,7 @@ impl Reports {
     }
 }
 
-/// The state of the cluster before the report: the place of the report among its changes and of the
-/// change before it, the sequence number of the newest report, the closing time, and the desired state.
-/// Of the report itself, the cluster's places with impossible values, and true if not all of its compute
-/// time counts.
+/// The outcome of storing the cluster's row, and the state of the cluster before the report.
 struct ClusterContext {
     cluster: ClusterId,
     arrival: i64,
@@ -442,7 +439,7 @@ enum Outcome {
     Full(QuotaUse),
 }
 
-/// The part of a report that counts for quotas.
+/// The size of a report, and what a new cluster needs.
 #[derive(Clone, Copy)]
 struct IngestLimits {
     bytes: SectionBytes,

@@ -29,7 +29,7 @@ pub(crate) enum Refusal {
     TooMany,
     /// The caller may not share views, or not change this shared one.
     NotPermitted,
-    /// Only the creator can make a shared view private, because it is seen by nobody else afterwards.
+    /// Only the creator can make a shared view private, because nobody else would see it any more.
     NotCreator,
 }
 
@@ -93,7 +93,8 @@ pub(crate) async fn update(
         .write(move |store| {
             let input = input.clone();
             Box::pin(async move {
-                // Before the view, as a removal of the member does.
+                // The member is locked before the view, in the order of the removal of a member, to avoid
+                // deadlocks.
                 store.lock_members(&[rights.user]).await?;
                 let Some(before) = store.lock_saved_view(rights.user, id).await? else {
                     return Ok(Err(Refusal::NotFound));

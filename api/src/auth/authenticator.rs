@@ -162,7 +162,7 @@ impl Authenticator {
         let asked =
             account.map(|account| parse_requested_account(account, accounts.as_deref())).transpose()?;
         let meant = asked.as_ref().map(std::slice::from_ref).or(accounts.as_deref());
-        let standing = self.store.from_row(whose, meant, self.clock.timestamp()).await?;
+        let standing = self.store.find_current_membership(whose, meant, self.clock.timestamp()).await?;
         let standing = standing.ok_or(AuthError::NoAccount)?;
         Ok(Viewer::from_proof(Proof {
             credential,

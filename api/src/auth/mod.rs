@@ -2,12 +2,12 @@
 //! writes an account's rows requires one.
 //!
 //! Each kind of credentials has a module that verifies the [`PresentedCredentials`] value and ends in
-//! one of two calls of the [`Authenticator`]: - Credentials for one account, such as an API token,
-//! determine the account, user and membership and   become a `Proof` at once. - Credentials of a user,
-//! such as a JWT or a browser session, are valid for every account the user is   a member of.
-//! `Authenticator::admit` selects the account and checks that the membership has not   ended.
+//! one of two ways:
 //!
-//! `Authenticator::receive` may first create a user that an issuer vouches for.
+//! - Credentials for one account, such as an API token, determine the account, the user and the membership.
+//! - Credentials of a user, such as a JWT or a browser session, are valid for every account that the user is
+//!   a member of. `Authenticator::resolve_viewer` selects the account and checks that the membership has not
+//!   ended. `Authenticator::provision_user` may first create a user that an issuer vouches for.
 //!
 //! [`Credential`] holds the other differences: the key of rate limits, whether the credentials represent
 //! the user in all accounts, and the latest expiry of tokens created with them.

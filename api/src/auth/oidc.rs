@@ -110,7 +110,7 @@ enum ProviderRequestError {
     Fetch(#[from] FetchError),
 }
 
-/// An HTTP client for the provider. It refuses URLs that third parties could read or answer.
+/// An HTTP client for the provider. It refuses URLs whose traffic third parties could read or forge.
 struct ProviderClient(OutgoingClient);
 
 impl<'a> AsyncHttpClient<'a> for ProviderClient {
@@ -341,8 +341,11 @@ impl Authenticator {
             Err(error) => return Ok(Err(error)),
         };
         let (issuer, subject) = (provider.config.issuer.as_str(), claimed.subject.as_str());
-        let standing =
-            self.store.from_row(UserRef::Identity { issuer, subject }, None, self.clock.timestamp());
+        let standing = self.store.find_current_membership(
+            UserRef::Identity { issuer, subject },
+            None,
+            self.clock.timestamp(),
+        );
         if standing.await?.is_none()
             && let Some(provision) = &provider.config.provision
         {

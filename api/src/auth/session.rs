@@ -157,8 +157,8 @@ impl Sessions {
 }
 
 impl Authenticator {
-    /// Returns the viewer of a link from a session's page: of the session stored under `id`, in
-    /// `account`.
+    /// Returns the viewer of the session with this `id` in `account`, for a link that a page of the session
+    /// contains.
     ///
     /// # Errors
     /// Returns [`AuthError::NoSession`] if the session has ended, and the errors of [`Self::viewer_of`].
@@ -184,7 +184,7 @@ impl Authenticator {
     }
 }
 
-/// Returns the unrestricted access of a session's user, until the session ends.
+/// Returns the identity of a session's user, without restrictions, until the session ends.
 fn admission(user: UserId, session: &Model) -> VerifiedIdentity<'static> {
     // Every stored hash has 32 bytes. Any other could not be shown as the current session.
     let hash = session.id.as_slice().try_into().unwrap_or_default();

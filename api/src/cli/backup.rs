@@ -50,8 +50,10 @@ pub(super) async fn run(file: &Path, common: &CommonConfig) -> Result<(), Backup
     let unfinished = PartialCopy::create_beside(file).map_err(writing)?;
     let name = unfinished.0.to_str().ok_or_else(|| BackupError::Name(file.to_owned()))?;
     let copying = |error| BackupError::Copy(common.database.clone(), error);
-    store::backup::copy_sqlite_store(options, name).await.map_err(copying)?;
-    if let Some(fault) = store::backup::find_file_fault(&unfinished.0).await.map_err(BackupError::Read)? {
+    store::maintenance::backup::copy_sqlite_store(options, name).await.map_err(copying)?;
+    if let Some(fault) =
+        store::maintenance::backup::find_file_fault(&unfinished.0).await.map_err(BackupError::Read)?
+    {
         return Err(BackupError::Fault(fault));
     }
     let bytes = unfinished.finish(file).map_err(|error| match error.kind() {

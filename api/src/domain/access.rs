@@ -71,7 +71,7 @@ pub enum AccessError {
     #[error("the guest membership has ended")]
     MembershipEnded,
     /// The invitation's expiry is more than 30 days ahead.
-    #[error("must not lie more than 30 days ahead")]
+    #[error("must not be more than 30 days ahead")]
     TooLate,
     /// The invitation does not exist, can no longer be accepted, or is for another user. The error does
     /// not reveal which.

@@ -76,7 +76,7 @@ fn line_of_row(items: &mut [Value]) -> Option<&mut String> {
     }
 }
 
-/// Matches the places of JSON text that may be a list as found by [`line_of_row`].
+/// Matches where a list of [`line_of_row`] may occur in JSON text.
 static JSON_ROW: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r#"(?:"|null),-?[0-9.eE+-]+,(?:-?[0-9.eE+-]+,)?""#).expect("the expression is constant")
 });

@@ -1,8 +1,8 @@
 //! A browser in which a user signed in before. Its cookie distinguishes it from other browsers, so that
 //! failed attempts from the same address do not lock its user out.
 //!
-//! The cookie grants no access. The server's keys encrypt it (`http/encrypted_text.rs`), and it is valid for
-//! the sign-ins of one user.
+//! The cookie grants no access. The server's keys encrypt it (`http/extract/encrypted_text.rs`), and it is
+//! valid for the sign-ins of one user.
 
 use chrono::TimeDelta;
 use entity::Timestamp;

@@ -3,7 +3,7 @@
 //!
 //! The state of a reporting cluster follows from its last report alone, so a list filtered by state does
 //! not change with time. A cluster is stored as lost after too long a silence, and its next report
-//! reverts this. `store/life_cycle.rs` expresses the same rules in SQL.
+//! reverts this. `store/clusters/life_cycle.rs` expresses the same rules in SQL.
 
 use chrono::{DateTime, Utc};
 use entity::{

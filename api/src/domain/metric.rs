@@ -117,7 +117,7 @@ metrics! {
     DiskTotal = 14, "disk_total_bytes", Bytes;
     /// The lowest GIL contention of a worker.
     GilContentionMin = 15, "gil_contention_min", Share;
-    /// The share of time in which threads waited for the GIL. For a cluster, the median of its workers.
+    /// The share of time in which the GIL was busy. For a cluster, the median of its workers.
     GilContention = 16, "gil_contention", Share;
     /// The highest GIL contention of a worker.
     GilContentionMax = 17, "gil_contention_max", Share;

@@ -1,8 +1,8 @@
 //! Quotas of accounts: limits and usage.
 //!
 //! The counted size is the decompressed JSON of the sections that the account accepts, for as many days as it
-//! keeps them (`section_bytes.rs`), without what was deleted before (`store/ingest_day.rs`). The sums of a
-//! day are those of what was accepted: a deletion makes room in the storage and not in the day.
+//! keeps them (`section_bytes.rs`), without what was deleted before (`store/accounts/ingest_day.rs`). The
+//! sums of a day are those of what was accepted: a deletion makes room in the storage and not in the day.
 
 use std::{fmt, str::FromStr};
 

@@ -2,7 +2,7 @@
 //!
 //! Browsers send no cookie to such an iframe, so the link itself names the session for which it was made.
 //! The link is valid for a short time, and only while that session is. The server's keys encrypt it
-//! (`http/encrypted_text.rs`), so that it reveals nothing.
+//! (`http/extract/encrypted_text.rs`), so that it reveals nothing.
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use chrono::TimeDelta;

@@ -21,7 +21,7 @@ use crate::{
         audit::Origin,
         fine_metric::{CellReader, Cells, ReadCellsError},
     },
-    graphql::{Caller, RateLimit, Schema, global_span_id, parse_time_range},
+    graphql::{ExecutionContext, RateLimit, Schema, global_span_id, parse_time_range},
     guard::Guard,
     store::{NO_SPAN, Store, StoreError},
 };
@@ -140,8 +140,8 @@ impl ExportReader {
         let guarded = source.guard.check_own(&self.export.document, variables).await;
         let request = guarded.map_err(ReadError::Refused)?.template.into_request();
         let (viewer, origin, now) = (viewer.clone(), self.origin, source.clock.now());
-        let caller = Caller { viewer, origin, rate_limit: left, now };
-        let run = source.schema.execute_pages(request, caller, &source.store, self.export.page);
+        let execution = ExecutionContext { viewer, origin, rate_limit: left, now };
+        let run = source.schema.execute_pages(request, execution, &source.store, self.export.page);
         let mut of = answer(run.await)?;
         let Value::Object(of) = &mut of else { return Err(ReadError::NotFound) };
         let rows = match self.export.shape {

@@ -2,7 +2,7 @@
 
 use async_graphql::ID;
 
-use super::{
+use super::engine::{
     connection::{cursor_for_key, decode_cursor},
     id::GlobalId,
 };
@@ -15,7 +15,7 @@ use crate::{
         AlertDeliverySort, AlertRuleSort, AlertSort, ApiTokenSort, AuditSort, ClientSort, ClusterSort,
         ClusterSortBy, ComputationSort, ErrorGroupSort, ErrorSort, EventSort, FlagSort, InvitationSort,
         LogSort, MemberSort, PerformanceReportSort, SpanSort, TaskGroupSort, ThreadChangeSort, WorkerSort,
-        page::Sort,
+        core::page::Sort,
     },
 };
 

@@ -8,40 +8,54 @@ use entity::{
 };
 
 use super::{
-    account::Account,
-    account_removal::{self, DeleteAccountInput, DeleteAccountPayload, DeleteDataInput, DeleteDataPayload},
-    alert_delivery::{self, TestAlertRulePayload},
-    alert_rule::{self, AlertRuleInput, AlertRulePayload, DeleteAlertRulePayload},
-    api_token::{self, CreateTokenInput, CreateTokenPayload, RevokeTokenPayload},
-    cluster::Cluster,
-    cluster_note::set_cluster_notes,
-    cluster_owner::{HandOverClusterInput, hand_over_cluster},
-    cluster_removal::{
-        self, DeleteClusterInput, DeleteClusterPayload, ForgetTokenInput, ForgetTokenPayload,
-        RestoreTokenInput, RestoreTokenPayload,
+    access::{
+        api_token::{self, CreateTokenInput, CreateTokenPayload, RevokeTokenPayload},
+        invitation::{self, InviteMemberInput, InviteMemberPayload, RevokeInvitationPayload},
+        member::{self, AddMemberInput, DeleteUserInput, DeleteUserPayload, MemberPayload, MemberRole},
+        membership::{self, AcceptInvitationPayload, SetDefaultAccountPayload},
+        permission::{authorize, authorize_own},
+        session::{self, EndSessionPayload},
+        token_policy::{SetTokenPolicyInput, SetTokenPolicyPayload, set_token_policy},
     },
-    cluster_state::DesiredState,
-    cluster_tag::{ClusterPayload, Tag, set_cluster_tags},
-    cost::{CostRateInput, CostRatesPayload},
-    data_policy::{SetDataPolicyInput, SetDataPolicyPayload, set_data_policy},
-    error::ApiError,
-    error_status::{ErrorGroupTriageStatus, SetErrorGroupStatusPayload, set_error_group_status},
-    flag_rule::{self, FlagMutesPayload, MuteFlagInput, UnmuteFlagInput},
-    id::GlobalId,
-    idle_policy::{SetIdlePolicyInput, SetIdlePolicyPayload, set_idle_policy},
-    idleness::keep_alive,
-    invitation::{self, InviteMemberInput, InviteMemberPayload, RevokeInvitationPayload},
-    member::{self, AddMemberInput, DeleteUserInput, DeleteUserPayload, MemberPayload, MemberRole},
-    membership::{self, AcceptInvitationPayload, SetDefaultAccountPayload},
-    performance_report::{self, DeletePerformanceReportPayload},
-    permission::{authorize, authorize_own},
-    saved_view::SavedViewMutations,
-    scalar::Date,
+    accounts::{
+        account::Account,
+        account_removal::{
+            self, DeleteAccountInput, DeleteAccountPayload, DeleteDataInput, DeleteDataPayload,
+        },
+        data_policy::{SetDataPolicyInput, SetDataPolicyPayload, set_data_policy},
+        performance_report::{self, DeletePerformanceReportPayload},
+        saved_view::SavedViewMutations,
+    },
+    alerts::{
+        alert_delivery::{self, TestAlertRulePayload},
+        alert_rule::{self, AlertRuleInput, AlertRulePayload, DeleteAlertRulePayload},
+        flag_rule::{self, FlagMutesPayload, MuteFlagInput, UnmuteFlagInput},
+    },
+    analysis::{
+        idle_policy::{SetIdlePolicyInput, SetIdlePolicyPayload, set_idle_policy},
+        idleness::keep_alive,
+    },
+    clusters::{
+        cluster::Cluster,
+        cluster_note::set_cluster_notes,
+        cluster_owner::{HandOverClusterInput, hand_over_cluster},
+        cluster_removal::{
+            self, DeleteClusterInput, DeleteClusterPayload, ForgetTokenInput, ForgetTokenPayload,
+            RestoreTokenInput, RestoreTokenPayload,
+        },
+        cluster_state::DesiredState,
+        cluster_tag::{ClusterPayload, Tag, set_cluster_tags},
+    },
+    costs::cost::{CostRateInput, CostRatesPayload},
+    engine::{
+        error::ApiError,
+        id::GlobalId,
+        scalar::Date,
+        scope::AccountScope,
+        user_error::{UserError, UserErrorCode},
+    },
+    errors::error_status::{ErrorGroupTriageStatus, SetErrorGroupStatusPayload, set_error_group_status},
     schema,
-    scope::AccountScope,
-    session::{self, EndSessionPayload},
-    token_policy::{SetTokenPolicyInput, SetTokenPolicyPayload, set_token_policy},
-    user_error::{UserError, UserErrorCode},
 };
 use crate::{domain::stop::StopReason, store::DesiredStateRequest};
 
@@ -310,9 +324,9 @@ impl Mutation {
         api_token::create_token(scope, &schema::request_context(context).viewer, input).await
     }
 
-    /// Revokes a token, effective immediately. A token that was revoked before stays as it is. The token
-    /// of a member with a higher role cannot be revoked. Users of every role may revoke their own tokens;
-    /// for those who are neither owner nor admin, other tokens do not exist.
+    /// Revokes a token, effective immediately. A token that was revoked before stays as it is. The token of a
+    /// member with a higher role cannot be revoked. Users of every role may revoke their own tokens; to users
+    /// who are neither owner nor admin, the tokens of others appear not to exist.
     async fn revoke_token(
         &self,
         context: &Context<'_>,
@@ -391,8 +405,9 @@ impl Mutation {
         .await
     }
 
-    /// Makes the viewer a member of the account that created an invitation. It requires no role, but
-    /// unrestricted credentials of the user, which an API token is not.
+    /// Makes the viewer a member of the account that created an invitation. It requires no role. It requires
+    /// credentials with all permissions of the user, such as a browser session; an API token is not
+    /// sufficient.
     async fn accept_invitation(
         &self,
         context: &Context<'_>,
@@ -401,8 +416,9 @@ impl Mutation {
         membership::accept_invitation(context, &secret).await
     }
 
-    /// Sets the account that the viewer's requests use if they name none. It requires no role, but
-    /// unrestricted credentials of the user, which an API token is not.
+    /// Sets the account that the viewer's requests use if they name none. It requires no role. It requires
+    /// credentials with all permissions of the user, such as a browser session; an API token is not
+    /// sufficient.
     async fn set_default_account(
         &self,
         context: &Context<'_>,
@@ -411,8 +427,9 @@ impl Mutation {
         membership::set_default_account(context, &slug).await
     }
 
-    /// Ends a session of the viewer's browsers, effective with its next request. It requires no role, but
-    /// unrestricted credentials of the user, which an API token is not.
+    /// Ends a session of the viewer's browsers, effective with its next request. It requires no role. It
+    /// requires credentials with all permissions of the user, such as a browser session; an API token is not
+    /// sufficient.
     async fn end_session(
         &self,
         context: &Context<'_>,

@@ -4,8 +4,11 @@ use async_graphql::Enum;
 use entity::{error_occurrence, ids::ClusterId, span, worker};
 
 use super::{
-    error::ApiError, error_occurrence::ErrorOccurrence, node::Node, scope::AccountScope, span::Span,
-    worker::Worker,
+    clusters::worker::Worker,
+    computations::span::Span,
+    engine::{error::ApiError, scope::AccountScope},
+    errors::error_occurrence::ErrorOccurrence,
+    node::Node,
 };
 
 /// The types of objects that have a number in their cluster.

@@ -3,22 +3,21 @@
 use async_graphql::{Context, ID, Object};
 
 use super::{
-    account::Account,
-    cluster::Cluster,
-    error::ApiError,
+    access::viewer::Viewer,
+    accounts::account::Account,
+    clusters::cluster::Cluster,
+    engine::{error::ApiError, rate_limit::RateLimit, scalar::BigInt},
     node::Node,
     numbered::{self, NumberedType},
-    rate_limit::RateLimit,
-    scalar::BigInt,
     schema::{self, RequestContext},
-    viewer::Viewer,
 };
 
 /// The root type of queries.
 pub(super) struct Query;
 
-/// The root of all queries. Everything is resolved within the account the viewer signed in to. Data of
-/// another account looks as if it did not exist.
+/// The root of all queries. All fields return data of one account, the account of the request: the one that
+/// the header `Galvo-Account` names, or the viewer's default account. Data of another account looks as if it
+/// did not exist.
 #[Object]
 impl Query {
     /// The user of the request, and the permissions of its credentials.
@@ -27,7 +26,8 @@ impl Query {
         Viewer { scope: scope.clone(), viewer: viewer.clone() }
     }
 
-    /// The account with this short name. Null if it does not exist or the viewer is not signed in to it.
+    /// The account of the request, if this is its short name. Null for every other account, also for one that
+    /// the viewer is a member of.
     async fn account(
         &self,
         context: &Context<'_>,

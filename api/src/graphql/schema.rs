@@ -9,14 +9,12 @@ use entity::audit_entry::Action;
 use futures::StreamExt;
 
 use super::{
-    audit_entry::RecentRefusals,
-    connection::MAX_ITEMS,
-    error::ApiError,
+    engine::{
+        connection::MAX_ITEMS, error::ApiError, projection::HasOverlappingFields, rate_limit::RateLimit,
+        recent_refusals::RecentRefusals, scope::AccountScope,
+    },
     mutation::Mutation,
-    projection::HasOverlappingFields,
     query::Query,
-    rate_limit::RateLimit,
-    scope::AccountScope,
     subscription::{PayloadContent, ResolvePurpose, Subscription, SubscriptionPlan},
 };
 use crate::{
@@ -68,14 +66,14 @@ pub(super) struct RequestContext {
     pub(super) rate_limit: RateLimit,
 }
 
-/// The caller of a request: the viewer, the origin, the time and the remaining rate limit.
+/// The context of an execution: the viewer, the origin, the time and the remaining rate limit.
 #[derive(Clone)]
-pub struct Caller {
+pub struct ExecutionContext {
     /// The viewer.
     pub viewer: Viewer,
     /// The origin of the request.
     pub origin: Origin,
-    /// The remaining points of the caller.
+    /// The remaining points of the viewer.
     pub rate_limit: RateLimit,
     /// The time of arrival of the request.
     pub now: DateTime<Utc>,
@@ -100,8 +98,8 @@ impl Schema {
 
     /// Executes a request with the permissions of its viewer. It does not validate the document; the
     /// guard does.
-    pub async fn execute(&self, request: Request, caller: Caller, store: &Store) -> Response {
-        self.execute_request(request, caller, store, MAX_ITEMS).await
+    pub async fn execute(&self, request: Request, execution: ExecutionContext, store: &Store) -> Response {
+        self.execute_request(request, execution, store, MAX_ITEMS).await
     }
 
     /// Executes a request of the server itself. Its pages may have up to `max_page` items, more than a
@@ -109,21 +107,21 @@ impl Schema {
     pub(crate) async fn execute_pages(
         &self,
         request: Request,
-        caller: Caller,
+        execution: ExecutionContext,
         store: &Store,
         max_page: i32,
     ) -> Response {
-        self.execute_request(request.data(HasOverlappingFields(true)), caller, store, max_page).await
+        self.execute_request(request.data(HasOverlappingFields(true)), execution, store, max_page).await
     }
 
     async fn execute_request(
         &self,
         request: Request,
-        caller: Caller,
+        execution: ExecutionContext,
         store: &Store,
         max_page: i32,
     ) -> Response {
-        let Caller { viewer, origin, rate_limit, now } = caller;
+        let ExecutionContext { viewer, origin, rate_limit, now } = execution;
         let actor = viewer.actor(origin, now.into());
         let account = store.for_viewer(&viewer).on_behalf_of(actor.clone());
         let scope = self.scope(&viewer, &account, now).with_max_page(max_page);
@@ -165,12 +163,12 @@ impl Schema {
     pub(crate) async fn plan_subscription(
         &self,
         request: Request,
-        caller: Caller,
+        execution: ExecutionContext,
         store: &Store,
     ) -> Result<SubscriptionPlan, Response> {
         let slot = Arc::new(OnceLock::new());
         let request = request.data(ResolvePurpose::Plan(Arc::clone(&slot)));
-        let answer = self.first_payload(request, caller, store).await;
+        let answer = self.first_payload(request, execution, store).await;
         match slot.get() {
             Some(planned) => Ok(planned.clone()),
             None => Err(answer.unwrap_or_default()),
@@ -182,18 +180,23 @@ impl Schema {
         &self,
         request: Request,
         delivery: PayloadContent,
-        caller: Caller,
+        execution: ExecutionContext,
         store: &Store,
     ) -> Response {
         let request = request.data(ResolvePurpose::Deliver(Mutex::new(Some(delivery))));
-        self.first_payload(request, caller, store).await.unwrap_or_default()
+        self.first_payload(request, execution, store).await.unwrap_or_default()
     }
 
     /// Returns the first payload of a subscription, if there is one. A payload is shared by several
     /// subscribers, so no single user can be recorded as its reader. It must therefore contain no data
     /// whose reads are audited.
-    async fn first_payload(&self, request: Request, caller: Caller, store: &Store) -> Option<Response> {
-        let Caller { viewer, origin, rate_limit, now } = caller;
+    async fn first_payload(
+        &self,
+        request: Request,
+        execution: ExecutionContext,
+        store: &Store,
+    ) -> Option<Response> {
+        let ExecutionContext { viewer, origin, rate_limit, now } = execution;
         let (actor, account) = (viewer.actor(origin, now.into()), store.for_viewer(&viewer));
         let scope = self.scope(&viewer, &account, now);
         let user = store.for_viewer_user(&viewer);

@@ -1,9 +1,9 @@
 //! Arguments that are invalid whatever is stored: page sizes beyond the limit, and time ranges that end
 //! before they start.
 //!
-//! The resolvers refuse them as well, and a failed field is null. If neither the field nor a field above
-//! it is nullable, the whole result is null: such a request is refused before any of it runs. Below a
-//! nullable field the rest is answered, and a mutation without an answer changes nothing.
+//! The resolvers refuse them as well, and a failed field is null. If neither the field nor a field above it
+//! is nullable, the whole result is null: such a request is refused before any of it runs. Errors below a
+//! nullable field are left to the resolvers, which set that field to null.
 
 use std::collections::HashSet;
 
@@ -101,7 +101,7 @@ impl<'request> ArgumentVisitor<'request> {
             if let (Some((first, place)), Some((last, _))) = (given(from), given(to))
                 && self.is_out_of_order(first, last)
             {
-                let message = format!("argument '{from}': must not lie after '{to}'");
+                let message = format!("argument '{from}': must not be later than '{to}'");
                 return Err(ArgumentError { message, place });
             }
         }
@@ -110,7 +110,7 @@ impl<'request> ArgumentVisitor<'request> {
             let wrong =
                 known.and_then(|known| self.inverted_range(&known.ty, GivenValue::Literal(&argument.value)));
             if let Some((from, to)) = wrong {
-                let message = format!("argument '{}': '{from}' must not lie after '{to}'", argument.name);
+                let message = format!("argument '{}': '{from}' must not be later than '{to}'", argument.name);
                 return Err(ArgumentError { message, place: argument.value.location() });
             }
         }

@@ -12,10 +12,11 @@ use serde::{
     de::{DeserializeOwned, MapAccess, SeqAccess, Visitor},
 };
 
+pub(crate) use super::{coiled::fuzzing::performance_report, graphql::socket::fuzzing::socket};
 use super::{
-    body::check_headers, lone_surrogates::replace_lone_surrogates, problem::Problem, report::LIMITS,
+    extract::{body::check_headers, lone_surrogates::replace_lone_surrogates, problem::Problem},
+    rest::report::LIMITS,
 };
-pub(crate) use super::{coiled::fuzzing::performance_report, socket::fuzzing::socket};
 use crate::{
     domain::{
         client_span::ClientSpanReport,

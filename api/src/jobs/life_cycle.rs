@@ -34,8 +34,8 @@ async fn lose(jobs: &Jobs) -> Result<Progress, StoreError> {
         let lost = progress.figures.get("lost").copied().unwrap_or_default();
         for cluster in of_account.iter().take(CLUSTERS_OF_ACCOUNT) {
             let seen = cluster.last_seen_at.timestamp_millis();
-            // Most silent clusters are not lost yet: they could not report while this server was not
-            // watching.
+            // A cluster that last reported before this server accepted reports gets additional time to report
+            // again.
             if is_lost(seen, cluster.interval_seconds, since, now.timestamp_millis())
                 && let Some(arrival) = store.mark_cluster_lost(*cluster, watching_since, jobs.now()).await?
             {

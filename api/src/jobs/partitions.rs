@@ -5,7 +5,7 @@ use entity::data_policy::DataClass;
 use super::{Jobs, Progress};
 use crate::{
     domain::retention::{AgeSource, RULES, cutoff, week},
-    store::{StoreError, partition::PARTITIONED},
+    store::{StoreError, maintenance::partition::PARTITIONED},
 };
 
 /// The number of weeks that have a partition, including this week.

@@ -11,7 +11,7 @@ use super::{BATCH_PAUSE, Jobs, Progress};
 use crate::{
     domain::retention::DAY,
     key_ring::{KEY_PROPAGATION_TIME, log_missing_key},
-    store::{ENCRYPTED_TABLES, StoreError, SystemStore, reencrypt::Position},
+    store::{ENCRYPTED_TABLES, StoreError, SystemStore, maintenance::reencrypt::Position},
 };
 
 /// The maximum number of batches per round.

@@ -29,7 +29,7 @@ use crate::{
         scheduler_token::removal_cutoff,
     },
     error::Chain,
-    store::{SCHEDULER_TOKEN_BATCH, StoreError, retention::BATCH},
+    store::{SCHEDULER_TOKEN_BATCH, StoreError, maintenance::retention::BATCH},
 };
 
 /// Accounts that one statement reads.

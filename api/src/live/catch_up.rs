@@ -213,8 +213,8 @@ impl CatchUp {
         batch.retain(|arrivals| arrivals.after < arrivals.until);
     }
 
-    /// Moves a partly read arrival to the front. It is read alone, because a position holds only one
-    /// part.
+    /// Moves a partly read arrival to the front. It is read alone, because a position can record only one
+    /// partly read arrival.
     fn move_partial_to_front(&mut self) {
         if let Some(begun) = self.arrivals.iter().position(|arrivals| arrivals.part.is_some()) {
             self.arrivals.swap(0, begun);

@@ -36,7 +36,7 @@ use crate::{
     auth::{AuthError, Viewer},
     clock::Clock,
     domain::audit::Origin,
-    graphql::{Caller, RateLimit, Schema, finalize_response, log_defect},
+    graphql::{ExecutionContext, RateLimit, Schema, finalize_response, log_defect},
     guard::{CheckedRequest, Digest, Kind},
     metrics::LiveMetrics,
     store::Store,
@@ -137,8 +137,8 @@ impl SubscriptionHub {
         let account = viewer.account_id();
         let reader = guarded.is_personal.then_some(viewer.user_id());
         let request = template.clone().into_request();
-        let caller = Caller { viewer, origin, rate_limit: left, now: clock.now() };
-        let planned = schema.plan_subscription(request, caller.clone(), store).await;
+        let execution = ExecutionContext { viewer, origin, rate_limit: left, now: clock.now() };
+        let planned = schema.plan_subscription(request, execution.clone(), store).await;
         let mut planned = planned.map_err(refusal)?;
         let after = planned.after.take();
         let key = (account, pass.access_level(), digest, reader);
@@ -149,7 +149,7 @@ impl SubscriptionHub {
                 let renderer = Renderer {
                     schema: schema.clone(),
                     template,
-                    caller,
+                    execution,
                     store: store.clone(),
                     clock: Arc::clone(clock),
                     timeout: *timeout,

@@ -36,7 +36,7 @@ pub(super) type Key = [u8; 32];
 /// Verifies the credentials again and returns their viewer.
 pub type Reauthenticate = Arc<dyn Fn() -> BoxFuture<'static, Result<Viewer, AuthError>> + Send + Sync>;
 
-/// The permission of a viewer to watch an account, until it ends.
+/// A handle to the shared state of verified credentials. It permits subscriptions until it ends.
 #[derive(Clone)]
 pub struct SessionHandle(pub(super) Arc<SessionState>);
 

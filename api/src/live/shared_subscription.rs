@@ -32,7 +32,7 @@ use crate::{
     domain::stream_cursor::{Position, SETTLED_AFTER_MS, Stream},
     error::{Chain, panic_message},
     graphql::{
-        Caller, PayloadContent, Schema, SubscriptionPlan, finalize_response, log_defect, mark_gap,
+        ExecutionContext, PayloadContent, Schema, SubscriptionPlan, finalize_response, log_defect, mark_gap,
         serialize_response,
     },
     guard::Template,
@@ -87,7 +87,7 @@ pub(super) struct Renderer {
     pub(super) schema: Schema,
     pub(super) template: Template,
     /// The first subscriber. All subscribers of the group have the same access.
-    pub(super) caller: Caller,
+    pub(super) execution: ExecutionContext,
     pub(super) store: Store,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) timeout: Duration,
@@ -107,7 +107,7 @@ impl SharedSubscription {
     pub(super) fn new(planned: SubscriptionPlan, renderer: Renderer) -> Arc<Self> {
         let counted = renderer.metrics.group();
         let shared = SubscriptionState {
-            store: renderer.store.for_viewer(&renderer.caller.viewer),
+            store: renderer.store.for_viewer(&renderer.execution.viewer),
             planned,
             renderer,
             ring: Mutex::new(ReplayBuffer::new(Position::at(0))),
@@ -436,8 +436,8 @@ impl SubscriptionState {
 impl Renderer {
     async fn write(&self, delivery: PayloadContent) -> Vec<u8> {
         let request = self.template.clone().into_request();
-        let caller = Caller { now: self.clock.now(), ..self.caller.clone() };
-        let deliver = self.schema.write_payload(request, delivery, caller, &self.store);
+        let execution = ExecutionContext { now: self.clock.now(), ..self.execution.clone() };
+        let deliver = self.schema.write_payload(request, delivery, execution, &self.store);
         let mut response = match timeout(self.timeout, AssertUnwindSafe(deliver).catch_unwind()).await {
             Ok(Ok(response)) => response,
             Ok(Err(panic)) => Response::from_errors(vec![log_defect(panic_message(panic.as_ref()))]),

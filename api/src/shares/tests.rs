@@ -317,14 +317,24 @@ const EXCEPTIONS: [(&str, &str, usize, &str); 9] = [
         1,
         "what a job sends at a time, of what the store says is due",
     ),
-    ("http/socket/connection.rs", "mpsc::channel", 1, "the queue of one socket, which nobody else waits for"),
     (
-        "store/connect.rs",
+        "http/graphql/socket/connection.rs",
+        "mpsc::channel",
+        1,
+        "the queue of one socket, which nobody else waits for",
+    ),
+    (
+        "store/core/connect.rs",
         ".max_connections(",
         3,
         "the pools, before which places are given in shares; migrations",
     ),
-    ("store/backup.rs", ".max_connections(", 1, "a command of the operator, which is a process of its own"),
+    (
+        "store/maintenance/backup.rs",
+        ".max_connections(",
+        1,
+        "a command of the operator, which is a process of its own",
+    ),
     ("shares/turns.rs", "oneshot::channel", 1, "grants a slot to a waiting request"),
 ];
 

@@ -1,11 +1,11 @@
 //! Slots for requests whose credentials are not verified. Anybody can send such requests, with other
 //! credentials each time, so only the address tells their clients apart.
 //!
-//! While such a request waits for its client, it gives way instead of new ones being rejected: to one of
-//! the same address beyond the address's share, and if no slot is free, to one of an address that holds
-//! none. The oldest request gives way first, however often its client sends a byte. The server's own
-//! work for a request is never interrupted. It takes a moment, so clients that send their credentials
-//! are verified even among many that stay silent.
+//! A request that waits for its client can be evicted to admit a new one. If the address of the new request
+//! has reached its share, the oldest waiting request of that address is evicted. If no slot is free and the
+//! address holds none, the oldest of all is evicted, however often its client sends a byte. The server's own
+//! work for a request is never interrupted. It takes a moment, so clients that send their credentials are
+//! verified even among many that stay silent.
 
 use std::{
     collections::HashMap,

@@ -1,4 +1,4 @@
-//! Rule: threads wait for the GIL.
+//! Rule: the GIL is busy.
 
 use super::{
     ClusterFlagKind, Rule,

@@ -87,7 +87,7 @@ impl From<DataClass> for Class {
 pub struct ClassReceipt {
     /// The number of items sent. An item that was sent again counts once.
     pub sent: Count,
-    /// Their size, in bytes of JSON.
+    /// The size of these items as JSON, in characters.
     pub bytes: Count,
     /// The number of items withheld because of the reporter's settings, or because the account refuses
     /// them.

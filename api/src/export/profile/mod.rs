@@ -14,7 +14,7 @@ use crate::{
     auth::Viewer,
     blocking_work::run_blocking,
     domain::audit::Origin,
-    graphql::{Caller, RateLimit},
+    graphql::{ExecutionContext, RateLimit},
     guard::Price,
 };
 
@@ -104,8 +104,8 @@ impl ProfileRequest {
         origin: Origin,
         rate_limit: RateLimit,
     ) -> Result<Option<ProfileFile>, ReadError> {
-        let caller = Caller { viewer, origin, rate_limit, now: source.clock.now() };
-        let run = source.schema.execute_pages(self.request, caller, &source.store, 1);
+        let execution = ExecutionContext { viewer, origin, rate_limit, now: source.clock.now() };
+        let run = source.schema.execute_pages(self.request, execution, &source.store, 1);
         let response = tokio::time::timeout(source.timeout, run).await;
         let response = response.map_err(|_| ReadError::Timeout(source.timeout))?;
         if !response.errors.is_empty() {

@@ -11,11 +11,12 @@ use super::{
 use crate::{
     domain::stream_cursor::Stream,
     graphql::{
-        account_list::MAX_VALUES,
-        argument::{check_max_len, check_text_list},
-        error::ApiError,
-        error_group::ErrorOrigin,
-        error_status::ErrorGroupStatus,
+        accounts::account_list::MAX_VALUES,
+        engine::{
+            argument::{check_max_len, check_text_list},
+            error::ApiError,
+        },
+        errors::{error_group::ErrorOrigin, error_status::ErrorGroupStatus},
     },
     store::ErrorGroupFilter,
 };

@@ -4,8 +4,11 @@ use async_graphql::Object;
 
 use super::{Gap, PayloadContent, Rows};
 use crate::graphql::{
-    alert::Alert, computation::Computation, error_group::ErrorGroup, error_occurrence::ErrorOccurrence,
-    event::Event, log_line::LogLine, projection::InlineList, scope::AccountScope,
+    alerts::alert::Alert,
+    computations::computation::Computation,
+    engine::{projection::InlineList, scope::AccountScope},
+    errors::{error_group::ErrorGroup, error_occurrence::ErrorOccurrence},
+    telemetry::{event::Event, log_line::LogLine},
 };
 
 /// Declares the payload type of one kind of rows, with a field for each of its lists.
@@ -36,9 +39,9 @@ macro_rules! payload_type {
                 &self.cursor
             }
 
-            /// True if rows before this payload may be missing: more than 5,000 clusters, alerts or error
-            /// groups changed since `after`, or `after` is older than a day, so that retention may have
-            /// deleted rows.
+            /// True if items before this payload may be missing: since `after`, more than 5,000 clusters
+            /// changed (in a stream of alerts or error groups: more than 5,000 of them), or `after` is older
+            /// than a day, so that retention may have deleted items.
             async fn gap(&self) -> Gap {
                 Gap
             }

@@ -9,11 +9,12 @@ use super::{
 use crate::{
     domain::stream_cursor::Stream,
     graphql::{
-        cluster::Cluster,
-        cluster_list::ClusterFilter,
-        error::ApiError,
-        projection::{Inline, InlineList},
-        scope::AccountScope,
+        clusters::{cluster::Cluster, cluster_list::ClusterFilter},
+        engine::{
+            error::ApiError,
+            projection::{Inline, InlineList},
+            scope::AccountScope,
+        },
     },
 };
 

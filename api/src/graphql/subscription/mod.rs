@@ -26,11 +26,9 @@ use self::{
     account_streams::AccountSubscription, latest_state::StateSubscription, row_streams::AppendSubscription,
 };
 use super::{
-    argument::check_max_len,
-    cluster::Cluster,
-    error::ApiError,
+    clusters::cluster::Cluster,
+    engine::{argument::check_max_len, error::ApiError, scope::AccountScope},
     schema::{self, RequestContext},
-    scope::AccountScope,
 };
 use crate::{
     bus::ChangeKinds,

@@ -11,13 +11,15 @@ use super::{
 use crate::{
     domain::stream_cursor::Stream,
     graphql::{
-        account_list::MAX_VALUES,
-        argument::{check_max_len, check_text, check_text_list},
-        cluster_list::ClusterFilter,
-        computation::RunState,
-        error::ApiError,
-        error_group::ErrorOrigin,
-        log_line::LogSource,
+        accounts::account_list::MAX_VALUES,
+        clusters::cluster_list::ClusterFilter,
+        computations::computation::RunState,
+        engine::{
+            argument::{check_max_len, check_text, check_text_list},
+            error::ApiError,
+        },
+        errors::error_group::ErrorOrigin,
+        telemetry::log_line::LogSource,
     },
     store::{AccountComputations, AccountErrors, AccountEvents, AccountLogs, LogFilter},
 };

@@ -9,9 +9,11 @@ use super::{
     user::{Program, opened},
 };
 use crate::http::{
-    path::PathParams,
-    problem::{ErrorBody, Problem},
-    state::AppState,
+    extract::{
+        path::PathParams,
+        problem::{ErrorBody, Problem},
+    },
+    server::state::AppState,
 };
 
 /// Get the quota of an account

@@ -26,11 +26,11 @@ use crate::{
         stop::StopReason,
     },
     guard::AUDIT_ENTRY_COST,
-    http::{
+    http::extract::{
         body::{self, Limits},
         problem::{ErrorBody, Problem},
     },
-    store::{AccountStore, ChangeOutcome, ClusterFilter, DesiredStateRequest, StoreError, page::Slice},
+    store::{AccountStore, ChangeOutcome, ClusterFilter, DesiredStateRequest, StoreError, core::page::Slice},
 };
 
 /// The number of values in a row, for its cost.
@@ -52,7 +52,8 @@ pub(super) struct ClusterRow {
     scheduler_id: String,
     /// The name from the cluster manager. Null for a scheduler that was started by itself.
     name: Option<String>,
-    /// The user whose token the cluster reports with. Null after the user left the account.
+    /// The owner of the cluster: the user with whose credentials it reports. Null after the user left the
+    /// account.
     user: Option<String>,
     /// The status: `running` while the cluster reports, and `stopped` after it closed or was lost.
     status: &'static str,
@@ -149,7 +150,7 @@ pub(super) async fn list(asked: CoiledRequest) -> Result<Response, Problem> {
             let started_in = (asked.since()?, None);
             let users = asked.users().await?;
             let filter = ClusterFilter { users: users.clone(), started_in, ..ClusterFilter::default() };
-            let account = asked.viewer.account_id();
+            let account = asked.caller.viewer.account_id();
             let wanted = PageKey { account, users, since: asked.parameter("since"), slice };
             let (page, ahead) = match asked.state.clusters_ahead.take(&wanted).await {
                 Some(page) => (page, PREFETCHED_PAGES),
@@ -340,7 +341,7 @@ pub(super) async fn set_desired_state_in_store(
     let id = asked.path("id").parse().map_err(|_| no_cluster())?;
     let wish = DesiredStateRequest {
         state,
-        user: Some(asked.viewer.user_id()),
+        user: Some(asked.caller.viewer.user_id()),
         owner,
         reason,
         at: asked.state.clock.timestamp(),

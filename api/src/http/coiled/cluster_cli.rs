@@ -16,10 +16,10 @@ use super::{
 };
 use crate::{
     domain::{life_cycle::State, stop::StopReason},
-    http::problem::{ErrorBody, Problem},
+    http::extract::problem::{ErrorBody, Problem},
     store::{
         ClusterFilter, WorkerParent, WorkerSort,
-        page::{End, PageRequest, Slice},
+        core::page::{End, PageRequest, Slice},
     },
 };
 
@@ -140,7 +140,7 @@ pub(super) async fn list(asked: CoiledRequest) -> Result<Response, Problem> {
                 Some("1") => true,
                 Some(_) => return Err(Problem::parameter("just_mine", "must be 0 or 1")),
             };
-            let users = mine.then(|| vec![asked.viewer.user_id()]);
+            let users = mine.then(|| vec![asked.caller.viewer.user_id()]);
             let filter = ClusterFilter {
                 users,
                 name_or_scheduler_id: asked.parameter("name"),

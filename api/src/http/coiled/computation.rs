@@ -18,10 +18,10 @@ use super::{
     request::{CoiledRequest, CoiledResponse, Refusals, decrypted_or_none, iso},
 };
 use crate::{
-    http::problem::{ErrorBody, Problem},
+    http::extract::problem::{ErrorBody, Problem},
     store::{
         AccountStore, ErrorParent, StoreError, TaskGroupParent, TaskGroupSort,
-        page::{End, PageRequest, Slice},
+        core::page::{End, PageRequest, Slice},
     },
 };
 

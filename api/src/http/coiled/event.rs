@@ -11,7 +11,7 @@ use super::{
     request::{CoiledRequest, CoiledResponse, Refusals, iso},
 };
 use crate::{
-    http::problem::{ErrorBody, Problem},
+    http::extract::problem::{ErrorBody, Problem},
     store::StoreError,
 };
 

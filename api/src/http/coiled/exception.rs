@@ -18,7 +18,7 @@ use super::{
     request::{CoiledRequest, CoiledResponse, Refusals, decrypted_or_none, iso},
 };
 use crate::{
-    http::problem::{ErrorBody, Problem},
+    http::extract::problem::{ErrorBody, Problem},
     store::{AccountErrors, AccountStore, ClusterFilter, ErrorText, StoreError},
 };
 
@@ -36,7 +36,8 @@ pub(super) struct ExceptionRow {
     scheduler_id: i64,
     /// The name of the cluster.
     cluster_name: Option<String>,
-    /// The user whose token the cluster reports with. Null after the user left the account.
+    /// The owner of the cluster: the user with whose credentials it reports. Null after the user left the
+    /// account.
     user: Option<String>,
     /// The time when the scheduler learned of the error, by its clock, in ISO 8601.
     timestamp: String,

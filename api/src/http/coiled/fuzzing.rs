@@ -11,7 +11,7 @@ use futures::stream;
 use super::performance_report::{MAX_NAME, PIECE, Received, receive};
 use crate::{
     fuzzing::{lines, wait},
-    http::problem::Problem,
+    http::extract::problem::Problem,
 };
 
 /// Checks one input. Its first line is the media type, the second the number of bytes per chunk, the

@@ -15,10 +15,10 @@ use super::{
     request::{CoiledRequest, CoiledResponse, Refusals, bounded, decrypted_or_none},
 };
 use crate::{
-    http::problem::{ErrorBody, Problem},
+    http::extract::problem::{ErrorBody, Problem},
     store::{
         AccountStore, LogFilter, LogParent, LogSort, Processes, StoreError,
-        page::{End, PageRequest},
+        core::page::{End, PageRequest},
     },
 };
 

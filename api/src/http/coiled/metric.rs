@@ -9,7 +9,7 @@ use crate::{
         coiled_query::{self, ParseAggregationError, TimeAggregation},
         series::Window,
     },
-    http::problem::{ErrorBody, Problem},
+    http::extract::problem::{ErrorBody, Problem},
     store::SeriesParent,
 };
 

@@ -24,7 +24,7 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 
 pub(super) use prefetch::PagePrefetcher;
 
-use super::state::AppState;
+use super::server::state::AppState;
 
 /// Returns the routes with their descriptions.
 pub(super) fn routes() -> OpenApiRouter<AppState> {

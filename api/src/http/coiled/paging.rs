@@ -3,7 +3,7 @@
 use std::iter;
 
 use super::request::CoiledRequest;
-use crate::{http::problem::Problem, store::page::Slice};
+use crate::{http::extract::problem::Problem, store::core::page::Slice};
 
 /// The default page size.
 const ROWS: u64 = 100;

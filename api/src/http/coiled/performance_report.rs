@@ -2,7 +2,7 @@
 //! lists them.
 //!
 //! A report is an HTML page that runs any script within it, so it is shown apart from the user's
-//! session, see `http/report_page.rs`. The body is encrypted in pieces while it arrives: memory holds
+//! session, see `http/pages/report_page.rs`. The body is encrypted in pieces while it arrives: memory holds
 //! no more than one piece in plain text.
 
 use axum::{
@@ -27,14 +27,16 @@ use crate::{
     blocking_work::run_blocking,
     encryption::Encrypted,
     http::{
-        body::{self, TooSlow},
-        problem::{ErrorBody, Problem},
-        report_page,
+        extract::{
+            body::{self, TooSlow},
+            problem::{ErrorBody, Problem},
+        },
+        pages::report_page,
     },
     store::{
         AccountStore, MAX_REPORTS_OF_USER, NewPerformanceReport, PerformanceReportSort, ReportReader,
         StoredReport,
-        page::{End, PageRequest},
+        core::page::{End, PageRequest},
     },
 };
 
@@ -133,19 +135,20 @@ pub(super) async fn store(asked: CoiledRequest, headers: HeaderMap, body: Body) 
         "private" => Visibility::Private,
         _ => return Err(Problem::not_found()),
     };
-    if !asked.viewer.may(Scope::Ingest) {
+    if !asked.caller.viewer.may(Scope::Ingest) {
         return Err(AuthError::MissingScope(Scope::Ingest).into());
     }
     let state = &asked.state;
-    state.report_budget.check(asked.taker())?;
+    state.report_budget.check(asked.caller.limit_keys)?;
     let quotas = state.reports.quotas();
-    if let Some(exceeded) = quotas.load_usage(&asked.viewer).await?.exceeded() {
+    if let Some(exceeded) = quotas.load_usage(&asked.caller.viewer).await?.exceeded() {
         return Err(Problem::quota_exceeded(quotas.retry_after(&exceeded), exceeded.refusal()));
     }
-    let _place = state.performance_reports_under_way.try_take(asked.viewer.holder()).map_err(|_| {
-        state.query_budget.charge_refusal(asked.taker());
-        Problem::unavailable("too many performance reports are being stored: try again later")
-    })?;
+    let _place =
+        state.performance_reports_under_way.try_take(asked.caller.viewer.holder()).map_err(|_| {
+            state.query_budget.charge_refusal(asked.caller.limit_keys);
+            Problem::unavailable("too many performance reports are being stored: try again later")
+        })?;
     let id = PerformanceReportId(Uuid::now_v7());
     let seal = |position, piece| sealed(asked.store.clone(), id, position, piece);
     let body = body::with_progress_timeout(body, MIN_PROGRESS, state.timeouts.body_progress);
@@ -154,12 +157,12 @@ pub(super) async fn store(asked: CoiledRequest, headers: HeaderMap, body: Body) 
     let Received { name, size, pieces } =
         received.unwrap_or_else(|_| Err(Problem::timeout())).inspect_err(|_| {
             // The report held a place that another one could have used.
-            state.query_budget.charge_refusal(asked.taker());
+            state.query_budget.charge_refusal(asked.caller.limit_keys);
         })?;
-    state.report_budget.overdraw(asked.taker(), size);
+    state.report_budget.overdraw(asked.caller.limit_keys, size);
     let new = NewPerformanceReport {
         id,
-        user: asked.viewer.user_id(),
+        user: asked.caller.viewer.user_id(),
         name,
         visibility,
         size_bytes: i64::try_from(size).unwrap_or(i64::MAX),
@@ -168,7 +171,7 @@ pub(super) async fn store(asked: CoiledRequest, headers: HeaderMap, body: Body) 
     };
     match asked.store.add_performance_report(new).await? {
         StoredReport::Stored(row) => {
-            quotas.add(&asked.viewer, row.size_bytes, 0);
+            quotas.add(&asked.caller.viewer, row.size_bytes, 0);
             let url = url(&asked, &headers, row.id);
             Ok((StatusCode::CREATED, Json(ReportUrl { url })).into_response())
         }
@@ -267,7 +270,7 @@ pub(super) async fn list(asked: CoiledRequest, headers: HeaderMap) -> Result<Res
         .answer(async |asked| {
             let request = PageRequest::from(End::First, MAX_LISTED);
             let (reader, sort) =
-                (ReportReader::from_viewer(&asked.viewer), PerformanceReportSort::NewestFirst);
+                (ReportReader::from_viewer(&asked.caller.viewer), PerformanceReportSort::NewestFirst);
             let page = asked.store.performance_report_page(reader, sort, &request).await?;
             let rows: Vec<Model> = page.rows.into_iter().map(|(_, row)| row).collect();
             let users: Vec<_> = rows.iter().map(|row| row.user_id).collect();
@@ -288,7 +291,7 @@ pub(super) async fn list(asked: CoiledRequest, headers: HeaderMap) -> Result<Res
 
 /// Returns the URL of a report: under the configured public URL, or under the host of the request.
 fn url(asked: &CoiledRequest, headers: &HeaderMap, id: PerformanceReportId) -> String {
-    let (state, path) = (&asked.state, report_page::path(&asked.viewer.account().slug, id));
+    let (state, path) = (&asked.state, report_page::path(&asked.caller.viewer.account().slug, id));
     match (&state.public_url, headers.get(header::HOST).and_then(|host| host.to_str().ok())) {
         (Some(public), _) => public.url_of(&path),
         (None, Some(host)) => {

@@ -17,7 +17,7 @@ use lru::LruCache;
 use tokio::{task::JoinHandle, time::timeout};
 
 use super::cluster::Page;
-use crate::{http::problem::Problem, store::page::Slice};
+use crate::{http::extract::problem::Problem, store::core::page::Slice};
 
 /// The maximum age of a prefetched page. The rows of a list that is read page by page differ in age
 /// anyway.
@@ -56,14 +56,14 @@ impl Drop for PrefetchedPage {
 }
 
 /// The prefetched pages.
-pub(in crate::http) struct PagePrefetcher {
+pub(crate) struct PagePrefetcher {
     /// The timeout for producing a page.
     patience: Duration,
     pages: Mutex<LruCache<PageKey, PrefetchedPage>>,
 }
 
 impl PagePrefetcher {
-    pub(in crate::http) fn new(patience: Duration) -> Self {
+    pub(crate) fn new(patience: Duration) -> Self {
         Self { patience, pages: Mutex::new(LruCache::new(PAGES)) }
     }
 

@@ -18,22 +18,23 @@ use utoipa::IntoResponses;
 
 use super::paging;
 use crate::{
-    auth::{AuthError, Viewer},
+    auth::AuthError,
     domain::{
         audit::Target,
         permission::{Denial, Permission, Reach},
     },
     guard::AUDIT_ENTRY_COST,
     http::{
-        credentials::Credentials,
-        form::parameter,
-        origin::RequestOrigin,
-        page_viewer::PageViewer,
-        problem::{ErrorBody, Problem},
-        rate_limit::LimitKeys,
-        state::AppState,
+        extract::{
+            caller::Caller,
+            credentials::Credentials,
+            form::parameter,
+            origin::RequestOrigin,
+            problem::{ErrorBody, Problem},
+        },
+        server::state::AppState,
     },
-    store::{AccountStore, StoreError, page::Slice},
+    store::{AccountStore, StoreError, core::page::Slice},
 };
 
 /// The client's placeholder for an account's short name if it knows none.
@@ -45,10 +46,9 @@ const REQUEST_COST: u64 = 100;
 /// A request of a viewer who may read the account in the path.
 pub(super) struct CoiledRequest {
     pub(super) state: AppState,
-    pub(super) viewer: Viewer,
+    pub(super) caller: Caller,
     /// The account's store on behalf of the viewer: it audits the decryption of code.
     pub(super) store: AccountStore,
-    taker: LimitKeys,
     path: Vec<(String, String)>,
     query: Option<String>,
 }
@@ -120,19 +120,15 @@ impl FromRequestParts<AppState> for CoiledRequest {
                 return Err(AuthError::NoAccount.into());
             }
         }
-        let viewer = state.viewer_with(&shown, Scope::Read).await?;
-        let PageViewer { viewer, store, taker } = PageViewer::admitted(state, viewer, origin)?;
+        let caller = Caller::authenticate(state, &shown, origin).await?;
+        caller.check_points(state)?;
+        let store = caller.store(state);
         let query = parts.uri.query().map(str::to_owned);
-        Ok(Self { state: state.clone(), viewer, store, taker, path, query })
+        Ok(Self { state: state.clone(), caller, store, path, query })
     }
 }
 
 impl CoiledRequest {
-    /// Returns the keys of the rate limiter that is charged.
-    pub(super) fn taker(&self) -> LimitKeys {
-        self.taker
-    }
-
     /// Returns a parameter of the path.
     pub(super) fn path(&self, name: &str) -> &str {
         in_path(&self.path, name)
@@ -148,8 +144,8 @@ impl CoiledRequest {
         self,
         answer: impl AsyncFnOnce(&Self) -> Result<CoiledResponse<T>, Problem>,
     ) -> Result<Response, Problem> {
-        let Self { state, taker, store, .. } = &self;
-        let reading = state.query_budget.begin_reading(*taker);
+        let Self { state, caller: Caller { limit_keys, .. }, store, .. } = &self;
+        let reading = state.query_budget.begin_reading(*limit_keys);
         let answering = tokio::time::timeout(state.query_timeout, async {
             let answer = answer(&self).await?;
             // The audit entry precedes the response. Without the entry, nothing is returned.
@@ -160,8 +156,8 @@ impl CoiledRequest {
         let CoiledResponse { body, cost } =
             answering.await.map_err(|_| Problem::deadline(state.query_timeout))??;
         reading.accepted();
-        state.query_budget.charge(*taker, REQUEST_COST + cost, state.clock.timestamp());
-        Ok(state.query_budget.set_headers(*taker, Json(body).into_response()))
+        state.query_budget.charge(*limit_keys, REQUEST_COST + cost, state.clock.timestamp());
+        Ok(state.query_budget.set_headers(*limit_keys, Json(body).into_response()))
     }
 
     /// Returns the cluster with a number from the path or a parameter.
@@ -174,8 +170,8 @@ impl CoiledRequest {
     /// without the parameter, which selects all users.
     pub(super) async fn users(&self) -> Result<Option<Vec<UserId>>, Problem> {
         let Some(name) = self.parameter("user") else { return Ok(None) };
-        if name == self.viewer.user().name {
-            return Ok(Some(vec![self.viewer.user_id()]));
+        if name == self.caller.viewer.user().name {
+            return Ok(Some(vec![self.caller.viewer.user_id()]));
         }
         Ok(Some(self.store.member_named(&name).await?.into_iter().collect()))
     }
@@ -201,7 +197,7 @@ impl CoiledRequest {
         permission: Permission,
         action: Action,
     ) -> Result<Option<UserId>, Problem> {
-        let rights = self.viewer.rights();
+        let rights = self.caller.viewer.rights();
         if rights.reach(permission) == Reach::Nothing {
             return Err(self.deny(action, Target::Account, rights.denial(permission)).await?);
         }
@@ -216,7 +212,7 @@ impl CoiledRequest {
         denial: Denial,
     ) -> Result<Problem, Problem> {
         let (attempt, now) = ((action, target, denial), self.state.clock.now());
-        self.state.schema.record_refusal(&self.viewer, &self.store, attempt, now).await?;
+        self.state.schema.record_refusal(&self.caller.viewer, &self.store, attempt, now).await?;
         Ok(match denial {
             Denial::MissingAdmin => AuthError::MissingScope(Scope::Admin).into(),
             Denial::NarrowToken => Problem::forbidden("MISSING_SCOPE", denial.to_string()),

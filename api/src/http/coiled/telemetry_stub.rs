@@ -6,9 +6,11 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::http::{
-    body::{self, Limits},
-    problem::{ErrorBody, Problem},
-    state::AppState,
+    extract::{
+        body::{self, Limits},
+        problem::{ErrorBody, Problem},
+    },
+    server::state::AppState,
 };
 
 /// The size limits of such a body.

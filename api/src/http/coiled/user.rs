@@ -9,8 +9,8 @@ use crate::{
     auth::Viewer,
     domain::role::covers,
     http::{
-        problem::{ErrorBody, Problem},
-        state::AppState,
+        extract::problem::{ErrorBody, Problem},
+        server::state::AppState,
     },
     store::CurrentMembership,
 };

@@ -31,7 +31,7 @@ def plain(value: Any, place: str) -> Any:
         return value
     if isinstance(value, float) and math.isfinite(value):
         return value
-    raise TypeError(f"{value!r} cannot stand in {place}, because JSON has nothing like it")
+    raise TypeError(f"{value!r} in {place} cannot be represented in JSON")
 
 
 def _number(value: Any) -> Any:

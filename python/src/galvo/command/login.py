@@ -20,9 +20,9 @@ from galvo.client.login import (
 def describe(commands: Any, name: str, common: argparse.ArgumentParser) -> None:
     parser = commands.add_parser(
         name,
-        help="come to a token by way of a browser, and keep it",
+        help="obtain a token through the browser, and store it",
         description="Shows a page of the server on which somebody who is signed in activates a"
-        " token, and writes it to galvo.yaml in Dask's directory of configuration, readable by its"
+        " token, and writes it to galvo.yaml in Dask's configuration directory, readable by its"
         " owner alone.",
     )
     # An account option makes no sense here: the token determines the account.
@@ -37,21 +37,21 @@ def describe(commands: Any, name: str, common: argparse.ArgumentParser) -> None:
         dest="scopes",
         choices=SCOPES,
         nargs="+",
-        help="what the token is to be good for, instead of all that you may do",
+        help="the scopes of the token; by default, all scopes of your role",
     )
     parser.add_argument(
         "--token-stdin",
         action="store_true",
-        help="read a token that is there already from standard input; typed ones do not show",
+        help="read an existing token from standard input; a typed token is not shown",
     )
 
 
 def run(asked: argparse.Namespace) -> int:
     if asked.account is not None:
-        raise ValueError("--account is not for login: the token says which account it is for")
+        raise ValueError("--account cannot be used with login: the token determines the account")
     file = configuration_file()
     if asked.token_stdin and asked.scopes:
-        raise ValueError("--scope is not for --token-stdin: that token is made already")
+        raise ValueError("--scope cannot be used with --token-stdin: the token exists already")
     if asked.token_stdin:
         typed = getpass.getpass("Token: ") if sys.stdin.isatty() else sys.stdin.readline()
         if not typed.strip():
@@ -60,9 +60,9 @@ def run(asked: argparse.Namespace) -> int:
     else:
         identity = login(asked.server, _show, scopes=asked.scopes)
     print(f"Signed in at {identity.address} as {identity.user}, account {identity.account}.")
-    print(f"The token is kept in {file}.")
+    print(f"The token is stored in {file}.")
     for variable in overriding_variables():
-        print(f"galvo: {variable} is set, and wins over that file", file=sys.stderr)
+        print(f"galvo: {variable} is set, and overrides that file", file=sys.stderr)
     return 0
 
 

@@ -131,7 +131,7 @@ def _configure_dask(
     keep(identity, token)
     print(f"Dask is configured for it: {file} has the address and a token of {identity.user}.")
     for variable in overriding_variables():
-        print(f"galvo: {variable} is set, and wins over that file", file=sys.stderr)
+        print(f"galvo: {variable} is set, and overrides that file", file=sys.stderr)
 
 
 def _open_browser(page: str, server: LocalServer, asked: argparse.Namespace) -> None:

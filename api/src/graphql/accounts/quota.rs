@@ -1,0 +1,58 @@
+//! The quotas of an account, and the used parts of them.
+
+use async_graphql::SimpleObject;
+use entity::quota::UNLIMITED;
+
+use crate::{
+    domain::quota::{Limits, Quota, QuotaUse},
+    graphql::engine::{error::ApiError, scalar::BigInt, scope::AccountScope},
+};
+
+/// The quotas of an account, and the used parts of them. Bytes are those of reports and spans of clients
+/// as decompressed JSON, and of performance reports. Only accepted data counts, by the account's policy
+/// on the day of its arrival, for as long as it is kept.
+#[derive(SimpleObject)]
+pub(crate) struct AccountQuota {
+    /// The stored data, in bytes.
+    stored_bytes: QuotaUsed,
+    /// The data received today (UTC), in bytes.
+    daily_bytes: QuotaUsed,
+    /// The number of clusters that first reported today (UTC).
+    daily_clusters: QuotaUsed,
+    /// The limit of the threads of a cluster that count as usage at one time. Usage of more threads is cut
+    /// to it and not complete. Null if unlimited.
+    cluster_threads: Option<BigInt>,
+    /// The maximum retention of any class of data, in days. Null if unlimited.
+    retention_days: Option<i32>,
+}
+
+/// A quota and its used part.
+#[derive(SimpleObject)]
+pub(crate) struct QuotaUsed {
+    /// The used part.
+    used: BigInt,
+    /// The limit. Null if unlimited. A report that would exceed it is refused with the code
+    /// `QUOTA_EXCEEDED`.
+    limit: Option<BigInt>,
+}
+
+impl AccountQuota {
+    pub(crate) async fn load(scope: &AccountScope) -> Result<Self, ApiError> {
+        let standing = scope.store.quota_status(scope.now.into()).await?;
+        let used = |quota| QuotaUsed::from(standing.usage_of(quota));
+        let Limits { cluster_threads: threads, retention_days: retention, .. } = standing.limits;
+        Ok(Self {
+            stored_bytes: used(Quota::StoredBytes),
+            daily_bytes: used(Quota::DailyBytes),
+            daily_clusters: used(Quota::DailyClusters),
+            cluster_threads: (threads != UNLIMITED).then_some(BigInt(threads)),
+            retention_days: (retention != UNLIMITED).then(|| i32::try_from(retention).unwrap_or(i32::MAX)),
+        })
+    }
+}
+
+impl From<QuotaUse> for QuotaUsed {
+    fn from(QuotaUse { used, limit, .. }: QuotaUse) -> Self {
+        Self { used: BigInt(used), limit: (limit != UNLIMITED).then_some(BigInt(limit)) }
+    }
+}

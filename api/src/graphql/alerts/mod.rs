@@ -1,0 +1,7 @@
+//! Flags, alert rules, alerts and their deliveries.
+
+pub(super) mod alert;
+pub(super) mod alert_delivery;
+pub(super) mod alert_rule;
+pub(super) mod flag;
+pub(super) mod flag_rule;

@@ -1,0 +1,315 @@
+//! The usage of an account as a table.
+
+use std::collections::BTreeMap;
+
+use async_graphql::{Enum, SimpleObject};
+use chrono::{DateTime, Datelike, Utc};
+use entity::{ids::UserId, user};
+
+use super::usage::{Usage, UsageScope, start_of_day};
+use crate::{
+    domain::{tag, usage},
+    graphql::{
+        access::user::User,
+        clusters::{cluster_list::ClusterFilter, cluster_tag::Tag},
+        computations::function::FunctionTotals,
+        engine::{
+            error::ApiError,
+            projection::{Inline, inline_members},
+            scalar::{BigInt, Date},
+            scope::AccountScope,
+        },
+    },
+    store::{CellKey, FunctionCell, FunctionUsage, GroupBy, TagGrouping, UsageCell, UsageStep},
+};
+
+/// The maximum number of rows of a table.
+const MAX_ROWS: usize = 10_000;
+
+/// The maximum number of days, or hours, of users and functions that are summed up to the rows.
+const MAX_CELLS: u64 = 100_000;
+
+/// The maximum number of days for rows by tag or version, because they are summed up from the hours of
+/// single clusters.
+const MAX_CLUSTER_DAYS: i64 = 31;
+
+/// The maximum length of the name of a package or of a tag's key, in characters.
+const MAX_NAME: usize = 200;
+
+/// The maximum number of days for rows by hour: hours are not summed up in advance, so those of every
+/// cluster are read.
+const MAX_HOUR_DAYS: i64 = 7;
+
+/// The dimensions of a usage table. Each combination of their values is a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
+pub(crate) enum UsageDimension {
+    /// The users. With DAY, the rows are the cells of a heat map.
+    User,
+    /// The hours, of at most 7 days.
+    Hour,
+    /// The days (UTC).
+    Day,
+    /// The weeks (UTC), which begin on Mondays.
+    Week,
+    /// The calendar months (UTC).
+    Month,
+    /// The functions and operations: the prefixes of task groups.
+    Function,
+    /// The tags of clusters, of at most 31 days. A cluster's usage counts in the row of each of its
+    /// tags, so the rows add up to the whole only with `tagKey`.
+    Tag,
+    /// The versions of a package in the schedulers' environments, of at most 31 days.
+    Version,
+}
+
+/// The arguments of a usage table.
+pub(crate) struct TableArguments {
+    pub(crate) days: (i64, i64),
+    pub(crate) clusters: Option<ClusterFilter>,
+    pub(crate) by: Vec<UsageDimension>,
+    pub(crate) tag_key: Option<String>,
+    pub(crate) package: String,
+}
+
+/// The usage in a period, of a user, a function, or another combination of dimensions. Days before
+/// `from`, and `to` and later days, count in no row, even if a week or month contains them.
+#[derive(SimpleObject)]
+pub(crate) struct UsageRow {
+    /// The start of the hour, day, week or month. Null if the table has no dimension of time.
+    start: Option<DateTime<Utc>>,
+    /// The end of the hour, day, week or month. Null if the table has no dimension of time.
+    end: Option<DateTime<Utc>>,
+    /// The day on which the hour, day, week or month starts. Null if the table has no dimension of time.
+    day: Option<Date>,
+    /// The user. Null if the table has no dimension USER, and for the clusters of users who left the
+    /// account.
+    user: Option<Inline<User>>,
+    /// The tag. Null if the table has no dimension TAG, and for clusters without a tag.
+    tag: Option<Inline<Tag>>,
+    /// The version. Null if the table has no dimension VERSION, and for clusters whose version is
+    /// unknown.
+    version: Option<String>,
+    /// The number of clusters in the hour or on the day. Null for longer periods, because a cluster may
+    /// exist on several days, and for functions.
+    clusters: Option<BigInt>,
+    /// The usage. Null for a function.
+    usage: Option<Inline<Usage>>,
+    /// The usage of the function's tasks. Null if the table has no dimension FUNCTION.
+    function: Option<Inline<FunctionTotals>>,
+}
+
+inline_members! {
+    UsageRow: start, end, day, version, clusters;
+        user: Option<Inline<User>>, tag: Option<Inline<Tag>>, usage: Option<Inline<Usage>>,
+        function: Option<Inline<FunctionTotals>>
+}
+
+/// Returns a table of the usage of an account on some days.
+pub(crate) async fn load_usage_table(
+    scope: &AccountScope,
+    arguments: TableArguments,
+) -> Result<Vec<UsageRow>, ApiError> {
+    let TableArguments { days, clusters, by, tag_key, package } = arguments;
+    let invalid = |argument, reason| Err(ApiError::InvalidArgument { argument, reason });
+    let has = |dimension| by.contains(&dimension);
+    for (argument, text) in [("tagKey", tag_key.as_deref()), ("package", Some(package.as_str()))] {
+        if text.is_some_and(|text| text.chars().count() > MAX_NAME || text.contains('\0')) {
+            return invalid(
+                argument,
+                format!("must have at most {MAX_NAME} characters, none of them U+0000"),
+            );
+        }
+    }
+    let period = match (
+        has(UsageDimension::Hour),
+        has(UsageDimension::Day),
+        has(UsageDimension::Week),
+        has(UsageDimension::Month),
+    ) {
+        (false, false, false, false) => None,
+        (true, false, false, false) => Some(Period::Hour),
+        (false, true, false, false) => Some(Period::Day),
+        (false, false, true, false) => Some(Period::Week),
+        (false, false, false, true) => Some(Period::Month),
+        _ => return invalid("by", "only one of HOUR, DAY, WEEK and MONTH can be given".to_owned()),
+    };
+    if period == Some(Period::Hour) && days.1 - days.0 > MAX_HOUR_DAYS {
+        let reason = format!("must be at most {MAX_HOUR_DAYS} days after 'from' for rows by the hour");
+        return invalid("to", reason);
+    }
+    if (has(UsageDimension::Tag) || has(UsageDimension::Version)) && days.1 - days.0 > MAX_CLUSTER_DAYS {
+        let reason =
+            format!("must be at most {MAX_CLUSTER_DAYS} days after 'from' for rows by tag or version");
+        return invalid("to", reason);
+    }
+    let cells = GroupBy {
+        clusters: UsageScope::resolve(scope, days, clusters, None).await?.clusters,
+        user: has(UsageDimension::User),
+        step: Period::step(period),
+        tags: has(UsageDimension::Tag).then(|| tag_key.map_or(TagGrouping::All, TagGrouping::OfKey)),
+        package: has(UsageDimension::Version).then_some(package),
+    };
+    let rows = if has(UsageDimension::Function) {
+        function_rows(scope, days, cells, period).await?
+    } else {
+        usage_rows(scope, days, cells, period).await?
+    };
+    match rows {
+        Some(rows) if rows.len() <= MAX_ROWS => Ok(rows),
+        _ => invalid(
+            "to",
+            format!(
+                "there are more than {MAX_ROWS} rows, or {MAX_CELLS} days in them: request a shorter period"
+            ),
+        ),
+    }
+}
+
+/// The periods that rows can have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Period {
+    Hour,
+    Day,
+    Week,
+    Month,
+}
+
+impl Period {
+    /// Returns the hours since 1970 at which the period that contains a cell begins and ends.
+    fn hours_of_period(self, time: i64) -> (i64, i64) {
+        let of_days = |from: i64, to: i64| (24 * from, 24 * to);
+        match self {
+            Self::Hour => (time, time + 1),
+            Self::Day => of_days(time, time + 1),
+            Self::Week => {
+                // 1970-01-01 was a Thursday.
+                let monday = time - (time + 3).rem_euclid(7);
+                of_days(monday, monday + 7)
+            }
+            Self::Month => {
+                let date = start_of_day(time).unwrap_or_default().date_naive();
+                let first = time - i64::from(date.day0());
+                of_days(first, first + i64::from(date.num_days_in_month()))
+            }
+        }
+    }
+
+    fn step(period: Option<Self>) -> UsageStep {
+        match period {
+            // Rates change from day to day, so days are read separately even if they become one row.
+            None | Some(Self::Day | Self::Week | Self::Month) => UsageStep::Day,
+            Some(Self::Hour) => UsageStep::Hour,
+        }
+    }
+}
+
+/// The key of a row, in the order of the table: by time, then by the user's name, the tag and the
+/// version.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct RowKey {
+    hours: Option<(i64, i64)>,
+    user_name: Option<String>,
+    user_id: Option<UserId>,
+    tag: Option<tag::Tag>,
+    version: Option<String>,
+    prefix: Option<String>,
+}
+
+impl RowKey {
+    fn of(at: &CellKey, period: Option<Period>, prefix: Option<&str>) -> Self {
+        Self {
+            hours: at.time.and_then(|time| Some(period?.hours_of_period(time))),
+            user_name: at.user.as_ref().map(|user| user.name.clone()),
+            user_id: at.user_id,
+            tag: at.tag.clone(),
+            version: at.version.clone(),
+            prefix: prefix.map(str::to_owned),
+        }
+    }
+
+    fn row(&self, scope: &AccountScope, user: Option<user::Model>) -> UsageRow {
+        let start = |hour: i64| DateTime::from_timestamp(hour * 3600, 0);
+        UsageRow {
+            start: self.hours.and_then(|(from, _)| start(from)),
+            end: self.hours.and_then(|(_, to)| start(to)),
+            day: self.hours.map(|(from, _)| Date::from_number(from / 24)),
+            user: user.map(|user| Inline(User::new(scope, user))),
+            tag: self.tag.as_ref().map(|tag| Inline(tag.into())),
+            version: self.version.clone(),
+            clusters: None,
+            usage: None,
+            function: None,
+        }
+    }
+}
+
+/// The sums of a row.
+#[derive(Default)]
+struct UsageSum {
+    user: Option<user::Model>,
+    clusters: i64,
+    days: BTreeMap<i64, usage::Usage>,
+}
+
+/// Returns the rows; `None` if they would be made of too many cells.
+async fn usage_rows(
+    scope: &AccountScope,
+    days: (i64, i64),
+    by: GroupBy,
+    period: Option<Period>,
+) -> Result<Option<Vec<UsageRow>>, ApiError> {
+    let cells = scope.store.usage_cells(days, &by, MAX_CELLS + 1).await?;
+    if cells.len() as u64 > MAX_CELLS {
+        return Ok(None);
+    }
+    let mut rows: BTreeMap<RowKey, UsageSum> = BTreeMap::new();
+    for UsageCell { at, clusters, usage } in cells {
+        let row = rows.entry(RowKey::of(&at, period, None)).or_default();
+        let hours = if by.step == UsageStep::Hour { 24 } else { 1 };
+        *row.days.entry(at.time.unwrap_or_default() / hours).or_default() += usage;
+        row.clusters += clusters;
+        row.user = at.user;
+    }
+    let counted = matches!(period, Some(Period::Hour | Period::Day));
+    Ok(Some(
+        rows.into_iter()
+            .map(|(key, row)| UsageRow {
+                clusters: counted.then_some(BigInt(row.clusters)),
+                usage: Some(Inline(Usage::from_days(scope, row.days))),
+                ..key.row(scope, row.user)
+            })
+            .collect(),
+    ))
+}
+
+/// Returns the rows by function; `None` if they would be made of too many cells.
+async fn function_rows(
+    scope: &AccountScope,
+    days: (i64, i64),
+    by: GroupBy,
+    period: Option<Period>,
+) -> Result<Option<Vec<UsageRow>>, ApiError> {
+    // Functions have no costs here, so days need not be read separately.
+    let step = if period.is_none() { UsageStep::Whole } else { by.step };
+    let cells = scope.store.function_cells(days, &GroupBy { step, ..by }, MAX_CELLS + 1).await?;
+    if cells.len() as u64 > MAX_CELLS {
+        return Ok(None);
+    }
+    let mut rows: BTreeMap<RowKey, (Option<user::Model>, Option<FunctionUsage>)> = BTreeMap::new();
+    for FunctionCell { at, usage } in cells {
+        let (user, sum) = rows.entry(RowKey::of(&at, period, Some(&usage.prefix))).or_default();
+        *sum = Some(match sum.take() {
+            None => usage,
+            Some(sum) => sum.add_usage(&usage),
+        });
+        *user = at.user;
+    }
+    Ok(Some(
+        rows.into_iter()
+            .map(|(key, (user, usage))| UsageRow {
+                function: usage.map(|usage| Inline(usage.into())),
+                ..key.row(scope, user)
+            })
+            .collect(),
+    ))
+}

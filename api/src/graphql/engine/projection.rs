@@ -1,0 +1,475 @@
+//! Lists and objects whose fields are written directly as JSON.
+//!
+//! The executor creates a future, a name and a value for each field of each item of a list, and converts
+//! them to JSON at the end. Only fields that wait for something need that. Here, the selection of an
+//! item is resolved once for the whole list. Fields that are ready without waiting are written one after
+//! the other. The other fields are resolved as the executor does it, all concurrently, so that they
+//! still share their statements. The resolvers are the same, and so is the response: if a field turns
+//! out not to be ready, the executor resolves the whole list.
+
+use std::borrow::Cow;
+
+use async_graphql::{
+    Context, ContextSelectionSet, ObjectType, OutputType, Positioned, ServerError, ServerResult, Value,
+    parser::types::{Field, Selection, SelectionSet},
+    registry::Registry,
+};
+use futures::{FutureExt, future::try_join_all};
+
+use super::{
+    error::log_defect,
+    json::{self, NeedsExecutor},
+};
+
+/// True if the request's document selects an object field more than once under one response key. Such
+/// selections have to be merged, and only the executor can merge values. Stored in the data of the
+/// request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HasOverlappingFields(pub(crate) bool);
+
+/// Writes one field of an object.
+pub(crate) type FieldWriter<T> =
+    Box<dyn Fn(&T, &Context<'_>, &mut Vec<u8>) -> Result<(), NeedsExecutor> + Send + Sync>;
+
+/// A selected field.
+pub(crate) struct SelectedField<'a, 'context> {
+    context: &'a ContextSelectionSet<'context>,
+    field: &'context Positioned<Field>,
+}
+
+/// An object that can write some of its fields without waiting.
+pub(crate) trait WriteInline: ObjectType {
+    /// Returns the function that writes a field; `None` if the field, or a field selected inside it, has
+    /// to wait.
+    fn field_writer(asked: &SelectedField<'_, '_>) -> Option<FieldWriter<Self>>;
+}
+
+impl<T: WriteInline + 'static> WriteInline for &T {
+    fn field_writer(asked: &SelectedField<'_, '_>) -> Option<FieldWriter<Self>> {
+        let step = T::field_writer(asked)?;
+        Some(Box::new(move |object, context, json| step(object, context, json)))
+    }
+}
+
+/// A value whose selected fields can be written.
+pub(crate) trait HasSelection {
+    /// The object type whose fields are selected.
+    type Object: WriteInline;
+
+    /// Writes the fields that `plan` selects.
+    fn write_selected(
+        &self,
+        plan: &Projection<Self::Object>,
+        context: &Context<'_>,
+        json: &mut Vec<u8>,
+    ) -> Result<(), NeedsExecutor>;
+}
+
+impl<T: WriteInline> HasSelection for Inline<T> {
+    type Object = T;
+
+    fn write_selected(
+        &self,
+        plan: &Projection<T>,
+        context: &Context<'_>,
+        json: &mut Vec<u8>,
+    ) -> Result<(), NeedsExecutor> {
+        plan.write(&self.0, context, json)
+    }
+}
+
+impl<T: HasSelection> HasSelection for Option<T> {
+    type Object = T::Object;
+
+    fn write_selected(
+        &self,
+        plan: &Projection<T::Object>,
+        context: &Context<'_>,
+        json: &mut Vec<u8>,
+    ) -> Result<(), NeedsExecutor> {
+        if let Some(value) = self {
+            return value.write_selected(plan, context, json);
+        }
+        json.extend_from_slice(b"null");
+        Ok(())
+    }
+}
+
+impl SelectedField<'_, '_> {
+    /// Returns true if this is the field that Rust calls `name`.
+    pub(crate) fn has_name(&self, name: &str) -> bool {
+        let mut letters = self.field.node.name.node.bytes();
+        let mut of_word = false;
+        for letter in name.bytes() {
+            if letter == b'_' {
+                of_word = true;
+                continue;
+            }
+            let expected = if of_word { letter.to_ascii_uppercase() } else { letter };
+            if letters.next() != Some(expected) {
+                return false;
+            }
+            of_word = false;
+        }
+        letters.next().is_none()
+    }
+
+    /// Returns the plan of the fields that are selected inside this field, whose values are objects;
+    /// `None` if one of them has to wait.
+    pub(crate) fn project_selection<T: WriteInline>(&self) -> Option<Projection<T>> {
+        let inside = self.context.with_selection_set(&self.field.node.selection_set);
+        let (plan, later) = Projection::of(&inside).ok()?;
+        later.is_empty().then_some(plan)
+    }
+}
+
+/// The fields that are selected on objects of one type, with the fragments expanded.
+pub(crate) struct Projection<T> {
+    slots: Vec<Slot<T>>,
+}
+
+struct Slot<T> {
+    /// The response key as it is written: `,"name":`.
+    key: String,
+    /// The function that writes the field; `None` if the field has to wait.
+    step: Option<FieldWriter<T>>,
+}
+
+/// The fields that have to wait.
+type WaitingFields<'a> = Vec<&'a Positioned<Field>>;
+
+impl<T: WriteInline> Projection<T> {
+    fn of<'a>(context: &ContextSelectionSet<'a>) -> ServerResult<(Self, WaitingFields<'a>)> {
+        let set = context.item;
+        let mut plan = Self { slots: Vec::with_capacity(set.node.items.len()) };
+        let (mut later, type_name) = (Vec::new(), T::type_name());
+        plan.add(context, set, &type_name, &mut later)?;
+        Ok((plan, later))
+    }
+
+    fn add<'a>(
+        &mut self,
+        context: &ContextSelectionSet<'a>,
+        set: &'a Positioned<SelectionSet>,
+        type_name: &str,
+        later: &mut WaitingFields<'a>,
+    ) -> ServerResult<()> {
+        for selection in &set.node.items {
+            let (condition, set) = match &selection.node {
+                Selection::Field(field) => {
+                    self.add_field(&SelectedField { context, field }, type_name, later);
+                    continue;
+                }
+                Selection::InlineFragment(fragment) => {
+                    (fragment.node.type_condition.as_ref(), &fragment.node.selection_set)
+                }
+                Selection::FragmentSpread(spread) => {
+                    let name = &spread.node.fragment_name.node;
+                    let Some(fragment) = context.query_env.fragments.get(name) else {
+                        return Err(log_defect(&format!("there is no fragment '{name}'")));
+                    };
+                    (Some(&fragment.node.type_condition), &fragment.node.selection_set)
+                }
+            };
+            let implements = |interface: &str| {
+                let implemented = context.schema_env.registry.implements.get(type_name);
+                implemented.is_some_and(|interfaces| interfaces.contains(interface))
+            };
+            let condition = condition.map(|condition| condition.node.on.node.as_str());
+            if condition.is_none_or(|condition| condition == type_name || implements(condition)) {
+                self.add(context, set, type_name, later)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds a field. A field whose response key is already present is the same field: fields with
+    /// sub-selections are not selected twice here, see [`HasOverlappingFields`].
+    fn add_field<'a>(
+        &mut self,
+        asked: &SelectedField<'_, 'a>,
+        type_name: &str,
+        later: &mut WaitingFields<'a>,
+    ) {
+        let key = format!(",\"{}\":", asked.field.node.response_key().node);
+        if self.slots.iter().any(|slot| slot.key == key) {
+            return;
+        }
+        let step = if asked.field.node.name.node == "__typename" {
+            let name = format!("\"{type_name}\"");
+            let step: FieldWriter<T> = Box::new(move |_, _, json| {
+                json.extend_from_slice(name.as_bytes());
+                Ok(())
+            });
+            Some(step)
+        } else {
+            T::field_writer(asked)
+        };
+        if step.is_none() {
+            later.push(asked.field);
+        }
+        self.slots.push(Slot { key, step });
+    }
+
+    /// Writes an object whose selected fields can all be written without waiting.
+    pub(crate) fn write(
+        &self,
+        object: &T,
+        context: &Context<'_>,
+        json: &mut Vec<u8>,
+    ) -> Result<(), NeedsExecutor> {
+        self.write_with_gaps(object, context, json, &mut Vec::new())
+    }
+
+    /// Writes an object without the fields that have to wait, and appends their offsets in `json` to
+    /// `gaps`.
+    fn write_with_gaps(
+        &self,
+        object: &T,
+        context: &Context<'_>,
+        json: &mut Vec<u8>,
+        gaps: &mut Vec<usize>,
+    ) -> Result<(), NeedsExecutor> {
+        json.push(b'{');
+        for (index, slot) in self.slots.iter().enumerate() {
+            let key = if index == 0 { &slot.key[1..] } else { &slot.key };
+            json.extend_from_slice(key.as_bytes());
+            match &slot.step {
+                Some(step) => step(object, context, json)?,
+                None => gaps.push(json.len()),
+            }
+        }
+        json.push(b'}');
+        Ok(())
+    }
+}
+
+/// The initial capacity for each object, in bytes.
+const INITIAL_OBJECT_BYTES: usize = 512;
+
+/// Writes the objects as JSON, as a list or as a single object; returns `None` if only the executor can
+/// resolve them.
+async fn write<T: WriteInline>(
+    context: &ContextSelectionSet<'_>,
+    objects: &[T],
+    list: bool,
+) -> ServerResult<Option<Value>> {
+    if context.data_opt::<HasOverlappingFields>().is_none_or(|merged| merged.0) {
+        return Ok(None);
+    }
+    let (plan, later) = Projection::<T>::of(context)?;
+    let Some(any) = find_any_field(context, context.item) else { return Ok(None) };
+    let any = context.with_field(any);
+    let (mut json, mut gaps) = (Vec::with_capacity(objects.len() * INITIAL_OBJECT_BYTES), Vec::new());
+    if list {
+        json.push(b'[');
+    }
+    for (index, object) in objects.iter().enumerate() {
+        if index > 0 {
+            json.push(b',');
+        }
+        if plan.write_with_gaps(object, &any, &mut json, &mut gaps).is_err() {
+            return Ok(None);
+        }
+    }
+    if list {
+        json.push(b']');
+    }
+    if !gaps.is_empty() {
+        let objects = objects.iter().enumerate().map(async |(index, object)| {
+            let context = if list { &context.with_index(index) } else { context };
+            let fields = later.iter().map(|field| async {
+                // Boxed, because the fields may contain such lists themselves and the future would be
+                // recursive.
+                object.resolve_field(&context.with_field(field)).boxed().await
+            });
+            try_join_all(fields).await.map_err(|error| with_error_path(context, error))
+        });
+        json = fill_gaps(&json, &gaps, try_join_all(objects).await?.iter().flatten());
+    }
+    Ok(Some(Value::Binary(json.into())))
+}
+
+/// Returns any selected field. Resolvers of fields that do not wait take a context, but do not read it.
+fn find_any_field<'a>(
+    context: &ContextSelectionSet<'a>,
+    set: &'a Positioned<SelectionSet>,
+) -> Option<&'a Positioned<Field>> {
+    set.node.items.iter().find_map(|selection| match &selection.node {
+        Selection::Field(field) => Some(field),
+        Selection::InlineFragment(fragment) => find_any_field(context, &fragment.node.selection_set),
+        Selection::FragmentSpread(spread) => {
+            let fragment = context.query_env.fragments.get(&spread.node.fragment_name.node)?;
+            find_any_field(context, &fragment.node.selection_set)
+        }
+    })
+}
+
+/// Returns the text with the values inserted at the gaps.
+fn fill_gaps<'a>(json: &[u8], gaps: &[usize], values: impl Iterator<Item = &'a Option<Value>>) -> Vec<u8> {
+    let (mut whole, mut from) = (Vec::with_capacity(2 * json.len()), 0);
+    for (gap, value) in gaps.iter().zip(values) {
+        whole.extend_from_slice(&json[from..*gap]);
+        json::write(value.as_ref().unwrap_or(&Value::Null), &mut whole);
+        from = *gap;
+    }
+    whole.extend_from_slice(&json[from..]);
+    whole
+}
+
+/// Sets the path of an error that has none.
+fn with_error_path(context: &ContextSelectionSet<'_>, error: ServerError) -> ServerError {
+    if error.path.is_empty() { context.set_error_path(error) } else { error }
+}
+
+/// An object that is written directly as JSON.
+pub(crate) struct Inline<T>(pub(crate) T);
+
+impl<T: WriteInline> OutputType for Inline<T> {
+    fn type_name() -> Cow<'static, str> {
+        T::type_name()
+    }
+
+    fn qualified_type_name() -> String {
+        T::qualified_type_name()
+    }
+
+    fn introspection_type_name(&self) -> Cow<'static, str> {
+        self.0.introspection_type_name()
+    }
+
+    fn create_type_info(registry: &mut Registry) -> String {
+        T::create_type_info(registry)
+    }
+
+    async fn resolve(
+        &self,
+        context: &ContextSelectionSet<'_>,
+        field: &Positioned<Field>,
+    ) -> ServerResult<Value> {
+        match write(context, std::slice::from_ref(&self.0), false).await? {
+            Some(written) => Ok(written),
+            None => self.0.resolve(context, field).await,
+        }
+    }
+}
+
+/// A list in which an error keeps its whole path. The executor's own lists cut the path of an error off
+/// at the list, so that the field of the item is lost.
+pub(crate) struct InlineList<T>(pub(crate) Vec<T>);
+
+impl<T: WriteInline> OutputType for InlineList<T> {
+    fn type_name() -> Cow<'static, str> {
+        Vec::<T>::type_name()
+    }
+
+    fn qualified_type_name() -> String {
+        Vec::<T>::qualified_type_name()
+    }
+
+    fn create_type_info(registry: &mut Registry) -> String {
+        Vec::<T>::create_type_info(registry)
+    }
+
+    async fn resolve(
+        &self,
+        context: &ContextSelectionSet<'_>,
+        field: &Positioned<Field>,
+    ) -> ServerResult<Value> {
+        if let Some(written) = write(context, &self.0, true).await? {
+            return Ok(written);
+        }
+        let items = self.0.iter().enumerate().map(async |(index, item)| {
+            let context = context.with_index(index);
+            item.resolve(&context, field).boxed().await.map_err(|error| with_error_path(&context, error))
+        });
+        try_join_all(items).await.map(Value::List)
+    }
+}
+
+impl<T: WriteInline> HasSelection for InlineList<T> {
+    type Object = T;
+
+    fn write_selected(
+        &self,
+        plan: &Projection<T>,
+        context: &Context<'_>,
+        json: &mut Vec<u8>,
+    ) -> Result<(), NeedsExecutor> {
+        json.push(b'[');
+        for (index, item) in self.0.iter().enumerate() {
+            if index > 0 {
+                json.push(b',');
+            }
+            plan.write(item, context, json)?;
+        }
+        json.push(b']');
+        Ok(())
+    }
+}
+
+/// Implements [`WriteInline`] for an object with resolvers, by the names of the resolvers that do not wait.
+/// Fields without sub-fields come first, with the schema's name after `as` if it differs; then object
+/// fields with their types.
+macro_rules! inline_fields {
+    ($noun:ty: $($value:ident $(as $name:literal)?),* $(; $($object:ident: $of:ty),+)? $(,)?) => {
+        impl $crate::graphql::engine::projection::WriteInline for $noun {
+            fn field_writer(
+                asked: &$crate::graphql::engine::projection::SelectedField<'_, '_>,
+            ) -> Option<$crate::graphql::engine::projection::FieldWriter<Self>> {
+                use futures::FutureExt as _;
+                use $crate::graphql::engine::json::{NeedsExecutor, WriteJson as _};
+                $(if asked.has_name($crate::graphql::engine::projection::schema_name!($value $(, $name)?)) {
+                    return Some(Box::new(|object: &Self, context: &async_graphql::Context<'_>, json| {
+                        object.$value(context).now_or_never().ok_or(NeedsExecutor)?.write_json(json)
+                    }));
+                })*
+                $($(if asked.has_name(stringify!($object)) {
+                    use $crate::graphql::engine::projection::HasSelection;
+                    let plan = asked.project_selection::<<$of as HasSelection>::Object>()?;
+                    return Some(Box::new(move |object: &Self, context: &async_graphql::Context<'_>, json| {
+                        let found = object.$object(context).now_or_never().ok_or(NeedsExecutor)?;
+                        found.map_err(|_| NeedsExecutor)?.write_selected(&plan, context, json)
+                    }));
+                })+)?
+                None
+            }
+        }
+    };
+}
+
+/// Implements [`WriteInline`] for an object without resolvers, by the names of its struct fields.
+macro_rules! inline_members {
+    ($noun:ty: $($value:ident $(as $name:literal)?),* $(; $($object:ident: $of:ty),+)? $(,)?) => {
+        impl $crate::graphql::engine::projection::WriteInline for $noun {
+            fn field_writer(
+                asked: &$crate::graphql::engine::projection::SelectedField<'_, '_>,
+            ) -> Option<$crate::graphql::engine::projection::FieldWriter<Self>> {
+                use $crate::graphql::engine::json::WriteJson as _;
+                $(if asked.has_name($crate::graphql::engine::projection::schema_name!($value $(, $name)?)) {
+                    return Some(Box::new(|object: &Self, _, json| object.$value.write_json(json)));
+                })*
+                $($(if asked.has_name(stringify!($object)) {
+                    use $crate::graphql::engine::projection::HasSelection;
+                    let plan = asked.project_selection::<<$of as HasSelection>::Object>()?;
+                    return Some(Box::new(move |object: &Self, context, json| {
+                        object.$object.write_selected(&plan, context, json)
+                    }));
+                })+)?
+                None
+            }
+        }
+    };
+}
+
+/// Expands to the schema's name of a field: the name after `as`, or else the Rust name.
+macro_rules! schema_name {
+    ($value:ident) => {
+        stringify!($value)
+    };
+    ($value:ident, $name:literal) => {
+        $name
+    };
+}
+
+pub(crate) use {inline_fields, inline_members, schema_name};

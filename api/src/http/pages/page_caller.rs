@@ -1,0 +1,45 @@
+//! The viewer of a page about an object of an account: with a session in a browser, or with other
+//! credentials.
+
+use axum::{
+    http::{HeaderMap, header},
+    response::Response,
+};
+
+use super::sign_in::to_sign_in;
+use crate::{
+    domain::{audit::Origin, slug::Slug},
+    http::{
+        extract::{caller::Caller, credentials::Credentials, form::parameter, problem::Problem},
+        server::state::AppState,
+    },
+};
+
+/// Authenticates the caller of the page at `path` in the account that the parameter `account` selects, or
+/// in the user's default account. Returns a redirect to the login page, and from there back, for a browser
+/// without a session. Returns an error if the quota of points is used up.
+pub(crate) async fn authenticate(
+    state: &AppState,
+    origin: Origin,
+    headers: &HeaderMap,
+    path: &str,
+    query: Option<&str>,
+) -> Result<Result<Caller, Response>, Problem> {
+    let account = Some(parameter(query, "account")).filter(|account| !account.is_empty());
+    let account: Option<Slug> =
+        account.map(|account| account.parse()).transpose().map_err(|_| Problem::not_found())?;
+    let mut shown = Credentials::of(&state.cookies, headers)?;
+    if let Some(account) = &account {
+        shown.account = Some(account.as_str().as_bytes().into());
+    }
+    let caller = match Caller::authenticate(state, &shown, origin).await {
+        Ok(caller) => caller,
+        Err(problem) if problem.is_unauthenticated() && !headers.contains_key(header::AUTHORIZATION) => {
+            let of = account.map(|account| format!("?account={account}")).unwrap_or_default();
+            return Ok(Err(to_sign_in(state, &format!("{path}{of}"))));
+        }
+        Err(problem) => return Err(problem),
+    };
+    caller.check_points(state)?;
+    Ok(Ok(caller))
+}

@@ -1,0 +1,7 @@
+//! Connections: acceptance, TLS, the router and its state.
+
+pub(super) mod accept;
+pub(super) mod router;
+pub(super) mod state;
+pub(super) mod tls;
+pub(super) mod transport;

@@ -1,0 +1,22 @@
+//! Connections, transactions, and the parts of a statement that belong to no noun.
+
+pub(super) mod audit_log;
+pub(super) mod change_feed;
+pub(super) mod chunk_ranges;
+pub(super) mod composite_in;
+pub(super) mod connect;
+pub(super) mod error;
+pub(super) mod gate;
+pub(super) mod multi_list;
+pub(super) mod numbered;
+pub mod page;
+pub(super) mod row_encryption;
+pub(super) mod scoped;
+pub(super) mod search;
+pub(super) mod shown_clusters;
+pub(super) mod stale_connections;
+pub(super) mod statement_time;
+pub(super) mod system;
+pub(super) mod text;
+pub(super) mod upsert;
+pub(super) mod userinfo;

@@ -1,0 +1,72 @@
+//! The time that the SQL statements of one piece of work take, and the entries that it adds to the audit log.
+//!
+//! They are task-local counters, since the statements of a request run in the task of the request. Waiting
+//! for a connection does not count, since other requests cause it.
+
+use std::{
+    future::Future,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+tokio::task_local! {
+    static SPENT: StatementTime;
+}
+
+/// The total time of the statements so far, and the number of audit entries.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct StatementTime(Arc<Counters>);
+
+#[derive(Debug, Default)]
+struct Counters {
+    microseconds: AtomicU64,
+    audit_entries: AtomicU64,
+}
+
+impl StatementTime {
+    /// Runs `work` and counts the time of its statements.
+    pub(crate) async fn count<T>(&self, work: impl Future<Output = T>) -> T {
+        SPENT.scope(self.clone(), work).await
+    }
+
+    /// Returns the time of the statements that have ended.
+    pub(crate) fn total(&self) -> Duration {
+        Duration::from_micros(self.0.microseconds.load(Ordering::Relaxed))
+    }
+
+    /// Returns the number of entries that were added to the audit log.
+    pub(crate) fn audit_entries(&self) -> u64 {
+        self.0.audit_entries.load(Ordering::Relaxed)
+    }
+}
+
+/// Adds a statement's time to the counter of the current task, if it has one.
+pub(crate) fn add(elapsed: Duration) {
+    let microseconds = u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX);
+    // Background work of the server has no counter.
+    let _ = SPENT.try_with(|spent| spent.0.microseconds.fetch_add(microseconds, Ordering::Relaxed));
+}
+
+/// Adds an audit entry to the counter of the current task, if it has one.
+pub(crate) fn add_audit_entry() {
+    let _ = SPENT.try_with(|spent| spent.0.audit_entries.fetch_add(1, Ordering::Relaxed));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_statement_counts_for_the_work_that_sent_it() {
+        let (one, two) = (StatementTime::default(), StatementTime::default());
+        let send = |milliseconds| async move {
+            tokio::task::yield_now().await;
+            add(Duration::from_millis(milliseconds));
+        };
+        tokio::join!(one.count(send(3)), two.count(send(5)), one.count(send(4)), send(100));
+        assert_eq!((one.total().as_millis(), two.total().as_millis()), (7, 5));
+    }
+}

@@ -1,0 +1,342 @@
+//! Hourly usage of clusters: written by reports, and summed for single clusters.
+
+use std::collections::{BTreeMap, HashMap};
+
+use entity::{
+    function_usage_hour,
+    ids::ClusterId,
+    usage_hour::{Column, Entity, Model},
+};
+use sea_orm::{
+    ColumnTrait, DatabaseBackend, FromQueryResult, QueryFilter, QueryOrder, QuerySelect,
+    sea_query::{Expr, ExprTrait, Func, IntoColumnRef},
+};
+
+use crate::{
+    domain::{
+        report::{FunctionUsageReport, UsageReport},
+        usage::{SATURATED, Usage},
+        validated::{HourSeconds, WorkSeconds},
+    },
+    store::core::{composite_in::IsOneOf, error::StoreError, scoped::AccountStore, upsert::keep_newest_row},
+};
+
+/// The number of hours of a day.
+pub(crate) const DAY_HOURS: i64 = 24;
+
+/// The SQL expression for the day of an hour. It is text, because PostgreSQL treats two bound values as
+/// different and would not group by the expression.
+pub(crate) const DAY: &str = "hour / 24";
+
+/// The usage columns, which the tables of hours and days share.
+pub(crate) const SUMS: [&str; 20] = [
+    "thread_us",
+    "unobserved_us",
+    "worker_us",
+    "memory_gib_us",
+    "compute_us",
+    "transfer_us",
+    "cpu_us",
+    "noncpu_us",
+    "serialize_us",
+    "spill_us",
+    "overhead_us",
+    "failed_us",
+    "idle_us",
+    "tasks",
+    "tasks_erred",
+    "retries",
+    "errors",
+    "bytes",
+    "spilled_bytes",
+    "workers",
+];
+
+/// Builds a [`Usage`] from a row with these columns.
+macro_rules! usage_of {
+    ($row:expr) => {{
+        let row = $row;
+        Usage {
+            thread_us: row.thread_us,
+            unobserved_us: row.unobserved_us,
+            worker_us: row.worker_us,
+            memory_gib_us: row.memory_gib_us,
+            compute_us: row.compute_us,
+            transfer_us: row.transfer_us,
+            cpu_us: row.cpu_us,
+            noncpu_us: row.noncpu_us,
+            serialize_us: row.serialize_us,
+            spill_us: row.spill_us,
+            overhead_us: row.overhead_us,
+            failed_us: row.failed_us,
+            idle_us: row.idle_us,
+            tasks: row.tasks,
+            tasks_erred: row.tasks_erred,
+            retries: row.retries,
+            errors: row.errors,
+            bytes: row.bytes,
+            spilled_bytes: row.spilled_bytes,
+            workers: row.workers,
+            is_cut: false,
+        }
+    }};
+}
+
+/// The usage columns as a statement sums them.
+#[derive(Debug, FromQueryResult)]
+pub(crate) struct Sums {
+    thread_us: i64,
+    unobserved_us: i64,
+    worker_us: i64,
+    memory_gib_us: i64,
+    compute_us: i64,
+    transfer_us: i64,
+    cpu_us: Option<i64>,
+    noncpu_us: Option<i64>,
+    serialize_us: Option<i64>,
+    spill_us: Option<i64>,
+    overhead_us: Option<i64>,
+    failed_us: Option<i64>,
+    idle_us: Option<i64>,
+    tasks: i64,
+    tasks_erred: i64,
+    retries: i64,
+    errors: i64,
+    bytes: i64,
+    spilled_bytes: i64,
+    workers: i64,
+    /// More than 0 if a value of one of the rows was clamped.
+    cut_rows: i64,
+}
+
+impl From<Sums> for Usage {
+    fn from(sums: Sums) -> Self {
+        let is_cut = sums.cut_rows > 0;
+        Usage { is_cut, ..usage_of!(sums) }.mark_saturated()
+    }
+}
+
+/// Returns the sum of a column as a 64-bit integer, which PostgreSQL would widen. A sum that exceeds the
+/// type becomes the largest integer.
+pub(crate) fn sum_of(backend: DatabaseBackend, column: impl IntoColumnRef) -> Expr {
+    sum_of_values(backend, Expr::col(column))
+}
+
+/// The same as [`sum_of`] for an expression.
+pub(crate) fn sum_of_values(backend: DatabaseBackend, value: Expr) -> Expr {
+    if backend == DatabaseBackend::Postgres {
+        let sum = Expr::from(Func::sum(value));
+        // LEAST would ignore the NULL sum of no rows and return the bound.
+        let bounded = Expr::case(sum.clone().gt(SATURATED), SATURATED).finally(sum);
+        return Func::cast_as(bounded, "bigint").into();
+    }
+    // SQLite refuses a sum that overflows. The sums of the high and low halves do not overflow. Their
+    // combination becomes a real number if it exceeds an integer, and the cast turns that into the
+    // largest integer.
+    let half = |half: Expr| Expr::from(Func::sum(half));
+    let high = half(value.clone().div(HALF)).mul(HALF);
+    Func::cast_as(high.add(half(value.modulo(HALF))), "bigint").into()
+}
+
+/// The factor that splits an integer into halves.
+const HALF: i64 = 1 << 32;
+
+/// The number of hours with a clamped value, in a table of this name.
+pub(crate) fn cut_hours(table: &str) -> Expr {
+    let is_cut = format!("{table}.is_cut OR {table}.reported_compute_us IS NOT NULL");
+    Expr::cust(format!("COALESCE(SUM(CASE WHEN {is_cut} THEN 1 ELSE 0 END), 0)"))
+}
+
+/// The number of days with a clamped value.
+pub(crate) fn cut_days() -> Expr {
+    Expr::cust("COALESCE(SUM(CASE WHEN usage_days.is_cut THEN 1 ELSE 0 END), 0)")
+}
+
+/// The same as [`cut_days`] for a single row.
+pub(crate) fn cut_day() -> Expr {
+    Expr::cust("CAST(CASE WHEN usage_days.is_cut THEN 1 ELSE 0 END AS bigint)")
+}
+
+#[derive(Debug, FromQueryResult)]
+struct ClusterDay {
+    cluster_id: ClusterId,
+    day: i64,
+    #[sea_orm(nested)]
+    sums: Sums,
+}
+
+impl AccountStore {
+    /// Returns the usage of each cluster by day (UTC). Clusters that never reported usage are missing
+    /// from the map.
+    ///
+    /// # Errors
+    /// Returns an error if the database does not answer.
+    #[tracing::instrument(name = "store.usage_hour.by_cluster_and_day", skip_all)]
+    pub async fn usage_by_cluster_and_day(
+        &self,
+        clusters: &[ClusterId],
+    ) -> Result<HashMap<ClusterId, BTreeMap<i64, Usage>>, StoreError> {
+        let day = Expr::cust(DAY);
+        let mut select = self
+            .select::<Entity>()
+            .select_only()
+            .column(Column::ClusterId)
+            .expr_as(day.clone(), "day")
+            .filter(Column::ClusterId.is_one_of(clusters.iter().copied()))
+            .group_by(Column::ClusterId)
+            .group_by(day);
+        for column in SUMS {
+            select = select.expr_as(sum_of(self.backend(), column), column);
+        }
+        select = select.expr_as(cut_hours("usage_hours"), "cut_rows");
+        let rows: Vec<ClusterDay> = select.into_model().all(&self.read_executor()).await?;
+        let mut found: HashMap<ClusterId, BTreeMap<i64, Usage>> = HashMap::new();
+        for row in rows {
+            found.entry(row.cluster_id).or_default().insert(row.day, row.sums.into());
+        }
+        Ok(found)
+    }
+
+    /// Returns only the billed part of the same usage, which reads fewer columns.
+    ///
+    /// # Errors
+    /// Returns an error if the database does not answer.
+    #[tracing::instrument(name = "store.usage_hour.paid_by_cluster_and_day", skip_all)]
+    pub async fn paid_usage_by_cluster_and_day(
+        &self,
+        clusters: &[ClusterId],
+    ) -> Result<HashMap<ClusterId, BTreeMap<i64, Usage>>, StoreError> {
+        let day = Expr::cust(DAY);
+        let rows: Vec<(ClusterId, i64, i64, i64, i64)> = self
+            .select::<Entity>()
+            .select_only()
+            .column(Column::ClusterId)
+            .expr_as(day.clone(), "day")
+            .expr_as(sum_of(self.backend(), Column::ThreadUs), "thread_us")
+            .expr_as(sum_of(self.backend(), Column::WorkerUs), "worker_us")
+            .expr_as(sum_of(self.backend(), Column::MemoryGibUs), "memory_gib_us")
+            .filter(Column::ClusterId.is_one_of(clusters.iter().copied()))
+            .group_by(Column::ClusterId)
+            .group_by(day)
+            .into_tuple()
+            .all(&self.read_executor())
+            .await?;
+        let mut found: HashMap<ClusterId, BTreeMap<i64, Usage>> = HashMap::new();
+        for (cluster, day, thread_us, worker_us, memory_gib_us) in rows {
+            let usage = Usage { thread_us, worker_us, memory_gib_us, ..Usage::default() };
+            found.entry(cluster).or_default().insert(day, usage);
+        }
+        Ok(found)
+    }
+
+    /// Returns the usage of clusters by hour, from the hour `from` to before `to`, at most `limit` rows
+    /// in total.
+    ///
+    /// # Errors
+    /// Returns an error if the database does not answer.
+    #[tracing::instrument(name = "store.usage_hour.hours", skip_all)]
+    pub async fn usage_hours(
+        &self,
+        clusters: &[ClusterId],
+        (from, to): (i64, i64),
+        limit: u64,
+    ) -> Result<Vec<(ClusterId, i64, Usage)>, StoreError> {
+        let rows = self
+            .select::<Entity>()
+            .filter(Column::ClusterId.is_one_of(clusters.iter().copied()))
+            .filter(Column::Hour.gte(from))
+            .filter(Column::Hour.lt(to))
+            .order_by_asc(Column::ClusterId)
+            .order_by_asc(Column::Hour)
+            .limit(limit)
+            .all(&self.read_executor())
+            .await?;
+        Ok(rows
+            .into_iter()
+            .map(|row| {
+                let is_cut = row.is_cut || row.reported_compute_us.is_some();
+                (row.cluster_id, row.hour, Usage { is_cut, ..usage_of!(&row) })
+            })
+            .collect())
+    }
+
+    /// Upserts the usage hours of a report. Their days become due for folding again.
+    pub(crate) async fn record_usage(
+        &self,
+        cluster: ClusterId,
+        sequence: i64,
+        reports: &[UsageReport],
+    ) -> Result<(), StoreError> {
+        // The rows are sorted by hour, since a statement must not contain a row twice and all
+        // transactions must lock in the same order.
+        let reports: BTreeMap<_, _> = reports.iter().map(|report| (report.hour, report)).collect();
+        let hours = reports.values().map(|report| self.hour(cluster, sequence, report));
+        self.insert::<Entity>(hours.collect(), &keep_newest_row::<Entity>(Column::Sequence)).await?;
+        let functions = reports.values().flat_map(|report| {
+            let functions: BTreeMap<_, _> =
+                report.functions.iter().map(|function| (function.prefix.as_str(), function)).collect();
+            functions.into_values().map(|function| self.function(cluster, report, sequence, function))
+        });
+        let keep_newest =
+            keep_newest_row::<function_usage_hour::Entity>(function_usage_hour::Column::Sequence);
+        self.insert::<function_usage_hour::Entity>(functions.collect(), &keep_newest).await?;
+        Ok(())
+    }
+
+    fn hour(&self, cluster: ClusterId, sequence: i64, report: &UsageReport) -> Model {
+        let some = |seconds: Option<WorkSeconds>| seconds.map(WorkSeconds::microseconds);
+        let thread_us = report.thread_seconds.microseconds();
+        let observed_us = report.observed_seconds.map_or(thread_us, HourSeconds::microseconds);
+        Model {
+            account_id: self.account_id(),
+            cluster_id: cluster,
+            hour: report.hour.get(),
+            sequence,
+            folded: false,
+            thread_us,
+            unobserved_us: Ord::max(thread_us - observed_us, 0),
+            worker_us: report.worker_seconds.microseconds(),
+            memory_gib_us: report.memory_gib_seconds.microseconds(),
+            compute_us: report.compute_seconds.microseconds(),
+            reported_compute_us: None,
+            transfer_us: report.transfer_seconds.microseconds(),
+            cpu_us: some(report.cpu_seconds),
+            noncpu_us: some(report.noncpu_seconds),
+            serialize_us: some(report.serialize_seconds),
+            spill_us: some(report.spill_seconds),
+            overhead_us: some(report.overhead_seconds),
+            failed_us: some(report.failed_seconds),
+            idle_us: report.idle_seconds.map(HourSeconds::microseconds),
+            tasks: report.tasks.get(),
+            tasks_erred: report.tasks_erred.get(),
+            retries: report.retries.get(),
+            errors: report.errors.get(),
+            bytes: report.bytes.get(),
+            spilled_bytes: report.spilled_bytes.get(),
+            workers: report.workers.get(),
+            is_cut: report.is_cut,
+        }
+    }
+
+    fn function(
+        &self,
+        cluster: ClusterId,
+        hour: &UsageReport,
+        sequence: i64,
+        report: &FunctionUsageReport,
+    ) -> function_usage_hour::Model {
+        function_usage_hour::Model {
+            account_id: self.account_id(),
+            cluster_id: cluster,
+            hour: hour.hour.get(),
+            prefix: report.prefix.as_str().to_owned(),
+            sequence,
+            compute_us: report.compute_seconds.microseconds(),
+            reported_compute_us: None,
+            transfer_us: report.transfer_seconds.microseconds(),
+            tasks: report.tasks.get(),
+            tasks_erred: report.tasks_erred.get(),
+            bytes: report.bytes.get(),
+        }
+    }
+}

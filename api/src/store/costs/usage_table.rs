@@ -1,0 +1,372 @@
+//! Usage of an account as a table, grouped by user, day or hour, function, tag and version. Each table
+//! is one statement.
+//!
+//! Daily sums are kept by user only. Groupings by a property of single clusters, a tag or a version,
+//! groupings by hour, and filters of clusters read the hourly rows.
+
+use entity::{
+    AccountOwned, Timestamp, function_usage_day, function_usage_hour, ids::UserId, usage_day, usage_hour,
+    user::Model as User,
+};
+use sea_orm::{
+    DatabaseBackend, FromQueryResult, JoinType, QueryFilter, QuerySelect, Select,
+    sea_query::{Expr, ExprTrait, Func, Query},
+};
+
+use super::{
+    function_usage::{FUNCTION_SUMS, FunctionUsage},
+    usage_filter::UsageClusters,
+    usage_hour::{DAY, DAY_HOURS, SUMS, Sums, cut_day, cut_days, cut_hours, sum_of},
+};
+use crate::{
+    domain::{tag::Tag, usage::Usage},
+    store::core::{composite_in::expression_is_one_of, error::StoreError, scoped::AccountStore},
+};
+
+/// The dimensions that a table is grouped by.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GroupBy {
+    /// The clusters whose usage counts.
+    pub clusters: UsageClusters,
+    /// True to group by user.
+    pub user: bool,
+    /// The time step to group by.
+    pub step: UsageStep,
+    /// The tags to group by. The usage of a cluster counts in the cell of each of its tags.
+    pub tags: Option<TagGrouping>,
+    /// The package whose version to group by, as installed on the schedulers of the clusters.
+    pub package: Option<String>,
+}
+
+/// The tags that a table is grouped by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TagGrouping {
+    /// All tags.
+    All,
+    /// The tags with this key. A cluster has at most one of them.
+    OfKey(String),
+}
+
+impl GroupBy {
+    /// True if the daily sums do not have a dimension, so that hourly rows are needed.
+    fn needs_hourly_rows(&self) -> bool {
+        self.step == UsageStep::Hour
+            || self.tags.is_some()
+            || self.package.is_some()
+            || self.clusters.filter_of_hours().is_some()
+    }
+
+    /// True if a cell is exactly one stored row of a day, so that there is nothing to sum.
+    fn is_stored(&self) -> bool {
+        self.user && self.step == UsageStep::Day && !self.needs_hourly_rows()
+    }
+
+    /// The expression for a cell's value of one column.
+    fn sum(&self, backend: DatabaseBackend, column: (&'static str, &'static str)) -> Expr {
+        if self.is_stored() { Expr::col(column) } else { sum_of(backend, column) }
+    }
+
+    /// The expression for the number of a cell's rows with a clamped value.
+    fn cut_rows(&self) -> Expr {
+        if self.needs_hourly_rows() {
+            cut_hours("usage_hours")
+        } else if self.is_stored() {
+            cut_day()
+        } else {
+            cut_days()
+        }
+    }
+
+    /// Selects a column and groups by it. Selects NULL if there is no column.
+    fn group_by_column<E: AccountOwned>(
+        &self,
+        select: Select<E>,
+        name: &'static str,
+        column: Option<Expr>,
+    ) -> Select<E> {
+        match column {
+            Some(column) if self.is_stored() => select.expr_as(column, name),
+            Some(column) => select.expr_as(column.clone(), name).group_by(column),
+            None => select.expr_as(Expr::cust("NULL"), name),
+        }
+    }
+}
+
+/// The time steps of a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UsageStep {
+    /// The whole range as one step.
+    Whole,
+    /// Days, which are stored as sums.
+    Day,
+    /// Hours, which are read from one row per cluster and hour.
+    Hour,
+}
+
+/// The coordinates of a cell.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CellKey {
+    /// The number of whole days or hours, by the step, since 1970-01-01 UTC. `None` if the table has one
+    /// step.
+    pub time: Option<i64>,
+    /// The user of the clusters. `None` if the table is not grouped by user, and for clusters whose user
+    /// was deleted.
+    pub user_id: Option<UserId>,
+    /// The same user. `None` unless the user is a member now.
+    pub user: Option<User>,
+    /// The tag. `None` if the table is not grouped by tag, and for clusters without a tag.
+    pub tag: Option<Tag>,
+    /// The version. `None` if the table is not grouped by version, and if it is unknown.
+    pub version: Option<String>,
+}
+
+/// The usage of one cell.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UsageCell {
+    /// The coordinates.
+    pub at: CellKey,
+    /// The number of clusters in use. Each one counts once per day, or once per cell if hourly rows are
+    /// read.
+    pub clusters: i64,
+    /// The usage.
+    pub usage: Usage,
+}
+
+/// The usage of the tasks of one function in one cell.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FunctionCell {
+    /// The coordinates.
+    pub at: CellKey,
+    /// The usage.
+    pub usage: FunctionUsage,
+}
+
+#[derive(FromQueryResult)]
+struct AtRow {
+    time: Option<i64>,
+    user_id: Option<UserId>,
+    user_name: Option<String>,
+    user_created_at: Option<Timestamp>,
+    tag_key: Option<String>,
+    tag_value: Option<String>,
+    version: Option<String>,
+}
+
+#[derive(FromQueryResult)]
+struct UsageRow {
+    #[sea_orm(nested)]
+    at: AtRow,
+    clusters: i64,
+    #[sea_orm(nested)]
+    sums: Sums,
+}
+
+#[derive(FromQueryResult)]
+struct FunctionRow {
+    #[sea_orm(nested)]
+    at: AtRow,
+    #[sea_orm(nested)]
+    usage: FunctionUsage,
+}
+
+impl From<AtRow> for CellKey {
+    fn from(row: AtRow) -> Self {
+        let AtRow { time, user_id, user_name, user_created_at, tag_key, tag_value, version } = row;
+        let user_id = user_id.filter(|user| !user.0.is_nil());
+        let user = match (user_id, user_name, user_created_at) {
+            (Some(id), Some(name), Some(created_at)) => Some(User { id, name, created_at }),
+            _ => None,
+        };
+        let tag = tag_key.zip(tag_value).map(|(key, value)| Tag::stored(key, value));
+        Self { time, user_id, user, tag, version }
+    }
+}
+
+impl AccountStore {
+    /// Returns the account's usage from the day `from` to before `to`, in no particular order, at most
+    /// `limit` cells.
+    ///
+    /// # Errors
+    /// Returns an error if the database does not answer.
+    #[tracing::instrument(name = "store.usage_table.cells", skip_all)]
+    pub async fn usage_cells(
+        &self,
+        days: (i64, i64),
+        by: &GroupBy,
+        limit: u64,
+    ) -> Result<Vec<UsageCell>, StoreError> {
+        let rows: Vec<UsageRow> = if by.needs_hourly_rows() {
+            let clusters = Expr::col(("usage_hours", "cluster_id")).count_distinct();
+            let cells = self.cells::<usage_hour::Entity>("usage_hours", days, by);
+            let select =
+                with_sums(cells, self.backend(), "usage_hours", by, &SUMS).expr_as(by.cut_rows(), "cut_rows");
+            select.expr_as(clusters, "clusters").limit(limit).into_model().all(&self.read_executor()).await?
+        } else {
+            let clusters = by.sum(self.backend(), ("usage_days", "clusters"));
+            let cells = self.cells::<usage_day::Entity>("usage_days", days, by);
+            let select =
+                with_sums(cells, self.backend(), "usage_days", by, &SUMS).expr_as(by.cut_rows(), "cut_rows");
+            select.expr_as(clusters, "clusters").limit(limit).into_model().all(&self.read_executor()).await?
+        };
+        let cells = rows.into_iter();
+        Ok(cells
+            .map(|row| UsageCell { at: row.at.into(), clusters: row.clusters, usage: row.sums.into() })
+            .collect())
+    }
+
+    /// Returns the same by function: each prefix of a cell is a cell of its own.
+    ///
+    /// # Errors
+    /// Returns an error if the database does not answer.
+    #[tracing::instrument(name = "store.usage_table.function_cells", skip_all)]
+    pub async fn function_cells(
+        &self,
+        days: (i64, i64),
+        by: &GroupBy,
+        limit: u64,
+    ) -> Result<Vec<FunctionCell>, StoreError> {
+        let rows: Vec<FunctionRow> = if by.needs_hourly_rows() {
+            let table = "function_usage_hours";
+            let select = self.cells::<function_usage_hour::Entity>(table, days, by);
+            by_prefix(select, self.backend(), table, by)
+                .limit(limit)
+                .into_model()
+                .all(&self.read_executor())
+                .await?
+        } else {
+            let table = "function_usage_days";
+            let select = self.cells::<function_usage_day::Entity>(table, days, by);
+            by_prefix(select, self.backend(), table, by)
+                .limit(limit)
+                .into_model()
+                .all(&self.read_executor())
+                .await?
+        };
+        Ok(rows.into_iter().map(|row| FunctionCell { at: row.at.into(), usage: row.usage }).collect())
+    }
+
+    /// Selects the grouped rows of a usage table with their coordinates. The caller adds the sums.
+    fn cells<E: AccountOwned>(&self, table: &'static str, (from, to): (i64, i64), by: &GroupBy) -> Select<E> {
+        let (time, hours) = if by.needs_hourly_rows() { ("hour", DAY_HOURS) } else { ("day", 1) };
+        let column = |column: &'static str| Expr::col((table, column));
+        let mut select = self
+            .select::<E>()
+            .select_only()
+            .filter(column(time).gte(from * hours))
+            .filter(column(time).lt(to * hours));
+        // The expression is text for the reason given at [`DAY`].
+        let time = match by.step {
+            UsageStep::Whole => None,
+            UsageStep::Day if by.needs_hourly_rows() => Some(Expr::cust(format!("{table}.{DAY}"))),
+            UsageStep::Day | UsageStep::Hour => Some(column(time)),
+        };
+        select = by.group_by_column(select, "time", time);
+        let users = by.clusters.users();
+        if by.needs_hourly_rows() && (by.user || by.package.is_some() || users.is_some()) {
+            let of_hour = Expr::col(("clusters", "account_id"))
+                .equals((table, "account_id"))
+                .and(Expr::col(("clusters", "id")).equals((table, "cluster_id")));
+            QuerySelect::query(&mut select).inner_join("clusters", of_hour);
+        }
+        if let Some(users) = users {
+            let user = Expr::col(user_column(table, by));
+            select = select.filter(expression_is_one_of(user, "uuid", users.iter().map(|user| user.0)));
+        }
+        if let Some(filter) = by.clusters.filter_of_hours() {
+            select = select.filter(column("cluster_id").in_subquery(self.passing_ids(filter, (from, to))));
+        }
+        select = by_user(select, table, by);
+        select = by_tag(select, table, by);
+        select = self.by_version(select, by);
+        // Without GROUP BY, an empty range would still produce a row.
+        if by.is_stored() { select } else { select.having(Expr::cust("COUNT(*) > 0")) }
+    }
+
+    /// Groups by the version of a package on the schedulers of the clusters.
+    fn by_version<E: AccountOwned>(&self, mut select: Select<E>, by: &GroupBy) -> Select<E> {
+        let Some(package) = by.package.as_deref() else { return by.group_by_column(select, "version", None) };
+        let of_environment = |column: &'static str| Expr::col(("environments", column));
+        let mut versions = Query::select()
+            // DISTINCT makes the database parse each environment once, and not once per hour.
+            .distinct()
+            .columns([("environments", "account_id"), ("environments", "cluster_id"), ("environments", "id")])
+            .from("environments")
+            .and_where(of_environment("account_id").eq(self.account_id()))
+            .take();
+        if package == "python" {
+            versions.expr_as(of_environment("python"), "version");
+        } else {
+            let each = Func::cust(self.package_rows_function()).arg(of_environment("packages"));
+            versions
+                .from_function(each, "package")
+                .expr_as(Expr::col(("package", "value")), "version")
+                .and_where(Expr::col(("package", "key")).eq(package));
+        }
+        let of_scheduler = Expr::col(("versions", "account_id"))
+            .equals(("clusters", "account_id"))
+            .and(Expr::col(("versions", "cluster_id")).equals(("clusters", "id")))
+            .and(Expr::col(("versions", "id")).equals(("clusters", "environment_id")));
+        QuerySelect::query(&mut select).join_subquery(JoinType::LeftJoin, versions, "versions", of_scheduler);
+        by.group_by_column(select, "version", Some(Expr::col(("versions", "version"))))
+    }
+}
+
+/// Returns the column with the user of a row's clusters.
+fn user_column(table: &'static str, by: &GroupBy) -> (&'static str, &'static str) {
+    if by.needs_hourly_rows() { ("clusters", "user_id") } else { (table, "user_id") }
+}
+
+fn by_user<E: AccountOwned>(mut select: Select<E>, table: &'static str, by: &GroupBy) -> Select<E> {
+    let names = ["user_id", "user_name", "user_created_at"];
+    if !by.user {
+        return names.into_iter().fold(select, |select, name| by.group_by_column(select, name, None));
+    }
+    let user = user_column(table, by);
+    // The join goes through the membership, so that the names of former members are not revealed.
+    let member = Expr::col(("memberships", "account_id"))
+        .equals((table, "account_id"))
+        .and(Expr::col(("memberships", "user_id")).equals(user));
+    let of_member = Expr::col(("users", "id")).equals(("memberships", "user_id"));
+    QuerySelect::query(&mut select).left_join("memberships", member).left_join("users", of_member);
+    let columns = [user, ("users", "name"), ("users", "created_at")];
+    names
+        .into_iter()
+        .zip(columns)
+        .fold(select, |select, (name, column)| by.group_by_column(select, name, Some(Expr::col(column))))
+}
+
+fn by_tag<E: AccountOwned>(mut select: Select<E>, table: &'static str, by: &GroupBy) -> Select<E> {
+    let tags = by.tags.as_ref();
+    let column = |column: &'static str| Expr::col(("cluster_tags", column));
+    if let Some(tags) = tags {
+        let mut of_hour = column("account_id")
+            .equals((table, "account_id"))
+            .and(column("cluster_id").equals((table, "cluster_id")));
+        if let TagGrouping::OfKey(key) = tags {
+            of_hour = of_hour.and(column("key").eq(key.as_str()));
+        }
+        QuerySelect::query(&mut select).left_join("cluster_tags", of_hour);
+    }
+    let select = by.group_by_column(select, "tag_key", tags.map(|_| column("key")));
+    by.group_by_column(select, "tag_value", tags.map(|_| column("value")))
+}
+
+fn with_sums<E: AccountOwned>(
+    select: Select<E>,
+    backend: DatabaseBackend,
+    table: &'static str,
+    by: &GroupBy,
+    sums: &[&'static str],
+) -> Select<E> {
+    sums.iter().fold(select, |select, column| select.expr_as(by.sum(backend, (table, *column)), *column))
+}
+
+fn by_prefix<E: AccountOwned>(
+    select: Select<E>,
+    backend: DatabaseBackend,
+    table: &'static str,
+    by: &GroupBy,
+) -> Select<E> {
+    let select = by.group_by_column(select, "prefix", Some(Expr::col((table, "prefix"))));
+    with_sums(select, backend, table, by, &FUNCTION_SUMS)
+}
