@@ -766,8 +766,11 @@ def test_nothing_can_be_typed_into_a_report(site, listener, way):
 def assert_tells(site, listener, name, script, expected):
     """Shows a report whose script sends one message, and expects this one."""
     address = site.try_out(name, written(RAN + script, listener, name), name)
-    told = wait_until(lambda: [t for t in site.tab.heard() if t != "ran"], f"{name} is told")
-    assert told == [expected]
+    messages = wait_until(
+        lambda: [text for text in site.tab.heard() if text != "ran"],
+        f"the message of {name} arrives",
+    )
+    assert messages == [expected]
     assert_nothing_left(site, listener, address, name)
 
 
