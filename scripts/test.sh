@@ -164,10 +164,10 @@ step "the dashboard: types, unit tests, budget" dashboard
 step "the image, of the debug build" scripts/image.sh "$GALVO_BIN"
 [[ -n $(PATH=$PATH:/usr/sbin command -v nginx) ]] || install_packages nginx
 need_chromium
-# The pages are those of the server's program.
+# The pages are those of the server's program. Each processor has one file at a time.
 step "the dashboard in a browser, with real Dask clusters" \
   runner env DEMO_PROGRAM="$GALVO_BIN" DEMO_PORT=0 EMBEDDED=1 LIVE_SECONDS=3600 \
-  web/tests/demo.sh node --test --test-reporter=tap web/tests/*.spec.js
+  web/tests/demo.sh node --test --test-concurrency="$(nproc)" --test-reporter=tap web/tests/*.spec.js
 # Each pytest worker has its own server. More workers do not use two processors better.
 step "end-to-end tests with real Dask" \
   runner "$GALVO_TEST_PYTHON_NEWEST" -m pytest --color=no -rs --durations=20 -n "$(($(nproc) + 1))" --dist loadfile tests/dask

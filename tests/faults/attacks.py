@@ -2,15 +2,18 @@
 SECONDS ADDRESS < token
 
 It has one credential of one account, and one client address, which for some resources is also that
-of the victim. Prints the number of requests by status; 0 stands for those without a response.
+of the victim. SIGTERM ends it early. Prints the number of requests by status; 0 stands for those
+without a response.
 """
 
 import asyncio
 import collections
+import contextlib
 import gzip
 import json
 import os
 import random
+import signal
 import socket
 import sys
 import time
@@ -60,6 +63,9 @@ class Attack:
                 try:
                     left = self.end - time.monotonic()
                     self.statuses[await asyncio.wait_for(once(number), left)] += 1
+                except asyncio.CancelledError:
+                    self.statuses[0] += 1
+                    raise
                 except (OSError, TimeoutError, asyncio.IncompleteReadError):
                     self.statuses[0] += 1
                     # A refused connection is no load.
@@ -261,8 +267,15 @@ async def main():
     os.nice(10)
     attack = Attack(port, sys.stdin.read().strip(), seconds, sys.argv[4])
     connections, once = ATTACKS[resource]
-    await attack.again_and_again(connections, lambda number: once(attack, number))
-    print(json.dumps(attack.statuses))
+    running = asyncio.ensure_future(
+        attack.again_and_again(connections, lambda number: once(attack, number))
+    )
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, running.cancel)
+    with contextlib.suppress(asyncio.CancelledError):
+        await running
+    print(json.dumps(attack.statuses), flush=True)
+    # A late signal must not end it with another exit status.
+    os._exit(0)
 
 
 if __name__ == "__main__":

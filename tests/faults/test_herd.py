@@ -15,7 +15,7 @@ from ledger import clusters
 
 sys.path[:0] = [str(Path(__file__).parents[2] / "python" / part) for part in ("src", "tests")]
 
-from galvo.plugin.courier import Courier  # noqa: E402
+from galvo.plugin.report_sender import ReportSender  # noqa: E402
 from stand_ins import Scheduler  # noqa: E402
 
 SIZE = 50
@@ -40,7 +40,7 @@ def describe_cluster(closed_at=None, close_reason=None):
 
 
 class Plugin:
-    """A plugin's courier that reports as often as allowed, with its record."""
+    """A plugin's sender that reports as often as allowed, with its record."""
 
     def __init__(self, number, server):
         self.scheduler = Scheduler(seed=number, sequence=1000)
@@ -53,10 +53,10 @@ class Plugin:
             "interval_seconds": 1.0,
         }
         ledger = self.scheduler.ledger
-        self.courier = Courier(settings, ledger, self.scheduler, describe_cluster)
+        self.sender = ReportSender(settings, ledger, self.scheduler, describe_cluster)
         self.attempts = []  # the time, the status, and the Retry-After value
         self.groups = self.acknowledged = 0
-        settle = self.courier._settle
+        settle = self.sender._settle
 
         def note(report, response):
             self.attempts[-1].status = response.code
@@ -65,7 +65,7 @@ class Plugin:
             self.acknowledged += response.code == 200
             return settle(report, response)
 
-        self.courier._settle = note
+        self.sender._settle = note
 
     async def run(self, stop):
         await asyncio.sleep(random.uniform(0.0, 1.0))
@@ -76,8 +76,8 @@ class Plugin:
             self.attempts.append(
                 SimpleNamespace(at=time.monotonic(), status=None, retry_after=None)
             )
-            await self.courier.deliver()
-            await asyncio.wait([asyncio.ensure_future(stop.wait())], timeout=self.courier.pause)
+            await self.sender.deliver()
+            await asyncio.wait([asyncio.ensure_future(stop.wait())], timeout=self.sender.pause)
 
     def first_acknowledged(self, since):
         return next((a for a in self.attempts if a.status == 200 and a.ended > since), None)
@@ -103,7 +103,7 @@ async def live_through(plugins, outage):
     stop.set()
     await asyncio.gather(*running)
     for plugin in plugins:  # data of the last failed attempt
-        await plugin.courier.deliver()
+        await plugin.sender.deliver()
     return over
 
 

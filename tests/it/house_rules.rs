@@ -4,6 +4,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
     path::{Path, PathBuf},
+    sync::LazyLock,
 };
 
 use regex::Regex;
@@ -180,6 +181,13 @@ fn names_have_an_object() {
 /// Modules that all others use.
 const EVERYWHERE: [&str; 3] = ["clock", "error", "blocking_work"];
 
+/// `crate::a::b`.
+static SINGLE_PATH: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\bcrate::(\w+(?:::\w+)*)").unwrap());
+/// `use crate::{a::{b, c}, d};`, and `use crate::a::{b, c};`.
+static PATH_GROUP: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"\bcrate::((?:\w+::)*)\{([^;]*);").unwrap());
+static TOKEN: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"[{},]|\w+").unwrap());
+
 /// A file of `api/src` that is part of the program, without its comments and unit tests.
 struct Part {
     /// Relative to `api/src`.
@@ -212,19 +220,15 @@ impl Part {
 
     /// The paths below `crate` that the code names, each as its segments.
     fn uses(&self) -> Vec<Vec<String>> {
-        let single = Regex::new(r"\bcrate::(\w+(?:::\w+)*)").unwrap();
         let segments = |path: &str| path.split("::").map(str::to_owned).collect::<Vec<_>>();
         let mut found: Vec<Vec<String>> =
-            single.captures_iter(&self.code).map(|found| segments(&found[1])).collect();
-        let token = Regex::new(r"[{},]|\w+").unwrap();
-        // `use crate::{a::{b, c}, d};`, and `use crate::a::{b, c};`.
-        let group = Regex::new(r"\bcrate::((?:\w+::)*)\{([^;]*);").unwrap();
-        for group in group.captures_iter(&self.code) {
+            SINGLE_PATH.captures_iter(&self.code).map(|found| segments(&found[1])).collect();
+        for group in PATH_GROUP.captures_iter(&self.code) {
             let mut path: Vec<String> = segments(group[1].trim_end_matches("::"));
             path.retain(|segment| !segment.is_empty());
             // The lengths of the path before each open brace.
             let mut open = vec![path.len()];
-            for token in token.find_iter(&group[2]) {
+            for token in TOKEN.find_iter(&group[2]) {
                 match token.as_str() {
                     "{" => open.push(path.len()),
                     "}" | "," => {

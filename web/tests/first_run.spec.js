@@ -163,7 +163,7 @@ describe("a page whose server goes away", () => {
     await server.stop();
     await page.getByText(/^Reconnecting since \d\d:\d\d/).waitFor();
     await server.start();
-    await page.getByText(/^Live/).waitFor();
+    await page.getByText(/^Live · /).waitFor();
     await dask.command("fail");
     await page.getByText("3\u00a0tasks failed").first().waitFor();
   });
@@ -177,7 +177,7 @@ describe("a page whose server goes away", () => {
     await fillSignIn(page, { user: "admin", password });
     assert.equal(new URL(page.url()).pathname, path);
     await page.getByRole("heading", { name: "first", level: 1 }).waitFor();
-    await page.getByText(/^Live/).waitFor();
+    await page.getByText(/^Live · /).waitFor();
   });
 });
 
