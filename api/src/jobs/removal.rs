@@ -1,6 +1,8 @@
 //! The job that removes the rows of deleted clusters and accounts, one batch of one cluster per account
 //! in a round.
 
+use entity::ids::AccountId;
+
 use super::{BATCH_PAUSE, Jobs, Progress};
 use crate::{
     error::Chain,
@@ -12,11 +14,11 @@ pub(super) async fn run(jobs: &Jobs) -> Result<Progress, StoreError> {
     for due in jobs.system().removals_due().await? {
         let store = jobs.store.for_background_work(due.account_id);
         match store.remove_cluster_batch(due.cluster_id, jobs.now()).await {
-            Ok(piece) => {
-                progress.add("rows", piece.rows);
-                progress.add("clusters", u64::from(piece.is_done));
+            Ok(step) => {
+                progress.add("rows", step.rows);
+                progress.add("clusters", u64::from(step.is_done));
                 // Another cluster of the account may be next.
-                progress.more |= !piece.waits_for_folding;
+                progress.more |= !step.waits_for_daily_totals;
             }
             // A failure in one account must not stop the others.
             Err(error) => {
@@ -34,27 +36,37 @@ pub(super) async fn run(jobs: &Jobs) -> Result<Progress, StoreError> {
         }
     }
     for account in jobs.system().accounts_to_remove().await? {
-        match jobs.store.for_background_work(account).remove_account_batch(jobs.now()).await {
-            Ok(AccountRemovalStep::Rows(rows)) => {
-                progress.add("rows", rows);
-                progress.more = true;
-            }
-            Ok(AccountRemovalStep::WaitsForClusters) => {}
-            Ok(AccountRemovalStep::All) => {
-                jobs.system().remove_account(account).await?;
-                progress.add("accounts", 1);
-            }
-            Err(error) => {
-                tracing::warn!(
-                    %account,
-                    error = %Chain(&error),
-                    "failed to remove part of an account; the next run retries"
-                );
-            }
+        // A failure in one account must not stop the others.
+        if let Err(error) = remove_account_step(jobs, account, &mut progress).await {
+            tracing::warn!(
+                %account,
+                error = %Chain(&error),
+                "failed to remove part of an account; the next run retries"
+            );
         }
         if jobs.sleep_or_stop(BATCH_PAUSE).await {
             break;
         }
     }
     Ok(progress)
+}
+
+/// Removes one batch of a deleted account's rows, and the account itself after the last one.
+async fn remove_account_step(
+    jobs: &Jobs,
+    account: AccountId,
+    progress: &mut Progress,
+) -> Result<(), StoreError> {
+    match jobs.store.for_background_work(account).remove_account_batch(jobs.now()).await? {
+        AccountRemovalStep::Rows(rows) => {
+            progress.add("rows", rows);
+            progress.more = true;
+        }
+        AccountRemovalStep::WaitsForClusters => {}
+        AccountRemovalStep::All => {
+            jobs.system().remove_account(account).await?;
+            progress.add("accounts", 1);
+        }
+    }
+    Ok(())
 }
