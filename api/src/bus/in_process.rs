@@ -210,14 +210,14 @@ mod tests {
     #[tokio::test]
     async fn a_cluster_has_one_notice_however_often_it_changes() {
         let bus = InProcess::default();
-        bus.publish(ADA, notice(1, ChangeKinds::FIGURES, 1));
-        let mut watch = bus.watch(ADA, ChangeKinds::FIGURES | ChangeKinds::LOGS);
-        let mut other = bus.watch(BOB, ChangeKinds::FIGURES);
+        bus.publish(ADA, notice(1, ChangeKinds::STATE, 1));
+        let mut watch = bus.watch(ADA, ChangeKinds::STATE | ChangeKinds::LOGS);
+        let mut other = bus.watch(BOB, ChangeKinds::STATE);
         bus.publish(ADA, Notice { since: Some(7), ..notice(1, ChangeKinds::LOGS, 3) });
-        bus.publish(ADA, Notice { since: Some(5), ..notice(1, ChangeKinds::FIGURES, 2) });
+        bus.publish(ADA, Notice { since: Some(5), ..notice(1, ChangeKinds::STATE, 2) });
         bus.publish(ADA, notice(2, ChangeKinds::ERRORS, 4));
         let both =
-            Notice { since: Some(5), after: 1, ..notice(1, ChangeKinds::FIGURES | ChangeKinds::LOGS, 3) };
+            Notice { since: Some(5), after: 1, ..notice(1, ChangeKinds::STATE | ChangeKinds::LOGS, 3) };
         assert_eq!(watch.next_changes().await, Changes { clusters: vec![both], ..Changes::default() });
         assert_eq!(watch.next_changes().now_or_never(), None);
         assert_eq!(other.next_changes().now_or_never(), None);
@@ -228,9 +228,9 @@ mod tests {
     #[tokio::test]
     async fn what_does_not_fit_is_a_gap() {
         let bus = InProcess::default();
-        let mut watch = bus.watch(ADA, ChangeKinds::FIGURES);
+        let mut watch = bus.watch(ADA, ChangeKinds::STATE);
         for cluster in 0..=i64::try_from(MAX_CLUSTERS).expect("it is small") {
-            bus.publish(ADA, notice(cluster, ChangeKinds::FIGURES, 1));
+            bus.publish(ADA, notice(cluster, ChangeKinds::STATE, 1));
         }
         let heard = watch.next_changes().await;
         assert_eq!((heard.clusters.len(), heard.gap), (MAX_CLUSTERS, true));

@@ -24,8 +24,8 @@ pub use self::{
 pub struct ChangeKinds(u16);
 
 impl ChangeKinds {
-    /// The cluster reported: its state and figures are newer.
-    pub const FIGURES: Self = Self(1);
+    /// The cluster reported: its state and totals are newer.
+    pub const STATE: Self = Self(1);
     /// Samples were added.
     pub const SAMPLES: Self = Self(1 << 1);
     /// Computations started or progressed.
@@ -39,8 +39,8 @@ impl ChangeKinds {
     /// A flag was raised or cleared.
     pub const FLAGS: Self = Self(1 << 6);
     /// A user or a rule of the account changed the cluster's annotations or its desired state.
-    pub const DECISIONS: Self = Self(1 << 7);
-    /// The set of users who may see the account changed.
+    pub const ANNOTATIONS: Self = Self(1 << 7);
+    /// A membership, a role or a token of the account was changed or removed.
     pub const ACCESS: Self = Self(1 << 8);
     /// Alerts were raised, changed or ended.
     pub const ALERTS: Self = Self(1 << 9);
@@ -57,7 +57,7 @@ impl ChangeKinds {
 
     /// Restores a set from [`Self::bits`]. Unknown bits of another release are kept and match no known
     /// kind.
-    pub(super) fn of_bits(bits: u16) -> Self {
+    pub(super) fn from_bits(bits: u16) -> Self {
         Self(bits)
     }
 

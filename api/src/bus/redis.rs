@@ -97,9 +97,9 @@ impl RedisUrl {
             redis::cmd("PUBLISH").arg(&channel).arg(message).exec_async(&mut publisher).await?;
             listener.on_message().next().await.ok_or_else(timed_out)?;
             // The user may lack the permission for `INFO`.
-            let told: Result<String, _> = redis::cmd("INFO").arg("server").query_async(&mut publisher).await;
-            let version = told.ok().and_then(|told| {
-                let line = told.lines().find_map(|line| line.strip_prefix("redis_version:"))?;
+            let info: Result<String, _> = redis::cmd("INFO").arg("server").query_async(&mut publisher).await;
+            let version = info.ok().and_then(|info| {
+                let line = info.lines().find_map(|line| line.strip_prefix("redis_version:"))?;
                 Some(line.trim().to_owned())
             });
             Ok(version)
@@ -298,12 +298,12 @@ impl Shared {
         }
         self.metrics.received();
         for (index, (cluster, changed, arrival, since)) in news.clusters.into_iter().enumerate() {
-            let (cluster, changed) = (ClusterId(cluster), ChangeKinds::of_bits(changed));
+            let (cluster, changed) = (ClusterId(cluster), ChangeKinds::from_bits(changed));
             // Without the preceding arrival number, a notice may have been missed.
             let after = news.after.get(index).copied().unwrap_or(arrival);
             self.local.publish(account, Notice { cluster, changed, arrival, after, since });
         }
-        let changed = ChangeKinds::of_bits(news.account) | ChangeKinds::ACCESS.only_if(news.access);
+        let changed = ChangeKinds::from_bits(news.account) | ChangeKinds::ACCESS.only_if(news.access);
         self.local.publish_account(account, changed);
         if news.gap {
             self.local.publish_gap(account);

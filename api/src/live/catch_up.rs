@@ -37,7 +37,8 @@ pub(super) struct CatchUp {
 #[derive(Clone)]
 pub(super) struct Batch {
     pub(super) rows: Rows,
-    /// The cluster whose newest state it is. None for added rows and for snapshots.
+    /// The cluster whose newest state it is. None for all other rows: added rows, snapshots, alerts and
+    /// error groups.
     pub(super) cluster: Option<ClusterId>,
     /// The position of a reader that has taken this payload.
     pub(super) position: Position,
@@ -46,9 +47,9 @@ pub(super) struct Batch {
 impl CatchUp {
     /// Starts reading these arrivals for a reader at `position`.
     pub(super) fn new(arrivals: impl IntoIterator<Item = PendingChanges>, position: Position) -> Self {
-        let mut errand = Self { arrivals: arrivals.into_iter().collect(), rows: VecDeque::new(), position };
-        errand.move_partial_to_front();
-        errand
+        let mut catch_up = Self { arrivals: arrivals.into_iter().collect(), rows: VecDeque::new(), position };
+        catch_up.move_partial_to_front();
+        catch_up
     }
 
     /// Starts reading these rows of the account for a reader at `position`.
@@ -74,7 +75,7 @@ impl CatchUp {
             return Ok(None);
         }
         let batch: Vec<PendingChanges> = self.arrivals.range(..count).copied().collect();
-        let pieces = match wanted {
+        let payloads = match wanted {
             RowSelection::Clusters(filter) => {
                 let rows = self.read_states(filter, &batch, store).await?;
                 let piece = |(row, passes): (cluster::Model, bool)| {
@@ -119,7 +120,7 @@ impl CatchUp {
                 self.advance_past_rows(some.then_some(Rows::ErrorGroups(rows, unmatched)))
             }
         };
-        Ok(Some(pieces))
+        Ok(Some(payloads))
     }
 
     /// Reads the current state of the clusters of some arrivals, which completes those arrivals.
@@ -160,19 +161,19 @@ impl CatchUp {
         mut batch: Vec<PendingChanges>,
         rows: Vec<Row>,
         limit: usize,
-        pieces_of: impl Fn(Vec<Row>) -> Rows,
+        to_rows: impl Fn(Vec<Row>) -> Rows,
         keep: impl Fn(&Row) -> bool,
     ) -> Vec<Batch> {
         self.arrivals.drain(..batch.len());
         let more = rows.last().map(Row::arrival_part).filter(|_| rows.len() >= limit);
         let mut kept: VecDeque<Row> = rows.into_iter().filter(keep).collect();
-        let mut pieces = Vec::new();
+        let mut payloads = Vec::new();
         while kept.len() > MAX_ROWS {
             let rows: Vec<Row> = kept.drain(..MAX_ROWS).collect();
             if let Some(last) = rows.last() {
                 self.advance_to(&mut batch, last.arrival_part());
             }
-            pieces.push(Batch { rows: pieces_of(rows), cluster: None, position: self.position.clone() });
+            payloads.push(Batch { rows: to_rows(rows), cluster: None, position: self.position.clone() });
         }
         match more {
             Some(last) => self.advance_to(&mut batch, last),
@@ -183,14 +184,14 @@ impl CatchUp {
             }
         }
         if !kept.is_empty() {
-            let rows = pieces_of(kept.into());
-            pieces.push(Batch { rows, cluster: None, position: self.position.clone() });
+            let rows = to_rows(kept.into());
+            payloads.push(Batch { rows, cluster: None, position: self.position.clone() });
         }
         for arrivals in batch.into_iter().rev() {
             self.arrivals.push_front(arrivals);
         }
         self.move_partial_to_front();
-        pieces
+        payloads
     }
 
     /// Advances the position to a row, in the order of arrival, cluster and row.
@@ -280,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_resumes_anywhere_gets_every_row_once() {
+    fn a_reader_that_resumes_at_any_position_gets_every_row_once() {
         // Arrivals of three clusters: some with equal arrival numbers, and a long one.
         let mut all: Vec<Row> =
             (0..40).map(|number| Row(5 + number % 7, 1 + number % 3, number.unsigned_abs().into())).collect();
@@ -289,26 +290,26 @@ mod tests {
         let last = [(1, 11), (2, 11), (3, 11)];
         for limit in [1, 2, 7, 100, 500] {
             for every in [1, 3, usize::MAX] {
-                let (mut position, mut got, mut pieces) = (Position::at(4), Vec::new(), 0);
-                let mut errand = CatchUp::new(arrivals(&position, &last), position.clone());
-                while let Some(front) = errand.arrivals.front() {
-                    let count = if front.part.is_some() { 1 } else { errand.arrivals.len() };
-                    let batch: Vec<PendingChanges> = errand.arrivals.range(..count).copied().collect();
+                let (mut position, mut got, mut payloads) = (Position::at(4), Vec::new(), 0);
+                let mut catch_up = CatchUp::new(arrivals(&position, &last), position.clone());
+                while let Some(front) = catch_up.arrivals.front() {
+                    let count = if front.part.is_some() { 1 } else { catch_up.arrivals.len() };
+                    let batch: Vec<PendingChanges> = catch_up.arrivals.range(..count).copied().collect();
                     let rows = found(&all, &batch, limit);
                     let delivered = std::cell::RefCell::new(VecDeque::new());
                     let wrap = |rows: Vec<Row>| {
                         delivered.borrow_mut().push_back(rows);
                         Rows::Events(Vec::new())
                     };
-                    let read = errand.advance_past(batch, rows, limit, wrap, |_| true);
+                    let read = catch_up.advance_past(batch, rows, limit, wrap, |_| true);
                     for (piece, rows) in read.into_iter().zip(delivered.into_inner()) {
                         assert!(rows.len() <= MAX_ROWS);
                         got.extend(rows);
                         position = piece.position;
-                        pieces += 1;
-                        if pieces % every == 0 {
+                        payloads += 1;
+                        if payloads % every == 0 {
                             // The connection breaks here.
-                            errand = CatchUp::new(arrivals(&position, &last), position.clone());
+                            catch_up = CatchUp::new(arrivals(&position, &last), position.clone());
                             break;
                         }
                     }

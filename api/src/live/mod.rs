@@ -12,6 +12,7 @@
 mod catch_up;
 mod replay_buffer;
 mod reported_removals;
+mod round_pacing;
 mod session_state;
 mod shared_subscription;
 mod subscription;
@@ -64,7 +65,7 @@ struct Inner {
     /// The timeout for writing one payload.
     timeout: Duration,
     groups: Mutex<HashMap<GroupKey, Weak<SharedSubscription>>>,
-    passes: Mutex<HashMap<session_state::Key, Weak<session_state::SessionState>>>,
+    sessions: Mutex<HashMap<session_state::Key, Weak<session_state::SessionState>>>,
     /// True while the server is shutting down.
     stopping: watch::Sender<bool>,
     metrics: LiveMetrics,
@@ -76,7 +77,7 @@ type GroupKey = (AccountId, session_state::AccessLevel, Digest, Option<UserId>);
 
 impl fmt::Debug for SubscriptionHub {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Live")
+        f.write_str("SubscriptionHub")
     }
 }
 
@@ -90,58 +91,58 @@ impl SubscriptionHub {
         timeout: Duration,
         metrics: LiveMetrics,
     ) -> Self {
-        let (groups, passes) = (Mutex::default(), Mutex::default());
+        let (groups, sessions) = (Mutex::default(), Mutex::default());
         let stopping = watch::Sender::new(false);
-        Self(Arc::new(Inner { schema, store, clock, timeout, groups, passes, stopping, metrics }))
+        Self(Arc::new(Inner { schema, store, clock, timeout, groups, sessions, stopping, metrics }))
     }
 
-    /// Creates the session state of an authenticated viewer. Equal credentials, identified by `shown`,
-    /// share one [`SessionHandle`]. `again` verifies them periodically, and whenever the set of users
-    /// who may see the account changes.
+    /// Creates the session state of an authenticated viewer. Equal credentials, with equal digests, share
+    /// one [`SessionHandle`]. `again` verifies them periodically, and whenever a membership, a role or a
+    /// token of the account changes.
     #[must_use]
     pub fn open_session(
         &self,
         viewer: Viewer,
-        shown: session_state::Key,
+        credentials_digest: session_state::Key,
         again: Reauthenticate,
     ) -> SessionHandle {
-        let mut passes = self.0.passes.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(held) = passes.get(&shown).and_then(Weak::upgrade)
-            && held.belongs_to(&viewer)
+        let mut sessions = self.0.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(state) = sessions.get(&credentials_digest).and_then(Weak::upgrade)
+            && state.belongs_to(&viewer)
         {
-            return SessionHandle(held);
+            return SessionHandle(state);
         }
-        passes.retain(|_, held| held.strong_count() > 0);
-        let held = session_state::SessionState::new(self, viewer, again);
-        passes.insert(shown, Arc::downgrade(&held));
-        SessionHandle(held)
+        sessions.retain(|_, state| state.strong_count() > 0);
+        let state = session_state::SessionState::new(self, viewer, again);
+        sessions.insert(credentials_digest, Arc::downgrade(&state));
+        SessionHandle(state)
     }
 
-    /// Starts a subscription. The caller has checked it with the guard and charged its cost; `left` is
-    /// the remaining quota.
+    /// Starts a subscription. The caller has checked it with the guard and charged its cost; `rate_limit` is
+    /// the state of the rate limit after that.
     ///
     /// # Errors
     /// Returns the errors of a request that was not executed, each with a code.
     pub(crate) async fn subscribe(
         &self,
-        pass: &SessionHandle,
-        guarded: CheckedRequest,
+        session: &SessionHandle,
+        checked_request: CheckedRequest,
         origin: Origin,
-        left: RateLimit,
+        rate_limit: RateLimit,
     ) -> Result<Subscription, Vec<ServerError>> {
-        let Kind::Subscription(digest) = guarded.kind else {
+        let Kind::Subscription(digest) = checked_request.kind else {
             return Err(vec![log_defect("the operation is no subscription")]);
         };
         let Inner { schema, store, clock, timeout, metrics, .. } = &*self.0;
-        let (viewer, template) = (pass.viewer().clone(), guarded.template);
+        let (viewer, template) = (session.viewer().clone(), checked_request.template);
         let account = viewer.account_id();
-        let reader = guarded.is_personal.then_some(viewer.user_id());
+        let reader = checked_request.is_personal.then_some(viewer.user_id());
         let request = template.clone().into_request();
-        let execution = ExecutionContext { viewer, origin, rate_limit: left, now: clock.now() };
+        let execution = ExecutionContext { viewer, origin, rate_limit, now: clock.now() };
         let planned = schema.plan_subscription(request, execution.clone(), store).await;
         let mut planned = planned.map_err(refusal)?;
         let after = planned.after.take();
-        let key = (account, pass.access_level(), digest, reader);
+        let key = (account, session.access_level(), digest, reader);
         let group = {
             let mut groups = self.groups();
             let known = groups.get(&key).and_then(Weak::upgrade);
@@ -162,7 +163,7 @@ impl SubscriptionHub {
             })
         };
         let now = clock.timestamp().timestamp_millis();
-        Subscription::begin(group, pass.clone(), after, now).await.map_err(|error| vec![error])
+        Subscription::begin(group, session.clone(), after, now).await.map_err(|error| vec![error])
     }
 
     /// Ends all sessions, because the server is shutting down.

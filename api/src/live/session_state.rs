@@ -24,7 +24,7 @@ use crate::{
     clock::Clock,
 };
 
-/// The time after which credentials are verified again, unless a notice arrives earlier.
+/// The time after which credentials are verified reauthenticate, unless a notice arrives earlier.
 const VERIFY_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The shortest time between two verifications.
@@ -33,7 +33,7 @@ const MIN_VERIFY_INTERVAL: Duration = Duration::from_millis(200);
 /// The identity of credentials, for sharing a session.
 pub(super) type Key = [u8; 32];
 
-/// Verifies the credentials again and returns their viewer.
+/// Verifies the credentials reauthenticate and returns their viewer.
 pub type Reauthenticate = Arc<dyn Fn() -> BoxFuture<'static, Result<Viewer, AuthError>> + Send + Sync>;
 
 /// A handle to the shared state of verified credentials. It permits subscriptions until it ends.
@@ -89,12 +89,13 @@ impl SessionHandle {
 }
 
 impl SessionState {
-    pub(super) fn new(live: &SubscriptionHub, viewer: Viewer, again: Reauthenticate) -> Arc<Self> {
+    pub(super) fn new(live: &SubscriptionHub, viewer: Viewer, reauthenticate: Reauthenticate) -> Arc<Self> {
         let (end, ended) = watch::channel(None);
         let watch = live.0.store.bus().watch(viewer.account_id(), ChangeKinds::ACCESS);
         let (stopping, clock) = (live.0.stopping.subscribe(), Arc::downgrade(&live.0.clock));
-        let looking = tokio::spawn(verify_until_end(viewer.clone(), again, watch, stopping, clock, end));
-        Arc::new(Self { viewer, ended, verification_task: looking.abort_handle() })
+        let verifier =
+            tokio::spawn(verify_until_end(viewer.clone(), reauthenticate, watch, stopping, clock, end));
+        Arc::new(Self { viewer, ended, verification_task: verifier.abort_handle() })
     }
 
     /// Returns true if the session belongs to this viewer, with the same access, and has not ended.
@@ -113,26 +114,27 @@ impl Drop for SessionState {
 /// Verifies the credentials until they are not valid any more.
 async fn verify_until_end(
     viewer: Viewer,
-    again: Reauthenticate,
+    reauthenticate: Reauthenticate,
     mut access: BusSubscription,
     mut stopping: watch::Receiver<bool>,
     clock: Weak<dyn Clock>,
     end: watch::Sender<Option<EndReason>>,
 ) {
-    let sight = AccessLevel::of(&viewer);
+    let initial_access = AccessLevel::of(&viewer);
     let mut expires_at = viewer.expires_at();
     let reason = loop {
         let now = clock.upgrade().map(|clock| clock.timestamp());
-        let left = expires_at.zip(now).map(|(end, now)| end.timestamp_millis() - now.timestamp_millis());
-        let left =
-            left.map_or(VERIFY_INTERVAL, |left| Duration::from_millis(u64::try_from(left).unwrap_or(0)));
+        let remaining = expires_at.zip(now).map(|(end, now)| end.timestamp_millis() - now.timestamp_millis());
+        let remaining = remaining.map_or(VERIFY_INTERVAL, |remaining| {
+            Duration::from_millis(u64::try_from(remaining).unwrap_or(0))
+        });
         tokio::select! {
             _ = stopping.wait_for(|stopping| *stopping) => break EndReason::GoingAway,
             // A notice arrived, the credentials expire, or the next verification is due.
-            _ = timeout(left.min(VERIFY_INTERVAL), access.next_changes()) => {}
+            _ = timeout(remaining.min(VERIFY_INTERVAL), access.next_changes()) => {}
         }
-        match again().await {
-            Ok(now) if now.may(Scope::Read) && AccessLevel::of(&now) == sight => {
+        match reauthenticate().await {
+            Ok(now) if now.may(Scope::Read) && AccessLevel::of(&now) == initial_access => {
                 expires_at = now.expires_at();
             }
             Ok(_) => break EndReason::Forbidden,

@@ -18,13 +18,14 @@ use futures::FutureExt;
 use tokio::{
     sync::{Notify, OnceCell, watch},
     task::AbortHandle,
-    time::{Instant, sleep, sleep_until, timeout},
+    time::{Instant, sleep, timeout},
 };
 
 use super::{
     catch_up::{Batch, CatchUp},
     replay_buffer::ReplayBuffer,
     reported_removals::ReportedRemovals,
+    round_pacing::RoundPacing,
 };
 use crate::{
     bus::{BusSubscription, Changes},
@@ -50,17 +51,8 @@ const MAX_UNREAD_PAYLOADS: u64 = 16;
 /// The retry delay after a failed read.
 const RETRY_DELAY: Duration = Duration::from_secs(1);
 
-/// The longest wait for the readers before the next round is scheduled.
-const MAX_READER_WAIT: Duration = Duration::from_secs(2);
-
-/// The polling interval while waiting for the readers.
+/// The polling interval while waiting for the group.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
-
-/// The pause between the starts of two rounds, as a multiple of the round's duration. The duration includes
-/// the time until half of the readers have taken the payloads. All of the readers need about twice that
-/// time, so this pause is twice their time. A server with more readers than it can serve at the full rate
-/// therefore combines more changes per round, and keeps half of its time for ingest and queries.
-const ROUND_PAUSE_FACTOR: u32 = 4;
 
 /// Equal subscriptions. The group's task ends when the group is dropped.
 pub(super) struct SharedSubscription {
@@ -141,26 +133,26 @@ impl SharedSubscription {
 /// Reads and writes in rounds, whenever something changed.
 async fn poll_changes(shared: Arc<SubscriptionState>, mut watch: BusSubscription, mut position: Position) {
     let (mut removals, mut lost) = (ReportedRemovals::default(), false);
-    let pause = Duration::from_millis(shared.planned.read_interval_ms);
-    let mut next_round = Instant::now();
+    let interval = Duration::from_millis(shared.planned.read_interval_ms);
+    let mut pacing = RoundPacing::new(interval, Instant::now());
     let mut before = 0;
     loop {
-        let mut heard = watch.next_changes().await;
-        sleep_until(next_round).await;
+        let mut changes = watch.next_changes().await;
+        pacing.wait_for_round().await;
         shared.wait_for_capacity().await;
         // The state of the bus is read before its notices: a reconnect publishes the gap before it
         // counts as whole.
         let whole = shared.renderer.store.bus().is_connected();
         if let Some(more) = watch.next_changes().now_or_never() {
-            heard = merge_changes(heard, more);
+            changes = merge_changes(changes, more);
         }
         let (begun, first) = (Instant::now(), *shared.head.borrow());
         let metrics = &shared.renderer.metrics;
         let settled = shared.renderer.clock.timestamp().timestamp_millis();
-        while let Err(error) = shared.run_round(&heard, &mut position, &mut removals, &mut lost).await {
+        while let Err(error) = shared.run_round(&changes, &mut position, &mut removals, &mut lost).await {
             metrics.round_failed();
             tracing::warn!(error = %Chain(&error), "failed to read changes; retrying");
-            heard.gap = true;
+            changes.gap = true;
             sleep(RETRY_DELAY).await;
         }
         metrics.round(begun.elapsed());
@@ -168,9 +160,11 @@ async fn poll_changes(shared: Arc<SubscriptionState>, mut watch: BusSubscription
             position.raise_floor(settled);
         }
         shared.ring().record_position(position.clone());
-        shared.wait_for_half_of_readers(before).await;
+        // Only readers that had reached the round before count, so a reader that takes nothing is ignored
+        // after one round.
+        pacing.wait_for_readers(|| shared.ring().is_taken_by_half(before)).await;
         before = first;
-        next_round = begun + pause.max(ROUND_PAUSE_FACTOR * begun.elapsed());
+        pacing.schedule_next(begun, Instant::now());
         shared.ring().drop_taken();
     }
 }
@@ -330,23 +324,11 @@ impl SubscriptionState {
         }
     }
 
-    /// Waits until half of the readers have taken all payloads. Only readers that have reached payload
-    /// `since` count, so a reader that takes nothing is ignored after one round.
-    async fn wait_for_half_of_readers(&self, since: u64) {
-        let taken = async {
-            while !self.ring().is_taken_by_half(since) {
-                sleep(POLL_INTERVAL).await;
-            }
-        };
-        // The wait is bounded: slow readers receive the newer state.
-        let _ = timeout(MAX_READER_WAIT, taken).await;
-    }
-
     /// Returns the catch-up of a group at `position` after these notices, and true if there are more changes
     /// than the limit.
     async fn catch_up_with(
         &self,
-        heard: &Changes,
+        changes: &Changes,
         position: &Position,
     ) -> Result<(CatchUp, bool), StoreError> {
         if self.planned.selection.account_table().is_some() {
@@ -356,7 +338,7 @@ impl SubscriptionState {
         let (mut arrivals, mut too_many) = (BTreeMap::new(), false);
         // The clusters with more arrivals than the notice describes.
         let mut missed = Vec::new();
-        for notice in &heard.clusters {
+        for notice in &changes.clusters {
             let cluster = notice.cluster;
             let read = if position.has_own_arrival(cluster) {
                 position.arrival_of(cluster)
@@ -380,7 +362,7 @@ impl SubscriptionState {
                 arrivals.since = cluster.since(arrivals.after);
             }
         }
-        if heard.gap {
+        if changes.gap {
             let (missed, more) = self.arrivals_since(position, None).await?;
             too_many = more;
             arrivals.extend(missed.into_iter().map(|missed| (missed.cluster, missed)));
@@ -391,14 +373,14 @@ impl SubscriptionState {
     /// Reads the changes of the notices and writes their payloads.
     async fn run_round(
         &self,
-        heard: &Changes,
+        changes: &Changes,
         position: &mut Position,
         removals: &mut ReportedRemovals,
         lost: &mut bool,
     ) -> Result<(), StoreError> {
-        let (mut errand, too_many) = self.catch_up_with(heard, position).await?;
+        let (mut catch_up, too_many) = self.catch_up_with(changes, position).await?;
         *lost |= too_many;
-        while let Some(pieces) = errand.next(&self.planned.selection, &self.store).await? {
+        while let Some(pieces) = catch_up.next(&self.planned.selection, &self.store).await? {
             for mut piece in pieces {
                 if !removals.retain_new(&mut piece.rows) {
                     continue;
@@ -413,7 +395,7 @@ impl SubscriptionState {
                 drop(ring);
                 self.head.send_replace(next);
             }
-            *position = errand.position().clone();
+            *position = catch_up.position().clone();
         }
         Ok(())
     }

@@ -40,7 +40,7 @@ pub enum SubscriptionItem {
 
 /// An active subscription. It ends when it is dropped.
 pub struct Subscription {
-    pass: SessionHandle,
+    session: SessionHandle,
     ended: watch::Receiver<Option<EndReason>>,
     reader: Reader,
     _counted: GaugeGuard,
@@ -65,7 +65,7 @@ impl Subscription {
     /// Starts reading a group's payloads, from `after` or from now on.
     pub(super) async fn begin(
         group: Arc<SharedSubscription>,
-        pass: SessionHandle,
+        session: SessionHandle,
         after: Option<Position>,
         now: i64,
     ) -> Result<Self, ServerError> {
@@ -90,13 +90,13 @@ impl Subscription {
         }
         let counted = shared.metrics().subscription();
         let reader = Reader { group, head, place, position, missed, pieces, gap };
-        Ok(Self { ended: pass.0.ended.clone(), pass, reader, _counted: counted })
+        Ok(Self { ended: session.0.ended.clone(), session, reader, _counted: counted })
     }
 
     /// Returns the session of the subscriber.
     #[must_use]
-    pub fn pass(&self) -> &SessionHandle {
-        &self.pass
+    pub fn session(&self) -> &SessionHandle {
+        &self.session
     }
 
     /// Waits for the next payload. Cancel-safe: a dropped call loses nothing.
@@ -128,8 +128,8 @@ impl Reader {
             (self.gap, self.position) = (false, position);
             return Some(payload);
         }
-        if let Some((errand, whole)) = &mut self.missed {
-            match Box::pin(errand.next(&shared.planned().selection, shared.store())).await {
+        if let Some((catch_up, whole)) = &mut self.missed {
+            match Box::pin(catch_up.next(&shared.planned().selection, shared.store())).await {
                 Ok(Some(pieces)) => self.pieces.extend(pieces),
                 Ok(None) => {
                     self.position = Arc::clone(whole);

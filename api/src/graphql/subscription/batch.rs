@@ -39,9 +39,9 @@ macro_rules! payload_type {
                 &self.cursor
             }
 
-            /// True if items before this payload may be missing: since `after`, more than 5,000 clusters
-            /// changed (in a stream of alerts or error groups: more than 5,000 of them), or `after` is older
-            /// than a day, so that retention may have deleted items.
+            /// True if items may be missing before this payload. There are two causes: more than 5,000
+            /// clusters changed since `after` (in a stream of alerts or error groups: more than 5,000 alerts
+            /// or error groups); or `after` is more than one day old, so retention may have deleted items.
             async fn gap(&self) -> Gap {
                 Gap
             }

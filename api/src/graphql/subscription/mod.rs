@@ -130,8 +130,8 @@ impl RowSelection {
     /// Returns the changes that can add rows to the subscription.
     pub(crate) fn changes(&self) -> ChangeKinds {
         match self {
-            Self::Clusters(_) => ChangeKinds::FIGURES | ChangeKinds::FLAGS | ChangeKinds::DECISIONS,
-            Self::Snapshots(_) => ChangeKinds::FIGURES | ChangeKinds::SAMPLES,
+            Self::Clusters(_) => ChangeKinds::STATE | ChangeKinds::FLAGS | ChangeKinds::ANNOTATIONS,
+            Self::Snapshots(_) => ChangeKinds::STATE | ChangeKinds::SAMPLES,
             Self::Computations(_) => ChangeKinds::COMPUTATIONS,
             Self::Errors(..) => ChangeKinds::ERRORS,
             Self::Events(_) => ChangeKinds::EVENTS,

@@ -38,7 +38,7 @@ impl AppendSubscription {
         &self,
         context: &Context<'_>,
         #[graphql(desc = "The account's short name.")] account: String,
-        #[graphql(desc = "A filter that the rows' clusters must pass. Null for the rows of all clusters.")]
+        #[graphql(desc = "Only items of clusters that pass this filter. Null for all clusters.")]
         clusters: Option<ClusterFilter>,
         #[graphql(desc = "The global identifiers of the clusters, at most 100. Null for all clusters.")]
         ids: Option<Vec<ID>>,
@@ -46,8 +46,8 @@ impl AppendSubscription {
             Vec<RunState>,
         >,
         #[graphql(
-            desc = "A `cursor` of this subscription, or a `liveCursor`. Rows that arrived after it are \
-                    sent first. Null to start from now."
+            desc = "A `cursor` of this subscription, or a `liveCursor`. Items that arrived after it are sent \
+                    first. Null to start from now."
         )]
         after: Option<String>,
     ) -> Result<PayloadStream<ComputationBatch>, ApiError> {
@@ -72,7 +72,7 @@ impl AppendSubscription {
         &self,
         context: &Context<'_>,
         #[graphql(desc = "The account's short name.")] account: String,
-        #[graphql(desc = "A filter that the rows' clusters must pass. Null for the rows of all clusters.")]
+        #[graphql(desc = "Only items of clusters that pass this filter. Null for all clusters.")]
         clusters: Option<ClusterFilter>,
         #[graphql(desc = "The global identifiers of the clusters, at most 100. Null for all clusters.")]
         ids: Option<Vec<ID>>,
@@ -85,8 +85,8 @@ impl AppendSubscription {
         )]
         words: Option<String>,
         #[graphql(
-            desc = "A `cursor` of this subscription, or a `liveCursor`. Rows that arrived after it are \
-                    sent first. Null to start from now."
+            desc = "A `cursor` of this subscription, or a `liveCursor`. Items that arrived after it are sent \
+                    first. Null to start from now."
         )]
         after: Option<String>,
     ) -> Result<PayloadStream<ErrorBatch>, ApiError> {
@@ -109,15 +109,15 @@ impl AppendSubscription {
         &self,
         context: &Context<'_>,
         #[graphql(desc = "The account's short name.")] account: String,
-        #[graphql(desc = "A filter that the rows' clusters must pass. Null for the rows of all clusters.")]
+        #[graphql(desc = "Only items of clusters that pass this filter. Null for all clusters.")]
         clusters: Option<ClusterFilter>,
         #[graphql(desc = "The global identifiers of the clusters, at most 100. Null for all clusters.")]
         ids: Option<Vec<ID>>,
         #[graphql(desc = "The topics of the events, at most 100. Null for the events of all topics.")]
         topics: Option<Vec<String>>,
         #[graphql(
-            desc = "A `cursor` of this subscription, or a `liveCursor`. Rows that arrived after it are \
-                    sent first. Null to start from now."
+            desc = "A `cursor` of this subscription, or a `liveCursor`. Items that arrived after it are sent \
+                    first. Null to start from now."
         )]
         after: Option<String>,
     ) -> Result<PayloadStream<EventBatch>, ApiError> {
@@ -140,7 +140,7 @@ impl AppendSubscription {
         &self,
         context: &Context<'_>,
         #[graphql(desc = "The account's short name.")] account: String,
-        #[graphql(desc = "A filter that the rows' clusters must pass. Null for the rows of all clusters.")]
+        #[graphql(desc = "Only items of clusters that pass this filter. Null for all clusters.")]
         clusters: Option<ClusterFilter>,
         #[graphql(desc = "The global identifiers of the clusters, at most 100. Null for all clusters.")]
         ids: Option<Vec<ID>>,
@@ -155,8 +155,8 @@ impl AppendSubscription {
         )]
         words: Option<String>,
         #[graphql(
-            desc = "A `cursor` of this subscription, or a `liveCursor`. Rows that arrived after it are \
-                    sent first. Null to start from now."
+            desc = "A `cursor` of this subscription, or a `liveCursor`. Items that arrived after it are sent \
+                    first. Null to start from now."
         )]
         after: Option<String>,
     ) -> Result<PayloadStream<LogBatch>, ApiError> {

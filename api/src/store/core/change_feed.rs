@@ -273,6 +273,6 @@ impl AccountStore {
     /// Notifies subscribers that user data on a cluster or its desired state changed.
     pub(crate) fn publish_decision(&self, cluster: ClusterId, changed_at: i64) {
         let (arrival, after) = (changed_at, changed_at - 1);
-        self.announce(Notice { cluster, changed: ChangeKinds::DECISIONS, arrival, after, since: None });
+        self.announce(Notice { cluster, changed: ChangeKinds::ANNOTATIONS, arrival, after, since: None });
     }
 }
