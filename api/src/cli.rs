@@ -222,8 +222,8 @@ async fn dispatch(
                 retention_days: retention.map(|QuotaSetting(limit)| limit),
             };
             if wish == QuotaChange::default() {
-                let (said, standing) = accounts.quota(&slug).await?;
-                list::quota(said.as_ref(), &standing);
+                let (said, status) = accounts.quota(&slug).await?;
+                list::quota(said.as_ref(), &status);
             } else {
                 accounts.set_quota(&slug, wish).await?;
             }

@@ -32,7 +32,7 @@ positional! {
     pub struct Model {
         #[sea_orm(primary_key, auto_increment = false)]
         pub id: ApiTokenId,
-        /// The public half of the token, in front of the dash.
+        /// The identifier: the part of the token before the dash.
         pub identifier: String,
         /// SHA-256 of the secret half. The secret has 256 random bits, so it needs no slow hash.
         pub secret_hash: Vec<u8>,

@@ -26,14 +26,15 @@ from large_cluster import GROUPS, WORKERS, LargeCluster, configure
 from responder import Responder
 from results import result
 
-from galvo.plugin import CoiledTelemetry, collector, courier, ledger, read_settings, samples
+from galvo.plugin import CoiledTelemetry, collector, ledger, read_settings, report_sender, samples
 
 LARGEST_BYTES, LONGEST_MILLISECONDS = 250_000, 10.0
 WARM_UP_SECONDS = 70.0
 # The functions through which the event loop enters the plugin, apart from Dask's hooks.
 ENTRANCES = (
-    (CoiledTelemetry, "_tick"), (CoiledTelemetry, "_delivered"), (courier.Courier, "_message"),
-    (courier.Courier, "_settle"), (ledger.Ledger, "build"),
+    (CoiledTelemetry, "_tick"), (CoiledTelemetry, "_delivered"),
+    (report_sender.ReportSender, "_message"), (report_sender.ReportSender, "_settle"),
+    (ledger.Ledger, "build"),
     (ledger.Ledger, "look_round"), (ledger.Ledger, "read_touched"), (samples.Samples, "_go_on"),
 )  # fmt: skip
 

@@ -489,7 +489,8 @@ def test_a_token_that_is_not_good_is_not_advised_to_be_replaced_by_itself(api, r
     typed("none-of-yours\n", is_terminal=False)
     status, out, err = run("login", "--token-stdin")
     assert (status, out) == (1, "")
-    expected = f"galvo: {api.address} does not know this token, or not any more: nothing was kept\n"
+    problem = "does not accept this token (unknown, expired or revoked): nothing was kept"
+    expected = f"galvo: {api.address} {problem}\n"
     assert err == expected and not home.exists()
 
 

@@ -36,7 +36,7 @@ def test_a_client_exchanges_its_token_before_anything_leaves_it(configured, clus
     # A client does not claim to be a scheduler: its token has never been on one.
     assert body == {}
     assert bearers(configured) == {"Bearer " + SCHEDULER_TOKEN}
-    found = on_loop(cluster, lambda: repr(vars(plugin_of(cluster)._courier)))
+    found = on_loop(cluster, lambda: repr(vars(plugin_of(cluster)._sender)))
     assert TOKEN not in found and SCHEDULER_TOKEN in found
 
 
@@ -61,7 +61,7 @@ def test_a_token_that_has_ended_is_replaced(status, code, configured, cluster, c
 
     configured.always = refuse
     configured.wait_for(lambda: configured.reports[-1] not in configured.accepted)
-    wait_until(lambda: on_loop(cluster, lambda: plugin_of(cluster)._courier.failing))
+    wait_until(lambda: on_loop(cluster, lambda: plugin_of(cluster)._sender.failing))
     # Refuses reports as long as the old token is sent.
     shown = "Bearer " + SCHEDULER_TOKEN
     configured.always = lambda report: (
@@ -257,7 +257,7 @@ def test_a_scheduler_that_gets_no_token_says_why(status, code, configured, clust
 
 def test_a_server_that_is_away_is_asked_again(configured, cluster, monkeypatch):
     configured.exchange_status = 503
-    monkeypatch.setattr(galvo.plugin.courier, "_backoff", lambda failures: 0.1)
+    monkeypatch.setattr(galvo.plugin.report_sender, "_backoff", lambda failures: 0.1)
     preloaded(cluster)
     configured.wait_for(lambda: len(configured.exchanges) > 1)
     assert not configured.reports

@@ -15,7 +15,14 @@ from stand_ins import Scheduler
 import galvo
 from galvo.plugin import CoiledTelemetry, inheritance
 from galvo.plugin.collector import Context
-from galvo.plugin.inheritance import ATTRIBUTE, FORMAT, claim, destination, leave, thin_out
+from galvo.plugin.inheritance import (
+    ATTRIBUTE,
+    FORMAT,
+    destination,
+    store_state,
+    take_over_state,
+    thin_out,
+)
 from galvo.plugin.ledger import Ledger
 from galvo.plugin.sections import Outbox, Record
 
@@ -224,7 +231,7 @@ def test_what_cannot_be_understood_is_ignored(change, often, cluster, client, ca
 @pytest.mark.parametrize("found", [None, 5, {}, {"reporters": 3, "left": {}}, {"left": []}])
 def test_whatever_lies_on_the_scheduler_is_no_obstacle(found):
     scheduler = SimpleNamespace(**{ATTRIBUTE: found})
-    assert claim(scheduler, HERE) is None
+    assert take_over_state(scheduler, HERE) is None
 
 
 def test_a_plugin_that_fails_to_tell_is_no_obstacle(caplog):
@@ -232,11 +239,11 @@ def test_a_plugin_that_fails_to_tell_is_no_obstacle(caplog):
         raise RuntimeError("inside")
 
     scheduler = SimpleNamespace()
-    inheritance.announce(scheduler, broken)
-    assert claim(scheduler, HERE) is None
-    assert "could not relieve" in caplog.text
-    inheritance.renounce(scheduler, broken)
-    inheritance.renounce(scheduler, broken)
+    inheritance.register_reporter(scheduler, broken)
+    assert take_over_state(scheduler, HERE) is None
+    assert "could not stop" in caplog.text
+    inheritance.unregister_reporter(scheduler, broken)
+    inheritance.unregister_reporter(scheduler, broken)
     assert getattr(scheduler, ATTRIBUTE)["reporters"] == []
 
 
@@ -260,10 +267,10 @@ def test_only_the_latest_destinations_are_kept():
     async def main():
         scheduler = Living()
         for n in range(6):
-            leave(scheduler, {**HERE, "account": str(n)}, {"n": n})
-        claimed = [claim(scheduler, {**HERE, "account": str(n)}) for n in range(6)]
+            store_state(scheduler, {**HERE, "account": str(n)}, {"n": n})
+        claimed = [take_over_state(scheduler, {**HERE, "account": str(n)}) for n in range(6)]
         assert [told and told["n"] for told in claimed] == [None, None, 2, 3, 4, 5]
-        assert claim(scheduler, {**HERE, "account": "5"}) is None
+        assert take_over_state(scheduler, {**HERE, "account": "5"}) is None
 
     asyncio.run(main())
 
@@ -282,7 +289,7 @@ def test_what_dask_has_forgotten_is_let_go(monkeypatch):
 
     async def main():
         nonlocal told, going
-        leave(scheduler, HERE, told)
+        store_state(scheduler, HERE, told)
         scheduler.ledger = scheduler.plugin._ledger = None
         await asyncio.sleep(0.1)
         del told
@@ -297,7 +304,7 @@ def test_what_dask_has_forgotten_is_let_go(monkeypatch):
         await asyncio.sleep(0.1)
         gc.collect()
         assert name() is None
-        left = claim(scheduler, HERE)["ledger"]
+        left = take_over_state(scheduler, HERE)["ledger"]
         assert list(left["groups"]) == [living]
         assert (left["erring"], left["computations"], left["unsent"]) == ({}, [], {})
         await asyncio.sleep(0.1)

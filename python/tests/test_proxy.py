@@ -16,16 +16,16 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import urlsplit
 
 import pytest
-import test_courier
+import test_report_sender
 import trustme
 from conftest import reached, wait_until
 from fake_galvo import TOKEN
-from test_courier import final, names, run
+from test_report_sender import final, names, run
 
 from galvo import plugin
 from galvo.plugin.proxy import proxy_for
 
-scheduler = test_courier.scheduler  # a fixture
+scheduler = test_report_sender.scheduler  # a fixture
 PACKAGE = os.path.dirname(plugin.__file__)
 CREDENTIALS = "Basic " + base64.b64encode(b"ada:p@ss").decode()
 
@@ -123,9 +123,9 @@ def secure(galvo, tmp_path, monkeypatch):
 
 
 def twice(galvo, scheduler):
-    async def act(courier):
-        await courier.deliver()
-        await courier.deliver_final("done")
+    async def act(sender):
+        await sender.deliver()
+        await sender.deliver_final("done")
 
     scheduler.submit("x-1")
     run(galvo, scheduler, act)
@@ -170,7 +170,7 @@ def test_a_proxy_that_refuses_is_told_of(
         request.getfixturevalue("secure")
     for name in ("http_proxy", "https_proxy"):
         monkeypatch.setenv(name, f"http://ada:wrong-secret@127.0.0.1:{guarded.port}")
-    run(galvo, scheduler, lambda courier: courier.deliver())
+    run(galvo, scheduler, lambda sender: sender.deliver())
     assert galvo.accepted == [] and said in caplog.text
     assert "wrong-secret" not in caplog.text and TOKEN not in caplog.text
 
@@ -184,7 +184,7 @@ def test_a_certificate_is_verified_through_the_tunnel(
 ):
     monkeypatch.delenv("SSL_CERT_FILE")
     monkeypatch.setenv("https_proxy", f"http://127.0.0.1:{proxy.port}")
-    run(secure, scheduler, lambda courier: courier.deliver())
+    run(secure, scheduler, lambda sender: sender.deliver())
     assert secure.accepted == [] and "certificate" in caplog.text.lower()
 
 
@@ -218,7 +218,7 @@ def test_which_proxy_is_used(server, variables, found, monkeypatch):
 @pytest.mark.parametrize("kind", ["socks5", "https"])
 def test_a_proxy_of_an_unknown_kind_is_told_of(kind, galvo, scheduler, monkeypatch, caplog):
     monkeypatch.setenv("http_proxy", f"{kind}://127.0.0.1:9")
-    run(galvo, scheduler, lambda courier: courier.deliver())
+    run(galvo, scheduler, lambda sender: sender.deliver())
     assert f"proxies of the kind {kind} are not supported" in caplog.text
 
 
@@ -238,13 +238,13 @@ def test_what_is_not_waited_for_any_more_holds_up_nothing(
     """A scheduler closes during a report: the last message has to be sent."""
     monkeypatch.setenv("http_proxy", hung.address)
 
-    async def act(courier):
-        delivery = asyncio.ensure_future(courier.deliver())
+    async def act(sender):
+        delivery = asyncio.ensure_future(sender.deliver())
         await reached(lambda: hung.connections)
         delivery.cancel()
         await asyncio.wait([delivery])
-        courier._proxy._host, courier._proxy._port = "127.0.0.1", proxy.port
-        await courier.deliver_final("done")
+        sender._proxy._host, sender._proxy._port = "127.0.0.1", proxy.port
+        await sender.deliver_final("done")
 
     scheduler.submit("x-1")
     run(galvo, scheduler, act)

@@ -291,7 +291,7 @@ def test_the_token_is_nowhere_to_be_seen(configured, cluster, client, caplog):
             galvo.register(client)
         assert SCHEDULER_TOKEN not in str(refused.value)
         configured.wait_for(lambda: configured.reports)
-        on_loop(cluster, lambda: plugin_of(cluster)._courier.pause)
+        on_loop(cluster, lambda: plugin_of(cluster)._sender.pause)
         shown = on_loop(cluster, lambda: repr(plugin_of(cluster)) + repr(cluster.scheduler.plugins))
     assert TOKEN not in shown + caplog.text and SCHEDULER_TOKEN not in shown + caplog.text
 

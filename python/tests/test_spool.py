@@ -11,20 +11,20 @@ from pathlib import Path
 
 import dask
 import pytest
-import test_courier
+import test_report_sender
 from conftest import local_cluster, wait_until
 from distributed import Client, wait
 from fake_galvo import SCHEDULER_TOKEN, TOKEN, check
-from test_courier import names, run
+from test_report_sender import names, run
 
 import galvo as package
 from galvo import registration
 from galvo.command import main
-from galvo.plugin import courier as courier_module
+from galvo.plugin import report_sender as report_sender_module
 from galvo.plugin import spool
 from galvo.plugin.inheritance import destination
 
-scheduler = test_courier.scheduler  # a fixture
+scheduler = test_report_sender.scheduler  # a fixture
 HEAD = {"server": "http://g", "account": None, "destination": "d", "scheduler_id": "Scheduler-1"}
 
 
@@ -84,12 +84,12 @@ def test_what_could_not_be_sent_is_kept_and_sent(configured, directory, capsys):
 
 
 def test_as_many_reports_are_kept_as_it_takes(galvo, scheduler, tmp_path, monkeypatch):
-    monkeypatch.setitem(courier_module.LARGEST_LIMITS, "task_groups", 1)
+    monkeypatch.setitem(report_sender_module.LARGEST_LIMITS, "task_groups", 1)
 
-    async def act(courier):
-        await courier.deliver()
+    async def act(sender):
+        await sender.deliver()
         scheduler.submit("x-1", "y-1", "z-1")
-        return courier.keep_unsent(str(tmp_path), "done")
+        return sender.keep_unsent(str(tmp_path), "done")
 
     path = run(galvo, scheduler, act)
     (first,) = galvo.accepted

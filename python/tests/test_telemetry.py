@@ -302,9 +302,9 @@ def obeys(**wishes):
     plugin._idleness = Idleness(plugin._scheduler, None, lambda: 1_700_000_100.0)
     wanted = {"stop_requested": True, "stop_only_if_idle": False, "stop_reason": None}
     wanted["reported_idle_since"] = 1_700_000_000.0
-    plugin._courier = SimpleNamespace(keep_alive=None, **{**wanted, **wishes})
+    plugin._sender = SimpleNamespace(keep_alive=None, **{**wanted, **wishes})
     asyncio.run(main())
-    return reasons, plugin._courier.stop_requested
+    return reasons, plugin._sender.stop_requested
 
 
 def test_a_stop_for_idleness_spares_a_scheduler_that_has_work_again():
@@ -323,7 +323,7 @@ def test_a_stop_for_idleness_spares_a_scheduler_that_has_work_again():
 def plugin():
     with dask.config.set({"galvo.computation.interval": "20s", "galvo.events.interval": "5s"}):
         plugin = CoiledTelemetry(read_settings("http://x", "t"))
-    plugin._courier = SimpleNamespace(pause=20.0, failing=False, stop_requested=False)
+    plugin._sender = SimpleNamespace(pause=20.0, failing=False, stop_requested=False)
     plugin._ledger = SimpleNamespace(now=lambda: 0.0)
     plugin._timer = object()
     return plugin
@@ -353,12 +353,12 @@ def test_topics_that_are_not_sent_hurry_nothing(plugin):
 
 
 def test_events_do_not_hurry_a_server_that_wants_fewer_reports(plugin):
-    plugin._courier.pause = 21.0
+    plugin._sender.pause = 21.0
     assert heard(plugin, "a") == math.inf
 
 
 def test_events_do_not_hurry_a_server_that_said_when_to_come_back(plugin):
-    plugin._courier.pause, plugin._courier.failing = 12.0, True
+    plugin._sender.pause, plugin._sender.failing = 12.0, True
     assert heard(plugin, "a") == math.inf
 
 

@@ -383,7 +383,7 @@ def test_a_nanny_that_ends_sends_what_it_has(monkeypatch):
     # Without a listener, the nanny neither waits forever nor reports an error.
     nanny, plugin = Host(), NannySide(SETTINGS)
     plugin.setup(nanny)
-    monkeypatch.setattr(worker_side, "FAREWELL_SECONDS", 0.05)
+    monkeypatch.setattr(worker_side, "FLUSH_SECONDS", 0.05)
     nanny.scheduler.log_event = lambda **kwargs: asyncio.sleep(100)
     logging.getLogger("distributed.nanny").warning("one")
     asyncio.run(plugin.teardown(nanny))

@@ -76,7 +76,7 @@ def files(request, galvo, tmp_path_factory):
 def known_until(cluster):
     """Returns the answers' phrase for the end of a file's data."""
     ended = datetime.fromisoformat(cluster["endedAt"])
-    return f"up to {ended:%Y-%m-%d %H:%M:%S} UTC; what came after is unknown."
+    return f"up to {ended:%Y-%m-%d %H:%M:%S} UTC; the time after is unknown."
 
 
 def counted(groups):

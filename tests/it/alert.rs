@@ -216,7 +216,7 @@ async fn failures_costs_and_idleness_are_told_of_whom_they_are() {
         ("cost-cluster", "Cluster c: 0.20 USD today."),
         ("cost-user", "Clusters of ada: 0.30 USD today."),
         ("cost-all", "All clusters: 0.50 USD today."),
-        ("idle", "Cluster b: nothing to do for 1 min."),
+        ("idle", "Cluster b: idle for 1 min."),
         ("tagged", "The rule's clusters: 1 error within 1 h 0 min."),
         ("tagged-user", "The rule's clusters of ada: 1 error within 1 h 0 min."),
         ("of-bob", "Cluster c: 3 errors within 1 h 0 min."),

@@ -70,7 +70,8 @@ async fn did_my_computation_finish() {
     let ada = app.account("ada").await;
     let number = ada.reported(&report(1).build()).await;
     let nothing = ["UNKNOWN", "MEASURED"];
-    let expected = answer(nothing, "Nothing was submitted yet, 0 tasks.", Some((0.0, "computations")), None);
+    let expected =
+        answer(nothing, "No work was submitted so far: 0 tasks.", Some((0.0, "computations")), None);
     assert_eq!(ask(&ada, number, "finished").await, (expected, vec![]));
 
     let cases: [(&[Value], _, &str, f64, f64); 6] = [
@@ -143,12 +144,12 @@ async fn a_cluster_that_fell_silent_leaves_it_open() {
     app.set_clock("2026-11-20T12:00:45Z");
     assert_eq!(ask(&ada, number, "finished").await.0["verdict"], "NOTICE");
     app.set_clock("2026-11-20T14:05:00Z");
-    let headline = "1 of 1 computations had not finished when the cluster was last heard of, 2 h 5 min ago. \
-                    What came after 2026-11-20 11:10:00 UTC is unknown.";
+    let headline = "1 of 1 computations had not finished at the last report of the cluster, 2 h 5 min ago. \
+                    The time after 2026-11-20 11:10:00 UTC is unknown.";
     let expected = answer(["UNKNOWN", "ESTIMATED"], headline, Some((0.0, "computations")), Some(0.0));
     assert_eq!(ask(&ada, number, "finished").await.0, expected);
     let headline = "Whether it runs is not known: it has not reported for 2 h 5 min, though it reports \
-                    every 15 s. What came after 2026-11-20 11:10:00 UTC is unknown.";
+                    every 15 s. The time after 2026-11-20 11:10:00 UTC is unknown.";
     let expected = answer(["UNKNOWN", "MEASURED"], headline, Some((7_500.0, "seconds")), None);
     assert_eq!(ask(&ada, number, "whyRunning").await, (expected, vec![]));
     app.stop().await;
@@ -232,7 +233,7 @@ async fn how_much_did_that_cost_me() {
     let ada = app.account("ada").await;
     let number = ada.reported(&report(1).build()).await;
     let none = ["UNKNOWN", "NOT_COLLECTED"];
-    let headline = "No usage was reported, 0 hours of it, so there is nothing to price.";
+    let headline = "No usage was reported: 0 hours to price.";
     assert_eq!(ask(&ada, number, "cost").await, (answer(none, headline, None, None), vec![]));
 
     // Four threads for the last hour of the 20th: 3,000 s on the CPU, 600 s waiting, and the rest idle.
@@ -291,7 +292,8 @@ async fn what_is_taking_most_of_the_time() {
     let ada = app.account("ada").await;
     let number = ada.reported(&report(1).build()).await;
     let zero = Some((0.0, "thread-seconds"));
-    let expected = answer(["UNKNOWN", "MEASURED"], "Nothing has been computed yet, 0 s.", zero, None);
+    let expected =
+        answer(["UNKNOWN", "MEASURED"], "No task computed so far: 0 s of thread time.", zero, None);
     assert_eq!(ask(&ada, number, "topTime").await, (expected, vec![]));
 
     // One thread that computed for an hour, 3,000.5 s of it in `load`.
@@ -352,11 +354,11 @@ async fn why_is_that_cluster_still_running() {
     assert_eq!(said("working", working).await, (expected, evidence));
 
     let growing = report(1).with("/samples", tasks([0, 0, 0, 0])).with("/cluster/graph_updates", 1);
-    let headline = "Its scheduler takes in 1 graph.";
+    let headline = "Its scheduler processes 1 graph.";
     let expected = answer(["GOOD", "MEASURED"], headline, Some((1.0, "graphs")), None);
     assert_eq!(said("growing", growing).await, (expected, vec![]));
 
-    let headline = "1 task waits for a worker that may run it: there are 2 workers, and none may.";
+    let headline = "1 task waits for a worker that may run it: the cluster has 2 workers, and none may run it.";
     let expected = answer(["BAD", "MEASURED"], headline, Some((1.0, "tasks")), None);
     let evidence = vec![count("Tasks no worker may run", 1.0, "tasks")];
     assert_eq!(said("stuck", report(1).with("/samples", tasks([0, 0, 1, 0]))).await, (expected, evidence));
@@ -381,7 +383,7 @@ async fn why_is_that_cluster_still_running() {
     let expected = answer(["BAD", "MEASURED"], headline, Some((7_200.0, "seconds")), None);
     assert_eq!(said("long idle", long).await.0, expected);
 
-    let headline = "Its scheduler says that it has work on 2 workers, but no samples tell which.";
+    let headline = "Its scheduler has work on 2 workers, but no sample counts its tasks.";
     let expected = answer(["GOOD", "NOT_COLLECTED"], headline, None, None);
     assert_eq!(said("untold", report(1)).await.0, expected);
 
@@ -418,7 +420,7 @@ async fn how_much_time_is_lost_to_the_gil_and_to_blocked_event_loops() {
     let none = ["UNKNOWN", "NOT_COLLECTED"];
     let headline = "GIL contention was not measured: install gilknocker on the workers, and Dask 2023.4.1 or newer measures it.";
     assert_eq!(ask(&ada, number, "gil").await, (answer(none, headline, None, None), vec![]));
-    let headline = "How long event loops were blocked was not measured in the time that was looked at: no sample tells of it.";
+    let headline = "How long event loops were blocked is not known: no sample of this period measures it.";
     assert_eq!(ask(&ada, number, "eventLoop").await, (answer(none, headline, None, None), vec![]));
 
     // In 600 seconds, over two chunks: GIL contention of 0.25 and 0.5, and ticks of 80 ms.
@@ -447,7 +449,7 @@ async fn how_much_time_is_lost_to_the_gil_and_to_blocked_event_loops() {
     // A tick every 80 ms instead of every 20 ms: a quarter of the ticks occurred, and the rest of the
     // time is lost.
     let (found, evidence) = ask(&ada, number, "eventLoop").await;
-    let headline = "In the last 10 min the workers' event loops were blocked 75 % of the time: a tick took 80 ms and not 20 ms.";
+    let headline = "In the last 10 min the workers' event loops were blocked 75 % of the time: a tick took 80 ms instead of 20 ms.";
     assert_eq!(found, answer(["BAD", "MEASURED"], headline, Some((450.0, "seconds")), Some(0.75)));
     let expected = vec![
         number_of("A tick of the median worker", 0.08, "seconds"),
@@ -475,7 +477,7 @@ async fn how_much_time_is_lost_to_the_gil_and_to_blocked_event_loops() {
         "The GIL was busy 100 % of the last 10 min, but with 1 thread a worker no task waits for another.";
     let expected = answer(["GOOD", "MEASURED"], headline, Some((600.0, "seconds")), Some(1.0));
     assert_eq!(ask(&ada, number, "gil").await.0, expected);
-    let headline = "In the last 10 min the scheduler's event loop was blocked 0 % of the time: a tick took 20 ms, as it should.";
+    let headline = "In the last 10 min the scheduler's event loop was blocked 0 % of the time: a tick took 20 ms, the usual time.";
     let expected = answer(["GOOD", "MEASURED"], headline, Some((0.0, "seconds")), Some(0.0));
     assert_eq!(ask(&ada, number, "eventLoop").await.0, expected);
     app.stop().await;
@@ -501,7 +503,7 @@ async fn how_much_time_is_lost_in_network_transfer() {
     };
     let number = ada.reported(&report(1).with("/usage", vec![usage(23, 4)]).build()).await;
     let headline =
-        "How long workers received data is not stored, Dask tells of it since 2023.7, once tasks ran.";
+        "How long workers received data is not stored, Dask 2023.7 and newer report it once tasks ran.";
     let expected = answer(["UNKNOWN", "NOT_COLLECTED"], headline, None, None);
     assert_eq!(ask(&ada, number, "network").await, (expected, vec![]));
 
@@ -532,7 +534,7 @@ async fn how_much_time_is_lost_in_network_transfer() {
     let mut hour = usage(23, 4);
     hour.as_object_mut().unwrap().remove("idle_seconds");
     ada.reported(&report(5).with("/usage", vec![hour]).build()).await;
-    let headline = "Workers received data for 1 min beside their tasks, and what that cost cannot be told without the threads' idle time.";
+    let headline = "Workers received data for 1 min beside their tasks, and its cost is not known without the threads' idle time.";
     let expected = answer(["UNKNOWN", "NOT_ATTRIBUTABLE"], headline, None, None);
     assert_eq!(ask(&ada, number, "network").await, (expected, moved(60.0)));
     app.stop().await;
@@ -552,14 +554,14 @@ async fn how_much_time_is_lost_to_spilling() {
         report(sequence).with("/usage", vec![hour])
     };
     let number = ada.reported(&with(1, None, 0).build()).await;
-    let headline = "How long results were moved to disk and back is not stored, Dask tells of it since 2023.7, once tasks ran.";
+    let headline = "How long results were moved to disk and back is not stored, Dask 2023.7 and newer report it once tasks ran.";
     let expected = answer(["UNKNOWN", "NOT_COLLECTED"], headline, None, None);
     assert_eq!(ask(&ada, number, "spill").await, (expected, vec![]));
 
     ada.reported(&with(2, Some(0.0), 0).build()).await;
     let expected = answer(
         ["GOOD", "MEASURED"],
-        "No time was lost to spilling, 0 s.",
+        "No time was lost to spilling: 0 s.",
         Some((0.0, "thread-seconds")),
         Some(0.0),
     );
@@ -579,7 +581,8 @@ async fn how_much_time_is_lost_to_spilling() {
         ]),
     );
     ada.reported(&with(3, Some(0.0), 2_000_000).with("/fine_metrics", monitor).build()).await;
-    let headline = "1.9 MiB were written to disk beside the tasks, and what that cost them cannot be told.";
+    let headline =
+        "1.9 MiB were written to disk beside the tasks, and the time that tasks lost is not known.";
     let evidence = vec![
         number_of("Written to disk", 2_000_000.0, "bytes"),
         number_of("Spilling of memory monitors beside the tasks", 4.0, "seconds"),
@@ -604,7 +607,7 @@ async fn which_functions_hold_threads_without_the_cpu() {
     let app = TestApp::start().await;
     let ada = app.account("ada").await;
     let number = ada.reported(&report(1).build()).await;
-    let headline = "How long tasks held threads without using the CPU is not stored, Dask tells of it since 2023.7, once tasks ran.";
+    let headline = "How long tasks held threads without using the CPU is not stored, Dask 2023.7 and newer report it once tasks ran.";
     let expected = answer(["UNKNOWN", "NOT_COLLECTED"], headline, None, None);
     assert_eq!(ask(&ada, number, "cpu").await, (expected, vec![]));
 
@@ -668,7 +671,9 @@ async fn what_the_account_refuses_is_not_shown_as_nothing() {
         (
             "topTime",
             "UNKNOWN",
-            format!("1.5 min of thread time was computed, but by which functions is not stored, {tasks}."),
+            format!(
+                "1.5 min of thread time was computed, but the times of the functions are not stored, {tasks}."
+            ),
         ),
         ("network", "UNKNOWN", format!("How long workers received data is not stored, {tasks}.")),
         (
@@ -682,7 +687,8 @@ async fn what_the_account_refuses_is_not_shown_as_nothing() {
     }
     // Hourly usage belongs to another class, and contains 10 bytes.
     let (found, _) = ask(&ada, number, "spill").await;
-    let headline = "10 bytes were written to disk beside the tasks, and what that cost them cannot be told.";
+    let headline =
+        "10 bytes were written to disk beside the tasks, and the time that tasks lost is not known.";
     assert_eq!(found, answer(["UNKNOWN", "NOT_ATTRIBUTABLE"], headline, None, None));
 
     // Data that the scheduler withheld is distinguished from data that never existed.
@@ -694,11 +700,12 @@ async fn what_the_account_refuses_is_not_shown_as_nothing() {
             .with("/receipt", json!({ "tasks": counts, "user_errors": counts }))
     };
     let number = bob.reported(&kept(0).build()).await;
-    let headline = "2 tasks failed, but their exceptions are not stored, and none was kept back: it may be older than such data is kept.";
+    let headline = "2 tasks failed, but their exceptions are not stored, and none was withheld or dropped: it may be older than such data is kept.";
     let expected = answer(["BAD", "NOT_COLLECTED"], headline, None, None);
     assert_eq!(ask(&bob, number, "exceptions").await.0, expected);
     bob.reported(&kept(3).build()).await;
-    let why = "because data of the class USER_ERRORS was kept back: see the cluster's privacy receipt";
+    let why =
+        "because data of the class USER_ERRORS was withheld or dropped: see the cluster's privacy receipt";
     let headline = format!("2 tasks failed, but their exceptions are not stored, {why}.");
     let expected = answer(["BAD", "NOT_COLLECTED"], &headline, None, None);
     assert_eq!(ask(&bob, number, "exceptions").await.0, expected);
@@ -775,7 +782,6 @@ async fn compared(member: &Member, base: i64, head: i64) -> Value {
 }
 
 #[tokio::test]
-#[expect(clippy::too_many_lines, reason = "each case stands with what it expects")]
 async fn no_answer_is_good_and_measured_of_what_is_not_wholly_known() {
     let app = TestApp::start().await;
     let ada = app.account("ada").await;
@@ -803,8 +809,8 @@ async fn no_answer_is_good_and_measured_of_what_is_not_wholly_known() {
 
     // The cluster stops reporting, first without the server having stored that.
     app.set_clock("2026-11-20T12:05:00Z");
-    let end = ", up to 2026-11-20 11:00:20 UTC; what came after is unknown.";
-    let sentence = "What came after 2026-11-20 11:00:20 UTC is unknown.";
+    let end = ", up to 2026-11-20 11:00:20 UTC; the time after is unknown.";
+    let sentence = "The time after 2026-11-20 11:00:20 UTC is unknown.";
     let (unknown, good) = (["UNKNOWN", "ESTIMATED"], ["GOOD", "ESTIMATED"]);
     let expected = [
         ("finished", unknown, format!("The 1 computation finished{end}")),
@@ -832,12 +838,12 @@ async fn no_answer_is_good_and_measured_of_what_is_not_wholly_known() {
                  than that{end}"
             ),
         ),
-        ("spill", good, format!("No time was lost to spilling, 0 s{end}")),
+        ("spill", good, format!("No time was lost to spilling: 0 s{end}")),
         (
             "eventLoop",
             good,
             format!(
-                "In the last 20 s the scheduler's event loop was blocked 0 % of the time: a tick took 20 ms, as it should{end}"
+                "In the last 20 s the scheduler's event loop was blocked 0 % of the time: a tick took 20 ms, the usual time{end}"
             ),
         ),
         (
@@ -847,18 +853,14 @@ async fn no_answer_is_good_and_measured_of_what_is_not_wholly_known() {
                 "Tasks held threads for 8 s without using the CPU, 12 % of their time, most of it in load{end}"
             ),
         ),
-        (
-            "whatChanged",
-            unknown,
-            format!("Nothing that is known of it changed since cluster {base}, 0 changes{end}"),
-        ),
+        ("whatChanged", unknown, format!("No known property changed since cluster {base}: 0 changes{end}")),
         ("slower", unknown, format!("It spent 1.3 min of thread time, as much as cluster {base}{end}")),
         (
             "scaling",
             good,
             format!(
                 "With 8 threads as before, tasks used the CPU for 75 % of the thread time, and for 75 % in cluster {base}: \
-                 nothing was lost anew, 0 s{end}"
+                 no more time was lost, 0 s{end}"
             ),
         ),
     ];
@@ -875,12 +877,12 @@ async fn no_answer_is_good_and_measured_of_what_is_not_wholly_known() {
         }
     }
     let headline = "It spent 1.3 min of thread time, as much as the first work. The second work is known up to \
-                    2026-11-20 11:00:20 UTC; what came after is unknown.";
+                    2026-11-20 11:00:20 UTC; the time after is unknown.";
     let expected = json!({ "verdict": "UNKNOWN", "confidence": "ESTIMATED", "headline": headline });
     assert_eq!(compared(&ada, base, number).await, expected);
     let headline = format!(
         "It spent 1.3 min of thread time, as much as cluster {number}. Cluster {number} is known up to \
-         2026-11-20 11:00:20 UTC; what came after is unknown."
+         2026-11-20 11:00:20 UTC; the time after is unknown."
     );
     let (found, _) = ask(&ada, base, &format!("slower(baseline: \"{number}\")")).await;
     assert_eq!((&found["verdict"], &found["headline"]), (&json!("UNKNOWN"), &json!(headline)));
@@ -927,7 +929,7 @@ async fn answers_say_which_part_of_a_cluster_is_not_known() {
     let before = found["number"].clone();
     let scaling = format!(
         "With 8 threads as before, tasks used the CPU for 75 % of the thread time, and for 75 % in cluster {before}: \
-         nothing was lost anew, 0 s. 3 more sets of fine metrics, 3 more spans and 3 more changes of the threads \
+         no more time was lost, 0 s. 3 more sets of fine metrics, 3 more spans and 3 more changes of the threads \
          were not reported."
     );
     for question in questions(&ada).await {
@@ -948,15 +950,13 @@ async fn answers_say_which_part_of_a_cluster_is_not_known() {
             assert!(headline.contains(says), "{question}: {headline}");
             let (is_sure, headline) = told(late).await;
             assert!(!is_sure, "{question}: {headline}");
-            let says = "Some of its reports have not arrived, and what they tell is unknown.";
+            let says = "Some of its reports have not arrived, and their content is unknown.";
             assert!(headline.ends_with(says), "{question}: {headline}");
         }
         let (is_sure, headline) = told(file).await;
         assert!(!is_sure, "{question}: {headline}");
-        let says = [
-            "up to 2026-11-20 11:00:20 UTC; what came after is",
-            "What came after 2026-11-20 11:00:20 UTC is",
-        ];
+        let says =
+            ["up to 2026-11-20 11:00:20 UTC; the time after is", "The time after 2026-11-20 11:00:20 UTC is"];
         assert!(
             says.iter().any(|says| headline.ends_with(&format!("{says} unknown."))),
             "{question}: {headline}"
@@ -987,28 +987,27 @@ async fn answers_say_which_part_of_a_cluster_is_not_known() {
             kept,
             "finished",
             ["UNKNOWN", "ESTIMATED"],
-            "The 1 computation finished. Data of the class TASKS was kept back: see the privacy receipt of the cluster.",
+            "The 1 computation finished. Data of the class TASKS was withheld or dropped: see the privacy receipt of the cluster.",
         ),
         (kept, "exceptions", ["GOOD", "MEASURED"], "No exceptions: 0 tasks failed and 10 tasks succeeded."),
         (
             late,
             "exceptions",
             ["UNKNOWN", "ESTIMATED"],
-            "No exceptions: 0 tasks failed and 10 tasks succeeded. Some of its reports have not arrived, and what they tell \
-             is unknown.",
+            "No exceptions: 0 tasks failed and 10 tasks succeeded. Some of its reports have not arrived, and their content is unknown.",
         ),
         (
             file,
             "whyRunning",
             ["UNKNOWN", "MEASURED"],
             "Whether it runs is not known: the file that it was imported from ends at 2026-11-20 11:00:20 UTC, 1 h 0 min ago. \
-             What came after 2026-11-20 11:00:20 UTC is unknown.",
+             The time after 2026-11-20 11:00:20 UTC is unknown.",
         ),
         (
             file,
             "finished",
             ["UNKNOWN", "ESTIMATED"],
-            "The 1 computation finished, up to 2026-11-20 11:00:20 UTC; what came after is unknown.",
+            "The 1 computation finished, up to 2026-11-20 11:00:20 UTC; the time after is unknown.",
         ),
     ] {
         let (found, _) = ask(&ada, number, question).await;

@@ -436,7 +436,7 @@ async fn a_lost_cluster_is_told_up_to_its_last_report() {
     let browser = app.browser(&ada).await;
     assert!(!browser.open(&path).await.html.contains("<dt>Data coverage</dt>"));
     app.set_clock("2026-11-20T12:05:00Z");
-    let known = "<dt>Data coverage</dt><dd>up to 2026-11-20 11:01:00 UTC; what came after is unknown.</dd>";
+    let known = "<dt>Data coverage</dt><dd>up to 2026-11-20 11:01:00 UTC; the time after is unknown.</dd>";
     let page = browser.open(&path).await;
     assert!(page.html.contains(known), "it is silent: {}", page.html);
     assert_eq!(app.run_jobs().await.get("life-cycle.lost"), Some(&1));

@@ -402,7 +402,7 @@ async fn a_cluster_is_measured_by_a_run_that_went_well() {
     let expected = json!({
         "verdict": "BAD", "value": 80.0, "unit": "thread-seconds", "share": 0.5, "confidence": "MEASURED",
         "headline": format!("With 16 threads instead of 8, tasks used the CPU for 38 % of the thread time, and for 75 % in \
-                             cluster {base}: 1.3 min were lost beyond what that lost for the same work, most of it to \
+                             cluster {base}: 1.3 min more were lost than there for the same work, most of it to \
                              threads without a task."),
         "evidence": [against, rows[0], rows[1]],
     });
@@ -416,7 +416,7 @@ async fn a_cluster_is_measured_by_a_run_that_went_well() {
         (&less["headline"], &less["verdict"], &less["value"]),
         (&json!(headline), &json!("GOOD"), &json!(-80.0))
     );
-    let label = format!("Compared with cluster {head} of 2026-11-20 12:00:00 UTC, as asked");
+    let label = format!("Compared with cluster {head} of 2026-11-20 12:00:00 UTC, as requested");
     assert_eq!(less["evidence"][0]["label"], label);
     let scales = ask(&ada, base, &asked("scaling")).await;
     assert_eq!(
@@ -425,7 +425,7 @@ async fn a_cluster_is_measured_by_a_run_that_went_well() {
     );
     let twin = ada.reported(&named(run("twin", 5))).await;
     let same = ask(&ada, twin, "whatChanged").await;
-    let headline = format!("Nothing that is known of it changed since cluster {base}, 0 changes.");
+    let headline = format!("No known property changed since cluster {base}: 0 changes.");
     assert_eq!((&same["headline"], &same["verdict"]), (&json!(headline), &json!("GOOD")));
 
     let query = "query($id: ID!, $baseline: ID) { cluster(id: $id) { answers { slower(baseline: $baseline) { verdict } } } }";

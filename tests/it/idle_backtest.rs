@@ -11,7 +11,7 @@ const QUERY: &str =
     viewer { account { idleBacktest(timeoutSeconds: $timeout, exemptTags: $exempt, startedIn: $in) {
         clusters clustersWithoutHistory isComplete clustersStopped stops secondsSaved threadSecondsSaved
         costsSaved { amount currency basis causes { cause amount } }
-        interrupted(first: $first, after: $after) { totalCount nodes { daskId cluster { schedulerId } }
+        affectedComputations(first: $first, after: $after) { totalCount nodes { daskId cluster { schedulerId } }
             pageInfo { hasNextPage endCursor } } } } } }";
 
 async fn backtest(member: &Member, variables: Value) -> Value {
@@ -113,12 +113,12 @@ async fn what_would_have_been_saved_is_what_was_worked_out_by_hand() {
         assert_eq!(found["clustersStopped"], stopped.len(), "{timeout}");
         assert_eq!(found["stops"], stretches.len(), "{timeout}");
         assert_eq!(found["secondsSaved"], f64::from(saved), "{timeout}");
-        let mut interrupted: Vec<_> = stretches
+        let mut affected: Vec<_> = stretches
             .iter()
             .filter_map(|(name, (_, _, next))| Some((next.as_ref().copied()?, *name)))
             .collect();
-        interrupted.sort_unstable_by(|a, b| b.cmp(a));
-        let nodes = found["interrupted"]["nodes"].as_array().unwrap().iter();
+        affected.sort_unstable_by(|a, b| b.cmp(a));
+        let nodes = found["affectedComputations"]["nodes"].as_array().unwrap().iter();
         let names: Vec<_> = nodes
             .map(|node| {
                 let id: uuid::Uuid = node["daskId"].as_str().unwrap().parse().unwrap();
@@ -126,9 +126,9 @@ async fn what_would_have_been_saved_is_what_was_worked_out_by_hand() {
                 (at, node["cluster"]["schedulerId"].as_str().unwrap().to_owned())
             })
             .collect();
-        let expected: Vec<_> = interrupted.iter().map(|(at, name)| (*at, (*name).to_owned())).collect();
+        let expected: Vec<_> = affected.iter().map(|(at, name)| (*at, (*name).to_owned())).collect();
         assert_eq!(names, expected, "{timeout}");
-        assert_eq!(found["interrupted"]["totalCount"], expected.len(), "{timeout}");
+        assert_eq!(found["affectedComputations"]["totalCount"], expected.len(), "{timeout}");
     }
     // With a timeout of 600: a saves 900 - 600 and 2,000 - 600, b 100 and 50, c 400.
     let found = backtest(&ada, json!({ "timeout": 600 })).await;
@@ -139,24 +139,24 @@ async fn what_would_have_been_saved_is_what_was_worked_out_by_hand() {
     let (mut after, mut seen) = (Value::Null, Vec::new());
     loop {
         let page =
-            backtest(&ada, json!({ "timeout": 60, "first": 1, "after": after })).await["interrupted"].take();
+            backtest(&ada, json!({ "timeout": 60, "first": 1, "after": after })).await["affectedComputations"].take();
         seen.extend(page["nodes"].as_array().unwrap().iter().map(|node| node["daskId"].clone()));
         if page["pageInfo"]["hasNextPage"] == false {
             break;
         }
         after = page["pageInfo"]["endCursor"].clone();
     }
-    let all = backtest(&ada, json!({ "timeout": 60 })).await["interrupted"].take();
+    let all = backtest(&ada, json!({ "timeout": 60 })).await["affectedComputations"].take();
     let all: Vec<_> = all["nodes"].as_array().unwrap().iter().map(|node| node["daskId"].clone()).collect();
     assert_eq!(seen, all);
     assert_eq!(all.len(), 5);
 
     let backwards = "query($before: String) { viewer { account { idleBacktest(timeoutSeconds: 60) {
-        interrupted(last: 2, before: $before) { nodes { daskId } pageInfo { hasPreviousPage startCursor } } } } } }";
+        affectedComputations(last: 2, before: $before) { nodes { daskId } pageInfo { hasPreviousPage startCursor } } } } } }";
     let (mut before, mut seen) = (Value::Null, Vec::new());
     loop {
         let found = ada.query(backwards, json!({ "before": before })).await;
-        let page = found["viewer"]["account"]["idleBacktest"]["interrupted"].clone();
+        let page = found["viewer"]["account"]["idleBacktest"]["affectedComputations"].clone();
         let nodes = page["nodes"].as_array().unwrap().iter().map(|node| node["daskId"].clone());
         seen.splice(0..0, nodes);
         if page["pageInfo"]["hasPreviousPage"] == false {

@@ -236,7 +236,7 @@ async fn a_lost_cluster_stops_counting_and_its_work_is_lost() {
     assert_eq!(lost["runReasons"], reason);
     assert_eq!(lost["answers"]["whyRunning"]["verdict"], "UNKNOWN");
     let headline = "Whether the last computation finished is not known, since its cluster stopped \
-                    reporting; 1 of 2 did, up to 2026-11-20 11:00:30 UTC; what came after is unknown.";
+                    reporting; 1 of 2 did, up to 2026-11-20 11:00:30 UTC; the time after is unknown.";
     assert_eq!(lost["answers"]["finished"]["headline"], headline);
     let computations = |found: &Value| {
         let mut nodes = found["computations"]["nodes"].as_array().unwrap().clone();

@@ -19,7 +19,7 @@ const SILENT: [(&str, &[&str]); 4] = [
             "lostAttempts",
             "tags",
             "notes",
-            "cut",
+            "clampedFields",
             "flags",
             "events",
             "logs",

@@ -344,7 +344,7 @@ const LISTS: [(&str, &str, &str); 39] = [
 ];
 
 /// Lists with derived items, which are tested in `idle_backtest.rs`.
-const DERIVED: [&str; 1] = ["IdleBacktest.interrupted"];
+const DERIVED: [&str; 1] = ["IdleBacktest.affectedComputations"];
 /// A list to page through.
 struct List {
     query: String,

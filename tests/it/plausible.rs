@@ -207,8 +207,8 @@ async fn one_absurd_report_of_each_kind_changes_no_other_number() {
         assert_eq!(held(&database, "eve").await, before, "{pointer} {value}");
         assert_eq!(of_others().await, table, "{pointer} {value}");
     }
-    // The cluster's list of cut places is kept.
-    let query = "{ viewer { account { clusters { nodes { schedulerId cut } } } } }";
+    // The cluster's list of clamped fields is kept.
+    let query = "{ viewer { account { clusters { nodes { schedulerId clampedFields } } } } }";
     let answer = eve.query(query, json!({})).await;
     let nodes = answer["viewer"]["account"]["clusters"]["nodes"].as_array().unwrap().clone();
     let of_eve = nodes.into_iter().find(|node| node["schedulerId"] == "Scheduler-eve").unwrap();
@@ -219,7 +219,7 @@ async fn one_absurd_report_of_each_kind_changes_no_other_number() {
             Refused => [].iter().copied(),
         })
         .collect();
-    assert_eq!(of_eve["cut"], json!(places));
+    assert_eq!(of_eve["clampedFields"], json!(places));
     app.stop().await;
 }
 
@@ -340,9 +340,8 @@ async fn times_ahead_of_their_arrival_are_cut_and_those_of_the_past_are_not() {
     let report = ReportBuilder::new("Scheduler-1", 1).with("/events", events.to_vec()).build();
     let (_, first) = ada.report(&report).await;
     assert_eq!(first["cut"], json!(["events.at"]));
-    let query =
-        "{ viewer { account { clusters { nodes { cut lastSeenAt events { nodes { at data } } } } } } }";
-    let expected = json!({ "cut": ["events.at"], "lastSeenAt": "2026-11-20T12:00:00+00:00", "events": { "nodes": [
+    let query = "{ viewer { account { clusters { nodes { clampedFields lastSeenAt events { nodes { at data } } } } } } }";
+    let expected = json!({ "clampedFields": ["events.at"], "lastSeenAt": "2026-11-20T12:00:00+00:00", "events": { "nodes": [
         { "at": LAST, "data": 3 }, { "at": LAST, "data": 2 }, { "at": "2026-11-21T11:59:59+00:00", "data": 1 },
         { "at": "2025-11-20T12:00:00+00:00", "data": 4 },
     ] } });
@@ -353,7 +352,7 @@ async fn times_ahead_of_their_arrival_are_cut_and_those_of_the_past_are_not() {
         nodes.sort_by_key(|event| event["data"].as_i64());
         nodes
     };
-    assert_eq!((times(&found), &found["cut"]), (times(&expected), &expected["cut"]));
+    assert_eq!((times(&found), &found["clampedFields"]), (times(&expected), &expected["clampedFields"]));
     // A resend within the hour is the same row, because its time is cut to the same value.
     app.set_clock("2026-11-20T12:59:59Z");
     let (_, again) = ada.report(&report).await;
@@ -361,7 +360,7 @@ async fn times_ahead_of_their_arrival_are_cut_and_those_of_the_past_are_not() {
     assert_eq!(times(&node().await), times(&expected));
     // A report without absurd values does not change what was recorded for earlier ones.
     let (_, next) = ada.report(&ReportBuilder::new("Scheduler-1", 2).build()).await;
-    assert_eq!((&next["cut"], &node().await["cut"]), (&Value::Null, &json!(["events.at"])));
+    assert_eq!((&next["cut"], &node().await["clampedFields"]), (&Value::Null, &json!(["events.at"])));
     app.stop().await;
 }
 

@@ -321,7 +321,7 @@ async fn a_receipt_tells_what_became_of_each_class() {
     assert_eq!(send(2, 8).await.1, logs(8, 3, false), "a repeat");
     assert_eq!(send(4, 10).await.1, logs(10, 5, false));
     assert_eq!(send(3, 9).await.1, logs(10, 5, false), "one that came late");
-    assert_eq!(send(5, 2).await.1, logs(2, 7, false), "a reporter that began anew");
+    assert_eq!(send(5, 2).await.1, logs(2, 7, false), "a reporter that started again");
     set(&ada, "LOGS", true).await;
     assert_eq!(send(6, 20).await.1, logs(20, 7, true));
     app.stop().await;

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 const NOON: i64 = 12;
 
 const CLUSTER: &str = "query($id: ID!) { cluster(id: $id) {
-    cut usage { threadSeconds workerSeconds computeSeconds idleSeconds isComplete costs { amount currency } }
+    clampedFields usage { threadSeconds workerSeconds computeSeconds idleSeconds isComplete costs { amount currency } }
     usageHours { start usage { threadSeconds computeSeconds isComplete } }
     functions { prefix computeSeconds }
     answers { cost { headline confidence } topTime { headline confidence } } } }";
@@ -42,7 +42,7 @@ async fn threads_beyond_the_quota_are_neither_counted_nor_priced() {
     assert_eq!(answer["cut"], cut);
     let cluster = answer["cluster_id"].as_i64().unwrap();
     let found = shown(&ada, cluster).await;
-    assert_eq!(found["cut"], cut);
+    assert_eq!(found["clampedFields"], cut);
     // 100,000 threads for an hour, at 0.05 USD each.
     let usage = &found["usage"];
     assert_eq!((&usage["threadSeconds"], &usage["workerSeconds"]), (&json!(3.6e8), &json!(3.6e8)));
@@ -51,7 +51,7 @@ async fn threads_beyond_the_quota_are_neither_counted_nor_priced() {
     let cost = &found["answers"]["cost"];
     assert_eq!(cost["confidence"], "ESTIMATED");
     assert!(
-        cost["headline"].as_str().unwrap().ends_with("Impossible values of the reported usage were cut.")
+        cost["headline"].as_str().unwrap().ends_with("Impossible values of the reported usage were clamped.")
     );
     app.fold_usage().await;
     let query = "{ viewer { account { quota { clusterThreads } usage { threadSeconds isComplete costs { amount } } } } }";
@@ -101,12 +101,12 @@ async fn hours_more_than_a_day_ahead_are_omitted() {
         let hour = json!({ "start": "2026-11-21T12:00:00+00:00",
             "usage": { "threadSeconds": 7_200.0, "computeSeconds": 3_600.0, "isComplete": true } });
         assert_eq!(
-            (&found["usageHours"], &found["cut"]),
+            (&found["usageHours"], &found["clampedFields"]),
             (&json!([hour]), &json!(["usage.hour"])),
             "{ahead}"
         );
         let headline = found["answers"]["cost"]["headline"].as_str().unwrap();
-        assert!(headline.ends_with("Impossible values of the reported usage were cut."), "{headline}");
+        assert!(headline.ends_with("Impossible values of the reported usage were clamped."), "{headline}");
     }
     app.stop().await;
 }
@@ -147,7 +147,7 @@ async fn tasks_compute_no_longer_than_there_were_threads() {
     };
     let function = |prefix: &str, seconds: f64| json!({ "prefix": prefix, "computeSeconds": seconds });
     let found = shown(&ada, cluster).await;
-    assert_eq!(found["cut"], place);
+    assert_eq!(found["clampedFields"], place);
     assert_eq!(found["usageHours"], json!([hour(10, 1.0, 3_600.0, false), hour(11, 4.0, 3_600.0, true)]));
     assert_eq!(
         (&found["usage"]["computeSeconds"], &found["usage"]["isComplete"]),
@@ -159,7 +159,7 @@ async fn tasks_compute_no_longer_than_there_were_threads() {
         let answer = &found["answers"][question];
         assert_eq!(answer["confidence"], "ESTIMATED");
         let headline = answer["headline"].as_str().unwrap();
-        assert!(headline.ends_with("Impossible values of the reported usage were cut."), "{headline}");
+        assert!(headline.ends_with("Impossible values of the reported usage were clamped."), "{headline}");
     }
     let found = sums(&app, &ada).await;
     let of =
@@ -177,7 +177,7 @@ async fn tasks_compute_no_longer_than_there_were_threads() {
     let (_, answer) = ada.report(&threads(2, 4, &[before.clone()])).await;
     assert_eq!(answer["cut"], Value::Null);
     let found = shown(&ada, cluster).await;
-    assert_eq!(found["cut"], json!([]));
+    assert_eq!(found["clampedFields"], json!([]));
     let hours = json!([hour(9, 2.0, 0.0, true), hour(10, 1.0, 10_800.0, true), hour(11, 4.0, 3_600.0, true)]);
     assert_eq!(found["usageHours"], hours);
     let complete = sums(&app, &ada).await;

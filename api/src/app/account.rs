@@ -152,8 +152,8 @@ impl Accounts {
     /// Returns [`AccountError::Missing`] if the account does not exist.
     pub async fn quota(&self, slug: &Slug) -> Result<(Option<quota::Model>, QuotaStatus), AccountError> {
         let account = self.account(slug).await?;
-        let standing = self.store.quota_standing(account, self.clock.timestamp()).await?;
-        Ok((self.store.quota(account).await?, standing))
+        let status = self.store.quota_status_of(account, self.clock.timestamp()).await?;
+        Ok((self.store.quota(account).await?, status))
     }
 
     /// Changes the quotas of an account.

@@ -79,20 +79,20 @@ impl Alerts {
     /// Returns an error if the accounts with rules cannot be loaded.
     #[tracing::instrument(name = "app.alert.round", skip_all)]
     pub async fn round(&self, now: Timestamp, until: Instant) -> Result<AlertRound, StoreError> {
-        let (mut told, mut after) = (AlertRound::default(), self.after.lock().await);
+        let (mut round, mut after) = (AlertRound::default(), self.after.lock().await);
         loop {
             let accounts = self.store.system().accounts_with_alerts(*after, ACCOUNTS).await?;
             let is_last = (accounts.len() as u64) < ACCOUNTS;
             for account in accounts {
-                self.evaluate_account(account, now, &mut told).await?;
+                self.evaluate_account(account, now, &mut round).await?;
                 *after = Some(account);
                 if Instant::now() >= until {
-                    return Ok(AlertRound { more: true, ..told });
+                    return Ok(AlertRound { more: true, ..round });
                 }
             }
             if is_last {
                 *after = None;
-                return Ok(told);
+                return Ok(round);
             }
         }
     }
@@ -101,7 +101,7 @@ impl Alerts {
         &self,
         account: AccountId,
         now: Timestamp,
-        told: &mut AlertRound,
+        round: &mut AlertRound,
     ) -> Result<(), StoreError> {
         let Some(slug) = self.store.system().account_slug(account).await? else { return Ok(()) };
         let store = self.store.for_background_work(account);
@@ -110,10 +110,10 @@ impl Alerts {
                 continue;
             }
             match evaluate_rule(&store, &slug, rule, now, &self.clock).await {
-                Ok(messages) => told.messages += messages,
+                Ok(messages) => round.messages += messages,
                 // A rule that fails must not keep other rules from being evaluated.
                 Err(error) => {
-                    told.failed += 1;
+                    round.failed += 1;
                     tracing::warn!(%account, error = %Chain(&error), "failed to evaluate an alert rule");
                 }
             }
@@ -183,13 +183,14 @@ async fn items(
     let of = |places: &[usize], phase| {
         places.iter().map(|place| (decision.changed[*place].clone(), phase)).collect::<Vec<_>>()
     };
-    let told: Vec<(Episode, Phase)> =
+    let transitions: Vec<(Episode, Phase)> =
         [of(&decision.started, Phase::Firing), of(ended, Phase::Resolved)].concat();
-    if told.is_empty() {
+    if transitions.is_empty() {
         return Ok(Vec::new());
     }
-    let clusters: Vec<ClusterId> = told.iter().filter_map(|(episode, _)| episode.subject.cluster()).collect();
-    let users: Vec<UserId> = told
+    let clusters: Vec<ClusterId> =
+        transitions.iter().filter_map(|(episode, _)| episode.subject.cluster()).collect();
+    let users: Vec<UserId> = transitions
         .iter()
         .filter_map(|(episode, _)| match episode.subject {
             Subject::User(user) => Some(user),
@@ -225,7 +226,7 @@ async fn items(
             flag,
         })
     };
-    Ok(told.into_iter().filter_map(item).collect())
+    Ok(transitions.into_iter().filter_map(item).collect())
 }
 
 /// Returns the messages about some alerts, one for each target of the rule.

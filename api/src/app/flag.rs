@@ -27,7 +27,7 @@ const MAX_STORE_DELAY_MS: i64 = 2 * 60 * 1_000;
 
 /// The period that the first round of a server looks back, in milliseconds. All rounds look back this
 /// far for closed clusters.
-const DAY: i64 = 86_400_000;
+const DAY_MS: i64 = 86_400_000;
 
 /// The number of accounts loaded at once.
 const ACCOUNTS: u64 = 500;
@@ -36,7 +36,7 @@ const ACCOUNTS: u64 = 500;
 #[derive(Clone)]
 pub struct Flags {
     store: Store,
-    walk: Arc<Mutex<RoundProgress>>,
+    progress: Arc<Mutex<RoundProgress>>,
 }
 
 /// The progress of the rounds. It is kept only in memory: the first round of a server evaluates a whole
@@ -44,14 +44,14 @@ pub struct Flags {
 #[derive(Default)]
 struct RoundProgress {
     /// The start of the last complete round, in epoch milliseconds.
-    looked_at: Option<i64>,
+    last_round_at: Option<i64>,
     /// The start of the current round, in epoch milliseconds.
-    began: Option<i64>,
+    started_at: Option<i64>,
     /// The last account that the current round evaluated.
     after: Option<AccountId>,
     /// Accounts that need further rounds: they have more clusters than one round evaluates, or some
     /// failed.
-    behind: BTreeMap<AccountId, AccountProgress>,
+    unfinished: BTreeMap<AccountId, AccountProgress>,
 }
 
 /// The progress of an account whose clusters take several rounds.
@@ -60,7 +60,7 @@ struct AccountProgress {
     /// The time from which reporting clusters are evaluated, in epoch milliseconds.
     seen_since: i64,
     /// The start of this pass over the account, in epoch milliseconds.
-    began: i64,
+    started_at: i64,
     /// The last evaluated cluster of this pass.
     after: Option<ClusterId>,
     /// True if the store failed for some clusters, which are evaluated again.
@@ -82,7 +82,7 @@ impl Flags {
     /// Returns an evaluator of the clusters in `store`.
     #[must_use]
     pub fn new(store: Store) -> Self {
-        Self { store, walk: Arc::default() }
+        Self { store, progress: Arc::default() }
     }
 
     /// Evaluates the clusters that reported since the last round, and those with flags that no longer
@@ -93,59 +93,61 @@ impl Flags {
     /// Returns an error if the clusters cannot be loaded.
     #[tracing::instrument(name = "app.flag.round", skip_all)]
     pub async fn round(&self, now: Timestamp, until: Instant) -> Result<FlagRound, StoreError> {
-        let (now_ms, mut looked) = (now.timestamp_millis(), FlagRound::default());
-        let mut walk = self.walk.lock().await;
-        let began = *walk.began.get_or_insert(now_ms);
-        let seen_since = walk.looked_at.map_or(now_ms - DAY, |last| last - MAX_STORE_DELAY_MS);
+        let (now_ms, mut outcome) = (now.timestamp_millis(), FlagRound::default());
+        let mut progress = self.progress.lock().await;
+        let started_at = *progress.started_at.get_or_insert(now_ms);
+        let seen_since = progress.last_round_at.map_or(now_ms - DAY_MS, |last| last - MAX_STORE_DELAY_MS);
         loop {
-            let accounts = self.store.system().accounts_after(walk.after, ACCOUNTS).await?;
+            let accounts = self.store.system().accounts_after(progress.after, ACCOUNTS).await?;
             let Some(last) = accounts.last().copied() else { break };
-            let before = walk.after.unwrap_or(AccountId(Uuid::nil()));
+            let before = progress.after.unwrap_or(AccountId(Uuid::nil()));
             let system = self.store.system();
             let due = system
-                .find_clusters_to_evaluate(seen_since, now_ms - DAY, (before, ClusterId(i64::MAX)), last)
+                .find_clusters_to_evaluate(seen_since, now_ms - DAY_MS, (before, ClusterId(i64::MAX)), last)
                 .await?;
             let is_cut = due.len() as u64 == MAX_DUE_CLUSTERS;
             // The accounts after a full page belong to the next page, except the account in which this
             // page ends.
             let last = due.last().filter(|_| is_cut).map_or(last, |cluster| cluster.account_id);
-            let fresh = AccountProgress { seen_since, began, after: None, failed: false };
-            let mut turns: BTreeMap<AccountId, (AccountProgress, Vec<DueCluster>, bool)> = BTreeMap::new();
+            let fresh = AccountProgress { seen_since, started_at, after: None, failed: false };
+            let mut passes: BTreeMap<AccountId, (AccountProgress, Vec<DueCluster>, bool)> = BTreeMap::new();
             for clusters in due.chunk_by(|one, other| one.account_id == other.account_id) {
                 let account = clusters[0].account_id;
-                if !walk.behind.contains_key(&account) {
-                    turns.insert(account, (fresh, clusters.to_vec(), is_cut && account == last));
+                if !progress.unfinished.contains_key(&account) {
+                    passes.insert(account, (fresh, clusters.to_vec(), is_cut && account == last));
                 }
             }
-            let behind: Vec<(AccountId, AccountProgress)> = walk
-                .behind
+            let unfinished: Vec<(AccountId, AccountProgress)> = progress
+                .unfinished
                 .iter()
                 .filter(|(account, _)| **account > before && **account <= last)
-                .map(|(account, behind)| (*account, *behind))
+                .map(|(account, unfinished)| (*account, *unfinished))
                 .collect();
-            for (account, behind) in behind {
-                let after = (account, behind.after.unwrap_or(ClusterId(i64::MIN)));
-                let due =
-                    system.find_clusters_to_evaluate(behind.seen_since, now_ms - DAY, after, account).await?;
+            for (account, unfinished) in unfinished {
+                let after = (account, unfinished.after.unwrap_or(ClusterId(i64::MIN)));
+                let due = system
+                    .find_clusters_to_evaluate(unfinished.seen_since, now_ms - DAY_MS, after, account)
+                    .await?;
                 let is_cut = due.len() as u64 == MAX_DUE_CLUSTERS;
-                turns.insert(account, (behind, due, is_cut));
+                passes.insert(account, (unfinished, due, is_cut));
             }
-            for (account, (turn, due, is_cut)) in turns {
-                let more = self.evaluate_account(account, turn, &due, is_cut, now, &mut looked).await;
+            for (account, (pass, due, is_cut)) in passes {
+                let more = self.evaluate_account(account, pass, &due, is_cut, now, &mut outcome).await;
                 match more {
-                    Some(behind) => drop(walk.behind.insert(account, behind)),
-                    None => drop(walk.behind.remove(&account)),
+                    Some(unfinished) => drop(progress.unfinished.insert(account, unfinished)),
+                    None => drop(progress.unfinished.remove(&account)),
                 }
-                walk.after = Some(account);
+                progress.after = Some(account);
                 if Instant::now() >= until {
-                    return Ok(FlagRound { more: true, ..looked });
+                    return Ok(FlagRound { more: true, ..outcome });
                 }
             }
-            walk.after = Some(last);
+            progress.after = Some(last);
         }
-        (walk.after, walk.began, walk.looked_at) = (None, None, Some(began));
-        looked.more = looked.failed == 0 && walk.behind.values().any(|behind| behind.after.is_some());
-        Ok(looked)
+        (progress.after, progress.started_at, progress.last_round_at) = (None, None, Some(started_at));
+        outcome.more =
+            outcome.failed == 0 && progress.unfinished.values().any(|unfinished| unfinished.after.is_some());
+        Ok(outcome)
     }
 
     /// Evaluates the first due clusters of an account. Returns the position at which the next round
@@ -153,33 +155,34 @@ impl Flags {
     async fn evaluate_account(
         &self,
         account: AccountId,
-        turn: AccountProgress,
+        pass: AccountProgress,
         due: &[DueCluster],
         is_cut: bool,
         now: Timestamp,
-        looked: &mut FlagRound,
+        outcome: &mut FlagRound,
     ) -> Option<AccountProgress> {
         let clusters = first_clusters(due);
         if !clusters.is_empty() {
             match evaluate_clusters(&self.store.for_background_work(account), &clusters, now).await {
-                Ok(changed) => looked.changed += changed,
+                Ok(changed) => outcome.changed += changed,
                 // Damaged data of one account must not keep other accounts, or its other clusters, from
                 // being evaluated.
                 Err(error) => {
-                    looked.failed += clusters.len() as u64;
+                    outcome.failed += clusters.len() as u64;
                     tracing::warn!(%account, error = %Chain(&error), "failed to evaluate the flags of clusters");
                     let last = clusters.last().copied().filter(|_| clusters.len() < due.len());
-                    return Some(AccountProgress { after: last, failed: true, ..turn });
+                    return Some(AccountProgress { after: last, failed: true, ..pass });
                 }
             }
         }
         if clusters.len() < due.len() || is_cut {
-            return Some(AccountProgress { after: clusters.last().copied(), ..turn });
+            return Some(AccountProgress { after: clusters.last().copied(), ..pass });
         }
         // A new pass covers the clusters that reported during this one.
-        let seen_since = if turn.failed { turn.seen_since } else { turn.began - MAX_STORE_DELAY_MS };
-        let again = AccountProgress { seen_since, began: now.timestamp_millis(), after: None, failed: false };
-        turn.after.map(|_| again)
+        let seen_since = if pass.failed { pass.seen_since } else { pass.started_at - MAX_STORE_DELAY_MS };
+        let again =
+            AccountProgress { seen_since, started_at: now.timestamp_millis(), after: None, failed: false };
+        pass.after.map(|_| again)
     }
 }
 

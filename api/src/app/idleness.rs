@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// The desired state in a response.
-pub(super) struct StopOrder {
+pub(super) struct StopDecision {
     /// The state the account wants the cluster to have.
     pub(super) desired_state: DesiredState,
     /// The originator and the reason of a stop, as a sentence.
@@ -39,7 +39,7 @@ pub(super) struct IdlenessFacts {
     pub(super) was_silent: bool,
 }
 
-impl StopOrder {
+impl StopDecision {
     pub(super) fn of(desired_state: DesiredState) -> Self {
         Self { desired_state, stop_reason: None, stop_only_if_idle: false, keep_alive_seconds: 0.0 }
     }
@@ -56,14 +56,14 @@ pub(super) async fn decide_stop(
     row: &Model,
     known: IdlenessFacts,
     now: Timestamp,
-) -> Result<StopOrder, StoreError> {
+) -> Result<StopDecision, StoreError> {
     if known.was_silent && row.idle_since.is_some() {
         // During the silence no one could see the pending stop or keep the cluster alive.
         store.restart_idle_count(row.id, now).await?;
     }
     let wanted = decide_state(store, row, known, now).await?;
     let kept = known.kept_until.map_or(0.0, |until| (until.0 - now.0).as_seconds_f64().max(0.0));
-    Ok(StopOrder { keep_alive_seconds: kept, ..wanted })
+    Ok(StopDecision { keep_alive_seconds: kept, ..wanted })
 }
 
 async fn decide_state(
@@ -71,18 +71,18 @@ async fn decide_state(
     row: &Model,
     known: IdlenessFacts,
     now: Timestamp,
-) -> Result<StopOrder, StoreError> {
+) -> Result<StopDecision, StoreError> {
     let idle = idle_ms(row);
     let is_due = idle.zip(known.idle_due_seconds).is_some_and(|(idle, due)| idle >= 1_000 * due);
     let is_asked = row.desired_state == DesiredState::Stopped;
     if row.status == Status::Closed || !(is_due || is_asked) {
-        return Ok(StopOrder::of(row.desired_state));
+        return Ok(StopDecision::of(row.desired_state));
     }
     let control = store.cluster_control(row.id).await?;
     if is_asked && control.stop_origin != Some(StopOrigin::IdlePolicy) {
         return user_stop(store, &control).await;
     }
-    match policy_order(store, row, &control, now).await? {
+    match policy_action(store, row, &control, now).await? {
         IdleAction::Stop => {
             // The reason of the first decision is repeated until the scheduler stops.
             let reason = match &control.stop_reason {
@@ -94,7 +94,7 @@ async fn decide_state(
                 }
             };
             let (origin, reason) = (Some(StopOrigin::IdlePolicy), Some(reason.as_str()));
-            return Ok(StopOrder::stopped(StopSentence { origin, user: None, reason }, true));
+            return Ok(StopDecision::stopped(StopSentence { origin, user: None, reason }, true));
         }
         order @ (IdleAction::Warn | IdleAction::Nothing) => {
             let control = if is_asked { store.withdraw_stop(row, control, now).await? } else { control };
@@ -103,11 +103,11 @@ async fn decide_state(
             }
         }
     }
-    Ok(StopOrder::of(DesiredState::Running))
+    Ok(StopDecision::of(DesiredState::Running))
 }
 
 /// Returns the order of the idle policy.
-async fn policy_order(
+async fn policy_action(
     store: &AccountStore,
     row: &Model,
     control: &cluster_control::Model,
@@ -117,18 +117,21 @@ async fn policy_order(
         return Ok(IdleAction::Nothing);
     };
     let tags = if policy.exempt_tags.is_empty() { Vec::new() } else { store.tags_of_cluster(row.id).await? };
-    let standing = IdleFacts::from_rows(row, Some(control), policy.exempts(&tags));
-    Ok(match policy.verdict_for(&standing) {
+    let facts = IdleFacts::from_rows(row, Some(control), policy.exempts(&tags));
+    Ok(match policy.verdict_for(&facts) {
         IdleVerdict::Timed(times) => times.action_at(now.timestamp_millis()),
         IdleVerdict::NoPolicy | IdleVerdict::Busy | IdleVerdict::Exempt => IdleAction::Nothing,
     })
 }
 
-async fn user_stop(store: &AccountStore, control: &cluster_control::Model) -> Result<StopOrder, StoreError> {
+async fn user_stop(
+    store: &AccountStore,
+    control: &cluster_control::Model,
+) -> Result<StopDecision, StoreError> {
     let name = match control.stop_user_id {
         Some(user) => store.users_by_id(&[user]).await?.remove(&user).map(|user| user.name),
         None => None,
     };
     let (user, reason) = (name.as_deref(), control.stop_reason.as_deref());
-    Ok(StopOrder::stopped(StopSentence { origin: control.stop_origin, user, reason }, false))
+    Ok(StopDecision::stopped(StopSentence { origin: control.stop_origin, user, reason }, false))
 }

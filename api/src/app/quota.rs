@@ -6,7 +6,7 @@
 //! later.
 //!
 //! In a day, a credential may use as much of a quota as it leaves to the account's other credentials, if
-//! others report. Each server counts this in memory, and begins anew when it restarts.
+//! others report. Each server counts this in memory, and starts again when it restarts.
 
 use std::{
     collections::HashMap,
@@ -111,7 +111,7 @@ pub struct Quotas {
 struct Known {
     /// The time of the read, in epoch milliseconds.
     at: i64,
-    standing: QuotaStatus,
+    status: QuotaStatus,
     credentials: Credentials,
 }
 
@@ -183,11 +183,11 @@ impl Quotas {
             return Ok(status);
         }
         let now = self.clock.timestamp();
-        let standing = self.store.for_viewer(viewer).quota_status(now).await?;
+        let status = self.store.for_viewer(viewer).quota_status(now).await?;
         let (account, at) = (viewer.account_id(), now.timestamp_millis());
         let mut cached = self.lock();
         let credentials = cached.pop(&account).map(|known| known.credentials).unwrap_or_default();
-        let known = Known { at, standing, credentials };
+        let known = Known { at, status, credentials };
         let status = known.status_for(viewer.quota_member(), at);
         cached.put(account, known);
         Ok(status)
@@ -197,7 +197,7 @@ impl Quotas {
     pub fn add(&self, viewer: &Viewer, bytes: i64, clusters: i64) {
         let now = self.clock.timestamp().timestamp_millis();
         if let Some(known) = self.lock().peek_mut(&viewer.account_id()) {
-            known.standing.add(bytes, clusters);
+            known.status.add(bytes, clusters);
             known.credentials.add(viewer.quota_member(), now, bytes, clusters);
         }
     }
@@ -220,6 +220,6 @@ impl Quotas {
 
 impl Known {
     fn status_for(&self, member: Member, now: i64) -> QuotaStatus {
-        QuotaStatus { by_credential: self.credentials.usage_of(member, now), ..self.standing }
+        QuotaStatus { by_credential: self.credentials.usage_of(member, now), ..self.status }
     }
 }

@@ -17,7 +17,7 @@ use lru::LruCache;
 
 use super::{
     Quotas,
-    idleness::{IdlenessFacts, StopOrder, decide_stop},
+    idleness::{IdlenessFacts, StopDecision, decide_stop},
     privacy::accepted_part,
 };
 use crate::{
@@ -170,12 +170,12 @@ impl Reports {
         // The interval that the response tells the reporter to use, not the one it intended.
         let interval = report.interval_seconds.within(self.min_interval_seconds, MAX_INTERVAL_SECONDS);
         let mut report = Report { interval_seconds: interval, ..report };
-        let standing = self.quotas.load_usage(viewer).await?;
-        if let Some(exceeded) = standing.exceeded() {
+        let status = self.quotas.load_usage(viewer).await?;
+        if let Some(exceeded) = status.exceeded() {
             return Err(ReportError::Quota(exceeded));
         }
-        report.bound(self.clock.timestamp(), standing.limits.cluster_threads);
-        let (sequence, base, mut cut) = (report.sequence, report.base, report.cut.clone());
+        report.bound(self.clock.timestamp(), status.limits.cluster_threads);
+        let (sequence, base, mut clamped) = (report.sequence, report.base, report.clamped.clone());
         let (store, report, by) = (self.store.for_viewer(viewer), Arc::new(report), Reporter::of(viewer));
         let mut accepted = self.cached_policy(viewer.account_id());
         let mut number = None;
@@ -184,7 +184,7 @@ impl Reports {
             // cached data policy, which the transaction verifies.
             let part = accepted_part(&report, &accepted).await;
             let (reports, expected) = (self.clone(), accepted.clone());
-            let (bytes, full) = (bytes.accepted(&accepted), standing.exceeded_by_new_cluster());
+            let (bytes, full) = (bytes.accepted(&accepted), status.exceeded_by_new_cluster());
             let taken = IngestLimits { bytes, full, number };
             let write = move |store: AccountStore| -> Write<Outcome> {
                 let (reports, part, expected) = (reports.clone(), Arc::clone(&part), expected.clone());
@@ -202,10 +202,10 @@ impl Reports {
                 Outcome::Full(quota) => return Err(ReportError::Quota(quota)),
             }
         };
-        cut.extend(before.limits_compute.then_some(COMPUTE_BEYOND_THREADS));
+        clamped.extend(before.limits_compute.then_some(COMPUTE_BEYOND_THREADS));
         self.renew(viewer).await;
         self.quotas.add(viewer, bytes.accepted(&accepted).total(), i64::from(before.after == NO_REPORTS));
-        let standing = self.quotas.cached_usage_of(viewer).unwrap_or(standing);
+        let status = self.quotas.cached_usage_of(viewer).unwrap_or(status);
         Ok(Acknowledgement {
             acknowledged: sequence.get().max(before.newest),
             cluster_id: before.cluster.0,
@@ -218,9 +218,9 @@ impl Reports {
             keep_alive_seconds: before.wanted.keep_alive_seconds,
             resend: base.is_some_and(|base| base.get() > before.complete_until),
             accepts: accepted.classes().map(Class::from).collect(),
-            cut: cut.into_iter().collect(),
+            cut: clamped.into_iter().collect(),
             stale: sequence.get() < before.newest,
-            quotas_near: standing.near_limits(),
+            quotas_near: status.near_limits(),
         })
     }
 
@@ -279,7 +279,7 @@ impl Reports {
             refused => return Ok(refused),
         };
         let ClusterContext { cluster, arrival, closed_at, .. } = before;
-        let places = std::mem::take(&mut before.cut);
+        let places = std::mem::take(&mut before.clamped);
         let sequence = report.sequence.get();
         store.record_task_groups(cluster, sequence, &report.task_groups).await?;
         store.record_computations(cluster, arrival, sequence, &report.computations).await?;
@@ -356,7 +356,7 @@ impl Reports {
                     newest,
                     complete_until,
                     closed_at,
-                    cut: row.cut,
+                    clamped: row.cut,
                     limits_compute: false,
                     wanted,
                 }));
@@ -386,9 +386,9 @@ impl Reports {
                     newest: NO_REPORTS,
                     complete_until: NO_REPORTS,
                     closed_at: report.closed_at().map(UnixTime::timestamp),
-                    cut: Names(report.cut.iter().map(|place| (*place).to_owned()).collect()),
+                    clamped: Names(report.clamped.iter().map(|place| (*place).to_owned()).collect()),
                     limits_compute: false,
-                    wanted: StopOrder::of(DesiredState::Running),
+                    wanted: StopDecision::of(DesiredState::Running),
                 }));
             }
         }
@@ -404,15 +404,15 @@ struct ClusterContext {
     newest: i64,
     complete_until: i64,
     closed_at: Option<Timestamp>,
-    cut: Names,
+    clamped: Names,
     limits_compute: bool,
-    wanted: StopOrder,
+    wanted: StopDecision,
 }
 
 impl ClusterContext {
     /// Returns the change notice for the report.
     fn notice(&self, report: &Report) -> Notice {
-        let changed = ChangeKinds::FIGURES
+        let changed = ChangeKinds::STATE
             | ChangeKinds::SAMPLES.only_if(!report.samples.is_empty())
             | ChangeKinds::COMPUTATIONS.only_if(!report.computations.is_empty() || self.closed_at.is_some())
             | ChangeKinds::ERRORS.only_if(!report.errors.is_empty())

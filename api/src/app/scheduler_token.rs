@@ -43,7 +43,7 @@ pub(crate) async fn exchange(
     now: Timestamp,
 ) -> Outcome<(ApiToken, Model)> {
     let SchedulerTokenWish { label, scheduler_id, lifetime_seconds } = wish;
-    let (actor, held, own_end) = (viewer.user_id(), viewer.scopes().to_vec(), viewer.grants_until());
+    let (actor, granted, own_end) = (viewer.user_id(), viewer.scopes().to_vec(), viewer.grants_until());
     let renewable_until = latest_expiry(now, lifetime_seconds, own_end);
     let parent_id = match viewer.credential() {
         Credential::ApiToken(id) => Some(id),
@@ -51,7 +51,7 @@ pub(crate) async fn exchange(
     };
     store
         .write(move |store| {
-            let (label, scheduler_id, held) = (label.clone(), scheduler_id.clone(), held.clone());
+            let (label, scheduler_id, granted) = (label.clone(), scheduler_id.clone(), granted.clone());
             Box::pin(async move {
                 let members = store.lock_members(&[actor]).await?;
                 let Some(grant) = grant_of(&members, actor) else { return Ok(Err(Refusal::NoMember)) };
@@ -63,7 +63,7 @@ pub(crate) async fn exchange(
                     return Ok(Err(Refusal::NoMember));
                 }
                 let expires_at = Some(expiry_at(now, renewable_until));
-                let own = CallerAccess { role: grant.role, scopes: &held, expires_at: own_end };
+                let own = CallerAccess { role: grant.role, scopes: &granted, expires_at: own_end };
                 let wish = NewToken { label, scopes: vec![Scope::Ingest], expires_at };
                 if let Err(errors) = check_own_token(own, grant.ends_at, &wish, now) {
                     return Ok(Err(Refusal::Rules(errors)));
@@ -71,8 +71,8 @@ pub(crate) async fn exchange(
                 store.remove_scheduler_tokens(actor, removal_cutoff(now)).await?;
                 // Ended tokens are kept for a day and count as well: short lifetimes would otherwise make
                 // any number of rows.
-                let (held, of_parent) = store.count_scheduler_tokens(actor, parent_id).await?;
-                if !has_room(held, of_parent) {
+                let (granted, of_parent) = store.count_scheduler_tokens(actor, parent_id).await?;
+                if !has_room(granted, of_parent) {
                     return Ok(Err(AccessError::TooMany.into()));
                 }
                 let of = (store.account_id(), actor);

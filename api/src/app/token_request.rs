@@ -57,7 +57,7 @@ impl Requester {
 impl fmt::Display for Requester {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.forwarded_address {
-            Some(told) => write!(f, "{}{}", failure_address(told), self.proxy_suffix()),
+            Some(forwarded) => write!(f, "{}{}", failure_address(forwarded), self.proxy_suffix()),
             None => failure_address(self.address).fmt(f),
         }
     }
@@ -118,12 +118,12 @@ pub(crate) async fn approve(
                 let Some(Grant { role, ends_at }) = grant_of(&members, actor) else {
                     return Ok(Err(Refusal::NoMember));
                 };
-                let Some(asked) = store.pending_token_request(&identifier, now).await? else {
+                let Some(pending) = store.pending_token_request(&identifier, now).await? else {
                     return Ok(Err(Refusal::NotFound));
                 };
                 let own = CallerAccess { role, scopes: &held, expires_at: own_end };
                 let is_wanted = |scope: Scope| {
-                    asked.scopes.as_ref().is_none_or(|asked| asked.0.contains(&scope))
+                    pending.scopes.as_ref().is_none_or(|pending| pending.0.contains(&scope))
                         && chosen.as_ref().is_none_or(|chosen| chosen.contains(&scope))
                 };
                 let scopes =

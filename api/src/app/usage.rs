@@ -37,7 +37,7 @@ pub struct Rollups {
     walk: Arc<Mutex<RollupProgress>>,
 }
 
-/// The progress of the rounds. It is kept only in memory: after a restart a round starts anew and finds
+/// The progress of the rounds. It is kept only in memory: after a restart a round starts again and finds
 /// the pending days.
 #[derive(Default)]
 struct RollupProgress {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use entity::{Timestamp, api_token::Scope};
 
-use super::{TokenUses, Viewer, credential::Credential, jwt::JwtVerifier, viewer::Proof};
+use super::{TokenUses, Viewer, credential::Credential, jwt::JwtVerifier, viewer::AuthenticatedMember};
 use crate::{
     clock::Clock,
     domain::{
@@ -112,16 +112,16 @@ impl Authenticator {
             (Bearer::Jwt(_), None) => return Err(AuthError::Invalid),
             (Bearer::ApiToken(token), _) => token,
         };
-        let proof = self.api_token(&token).await?;
+        let member = self.api_token(&token).await?;
         if let Some(account) = shown.account
-            && account != proof.standing.account.slug.as_bytes()
+            && account != member.current.account.slug.as_bytes()
         {
             return Err(AuthError::NoAccount);
         }
-        Ok(Viewer::from_proof(proof))
+        Ok(Viewer::from_member(member))
     }
 
-    async fn api_token(&self, token: &ApiToken) -> Result<Proof, AuthError> {
+    async fn api_token(&self, token: &ApiToken) -> Result<AuthenticatedMember, AuthError> {
         let found = self.store.credentials(token.identifier()).await?;
         let now = self.clock.timestamp();
         // The hash is computed and compared in any case, so that the response time does not distinguish
@@ -130,16 +130,16 @@ impl Authenticator {
         let matches =
             hash.matches(found.as_ref().map_or(&[0; 32], |found| found.token.secret_hash.as_slice()));
         match found {
-            Some(Credentials { token, standing, refuses_broad_tokens })
+            Some(Credentials { token, current, refuses_broad_tokens })
                 if matches
                     && token.revoked_at.is_none()
                     && !has_ended(token.expires_at, now)
-                    && !has_ended(standing.membership.ends_at, now) =>
+                    && !has_ended(current.membership.ends_at, now) =>
             {
                 self.uses.note(token.id, now);
-                Ok(Proof {
+                Ok(AuthenticatedMember {
                     credential: Credential::ApiToken(token.id),
-                    standing,
+                    current,
                     accounts: None,
                     binding: Binding::of(&token),
                     scopes: Some(token.scopes.0),
@@ -159,14 +159,14 @@ impl Authenticator {
         account: Option<&[u8]>,
     ) -> Result<Viewer, AuthError> {
         let VerifiedIdentity { credential, whose, accounts, scopes, expires_at } = admission;
-        let asked =
+        let requested =
             account.map(|account| parse_requested_account(account, accounts.as_deref())).transpose()?;
-        let meant = asked.as_ref().map(std::slice::from_ref).or(accounts.as_deref());
-        let standing = self.store.find_current_membership(whose, meant, self.clock.timestamp()).await?;
-        let standing = standing.ok_or(AuthError::NoAccount)?;
-        Ok(Viewer::from_proof(Proof {
+        let meant = requested.as_ref().map(std::slice::from_ref).or(accounts.as_deref());
+        let current = self.store.find_current_membership(whose, meant, self.clock.timestamp()).await?;
+        let current = current.ok_or(AuthError::NoAccount)?;
+        Ok(Viewer::from_member(AuthenticatedMember {
             credential,
-            standing,
+            current,
             accounts,
             scopes,
             expires_at,
@@ -188,8 +188,8 @@ impl Viewer {
 
 /// Parses the requested account, and checks that the credentials are not restricted to others.
 pub(super) fn parse_requested_account(account: &[u8], accounts: Option<&[Slug]>) -> Result<Slug, AuthError> {
-    let asked: Option<Slug> = std::str::from_utf8(account).ok().and_then(|account| account.parse().ok());
-    let opened = asked.filter(|asked| accounts.is_none_or(|accounts| accounts.contains(asked)));
+    let requested: Option<Slug> = std::str::from_utf8(account).ok().and_then(|account| account.parse().ok());
+    let opened = requested.filter(|requested| accounts.is_none_or(|accounts| accounts.contains(requested)));
     opened.ok_or(AuthError::NoAccount)
 }
 

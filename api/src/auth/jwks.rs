@@ -65,7 +65,7 @@ impl From<FetchError> for JwksError {
 pub(super) struct Jwks {
     shared: Arc<Shared>,
     /// The task that refreshes the keys periodically.
-    _reading: JoinSet<()>,
+    _refresh_tasks: JoinSet<()>,
 }
 
 struct Shared {
@@ -116,15 +116,15 @@ impl Jwks {
             (Err(error), Source::Url(_)) => shared.log_failure(&error),
         }
         let shared = Arc::new(shared);
-        let mut reading = JoinSet::new();
+        let mut refresh_tasks = JoinSet::new();
         let reader = Arc::clone(&shared);
-        reading.spawn(async move {
+        refresh_tasks.spawn(async move {
             loop {
                 tokio::time::sleep(reader.timing.refresh_interval).await;
-                reader.read_again(&mut *reader.tried_at.lock().await).await;
+                reader.refresh_keys(&mut *reader.tried_at.lock().await).await;
             }
         });
-        Ok(Self { shared, _reading: reading })
+        Ok(Self { shared, _refresh_tasks: refresh_tasks })
     }
 
     /// Returns the key with this identifier and algorithm. Without an identifier, returns the only key
@@ -136,15 +136,15 @@ impl Jwks {
         }
         // A task of its own, because the caller may be dropped while others wait for the same refresh.
         let shared = Arc::clone(&self.shared);
-        let look_again = async move {
+        let refresh_if_unchanged = async move {
             let mut tried_at = shared.tried_at.lock().await;
             let is_new = !Arc::ptr_eq(&seen, &shared.keys());
             if !is_new && tried_at.is_none_or(|at| at.elapsed() >= shared.timing.min_refresh_interval) {
-                shared.read_again(&mut tried_at).await;
+                shared.refresh_keys(&mut tried_at).await;
             }
         };
         // If the task panicked, the keys have not changed.
-        let _ = tokio::spawn(look_again).await;
+        let _ = tokio::spawn(refresh_if_unchanged).await;
         find(&self.shared.keys(), id, algorithm)
     }
 }
@@ -161,7 +161,7 @@ impl Shared {
         *self.keys.write().unwrap_or_else(PoisonError::into_inner) = keys.into();
     }
 
-    async fn read_again(&self, tried_at: &mut Option<Instant>) {
+    async fn refresh_keys(&self, tried_at: &mut Option<Instant>) {
         match self.source.read().await {
             Ok(keys) => self.replace_keys(keys),
             Err(error) => self.log_failure(&error),
@@ -211,12 +211,12 @@ fn read_file(path: &Path) -> io::Result<Vec<u8>> {
 }
 
 fn find(keys: &[Key], id: Option<&str>, algorithm: Algorithm) -> Option<DecodingKey> {
-    let mut fitting = keys
+    let mut matching = keys
         .iter()
         .filter(|key| key.algorithm == algorithm && id.is_none_or(|id| key.id.as_deref() == Some(id)));
-    let found = fitting.next()?;
-    let is_meant = id.is_some() || fitting.next().is_none();
-    is_meant.then(|| found.public.clone())
+    let found = matching.next()?;
+    let is_unambiguous = id.is_some() || matching.next().is_none();
+    is_unambiguous.then(|| found.public.clone())
 }
 
 /// Returns a key that can verify signatures, with its algorithm. `None` for other keys of the set.
@@ -229,8 +229,9 @@ fn parse_usable_key(key: Value) -> Option<Key> {
             is_safe.then_some((Algorithm::RS256, KeyAlgorithm::RS256))?
         }
         AlgorithmParameters::EllipticCurve(point) if point.curve == EllipticCurve::P256 => {
-            let is_whole = length(&point.x)? == COORDINATE_BYTES && length(&point.y)? == COORDINATE_BYTES;
-            is_whole.then_some((Algorithm::ES256, KeyAlgorithm::ES256))?
+            let has_valid_length =
+                length(&point.x)? == COORDINATE_BYTES && length(&point.y)? == COORDINATE_BYTES;
+            has_valid_length.then_some((Algorithm::ES256, KeyAlgorithm::ES256))?
         }
         AlgorithmParameters::OctetKeyPair(point) if point.curve == EllipticCurve::Ed25519 => {
             (length(&point.x)? == COORDINATE_BYTES).then_some((Algorithm::EdDSA, KeyAlgorithm::EdDSA))?
@@ -239,11 +240,11 @@ fn parse_usable_key(key: Value) -> Option<Key> {
         _ => return None,
     };
     let common = &jwk.common;
-    let is_for_it = common.key_algorithm.is_none_or(|own| own == named)
+    let may_verify_signatures = common.key_algorithm.is_none_or(|own| own == named)
         && common.public_key_use.as_ref().is_none_or(|purpose| *purpose == PublicKeyUse::Signature)
         && common.key_operations.as_ref().is_none_or(|all| all.contains(&KeyOperations::Verify));
     let public = DecodingKey::from_jwk(&jwk).ok()?;
-    is_for_it.then(|| Key { id: jwk.common.key_id.clone(), algorithm, public })
+    may_verify_signatures.then(|| Key { id: jwk.common.key_id.clone(), algorithm, public })
 }
 
 #[cfg(test)]

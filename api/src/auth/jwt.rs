@@ -27,7 +27,7 @@ pub struct JwtVerifier {
 }
 
 /// The content of a verified JWT.
-pub(super) struct Verified {
+pub(super) struct VerifiedJwt {
     /// The user, the accounts, the role and the scopes.
     pub(super) claimed: ClaimedIdentity,
     /// The expiry.
@@ -78,7 +78,7 @@ impl JwtVerifier {
     }
 
     /// Verifies a JWT. The caller has limited its length.
-    pub(super) async fn verify(&self, token: &str, now: DateTime<Utc>) -> Result<Verified, JwtError> {
+    pub(super) async fn verify(&self, token: &str, now: DateTime<Utc>) -> Result<VerifiedJwt, JwtError> {
         let header = decode_header(token)?;
         if header.crit.is_some() {
             return Err(JwtError::Critical);
@@ -93,9 +93,9 @@ impl JwtVerifier {
             _ => None,
         };
         let claims =
-            decode::<Claims>(token, &key.ok_or(JwtError::NoKey)?, &signature_alone(header.alg))?.claims;
+            decode::<Claims>(token, &key.ok_or(JwtError::NoKey)?, &signature_validation(header.alg))?.claims;
         let expires_at = claims::check(&claims, &self.issuer, &self.audience, now)?;
-        Ok(Verified { claimed: claims::read(&claims, &self.names)?, expires_at })
+        Ok(VerifiedJwt { claimed: claims::read(&claims, &self.names)?, expires_at })
     }
 }
 
@@ -107,7 +107,7 @@ impl Authenticator {
         token: &str,
         account: Option<&[u8]>,
     ) -> Result<Viewer, AuthError> {
-        let Verified { claimed, expires_at } =
+        let VerifiedJwt { claimed, expires_at } =
             jwt.verify(token, self.clock.now()).await.map_err(|reason| {
                 tracing::debug!(%reason, "JWT rejected");
                 if matches!(reason, JwtError::Claims(ClaimError::Role)) {
@@ -116,21 +116,21 @@ impl Authenticator {
                     AuthError::Invalid
                 }
             })?;
-        let admission = || VerifiedIdentity {
+        let verified_identity = || VerifiedIdentity {
             credential: Credential::Jwt,
             whose: UserRef::Identity { issuer: jwt.issuer(), subject: &claimed.subject },
             accounts: claimed.accounts.clone(),
             scopes: claimed.scopes.clone(),
             expires_at: Some(expires_at),
         };
-        match (self.resolve_viewer(admission(), account).await, jwt.provision()) {
+        match (self.resolve_viewer(verified_identity(), account).await, jwt.provision()) {
             (Err(AuthError::NoAccount), Some(provision)) => {
-                let asked = account
+                let requested = account
                     .map(|account| parse_requested_account(account, claimed.accounts.as_deref()))
                     .transpose()?;
                 let credential = audit_entry::Credential::Jwt;
-                self.provision_user(jwt.issuer(), credential, &claimed, provision, asked).await?;
-                self.resolve_viewer(admission(), account).await
+                self.provision_user(jwt.issuer(), credential, &claimed, provision, requested).await?;
+                self.resolve_viewer(verified_identity(), account).await
             }
             (admitted, _) => admitted,
         }
@@ -139,7 +139,7 @@ impl Authenticator {
 
 /// Limits the library's validation to the signature. The other checks use this server's clock, and the
 /// same parsed claims that are used later.
-fn signature_alone(algorithm: Algorithm) -> Validation {
+fn signature_validation(algorithm: Algorithm) -> Validation {
     let mut validation = Validation::new(algorithm);
     validation.required_spec_claims.clear();
     validation.validate_exp = false;

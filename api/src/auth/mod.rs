@@ -30,6 +30,6 @@ pub use jwks::JwksError;
 pub(crate) use jwks::usable_keys;
 pub use jwt::JwtVerifier;
 pub use oidc::{CALLBACK, OidcError, OidcProvider, RedirectParameters};
-pub use session::{Proof, Session, Sessions};
+pub use session::{Session, Sessions, SignInMethod};
 pub use token_use::TokenUses;
 pub use viewer::Viewer;

@@ -67,16 +67,16 @@ pub struct OidcProvider {
     config: OidcConfig,
     issuer: IssuerUrl,
     redirect: RedirectUrl,
-    asking: ProviderClient,
-    known: Mutex<Known>,
+    http_client: ProviderClient,
+    cache: Mutex<MetadataCache>,
 }
 
 /// The cached metadata of the provider.
 #[derive(Default)]
-struct Known {
+struct MetadataCache {
     metadata: Option<(Instant, Arc<CoreProviderMetadata>)>,
     /// The time of the last failed fetch. `None` after a successful one.
-    away_at: Option<Instant>,
+    failed_at: Option<Instant>,
 }
 
 /// The reason why a sign-in failed.
@@ -103,7 +103,7 @@ pub enum OidcError {
 #[derive(Debug, thiserror::Error)]
 enum ProviderRequestError {
     #[error("the URL is not encrypted")]
-    InTheOpen,
+    Unencrypted,
     #[error("the URL is malformed")]
     Address(#[from] url::ParseError),
     #[error(transparent)]
@@ -121,7 +121,7 @@ impl<'a> AsyncHttpClient<'a> for ProviderClient {
         Box::pin(async move {
             let url: Url = request.uri().to_string().parse()?;
             if !http_client::is_confidential(&url) {
-                return Err(ProviderRequestError::InTheOpen);
+                return Err(ProviderRequestError::Unencrypted);
             }
             Ok(self.0.send(request, MAX_BYTES).await?)
         })
@@ -151,8 +151,8 @@ impl OidcProvider {
             issuer: IssuerUrl::new(config.issuer.clone()).expect("the setting was checked"),
             redirect: RedirectUrl::new(redirect).expect("the setting was checked"),
             config: config.clone(),
-            asking: ProviderClient(OutgoingClient::new()),
-            known: Mutex::default(),
+            http_client: ProviderClient(OutgoingClient::new()),
+            cache: Mutex::default(),
         }
     }
 
@@ -215,7 +215,7 @@ impl OidcProvider {
         let missing = || OidcError::InvalidIdToken("there is no ID token".into());
         let token = answer.id_token().ok_or_else(missing)?;
         let claims = match self.verify(&metadata, token, &answer, attempt, now) {
-            Err(IdTokenError::UnknownKey) => {
+            Err(IdTokenError::InvalidSignature) => {
                 // Providers rotate their keys and publish new ones before they use them.
                 let metadata = self.metadata(MIN_FETCH_INTERVAL).await?;
                 self.verify(&metadata, token, &answer, attempt, now)
@@ -237,8 +237,10 @@ impl OidcProvider {
         let client = self.client(metadata);
         let exchange = client.exchange_code(AuthorizationCode::new(code));
         let exchange = exchange.map_err(|error| OidcError::ProviderUnavailable(Box::new(error)))?;
-        let answer =
-            exchange.set_pkce_verifier(PkceCodeVerifier::new(verifier)).request_async(&self.asking).await;
+        let answer = exchange
+            .set_pkce_verifier(PkceCodeVerifier::new(verifier))
+            .request_async(&self.http_client)
+            .await;
         answer.map_err(|error| match error {
             // For example for a code that was used before. The provider's error text is not repeated
             // anywhere.
@@ -281,23 +283,26 @@ impl OidcProvider {
     async fn metadata(&self, age: Duration) -> Result<Arc<CoreProviderMetadata>, OidcError> {
         // The lock is held during the fetch, so that concurrent callers share its result, including a
         // failure.
-        let mut known = self.known.lock().await;
-        if let Some((at, metadata)) = &known.metadata
+        let mut cache = self.cache.lock().await;
+        if let Some((at, metadata)) = &cache.metadata
             && at.elapsed() < age
         {
             return Ok(Arc::clone(metadata));
         }
-        if known.away_at.is_some_and(|at| at.elapsed() < MIN_FETCH_INTERVAL) {
+        if cache.failed_at.is_some_and(|at| at.elapsed() < MIN_FETCH_INTERVAL) {
             return Err(OidcError::ProviderUnavailable("it did not respond to a recent request".into()));
         }
-        match CoreProviderMetadata::discover_async(self.issuer.clone(), &self.asking).await {
+        match CoreProviderMetadata::discover_async(self.issuer.clone(), &self.http_client).await {
             Ok(metadata) => {
                 let metadata = Arc::new(metadata);
-                *known = Known { metadata: Some((Instant::now(), Arc::clone(&metadata))), away_at: None };
+                *cache = MetadataCache {
+                    metadata: Some((Instant::now(), Arc::clone(&metadata))),
+                    failed_at: None,
+                };
                 Ok(metadata)
             }
             Err(error) => {
-                known.away_at = Some(Instant::now());
+                cache.failed_at = Some(Instant::now());
                 Err(OidcError::ProviderUnavailable(Box::new(error)))
             }
         }
@@ -341,12 +346,12 @@ impl Authenticator {
             Err(error) => return Ok(Err(error)),
         };
         let (issuer, subject) = (provider.config.issuer.as_str(), claimed.subject.as_str());
-        let standing = self.store.find_current_membership(
+        let current = self.store.find_current_membership(
             UserRef::Identity { issuer, subject },
             None,
             self.clock.timestamp(),
         );
-        if standing.await?.is_none()
+        if current.await?.is_none()
             && let Some(provision) = &provider.config.provision
         {
             let credential = audit_entry::Credential::Session;
@@ -368,8 +373,8 @@ type ClientOf = CoreClient<
 /// The reason why an ID token is rejected.
 #[derive(Debug, thiserror::Error)]
 enum IdTokenError {
-    #[error("it is signed with a key that the provider does not publish")]
-    UnknownKey,
+    #[error("its signature matches no key that the provider publishes")]
+    InvalidSignature,
     #[error(transparent)]
     Claims(ClaimsVerificationError),
     #[error(transparent)]
@@ -393,7 +398,7 @@ impl From<SignatureVerificationError> for IdTokenError {
     fn from(error: SignatureVerificationError) -> Self {
         match error {
             SignatureVerificationError::NoMatchingKey | SignatureVerificationError::CryptoError(_) => {
-                Self::UnknownKey
+                Self::InvalidSignature
             }
             other => Self::Signature(other),
         }

@@ -19,24 +19,26 @@ use crate::{
 const NAME_DIGITS: [usize; 2] = [6, 16];
 
 impl Authenticator {
-    /// Provisions an unknown user of an issuer as a member of the account that is `asked` for, or that
-    /// the issuer or the settings name.
+    /// Provisions an unknown user of an issuer as a member of the `requested` account, or else of the
+    /// account that the issuer's claims or the settings name. Does nothing if no account is named.
     pub(super) async fn provision_user(
         &self,
         issuer: &str,
         credential: Credential,
         claimed: &ClaimedIdentity,
         provision: &Provision,
-        asked: Option<Slug>,
+        requested: Option<Slug>,
     ) -> Result<(), AuthError> {
         let named = match &claimed.accounts {
             Some(accounts) => accounts.first(),
             None => provision.account.as_ref(),
         };
-        let account = match (asked, named) {
+        let account = match (requested, named) {
             // If no claim names accounts, a user cannot join an account by requesting it.
-            (Some(asked), Some(named)) if claimed.accounts.is_none() && asked != *named => return Ok(()),
-            (Some(asked), _) => asked,
+            (Some(requested), Some(named)) if claimed.accounts.is_none() && requested != *named => {
+                return Ok(());
+            }
+            (Some(requested), _) => requested,
             (None, Some(named)) => named.clone(),
             (None, None) => return Ok(()),
         };

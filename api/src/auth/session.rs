@@ -38,7 +38,7 @@ pub struct Sessions {
 
 /// The way a user proved the identity before a session began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Proof {
+pub enum SignInMethod {
     /// By password.
     Password,
     /// By an OpenID provider.
@@ -47,7 +47,7 @@ pub enum Proof {
     Link,
 }
 
-impl Proof {
+impl SignInMethod {
     fn name(self) -> &'static str {
         match self {
             Self::Password => "password",
@@ -103,7 +103,7 @@ impl Sessions {
     pub async fn begin(
         &self,
         user: &user::Model,
-        proof: Proof,
+        method: SignInMethod,
         origin: Origin,
     ) -> Result<SessionSecret, StoreError> {
         let (secret, now) = (SessionSecret::generate(&mut rand::rng()), self.clock.timestamp());
@@ -114,7 +114,7 @@ impl Sessions {
             used_at: now,
             expires_at: self.life.end(now),
         };
-        let (by, detail) = (Actor::in_browser(user, origin, now), json!({ "by": proof.name() }));
+        let (by, detail) = (Actor::in_browser(user, origin, now), json!({ "by": method.name() }));
         self.store.add_session(row, self.life.idle_since(now), &by, detail).await?;
         Ok(secret)
     }

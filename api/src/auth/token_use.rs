@@ -17,38 +17,38 @@ use crate::{
 };
 
 /// The maximum delay of a write, unless the database is unavailable.
-const EVERY: Duration = Duration::from_mins(1);
+const FLUSH_INTERVAL: Duration = Duration::from_mins(1);
 
 /// The maximum number of tokens kept in memory while the database is unavailable. The least recently
 /// used ones are dropped.
-const REMEMBERED: NonZeroUsize = NonZeroUsize::new(100_000).expect("it is more than none");
+const MAX_TOKENS: NonZeroUsize = NonZeroUsize::new(100_000).expect("it is more than none");
 
 /// The last uses of tokens since the last write.
 #[derive(Clone)]
 pub struct TokenUses {
     store: SystemStore,
-    last: Memory,
+    last: PendingUses,
     /// The last use by a scheduler of a token with more than the `ingest` scope.
-    broad: Memory,
+    broad: PendingUses,
 }
 
-type Memory = Arc<Mutex<LruCache<ApiTokenId, Timestamp>>>;
+type PendingUses = Arc<Mutex<LruCache<ApiTokenId, Timestamp>>>;
 
 impl TokenUses {
     /// Returns a recorder that writes to `store`.
     #[must_use]
     pub fn new(store: SystemStore) -> Self {
-        Self { store, last: Arc::new(Mutex::new(none())), broad: Arc::new(Mutex::new(none())) }
+        Self { store, last: Arc::new(Mutex::new(empty())), broad: Arc::new(Mutex::new(empty())) }
     }
 
     /// Records the use of a token.
     pub(super) fn note(&self, token: ApiTokenId, now: Timestamp) {
-        keep_latest(&mut locked(&self.last), token, now);
+        keep_latest(&mut lock(&self.last), token, now);
     }
 
     /// Records that a scheduler used a token with more than the `ingest` scope.
     pub(crate) fn record_broad_use(&self, token: ApiTokenId, now: Timestamp) {
-        keep_latest(&mut locked(&self.broad), token, now);
+        keep_latest(&mut lock(&self.broad), token, now);
     }
 
     /// Writes the pending uses. They are kept for the next time if the write fails.
@@ -56,13 +56,13 @@ impl TokenUses {
     /// # Errors
     /// Returns an error if the database does not answer.
     pub async fn flush_uses(&self) -> Result<(), StoreError> {
-        let last = self.write_down_of(&self.last, TokenUse::Any).await;
-        self.write_down_of(&self.broad, TokenUse::Broad).await?;
+        let last = self.flush(&self.last, TokenUse::Any).await;
+        self.flush(&self.broad, TokenUse::Broad).await?;
         last
     }
 
-    async fn write_down_of(&self, memory: &Memory, kind: TokenUse) -> Result<(), StoreError> {
-        let uses = std::mem::replace(&mut *locked(memory), none());
+    async fn flush(&self, pending: &PendingUses, kind: TokenUse) -> Result<(), StoreError> {
+        let uses = std::mem::replace(&mut *lock(pending), empty());
         if uses.is_empty() {
             return Ok(());
         }
@@ -70,7 +70,7 @@ impl TokenUses {
         sorted.sort_by_key(|(token, _)| *token);
         let written = self.store.record_token_uses(kind, &sorted).await;
         if written.is_err() {
-            let mut last = locked(memory);
+            let mut last = lock(pending);
             // The uses recorded during the failed write are newer than all the others.
             let meanwhile = std::mem::replace(&mut *last, uses);
             for (token, at) in meanwhile.iter().rev() {
@@ -82,7 +82,7 @@ impl TokenUses {
 
     /// Writes the pending uses every minute, forever.
     pub(crate) async fn flush_periodically(self) {
-        let mut ticks = interval(EVERY);
+        let mut ticks = interval(FLUSH_INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             ticks.tick().await;
@@ -93,15 +93,15 @@ impl TokenUses {
     }
 }
 
-fn locked(memory: &Memory) -> MutexGuard<'_, LruCache<ApiTokenId, Timestamp>> {
-    memory.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock(pending: &PendingUses) -> MutexGuard<'_, LruCache<ApiTokenId, Timestamp>> {
+    pending.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn none() -> LruCache<ApiTokenId, Timestamp> {
+fn empty() -> LruCache<ApiTokenId, Timestamp> {
     // Grows on demand, because most servers have few tokens.
-    let mut none = LruCache::unbounded();
-    none.resize(REMEMBERED);
-    none
+    let mut empty = LruCache::unbounded();
+    empty.resize(MAX_TOKENS);
+    empty
 }
 
 fn keep_latest(last: &mut LruCache<ApiTokenId, Timestamp>, token: ApiTokenId, at: Timestamp) {
@@ -118,11 +118,11 @@ mod tests {
 
     #[test]
     fn no_more_tokens_are_remembered_than_fit() {
-        let (mut last, now) = (none(), Timestamp::from(DateTime::UNIX_EPOCH));
-        for number in 0..=REMEMBERED.get() as u128 {
+        let (mut last, now) = (empty(), Timestamp::from(DateTime::UNIX_EPOCH));
+        for number in 0..=MAX_TOKENS.get() as u128 {
             keep_latest(&mut last, ApiTokenId(Uuid::from_u128(number)), now);
         }
-        assert_eq!(last.len(), REMEMBERED.get());
+        assert_eq!(last.len(), MAX_TOKENS.get());
         assert!(!last.contains(&ApiTokenId(Uuid::from_u128(0))), "the one used the longest ago is forgotten");
         assert!(last.contains(&ApiTokenId(Uuid::from_u128(1))));
     }

@@ -25,7 +25,7 @@ use crate::{
 #[derive(Clone, Debug)]
 pub struct Viewer {
     credential: Credential,
-    standing: CurrentMembership,
+    current: CurrentMembership,
     accounts: Option<Vec<Slug>>,
     scopes: Scopes,
     expires_at: Option<Timestamp>,
@@ -34,11 +34,11 @@ pub struct Viewer {
 }
 
 /// Verified credentials of any kind, and the member they represent.
-pub(super) struct Proof {
+pub(super) struct AuthenticatedMember {
     /// The kind of the credentials.
     pub(super) credential: Credential,
     /// The account, the user and the active membership.
-    pub(super) standing: CurrentMembership,
+    pub(super) current: CurrentMembership,
     /// The accounts the credentials are restricted to. `None` if they are valid for all of the user's
     /// accounts.
     pub(super) accounts: Option<Vec<Slug>>,
@@ -57,17 +57,18 @@ pub(super) struct Proof {
 impl Viewer {
     /// Creates the viewer of verified credentials. Only the authenticator calls it. The scopes are
     /// limited to those that the user's role covers now, and the expiry to the end of the membership.
-    pub(super) fn from_proof(proof: Proof) -> Self {
-        let Proof { credential, standing, accounts, scopes: restriction, expires_at, .. } = proof;
-        let (binding, refuses_broad_tokens) = (proof.binding, proof.refuses_broad_tokens);
-        let mut scopes = scopes_of(standing.membership.role);
+    pub(super) fn from_member(member: AuthenticatedMember) -> Self {
+        let AuthenticatedMember { credential, current, accounts, scopes: restriction, expires_at, .. } =
+            member;
+        let (binding, refuses_broad_tokens) = (member.binding, member.refuses_broad_tokens);
+        let mut scopes = scopes_of(current.membership.role);
         if let Some(restriction) = restriction {
             scopes.retain(|scope| restriction.contains(scope));
         }
-        let ends = [expires_at, standing.membership.ends_at];
+        let ends = [expires_at, current.membership.ends_at];
         let expires_at = ends.into_iter().flatten().min_by_key(|end| end.0);
         let scopes = Scopes(scopes);
-        Self { credential, standing, accounts, scopes, expires_at, binding, refuses_broad_tokens }
+        Self { credential, current, accounts, scopes, expires_at, binding, refuses_broad_tokens }
     }
 
     /// Returns the kind of the credentials.
@@ -108,31 +109,31 @@ impl Viewer {
     /// Returns the account.
     #[must_use]
     pub fn account(&self) -> &account::Model {
-        &self.standing.account
+        &self.current.account
     }
 
     /// Returns the account's ID.
     #[must_use]
     pub fn account_id(&self) -> AccountId {
-        self.standing.account.id
+        self.current.account.id
     }
 
     /// Returns the user.
     #[must_use]
     pub fn user(&self) -> &user::Model {
-        &self.standing.user
+        &self.current.user
     }
 
     /// Returns the user's ID.
     #[must_use]
     pub fn user_id(&self) -> UserId {
-        self.standing.user.id
+        self.current.user.id
     }
 
     /// Returns the account, the user and the membership.
     #[must_use]
-    pub fn standing(&self) -> &CurrentMembership {
-        &self.standing
+    pub fn current_membership(&self) -> &CurrentMembership {
+        &self.current
     }
 
     /// Returns the accounts the credentials are restricted to. `None` if they are valid for all of the
@@ -145,7 +146,7 @@ impl Viewer {
     /// Returns the user's role in the account.
     #[must_use]
     pub fn role(&self) -> Role {
-        self.standing.membership.role
+        self.current.membership.role
     }
 
     /// Returns the scopes of the credentials.

@@ -31,14 +31,14 @@ pub(super) fn accounts(lists: &AccountLists) {
 
 /// Prints the quotas and the usage of an account. Quotas without a value of their own use the server's
 /// settings.
-pub(super) fn quota(said: Option<&Quota>, standing: &QuotaStatus) {
+pub(super) fn quota(said: Option<&Quota>, status: &QuotaStatus) {
     let limit = |of: fn(&Quota) -> Option<i64>, show: fn(i64) -> String| match said.and_then(of) {
         Some(UNLIMITED) => "none".to_owned(),
         Some(limit) => show(limit),
         None => "default".to_owned(),
     };
     let (size, number) = (|bytes| Size(bytes).to_string(), |number: i64| number.to_string());
-    let used = standing.used;
+    let used = status.used;
     let row = |name: &str, used: String, limit: String| vec![name.to_owned(), used, limit];
     print(
         &["quota", "used", "limit"],

@@ -31,7 +31,7 @@ pub(super) struct QuotaArgs {
     #[arg(long, env = "GALVO_QUOTA_CLUSTERS", default_value = "10000", value_name = "NUMBER")]
     quota_clusters: String,
     /// Default limit of the threads of a cluster that count as usage at one time; `none` for no limit. The
-    /// rest is marked as cut and not priced.
+    /// rest is marked as clamped and not priced.
     #[arg(long, env = "GALVO_QUOTA_THREADS", default_value = "100000", value_name = "NUMBER")]
     quota_threads: String,
     /// Maximum retention of data of any class, in whole days, such as `365d`; `none` for no limit. It

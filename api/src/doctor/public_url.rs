@@ -95,7 +95,7 @@ async fn by_unnamed_proxy(serve: &ServeConfig) -> Option<u64> {
     };
     let scheme = if is_tls { "https" } else { "http" };
     let address: Url = format!("{scheme}://{}/metrics", SocketAddr::new(ip, listen.port())).parse().ok()?;
-    let told = OutgoingClient::new().get(&address, METRICS).await.ok()?;
-    let told = String::from_utf8_lossy(&told);
-    told.lines().find_map(|line| line.strip_prefix(BY_UNNAMED_PROXY))?.trim().parse().ok()
+    let metrics = OutgoingClient::new().get(&address, METRICS).await.ok()?;
+    let metrics = String::from_utf8_lossy(&metrics);
+    metrics.lines().find_map(|line| line.strip_prefix(BY_UNNAMED_PROXY))?.trim().parse().ok()
 }

@@ -39,7 +39,7 @@ pub enum Dimension {
     User,
 }
 
-/// The kind of a value.
+/// The part of the measurement to which a value belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ValueKind {
     /// Measured while threads executed tasks.

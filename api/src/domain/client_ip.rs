@@ -210,22 +210,26 @@ mod tests {
     fn proxies_that_were_not_named_are_noticed() {
         let proxies =
             TrustedProxies::new(vec!["10.0.0.1".parse().expect("an address")], ForwardedHeader::default());
-        let told = |peer: &str, values: &[&str]| {
+        let client_of = |peer: &str, values: &[&str]| {
             proxies
                 .unconfigured_proxy_client(peer.parse().expect(peer), values)
                 .map(|address| address.to_string())
         };
         for peer in ["10.0.0.2", "172.18.0.1", "192.168.1.1", "127.0.0.1", "::1", "fd00::1", "100.64.0.1"] {
-            assert_eq!(told(peer, &["198.51.100.1, 203.0.113.9"]).as_deref(), Some("203.0.113.9"), "{peer}");
-            assert_eq!(told(peer, &[]), None);
-            assert_eq!(told(peer, &["198.51.100.1, unknown"]), None);
+            assert_eq!(
+                client_of(peer, &["198.51.100.1, 203.0.113.9"]).as_deref(),
+                Some("203.0.113.9"),
+                "{peer}"
+            );
+            assert_eq!(client_of(peer, &[]), None);
+            assert_eq!(client_of(peer, &["198.51.100.1, unknown"]), None);
         }
         assert_eq!(
-            told("172.18.0.1", &["198.51.100.1", "[2001:db8::1]:4711"]).as_deref(),
+            client_of("172.18.0.1", &["198.51.100.1", "[2001:db8::1]:4711"]).as_deref(),
             Some("2001:db8::1")
         );
         for peer in ["10.0.0.1", "::ffff:10.0.0.1", "203.0.113.1", "100.128.0.1", "2001:db8::1"] {
-            assert_eq!(told(peer, &["203.0.113.9"]), None, "{peer}");
+            assert_eq!(client_of(peer, &["203.0.113.9"]), None, "{peer}");
         }
     }
 

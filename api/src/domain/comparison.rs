@@ -117,13 +117,13 @@ impl SoftwareChange {
     /// unchanged.
     #[must_use]
     pub fn between(base: &Software, head: &Software) -> Self {
-        let told = |name: &str, from: &BTreeSet<String>, to: &BTreeSet<String>| {
+        let change_of = |name: &str, from: &BTreeSet<String>, to: &BTreeSet<String>| {
             (!from.is_empty() && !to.is_empty()).then(|| change(name, from, to)).flatten()
         };
         let mut found = Self {
-            python: told("Python", &base.python, &head.python),
-            os: told("operating system", &base.os, &head.os),
-            machine: told("architecture", &base.machine, &head.machine),
+            python: change_of("Python", &base.python, &head.python),
+            os: change_of("operating system", &base.os, &head.os),
+            machine: change_of("architecture", &base.machine, &head.machine),
             ..Self::default()
         };
         if base.packages.is_empty() || head.packages.is_empty() {

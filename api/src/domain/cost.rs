@@ -23,7 +23,7 @@ const GIB: i128 = 1 << 30;
 /// The largest accepted rate, far beyond that of any machine.
 pub const MAX_RATE: f64 = 1e6;
 
-/// A currency by ISO 4217: three capital letters.
+/// A currency, as an ISO 4217 code: three capital letters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Currency([u8; 3]);
 
@@ -102,7 +102,7 @@ pub struct Cost {
     pub basis: Basis,
     /// The amount, in billionths of the currency's unit.
     pub nanos: i128,
-    /// The amount by the activity of the threads. The sum is `nanos`.
+    /// The amount by the use of the threads. The sum is `nanos`.
     pub causes: BTreeMap<Cause, i128>,
 }
 
@@ -262,7 +262,7 @@ impl RateCard {
     }
 }
 
-/// Divides an amount by the activity of the threads. The cost of memory and workers is divided in the
+/// Divides an amount by the use of the threads. The cost of memory and workers is divided in the
 /// same ratio. The last part takes the rounding difference.
 fn shares(nanos: i128, usage: &Usage) -> Vec<(Cause, i128)> {
     let whole = i128::from(usage.thread_us);

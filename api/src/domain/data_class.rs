@@ -43,13 +43,13 @@ impl Accepted {
     }
 }
 
-/// Returns a cluster's updated receipt. `told` holds the numbers of sent and withheld items in the newest
+/// Returns a cluster's updated receipt. `reported` holds the numbers of sent and withheld items in the newest
 /// report. Only the newest report may update the receipt: items sent since the report before it count as
 /// dropped if the account refuses their class.
 #[must_use]
-pub fn receipt(before: &Receipt, accepted: &Accepted, told: &report::Receipt) -> Receipt {
+pub fn receipt(before: &Receipt, accepted: &Accepted, reported: &report::Receipt) -> Receipt {
     let mut receipt = before.clone();
-    for (class, counts) in told {
+    for (class, counts) in reported {
         let (class, sent) = (DataClass::from(*class), counts.sent.get());
         let before = before.0.get(&class).copied().unwrap_or_default();
         // A reporter that replaces another one counts from 0 again.

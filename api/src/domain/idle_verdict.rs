@@ -114,18 +114,18 @@ pub fn idle_ms(row: &cluster::Model) -> Option<i64> {
 impl IdlePolicy {
     /// Returns the consequence of this policy for a cluster.
     #[must_use]
-    pub fn verdict_for(&self, standing: &IdleFacts) -> IdleVerdict {
+    pub fn verdict_for(&self, facts: &IdleFacts) -> IdleVerdict {
         let Some(timeout) = self.timeout_seconds.filter(|_| self.mode != Mode::Observe) else {
             return IdleVerdict::NoPolicy;
         };
-        let Some(begins) = standing.timeout_start(self.changed_at) else { return IdleVerdict::Busy };
-        if standing.is_exempt {
+        let Some(begins) = facts.timeout_start(self.changed_at) else { return IdleVerdict::Busy };
+        if facts.is_exempt {
             return IdleVerdict::Exempt;
         }
         let warning = 1_000 * self.warn_before_seconds;
         let deadline = begins + 1_000 * timeout;
         // A warning from before the start of the timeout announced another deadline.
-        let warned_at = standing.warned_at.filter(|at| begins <= *at);
+        let warned_at = facts.warned_at.filter(|at| begins <= *at);
         let stops = self.mode == Mode::Stop;
         IdleVerdict::Timed(IdleSchedule { warn_at: deadline - warning, deadline, warned_at, warning, stops })
     }
@@ -185,8 +185,8 @@ mod tests {
         }
     }
 
-    fn times(policy: &IdlePolicy, standing: IdleFacts) -> IdleSchedule {
-        match policy.verdict_for(&standing) {
+    fn times(policy: &IdlePolicy, facts: IdleFacts) -> IdleSchedule {
+        match policy.verdict_for(&facts) {
             IdleVerdict::Timed(times) => times,
             other => panic!("{other:?}"),
         }
@@ -208,16 +208,15 @@ mod tests {
         let second = 1_000;
         let idle = IdleFacts { idle_since: Some(0), ..IdleFacts::default() };
         let warned = |at: i64| IdleFacts { warned_at: Some(at * second), ..idle };
-        let kept = |at: i64, until: i64, standing: IdleFacts| IdleFacts {
+        let kept = |at: i64, until: i64, facts: IdleFacts| IdleFacts {
             kept: Some((at * second, until * second)),
-            ..standing
+            ..facts
         };
-        let counted =
-            |since: i64, standing: IdleFacts| IdleFacts { idle_counts_from: since * second, ..standing };
+        let counted = |since: i64, facts: IdleFacts| IdleFacts { idle_counts_from: since * second, ..facts };
         let stop = policy(Mode::Stop);
         let at_once = IdlePolicy { warn_before_seconds: 0, ..stop.clone() };
         let late = IdlePolicy { changed_at: 5_000 * second, ..at_once.clone() };
-        for (policy, standing, now, order, stops) in [
+        for (policy, facts, now, order, stops) in [
             (&stop, idle, 539, Nothing, 600),
             (&stop, idle, 540, Warn, 600),
             (&stop, idle, 599, Warn, 600),
@@ -253,14 +252,13 @@ mod tests {
             (&at_once, idle, 599, Nothing, 600),
             (&at_once, idle, 600, Stop, 600),
         ] {
-            let times = times(policy, standing);
-            assert_eq!(times.action_at(now * second), order, "{standing:?} at {now}");
-            assert_eq!(times.stop_at(now * second), stops * second, "{standing:?} at {now}");
+            let times = times(policy, facts);
+            assert_eq!(times.action_at(now * second), order, "{facts:?} at {now}");
+            assert_eq!(times.stop_at(now * second), stops * second, "{facts:?} at {now}");
         }
         let warn = policy(Mode::Warn);
-        for (standing, now, order) in [(idle, 539, Nothing), (idle, 540, Warn), (warned(540), 9_000, Nothing)]
-        {
-            assert_eq!(times(&warn, standing).action_at(now * second), order, "{standing:?} at {now}");
+        for (facts, now, order) in [(idle, 539, Nothing), (idle, 540, Warn), (warned(540), 9_000, Nothing)] {
+            assert_eq!(times(&warn, facts).action_at(now * second), order, "{facts:?} at {now}");
         }
         let warn_at_last = IdlePolicy { warn_before_seconds: 0, ..warn };
         assert_eq!(times(&warn_at_last, idle).action_at(600 * second), Warn);

@@ -89,7 +89,7 @@ impl Metric {
 metrics! {
     /// The number of connected workers.
     Workers = 1, "workers", Count;
-    /// The number of their threads.
+    /// The number of threads of the connected workers.
     Threads = 2, "threads", Count;
     /// The memory of the worker processes.
     MemoryProcess = 3, "memory_process_bytes", Bytes;

@@ -342,15 +342,15 @@ mod tests {
     fn what_is_near_is_told() {
         let limits =
             Limits { stored_bytes: 1_000, daily_bytes: UNLIMITED, daily_clusters: 10, ..Limits::default() };
-        let mut standing = QuotaStatus { limits, used: QuotaUsage::default(), by_credential: None };
-        standing.add(799, 7);
-        assert_eq!((standing.near_limits(), standing.exceeded()), (vec![], None));
-        standing.add(1, 1);
-        let named: Vec<Quota> = standing.near_limits().iter().map(|near| near.quota).collect();
+        let mut status = QuotaStatus { limits, used: QuotaUsage::default(), by_credential: None };
+        status.add(799, 7);
+        assert_eq!((status.near_limits(), status.exceeded()), (vec![], None));
+        status.add(1, 1);
+        let named: Vec<Quota> = status.near_limits().iter().map(|near| near.quota).collect();
         assert_eq!(named, [Quota::StoredBytes, Quota::DailyClusters]);
-        standing.add(i64::MAX, 0);
-        assert_eq!(standing.exceeded().map(|exceeded| exceeded.quota), Some(Quota::StoredBytes));
-        assert!(!standing.usage_of(Quota::DailyBytes).is_near(), "there is no limit");
+        status.add(i64::MAX, 0);
+        assert_eq!(status.exceeded().map(|exceeded| exceeded.quota), Some(Quota::StoredBytes));
+        assert!(!status.usage_of(Quota::DailyBytes).is_near(), "there is no limit");
     }
 
     #[test]

@@ -85,8 +85,8 @@ pub fn latest_expiry(
     lifetime_seconds: Option<i64>,
     grants_until: Option<Timestamp>,
 ) -> Option<Timestamp> {
-    let asked = lifetime_seconds.map(|seconds| Timestamp::from(now.0 + TimeDelta::seconds(seconds)));
-    [asked, grants_until].into_iter().flatten().min_by_key(|end| end.0)
+    let requested = lifetime_seconds.map(|seconds| Timestamp::from(now.0 + TimeDelta::seconds(seconds)));
+    [requested, grants_until].into_iter().flatten().min_by_key(|end| end.0)
 }
 
 /// Returns the time before which ended tokens of schedulers are removed.

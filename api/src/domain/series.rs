@@ -38,9 +38,9 @@ impl Window {
     /// Returns [`TooManyPoints`] if the given width results in more than [`MAX_POINTS`].
     pub fn new(from: i64, to: i64, bucket_seconds: Option<i64>) -> Result<Self, TooManyPoints> {
         let Some(seconds) = bucket_seconds else { return Ok(Self::with_at_most(MAX_POINTS, from, to)) };
-        let asked = Self { from, to, width: seconds.saturating_mul(1_000) };
-        if asked.buckets() <= MAX_POINTS {
-            return Ok(asked);
+        let window = Self { from, to, width: seconds.saturating_mul(1_000) };
+        if window.buckets() <= MAX_POINTS {
+            return Ok(window);
         }
         Err(TooManyPoints { least_seconds: (to - from).div_euclid(1_000 * (MAX_POINTS - 2)) + 1 })
     }
@@ -307,11 +307,11 @@ mod tests {
 
     #[test]
     fn a_width_that_is_too_narrow_is_answered_with_one_that_is_not() {
-        let asked = |seconds| Window::new(500, 86_400_500, Some(seconds));
-        let TooManyPoints { least_seconds } = asked(43).expect_err("too many");
+        let window = |seconds| Window::new(500, 86_400_500, Some(seconds));
+        let TooManyPoints { least_seconds } = window(43).expect_err("too many");
         assert_eq!(least_seconds, 44);
-        assert!(asked(least_seconds).is_ok());
-        assert!(asked(i64::MAX).is_ok());
+        assert!(window(least_seconds).is_ok());
+        assert!(window(i64::MAX).is_ok());
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::{fmt::Write, sync::Arc};
 
 use apollo_compiler::{
     ExecutableDocument, Schema as CheckedSchema,
+    ast::Value,
     executable::{Selection, SelectionSet},
     schema::{ExtendedType, FieldDefinition},
     validation::Valid,
@@ -61,8 +62,17 @@ pub(crate) struct Parameter {
     pub(crate) description: String,
     /// True if the value is written as JSON instead of plain text.
     pub(crate) is_json: bool,
-    /// The default value, in GraphQL syntax.
-    pub(crate) default: Option<String>,
+    /// The default value.
+    pub(crate) default: Option<DefaultValue>,
+}
+
+/// The default value of a parameter, in two forms.
+#[derive(Debug)]
+pub(crate) struct DefaultValue {
+    /// In GraphQL syntax.
+    graphql: String,
+    /// As the parameter takes it: JSON or plain text.
+    pub(crate) written: String,
 }
 
 /// Returns all exports of the schema.
@@ -123,15 +133,38 @@ impl Parameter {
             Some(ExtendedType::Scalar(_)) => !["BigInt", "Boolean", "Float", "Int", "JSON"].contains(&name),
             _ => false,
         };
-        let default = argument.default_value.as_ref().map(|default| one_line(Some(&default.to_string())));
+        let is_json = argument.ty.is_list() || !is_word;
+        let default = argument.default_value.as_ref().map(|default| DefaultValue {
+            graphql: one_line(Some(&default.to_string())),
+            written: match to_json(default) {
+                serde_json::Value::String(word) if !is_json => word,
+                value => value.to_string(),
+            },
+        });
         Self {
             name: argument.name.to_string(),
             ty: argument.ty.to_string(),
             required: argument.ty.is_non_null() && default.is_none(),
             description: one_line(argument.description.as_deref()),
-            is_json: argument.ty.is_list() || !is_word,
+            is_json,
             default,
         }
+    }
+}
+
+/// Returns a value of the schema in the form in which a parameter takes it.
+fn to_json(value: &Value) -> serde_json::Value {
+    match value {
+        Value::Enum(name) => name.as_str().into(),
+        Value::String(text) => text.as_str().into(),
+        Value::Boolean(truth) => (*truth).into(),
+        Value::Int(number) => serde_json::from_str(number.as_str()).unwrap_or_default(),
+        Value::Float(number) => serde_json::from_str(number.as_str()).unwrap_or_default(),
+        Value::List(items) => items.iter().map(|item| to_json(item)).collect(),
+        Value::Object(fields) => {
+            fields.iter().map(|(name, value)| (name.to_string(), to_json(value))).collect()
+        }
+        Value::Null | Value::Variable(_) => serde_json::Value::Null,
     }
 }
 
@@ -162,7 +195,7 @@ fn document(list: &List, field: &FieldDefinition, shape: Shape, parameters: &[Pa
         add(format_args!("first: {UNPAGED} "));
     }
     for Parameter { name, ty, default, .. } in parameters {
-        let default = default.as_ref().map(|default| format!(" = {default}")).unwrap_or_default();
+        let default = default.as_ref().map(|default| format!(" = {}", default.graphql)).unwrap_or_default();
         write!(variables, ", ${name}: {ty}{default}").expect("a text takes all");
         add(format_args!("{name}: ${name} "));
     }
@@ -243,7 +276,7 @@ mod tests {
         }
         // A part of a computed result, which has no parent object that a URL could name, and the user's own
         // tokens, which `GET /api/v1/api-tokens/` lists.
-        assert_eq!(missing, ["IdleBacktest.interrupted", "Viewer.tokens"]);
+        assert_eq!(missing, ["IdleBacktest.affectedComputations", "Viewer.tokens"]);
     }
 
     #[test]

@@ -41,8 +41,8 @@ pub(super) fn questions() -> BTreeMap<String, String> {
                 write!(arguments, "{name}: ${name} ").expect("a text takes all");
             }
             let selection = selection(schema, field.ty.inner_named_type(), DEPTH);
-            let asked = around.replace("FIELD", &format!("{name}({arguments}){selection}"));
-            questions.insert(format!("{parent}.{name}"), format!("query({variables}) {asked}"));
+            let body = around.replace("FIELD", &format!("{name}({arguments}){selection}"));
+            questions.insert(format!("{parent}.{name}"), format!("query({variables}) {body}"));
         }
     }
     questions

@@ -73,9 +73,9 @@ impl Mutation {
         SavedViewMutations
     }
 
-    /// Sets the desired state of a cluster. The scheduler receives it with the response to its next
-    /// report, so it takes one report interval. It has no effect on a cluster that no longer reports.
-    /// Members may do this to their own clusters.
+    /// Sets the desired state of a cluster. The scheduler receives it with the response to its next report,
+    /// so it takes one report interval. It has no effect on a cluster that no longer reports. Users with the
+    /// role MEMBER may do this to their own clusters.
     async fn set_desired_state(
         &self,
         context: &Context<'_>,
@@ -108,8 +108,8 @@ impl Mutation {
 
     /// Prevents a cluster from being stopped for being idle, by the account's idle policy or by its own
     /// setting `galvo.idle.timeout`. Replaces an earlier `keepAlive`. It does not affect Dask's own
-    /// `scheduler.idle-timeout`. The scheduler receives it with the response to its next report. Members
-    /// may do this to their own clusters.
+    /// `scheduler.idle-timeout`. The scheduler receives it with the response to its next report. Users with
+    /// the role MEMBER may do this to their own clusters.
     async fn keep_alive(
         &self,
         context: &Context<'_>,
@@ -124,8 +124,8 @@ impl Mutation {
         keep_alive(scope, acting_user(context), parse_cluster_id(scope, &cluster)?, seconds).await
     }
 
-    /// Replaces all tags of a cluster. Tags are stored unencrypted, because clusters are searched by
-    /// them. Members may do this to their own clusters.
+    /// Replaces all tags of a cluster. Tags are stored unencrypted, because clusters are searched by them.
+    /// Users with the role MEMBER may do this to their own clusters.
     async fn set_cluster_tags(
         &self,
         context: &Context<'_>,
@@ -136,8 +136,8 @@ impl Mutation {
         set_cluster_tags(scope, parse_cluster_id(scope, &cluster)?, &tags).await
     }
 
-    /// Replaces the notes of a cluster. Notes are stored encrypted. Members may do this to their own
-    /// clusters.
+    /// Replaces the notes of a cluster. Notes are stored encrypted. Users with the role MEMBER may do this to
+    /// their own clusters.
     async fn set_cluster_notes(
         &self,
         context: &Context<'_>,
@@ -159,9 +159,10 @@ impl Mutation {
         hand_over_cluster(authorize(context, Action::HandOverCluster).await?, input).await
     }
 
-    /// Deletes a cluster with all of its data. It disappears at once from all lists, sums and exports,
-    /// and within a minute from sums by day. It is removed from the database in the background. Later
-    /// reports of its scheduler are refused with the code `CLUSTER_DELETED`. This cannot be undone.
+    /// Deletes a cluster with all of its data. It disappears at once from lists, exports and sums, except
+    /// sums by day, from which it disappears within a minute. It is removed from the database in the
+    /// background. Later reports of its scheduler are refused with the code `CLUSTER_DELETED`. This cannot be
+    /// undone.
     async fn delete_cluster(
         &self,
         context: &Context<'_>,
@@ -223,9 +224,9 @@ impl Mutation {
         cluster_removal::restore_token(authorize(context, Action::RestoreToken).await?, input).await
     }
 
-    /// Sets the triage status of an error group. Reports do not change it, but a resolved group is
-    /// REGRESSED when its error happens again. Members may do this if one of the group's newest 1,000
-    /// errors happened on a cluster of theirs.
+    /// Sets the triage status of an error group. Reports do not change it, but a resolved group is REGRESSED
+    /// when its error happens again. Users with the role MEMBER may do this if one of the group's newest
+    /// 1,000 errors happened on a cluster that they own.
     async fn set_error_group_status(
         &self,
         context: &Context<'_>,
@@ -280,13 +281,16 @@ impl Mutation {
             .await
     }
 
-    /// Replaces the definition of an alert rule. If its condition or its scope changes, or if it is
-    /// disabled, its active alerts end without a notification.
+    /// Replaces all properties of an alert rule. If its condition, its users or its tags change, or if it is
+    /// disabled, its active alerts end without a message.
     async fn update_alert_rule(
         &self,
         context: &Context<'_>,
         #[graphql(desc = "The rule's identifier.")] identifier: String,
-        #[graphql(desc = "The complete new definition. Absent addresses keep their current values.")]
+        #[graphql(
+            desc = "All new properties of the rule. If `webhooks` or `emails` is null, the rule keeps its \
+                    current ones."
+        )]
         input: AlertRuleInput,
         #[graphql(desc = "True to sign requests with a new secret.", default)] new_secret: bool,
     ) -> Result<AlertRulePayload, ApiError> {
@@ -294,7 +298,7 @@ impl Mutation {
         alert_rule::update(scope, acting_user(context), &identifier, input, new_secret).await
     }
 
-    /// Deletes an alert rule with its alerts and its pending notifications.
+    /// Deletes an alert rule with its alerts and its pending messages.
     async fn delete_alert_rule(
         &self,
         context: &Context<'_>,
@@ -303,7 +307,7 @@ impl Mutation {
         alert_rule::delete(authorize(context, Action::DeleteAlertRule).await?, &identifier).await
     }
 
-    /// Sends a test message to each address of an alert rule, at most once a minute, and for at most ten
+    /// Sends a test message to each receiver of an alert rule, at most once a minute, and for at most ten
     /// rules of an account a minute.
     async fn test_alert_rule(
         &self,
@@ -405,8 +409,8 @@ impl Mutation {
         .await
     }
 
-    /// Makes the viewer a member of the account that created an invitation. It requires no role. It requires
-    /// credentials with all permissions of the user, such as a browser session; an API token is not
+    /// Makes the viewer a member of the account that an invitation belongs to. It requires no role. It
+    /// requires credentials with all permissions of the user, such as a browser session; an API token is not
     /// sufficient.
     async fn accept_invitation(
         &self,

@@ -37,7 +37,7 @@ impl Query {
         (scope.account.slug == slug).then(|| Account(scope.clone()))
     }
 
-    /// The cluster of the viewer's account with this identifier. Null if there is none.
+    /// The cluster with this identifier in the account of the request. Null if there is none.
     async fn cluster(
         &self,
         context: &Context<'_>,
@@ -60,8 +60,8 @@ impl Query {
         Node::find(context, &id).await
     }
 
-    /// The worker, span or error of a cluster with this `number`, which makes short addresses. Null if
-    /// there is none.
+    /// The worker, span or error of a cluster with this `number`. Clients can use the number for short URLs.
+    /// Null if there is none.
     async fn numbered(
         &self,
         context: &Context<'_>,

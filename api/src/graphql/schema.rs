@@ -35,6 +35,10 @@ pub(crate) const MAX_NESTING: usize = 30;
 pub(crate) const AUDITED_READS_REFUSED: &str =
     "code and profiles are not available in subscriptions: use a query";
 
+/// The description of the scalar `DateTime`. The library's own one names a Rust type.
+const DATE_TIME: &str = "A time with a UTC offset, as in RFC 3339, such as `2026-11-20T12:00:00.250Z`. The server \
+                         responds in UTC.";
+
 type Executable = async_graphql::Schema<Query, Mutation, Subscription>;
 
 // All servers share one executable schema; their differences are passed with each request.
@@ -43,6 +47,7 @@ static EXECUTABLE: LazyLock<Executable> = LazyLock::new(|| {
         // The guard has already validated the document against the whole specification.
         .validation_mode(ValidationMode::Fast)
         .limit_recursive_depth(MAX_NESTING + 2)
+        .override_output_type_description::<DateTime<Utc>>(DATE_TIME)
         .finish()
 });
 static SDL: LazyLock<String> = LazyLock::new(|| EXECUTABLE.sdl());

@@ -211,9 +211,9 @@ impl<'request> CostVisitor<'request> {
         // Excluded fields do not count for the resolver, and may be all that keeps the page short here.
         let is_long = field.definition.ty.inner_named_type() == LONG_PAGES;
         let most = if is_long { MAX_LONG_PAGE_SIZE } else { most };
-        let asked = ["first", "last"].into_iter().filter_map(|name| self.number(field, name)).max();
+        let page_size = ["first", "last"].into_iter().filter_map(|name| self.number(field, name)).max();
         let types = TYPES.iter().find(|(name, _)| field.name == *name).map_or(1, |(_, types)| *types);
-        Some(asked.unwrap_or(default).clamp(1, most) * types)
+        Some(page_size.unwrap_or(default).clamp(1, most) * types)
     }
 
     /// Returns the length of a list that its arguments determine. Returns None for other lists.

@@ -158,8 +158,8 @@ impl Guard {
     }
 
     /// Returns the document that a request selects. Returns None if the request selects none.
-    pub(crate) fn find(&self, asked: DocumentSelector) -> Result<Option<String>, ServerError> {
-        self.0.persisted.find(asked)
+    pub(crate) fn find(&self, selector: DocumentSelector) -> Result<Option<String>, ServerError> {
+        self.0.persisted.find(selector)
     }
 
     /// Checks a request. Each of its errors has a code and no path.

@@ -72,8 +72,8 @@ impl PersistedDocuments {
     }
 
     /// Returns the document that a request selects. Returns None if the request selects none.
-    pub(super) fn find(&self, asked: DocumentSelector) -> Result<Option<String>, ServerError> {
-        let DocumentSelector { document, id, hash: digits } = asked;
+    pub(super) fn find(&self, selector: DocumentSelector) -> Result<Option<String>, ServerError> {
+        let DocumentSelector { document, id, hash: digits } = selector;
         let id = match (id, digits) {
             (Some(id), _) => Some(id.strip_prefix(PREFIX).and_then(parse).ok_or_else(not_found)),
             (None, Some(digits)) => Some(parse(&digits).ok_or_else(not_found)),

@@ -82,9 +82,9 @@ fn read<T: DeserializeOwned + fmt::Debug + Send + 'static>(
             assert_eq!(format!("{one:?}"), format!("{other:?}"), "the encoding makes no difference");
         }
         (Err(one), Err(other)) => {
-            let told =
+            let outcome =
                 |problem: &Problem| (problem.message().to_owned(), problem.pointer().map(str::to_owned));
-            assert_eq!(told(one), told(other), "the encoding makes no difference");
+            assert_eq!(outcome(one), outcome(other), "the encoding makes no difference");
             is_told(one);
             is_there(one, bytes);
         }

@@ -7,10 +7,10 @@ use crate::store::StoreError;
 
 /// Evaluates the alert rules. Runs after the flags, which rules may refer to.
 pub(super) async fn look(jobs: &Jobs) -> Result<Progress, StoreError> {
-    let told = jobs.alerts.round(jobs.now(), Instant::now() + ROUND_BUDGET).await?;
-    let mut progress = Progress { more: told.more, ..Progress::default() };
-    progress.add("messages", told.messages);
-    progress.add("failed", told.failed);
+    let round = jobs.alerts.round(jobs.now(), Instant::now() + ROUND_BUDGET).await?;
+    let mut progress = Progress { more: round.more, ..Progress::default() };
+    progress.add("messages", round.messages);
+    progress.add("failed", round.failed);
     Ok(progress)
 }
 

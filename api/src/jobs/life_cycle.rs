@@ -14,7 +14,7 @@ const CLUSTERS_OF_ACCOUNT: usize = 100;
 pub(super) async fn run(jobs: &Jobs) -> Result<Progress, StoreError> {
     let lost = lose(jobs).await;
     if lost.is_err() {
-        // While the database was unavailable, clusters could not report, so the silence starts anew.
+        // While the database was unavailable, clusters could not report, so the silence starts again.
         jobs.restart_watch();
     }
     lost
@@ -39,7 +39,7 @@ async fn lose(jobs: &Jobs) -> Result<Progress, StoreError> {
             if is_lost(seen, cluster.interval_seconds, since, now.timestamp_millis())
                 && let Some(arrival) = store.mark_cluster_lost(*cluster, watching_since, jobs.now()).await?
             {
-                let changed = ChangeKinds::FIGURES | ChangeKinds::COMPUTATIONS;
+                let changed = ChangeKinds::STATE | ChangeKinds::COMPUTATIONS;
                 let (cluster_id, before) = (cluster.id, arrival - 1);
                 let notice = Notice { cluster: cluster_id, changed, arrival, after: before, since: None };
                 jobs.store.bus().publish(cluster.account_id, notice);

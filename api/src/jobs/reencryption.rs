@@ -1,7 +1,7 @@
 //! The job that encrypts rows of older keys, and rows without encryption, with the current key.
 //!
 //! It goes through all tables repeatedly until a pass finds nothing. Its position is kept only in
-//! memory: after a restart it begins anew and skips finished rows without reading their texts.
+//! memory: after a restart it starts again and skips finished rows without reading their texts.
 
 use std::collections::BTreeSet;
 

@@ -99,7 +99,7 @@ impl HttpMetrics {
     pub(crate) fn request(&self, method: &Method, route: Option<&str>) -> Request {
         Request {
             metrics: self.clone(),
-            asked: RequestLabels { method: known(method), route: route.unwrap_or("none").to_owned() },
+            labels: RequestLabels { method: known(method), route: route.unwrap_or("none").to_owned() },
             begun: Instant::now(),
             status: None,
             _in_flight: GaugeGuard::by(&self.in_flight),
@@ -111,7 +111,7 @@ impl HttpMetrics {
 #[derive(Debug)]
 pub(crate) struct Request {
     metrics: HttpMetrics,
-    asked: RequestLabels,
+    labels: RequestLabels,
     begun: Instant,
     status: Option<StatusCode>,
     _in_flight: GaugeGuard,
@@ -126,9 +126,9 @@ impl Request {
 
 impl Drop for Request {
     fn drop(&mut self) {
-        let RequestLabels { method, ref route } = self.asked;
+        let RequestLabels { method, ref route } = self.labels;
         let status = self.status.map_or("cancelled", class);
-        let durations = self.metrics.durations.get_or_create(&self.asked);
+        let durations = self.metrics.durations.get_or_create(&self.labels);
         durations.observe(self.begun.elapsed().as_secs_f64());
         drop(durations);
         self.metrics.requests.get_or_create(&ResponseLabels { method, route: route.clone(), status }).inc();

@@ -154,12 +154,17 @@ impl StoreMetrics {
         self.statements.get()
     }
 
-    /// Records a transaction that was requested at `asked` and began at `begun`, if it began.
-    pub(crate) fn transaction(&self, asked: Instant, begun: Option<Instant>, outcome: TransactionOutcome) {
-        let waited = begun.map_or_else(|| asked.elapsed(), |begun| begun - asked);
+    /// Records a transaction that was requested at `requested_at` and began at `began_at`, if it began.
+    pub(crate) fn transaction(
+        &self,
+        requested_at: Instant,
+        began_at: Option<Instant>,
+        outcome: TransactionOutcome,
+    ) {
+        let waited = began_at.map_or_else(|| requested_at.elapsed(), |began_at| began_at - requested_at);
         self.waits.observe(waited.as_secs_f64());
-        if let Some(begun) = begun {
-            self.transaction_durations.observe(begun.elapsed().as_secs_f64());
+        if let Some(began_at) = began_at {
+            self.transaction_durations.observe(began_at.elapsed().as_secs_f64());
         }
         self.transactions.get_or_create(&Ended { outcome: outcome.name() }).inc();
     }

@@ -73,7 +73,7 @@ pub use core::connect::{MigrationError, Store, StoreUrl};
 pub use core::error::StoreError;
 pub use core::scoped::{AccountStore, Write};
 pub use core::search::ROWS_PER_SEARCH;
-pub(crate) use core::statement_time::StatementTime;
+pub(crate) use core::statement_time::StatementStats;
 pub use core::system::SystemStore;
 pub use costs::cluster_cost::CostAtLeast;
 pub use costs::function_usage::{FunctionUsage, HourRange, PaidResources};

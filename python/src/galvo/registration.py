@@ -300,8 +300,8 @@ def _judge(
     if status in (401, 403) or (status == 409 and answer.get("code") in ADVICE):
         code = str(answer.get("code") or ("UNAUTHENTICATED" if status == 401 else ""))
         advice = ADVICE.get(code, "galvo.token (DASK_GALVO__TOKEN) may not report there")
-        said = f"{status} {answer.get('message')}".replace(settings["token"], "[token]")
-        message = f"galvo.register: {server} refuses reports ({said}): {advice}"
+        reason = f"{status} {answer.get('message')}".replace(settings["token"], "[token]")
+        message = f"galvo.register: {server} refuses reports ({reason}): {advice}"
         raise RequestRefused(message, [code] if code else [], status)
     remember(client, settings)
     if status != 200:

@@ -24,7 +24,7 @@ def look(dask_scheduler):
         "environment": environment,
         "inheritance": repr(list(map(dask.config.deserialize, serialized))),
         "pickle": repr(plugin.__reduce__()),
-        "courier": repr(vars(plugin._courier)),
+        "sender": repr(vars(plugin._sender)),
         "events": repr(getattr(broker, "_topics", None) or getattr(dask_scheduler, "events", None)),
     }
     found = {name: sorted(set(token.findall(text))) for name, text in places.items()}

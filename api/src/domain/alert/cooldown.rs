@@ -99,7 +99,7 @@ mod tests {
             // The cooldown of an hour has passed, and cluster 1 has an episode whose start was not sent.
             (3_600, &[(1, 8.0), (2, 1.0)], &[1], &[]),
             (3_630, &[], &[], &[1, 2]),
-            // An episode that ended before the cooldown period starts anew.
+            // An episode that ended before the cooldown period starts again.
             (7_300, &[(1, 9.0)], &[1], &[]),
         ];
         let mut known: Vec<Episode> = Vec::new();

@@ -41,21 +41,26 @@ pub fn condition_unit(condition: &Condition, kind: Option<ClusterFlagKind>) -> S
 /// Describes an alert in one sentence.
 #[must_use]
 #[expect(clippy::cast_precision_loss, reason = "a month has fewer than 2^53 seconds")]
-pub fn alert_text(condition: &Condition, kind: Option<ClusterFlagKind>, value: f64, whose: &str) -> String {
+pub fn alert_text(
+    condition: &Condition,
+    kind: Option<ClusterFlagKind>,
+    value: f64,
+    subject_name: &str,
+) -> String {
     match condition {
         Condition::Flags(_) => match kind {
-            Some(kind) => format!("{whose}: {}", Rule::of(kind).describe(value, None)),
-            None => format!("{whose}: a flag was raised."),
+            Some(kind) => format!("{subject_name}: {}", Rule::of(kind).describe(value, None)),
+            None => format!("{subject_name}: a flag was raised."),
         },
         Condition::Failures { within_seconds, .. } => {
             let errors = if value > 1.0 { "errors" } else { "error" };
-            format!("{whose}: {value} {errors} within {}.", format_duration(*within_seconds as f64))
+            format!("{subject_name}: {value} {errors} within {}.", format_duration(*within_seconds as f64))
         }
         Condition::Cost { currency, days, .. } => {
             let days = if *days == 1 { "today".to_owned() } else { format!("in {days} days") };
-            format!("{whose}: {value:.2} {currency} {days}.")
+            format!("{subject_name}: {value:.2} {currency} {days}.")
         }
-        Condition::Idle { .. } => format!("{whose}: nothing to do for {}.", format_duration(value)),
+        Condition::Idle { .. } => format!("{subject_name}: idle for {}.", format_duration(value)),
         Condition::QuotaNears { .. } => {
             format!("The account has used {value:.0} % of one of its quotas; data beyond it is rejected.")
         }

@@ -66,7 +66,7 @@ impl Baseline {
     /// Returns the evidence with its id and the reason for its selection.
     pub(super) fn evidence(&self) -> Evidence {
         let code = match self.likeness {
-            BaselineReason::Requested => AnswerCode::BaselineAsAsked,
+            BaselineReason::Requested => AnswerCode::BaselineAsRequested,
             BaselineReason::Name => AnswerCode::BaselineByName,
             BaselineReason::Spans => AnswerCode::BaselineBySpans,
             BaselineReason::Functions => AnswerCode::BaselineByFunctions,

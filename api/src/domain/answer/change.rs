@@ -271,7 +271,7 @@ pub fn answer_scaling(facts: &Scaling<'_>) -> Answer {
     let efficiency = |cpu: f64, total: f64| Value::Share(share_of(cpu, total).unwrap_or(0.0));
     let (before, now) = facts.threads;
     let threads = |count| Value::Count(count, "threads");
-    let code = if lost > 0.0 { Code::TimeLostAnew } else { Code::NothingLostAnew };
+    let code = if lost > 0.0 { Code::MoreTimeLost } else { Code::NoMoreTimeLost };
     let phrase = code
         .with("threads", threads(now))
         .with_any("threadsBefore", (before != now).then(|| threads(before)))

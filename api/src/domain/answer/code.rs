@@ -21,15 +21,15 @@ macro_rules! answer_codes {
             /// Computations run.
             ComputationsRunning = "{running} of {computations} computations {running:is/are} still running";
             /// Computations ran at the last report, which is older than the allowed silence.
-            ComputationsRanWhenLastSeen = "{running} of {computations} computations had not finished when the cluster was last heard of, {silence} ago";
+            ComputationsRanWhenLastSeen = "{running} of {computations} computations had not finished at the last report of the cluster, {silence} ago";
             /// The last computation finished, and earlier ones did not.
             EarlierComputationsUnfinished = "The last computation finished, but {unfinished} of {computations} did not";
             /// All computations finished.
             AllComputationsFinished = "{computations:The/All} {computations} {computations:computation/computations} finished";
             /// The cluster closed without a task.
-            NothingEverSubmitted = "Nothing was ever submitted, {tasks} tasks";
+            NothingEverSubmitted = "No work was submitted: {tasks} tasks";
             /// The cluster has had no task so far.
-            NothingSubmittedYet = "Nothing was submitted yet, {tasks} tasks";
+            NothingSubmittedYet = "No work was submitted so far: {tasks} tasks";
             /// The reports have no task and hold only a part of the work.
             SubmissionUnknown = "Whether anything was submitted is not known";
             /// The cluster had tasks, and no computation is stored.
@@ -57,7 +57,7 @@ macro_rules! answer_codes {
 
             [Cost]
             /// No usage was reported.
-            NoUsage = "No usage was reported, {hours} hours of it, so there is nothing to price";
+            NoUsage = "No usage was reported: {hours} hours to price";
             /// The account has a rate for every day. There is one cost for each currency.
             CostByRates = "It cost {cost} by the account's rates[, {idleShare} of it while threads were idle]";
             /// The account has a rate for none of the days.
@@ -67,9 +67,9 @@ macro_rules! answer_codes {
 
             [TopTime]
             /// No task has computed.
-            NothingComputed = "Nothing has been computed yet, {computed}";
+            NothingComputed = "No task computed so far: {computed} of thread time";
             /// Tasks computed, and the times of their functions are not stored.
-            FunctionsNotStored = "{computed} of thread time was computed, but by which functions is not stored";
+            FunctionsNotStored = "{computed} of thread time was computed, but the times of the functions are not stored";
             /// One function takes the most time. `busy` is given if threads computed in less than half of
             /// the time.
             TopFunction = "{function} takes {time} of thread time[, {share} of what was computed][; but threads computed only {busy} of the time]";
@@ -84,15 +84,15 @@ macro_rules! answer_codes {
             /// Workers process tasks.
             TasksAreProcessed = "It works: {tasks} {tasks:task is/tasks are} processed by its {workers} {workers:worker/workers}[, but no worker may run {unrunnable} others]";
             /// No task is processed, and no worker may run some tasks.
-            NoWorkerMayRunTasks = "{tasks} {tasks:task waits/tasks wait} for a worker that may run {tasks:it/them}: there are {workers} {workers:worker/workers}, and none may";
+            NoWorkerMayRunTasks = "{tasks} {tasks:task waits/tasks wait} for a worker that may run {tasks:it/them}: the cluster has {workers} {workers:worker/workers}, and none may run {tasks:it/them}";
             /// No task is processed, and tasks are queued.
             TasksAreQueued = "{tasks} {tasks:task is/tasks are} queued for a free thread, and none runs on its {workers} {workers:worker/workers}";
             /// The scheduler processes graphs, and no task can run.
-            SchedulerTakesInGraphs = "Its scheduler takes in {graphs} {graphs:graph/graphs}";
+            SchedulerProcessesGraphs = "Its scheduler processes {graphs} {graphs:graph/graphs}";
             /// Tasks wait for other tasks, and none runs.
             TasksWait = "{tasks} {tasks:task waits/tasks wait} for others, and none runs on its {workers} {workers:worker/workers}";
             /// The cluster has work, and no sample counts its tasks.
-            WorkNotSampled = "Its scheduler says that it has work on {workers} {workers:worker/workers}, but no samples tell which";
+            WorkNotSampled = "Its scheduler has work on {workers} {workers:worker/workers}, but no sample counts its tasks";
             /// The cluster has no tasks and does not count as idle.
             NoTasksNotIdle = "It has {tasks} tasks to do on its {workers} {workers:worker/workers}, and its scheduler does not count it as idle";
             /// The cluster is idle, and clients hold results.
@@ -108,19 +108,19 @@ macro_rules! answer_codes {
 
             [EventLoop]
             /// No event loop was measured.
-            EventLoopsNotMeasured = "How long event loops were blocked was not measured in the time that was looked at: no sample tells of it";
+            EventLoopsNotMeasured = "How long event loops were blocked is not known: no sample of this period measures it";
             /// The event loop of the median worker was blocked most. `usual` is given if it differs from
             /// `tick` by a millisecond.
-            WorkerEventLoopsBlocked = "In the last {period} the workers' event loops were blocked {share} of the time: a tick took {tick}[ and not {usual}/, as it should]";
+            WorkerEventLoopsBlocked = "In the last {period} the workers' event loops were blocked {share} of the time: a tick took {tick}[ instead of {usual}/, the usual time]";
             /// The event loop of the scheduler was blocked most. `usual` is given if it differs from `tick`
             /// by a millisecond.
-            SchedulerEventLoopBlocked = "In the last {period} the scheduler's event loop was blocked {share} of the time: a tick took {tick}[ and not {usual}/, as it should]";
+            SchedulerEventLoopBlocked = "In the last {period} the scheduler's event loop was blocked {share} of the time: a tick took {tick}[ instead of {usual}/, the usual time]";
 
             [Network]
             /// No times of transfers are stored.
             TransfersNotStored = "How long workers received data is not stored";
             /// The idle time of threads is unknown.
-            TransfersNotAttributable = "Workers received data for {time} beside their tasks, and what that cost cannot be told without the threads' idle time";
+            TransfersNotAttributable = "Workers received data for {time} beside their tasks, and its cost is not known without the threads' idle time";
             /// Threads were idle in less than half of the time.
             TransfersBesideTasks = "Workers received data for {time}, beside their tasks: threads were idle {idleShare} of the time, and it cost no more than that";
             /// Threads were idle in half of the time or more, and transfers took less than a tenth of that.
@@ -132,9 +132,9 @@ macro_rules! answer_codes {
             /// No times of spilling are stored.
             SpillingNotStored = "How long results were moved to disk and back is not stored";
             /// Nothing was spilled.
-            NoSpilling = "No time was lost to spilling, {time}";
+            NoSpilling = "No time was lost to spilling: {time}";
             /// Only memory monitors spilled, beside the tasks.
-            SpillingNotAttributable = "{written} were written to disk beside the tasks, and what that cost them cannot be told";
+            SpillingNotAttributable = "{written} were written to disk beside the tasks, and the time that tasks lost is not known";
             /// Tasks moved results. `memoryReads` is given if nine tenths of the reads or more were
             /// answered from memory.
             TasksSpilled = "Tasks spent {time} of thread time on moving results to disk and back[, {share} of it all][; {memoryReads} of reads were answered from memory, so more of it would help little]";
@@ -143,27 +143,27 @@ macro_rules! answer_codes {
             /// No times of tasks are stored.
             CpuTimeNotStored = "How long tasks held threads without using the CPU is not stored";
             /// No task has held a thread.
-            NoTaskRan = "No task has held a thread yet, {time}";
+            NoTaskRan = "No task ran so far: {time} of thread time";
             /// Tasks held threads.
             ThreadsHeldWithoutCpu = "Tasks held threads for {time} without using the CPU, {share} of their time[, most of it in {function}]";
 
             [WhatChanged, Slower, Scaling]
             /// The cluster has no earlier run to compare it with.
-            NoBaseline = "There is nothing to compare it with: no earlier cluster of its user closed without errors and has the same name, the same outermost spans or most of its functions; ask with a baseline";
+            NoBaseline = "No earlier run can be compared with it: no earlier cluster of its user closed without errors and has the same name, the same outermost spans or most of its functions; ask with a baseline";
 
             [WhatChanged]
             /// No known property differs.
-            NothingChanged = "Nothing that is known of it changed since cluster {cluster}, {changes} changes";
+            NothingChanged = "No known property changed since cluster {cluster}: {changes} changes";
             /// Some properties differ. The first three are named, and `more` counts the others.
             ThingsChanged = "{changes} {changes:thing/things} changed since cluster {cluster}: {*}[ and {more} more]";
 
             [Slower, Scaling]
             /// The times of the later work are not stored in full.
-            TimesNotStored = "Where the thread time of it went is not stored in full: Dask tells of it since {release}, once tasks ran, unless the data class {class} is refused";
+            TimesNotStored = "Where the thread time of it went is not stored in full: Dask {release} and newer report it once tasks ran, unless the account refuses the data class {class}";
             /// The times of the earlier work are not stored in full.
-            EarlierTimesNotStored = "Where the thread time of [cluster {cluster}/the first work] went is not stored in full: Dask tells of it since {release}, once tasks ran, unless the data class {class} is refused";
-            /// The times of both works are not stored in full.
-            TimesOfBothNotStored = "Where the thread time of both went is not stored in full: Dask tells of it since {release}, once tasks ran, unless the data class {class} is refused";
+            EarlierTimesNotStored = "Where the thread time of [cluster {cluster}/the first work] went is not stored in full: Dask {release} and newer report it once tasks ran, unless the account refuses the data class {class}";
+            /// The times of both selections of work are not stored in full.
+            TimesOfBothNotStored = "Where the thread time of both went is not stored in full: Dask {release} and newer report it once tasks ran, unless the account refuses the data class {class}";
 
             [Slower]
             /// The later work took as much thread time. `grown` is given if a part of it took more.
@@ -175,25 +175,25 @@ macro_rules! answer_codes {
 
             [Scaling]
             /// The tasks of one of the two runs used no CPU.
-            ScalingUnknown = "How well it scales cannot be told: tasks of one of the two used no CPU, {time}";
+            ScalingUnknown = "How well it scales is not known: the tasks of one of the two used no CPU, {time}";
             /// The run lost no more than the earlier one for the same work. `threadsBefore` is given if it
             /// differs.
-            NothingLostAnew = "With {threads} {threads:thread/threads} [instead of {threadsBefore}/as before], tasks used the CPU for {share} of the thread time, and for {shareBefore} in cluster {cluster}: nothing was lost anew, {lost}";
+            NoMoreTimeLost = "With {threads} {threads:thread/threads} [instead of {threadsBefore}/as before], tasks used the CPU for {share} of the thread time, and for {shareBefore} in cluster {cluster}: no more time was lost, {lost}";
             /// The run lost more than the earlier one for the same work. `threadsBefore` is given if it
             /// differs.
-            TimeLostAnew = "With {threads} {threads:thread/threads} [instead of {threadsBefore}/as before], tasks used the CPU for {share} of the thread time, and for {shareBefore} in cluster {cluster}: {lost} were lost beyond what that lost for the same work[, most of it to {*}]";
+            MoreTimeLost = "With {threads} {threads:thread/threads} [instead of {threadsBefore}/as before], tasks used the CPU for {share} of the thread time, and for {shareBefore} in cluster {cluster}: {lost} more were lost than there for the same work[, most of it to {*}]";
 
             []
             /// The account refuses the data.
             ClassRefused = "…, because the account refuses the data class {class}: setDataPolicy accepts it";
             /// The scheduler withheld the data, or the server dropped it.
-            ClassKeptBack = "…, because data of the class {class} was kept back: see the cluster's privacy receipt";
-            /// The data is missing, and none is known to be kept back.
-            NoneKeptBack = "…, and none was kept back: it may be older than such data is kept";
+            ClassWithheld = "…, because data of the class {class} was withheld or dropped: see the cluster's privacy receipt";
+            /// The data is missing, and none is known to be withheld or dropped.
+            NoneWithheld = "…, and none was withheld or dropped: it may be older than such data is kept";
             /// The scheduler discarded exceptions.
             TooManyAtOnce = "…, because there were more at once than its scheduler keeps";
             /// This release of Dask does not report the data, or no task has run.
-            NeedsNewerDask = "…, Dask tells of it since {release}, once tasks ran";
+            NeedsNewerDask = "…, Dask {release} and newer report it once tasks ran";
             /// The reports hold only a part of the work. `reason` is a sentence of the reporter.
             PartOfTheWork = "…. {reason}";
             /// Further exceptions were recorded and are not stored.
@@ -207,20 +207,20 @@ macro_rules! answer_codes {
             /// The software of one of the two runs is unknown.
             SoftwareNotStored = "…; what software one of the two ran on is not stored";
             /// The answer holds for the period in which the cluster is known.
-            KnownPeriod = "…, [from {since} to {until}; what came before and after is unknown/from {since} on; what came before is unknown/up to {until}; what came after is unknown]";
+            KnownPeriod = "…, [from {since} to {until}; the time before and after is unknown/from {since} on; the time before is unknown/up to {until}; the time after is unknown]";
             /// The answer claims nothing, and the cluster is known for a period only.
-            UnknownOutside = "…. What came [before {since} and after {until}/before {since}/after {until}] is unknown";
+            UnknownOutside = "…. The time [before {since} and after {until}/before {since}/after {until}] is unknown";
             /// One of two compared works is known for a period only. `work` is `first` or `second`.
-            WorkKnownPeriod = "…. [Cluster {cluster}/The {work} work] is known [from {since} to {until}; what came before and after is unknown/from {since} on; what came before is unknown/up to {until}; what came after is unknown]";
+            WorkKnownPeriod = "…. [Cluster {cluster}/The {work} work] is known [from {since} to {until}; the time before and after is unknown/from {since} on; the time before is unknown/up to {until}; the time after is unknown]";
             /// Earlier reports have not arrived.
-            ReportsMissing = "…. Some of [the reports of cluster {cluster}/the reports of the {work} work/its reports] have not arrived, and what they tell is unknown";
+            ReportsMissing = "…. Some of [the reports of cluster {cluster}/the reports of the {work} work/its reports] have not arrived, and their content is unknown";
             /// The scheduler withheld data of the class, or the server dropped some.
-            SomeKeptBack = "…. Data of the class {class} was kept back: see the privacy receipt of [cluster {cluster}/the {work} work/the cluster]";
+            SomeWithheld = "…. Data of the class {class} was withheld or dropped: see the privacy receipt of [cluster {cluster}/the {work} work/the cluster]";
             /// The reporter discarded items that the answer is based on.
             ItemsNotReported = "…. {items}[ of cluster {cluster}/ of the {work} work] {items:was/were} not reported";
-            /// The server cut impossible values that the answer is based on.
-            ValuesCut = "…. Impossible values of the reported {sections}[ of cluster {cluster}/ of the {work} work] were cut";
-            /// Some clusters of a work of several are known in part.
+            /// The server clamped impossible values that the answer is based on.
+            ValuesClamped = "…. Impossible values of the reported {sections}[ of cluster {cluster}/ of the {work} work] were clamped";
+            /// The work belongs to several clusters, and some of them are known only in part.
             ClustersKnownInPart = "…. {known} of {clusters} clusters of the {work} work {known:is/are} known in part[, the first of them up to {until}]";
 
             []
@@ -291,7 +291,7 @@ macro_rules! answer_codes {
             /// The time for which the tasks of a function held threads without the CPU.
             FunctionWithoutCpu = "{function}, {share} of its time";
             /// The baseline that the caller selected.
-            BaselineAsAsked = "Compared with cluster {cluster} of {startedAt}, as asked";
+            BaselineAsRequested = "Compared with cluster {cluster} of {startedAt}, as requested";
             /// The baseline with the same name.
             BaselineByName = "Compared with cluster {cluster} of {startedAt}, the last good run with the same name";
             /// The baseline with the same outermost spans.

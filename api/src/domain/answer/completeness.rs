@@ -32,8 +32,8 @@ pub struct KnownPart {
     pub part: Option<String>,
     /// The number of items that the reporter discarded, by section.
     pub dropped: BTreeMap<String, i64>,
-    /// The places of the reports with impossible values, which were cut to possible ones.
-    pub cut: Vec<String>,
+    /// The places of the reports with impossible values, which were clamped to possible ones.
+    pub clamped: Vec<String>,
 }
 
 /// An answer that states the known part of its subject.
@@ -58,7 +58,7 @@ impl KnownPart {
             lacks_tasks: tasks.withheld > 0 || tasks.dropped > 0,
             part: row.partial.clone(),
             dropped: row.dropped.0.clone(),
-            cut: row.cut.0.clone(),
+            clamped: row.cut.0.clone(),
         }
     }
 
@@ -144,7 +144,7 @@ impl KnownPart {
             gaps.push(named(AnswerCode::ReportsMissing.into()));
         }
         if self.lacks_tasks && is_of_tasks {
-            gaps.push(named(AnswerCode::SomeKeptBack.with("class", "TASKS".into())));
+            gaps.push(named(AnswerCode::SomeWithheld.with("class", "TASKS".into())));
         }
         let dropped = sections.iter().filter_map(|section| {
             let count = self.dropped.get(*section).copied().filter(|count| *count > 0)?;
@@ -154,11 +154,12 @@ impl KnownPart {
         if !dropped.is_empty() {
             gaps.push(named(Phrase::from(AnswerCode::ItemsNotReported).with_any("items", dropped)));
         }
-        let is_cut =
-            |section: &&&str| self.cut.iter().any(|place| place.split('.').next() == Some(**section));
-        let cut: Vec<Value> = sections.iter().filter(is_cut).map(|section| Value::Section(section)).collect();
-        if !cut.is_empty() && of.is_some_and(|(_, answer)| has_number(answer)) {
-            gaps.push(named(Phrase::from(AnswerCode::ValuesCut).with_any("sections", cut)));
+        let is_clamped =
+            |section: &&&str| self.clamped.iter().any(|place| place.split('.').next() == Some(**section));
+        let clamped: Vec<Value> =
+            sections.iter().filter(is_clamped).map(|section| Value::Section(section)).collect();
+        if !clamped.is_empty() && of.is_some_and(|(_, answer)| has_number(answer)) {
+            gaps.push(named(Phrase::from(AnswerCode::ValuesClamped).with_any("sections", clamped)));
         }
         // An answer without a number, or about an empty selection, already states the reason.
         let is_new = of.is_none_or(|(_, answer)| has_number(answer));
@@ -275,18 +276,17 @@ mod tests {
             (
                 None,
                 Some(5),
-                "The 1 computation finished, up to 2026-11-20 11:00:05 UTC; what came after is unknown.",
+                "The 1 computation finished, up to 2026-11-20 11:00:05 UTC; the time after is unknown.",
             ),
             (
                 Some(3),
                 None,
-                "The 1 computation finished, from 2026-11-20 11:00:03 UTC on; what came before is unknown.",
+                "The 1 computation finished, from 2026-11-20 11:00:03 UTC on; the time before is unknown.",
             ),
             (
                 Some(3),
                 Some(5),
-                "The 1 computation finished, from 2026-11-20 11:00:03 UTC to 2026-11-20 11:00:05 UTC; what came before and after is \
-                 unknown.",
+                "The 1 computation finished, from 2026-11-20 11:00:03 UTC to 2026-11-20 11:00:05 UTC; the time before and after is unknown.",
             ),
         ];
         for (since, until, headline) in cases {
@@ -316,7 +316,7 @@ mod tests {
         let known = KnownPart { since: Some(at(3)), until: Some(at(5)), ..KnownPart::default() };
         let nothing = Answer::not_collected(AnswerCode::FailuresUnknown);
         let answer = known.qualify(Question::Exceptions, nothing.clone()).into_answer();
-        let headline = "Whether tasks failed is not known. What came before 2026-11-20 11:00:03 UTC and after \
+        let headline = "Whether tasks failed is not known. The time before 2026-11-20 11:00:03 UTC and after \
                         2026-11-20 11:00:05 UTC is unknown.";
         assert_eq!(answer.headline(), headline);
         assert_eq!(Answer { qualifications: Vec::new(), ..answer }, nothing);
@@ -325,7 +325,7 @@ mod tests {
         let answer = KnownPart { since: None, ..known }.qualify(Question::Exceptions, bad).into_answer();
         assert_eq!(
             answer.headline(),
-            "3 exceptions, all of Dask itself, up to 2026-11-20 11:00:05 UTC; what came after is unknown."
+            "3 exceptions, all of Dask itself, up to 2026-11-20 11:00:05 UTC; the time after is unknown."
         );
         assert_eq!((answer.verdict, answer.confidence), (Verdict::Bad, Confidence::Estimated));
     }
@@ -353,18 +353,19 @@ mod tests {
         let whole = (Verdict::Good, Confidence::Measured, "The 1 computation finished.".to_owned());
         assert_eq!(said(&known, Question::Gil), whole);
 
-        let cut = ["usage.total_compute_seconds", "fine_metrics.x", "usages.y", "events.at"];
-        let known = KnownPart { cut: cut.map(str::to_owned).to_vec(), ..KnownPart::default() };
-        let headline = "Impossible values of the reported usage were cut.";
+        let clamped = ["usage.total_compute_seconds", "fine_metrics.x", "usages.y", "events.at"];
+        let known = KnownPart { clamped: clamped.map(str::to_owned).to_vec(), ..KnownPart::default() };
+        let headline = "Impossible values of the reported usage were clamped.";
         assert_eq!(said(&known, Question::Cost), expected(Verdict::Good, headline));
-        let headline = "Impossible values of the reported fine metrics and usage were cut.";
+        let headline = "Impossible values of the reported fine metrics and usage were clamped.";
         assert_eq!(said(&known, Question::Spill), expected(Verdict::Good, headline));
         assert_eq!(said(&known, Question::Finished), whole);
         let nothing = Answer::not_collected(AnswerCode::CpuTimeNotStored);
         assert_eq!(known.qualify(Question::Cost, nothing.clone()).into_answer(), nothing);
 
         let known = KnownPart { lacks_tasks: true, ..KnownPart::default() };
-        let headline = "Data of the class TASKS was kept back: see the privacy receipt of the cluster.";
+        let headline =
+            "Data of the class TASKS was withheld or dropped: see the privacy receipt of the cluster.";
         assert_eq!(said(&known, Question::Finished), expected(Verdict::Unknown, headline));
         assert_eq!(said(&known, Question::TopTime), expected(Verdict::Good, headline));
         assert_eq!(said(&known, Question::Spill), whole);
@@ -379,7 +380,7 @@ mod tests {
                 assert_eq!(found, whole);
                 continue;
             }
-            let rest = "Some of its reports have not arrived, and what they tell is unknown. A file.";
+            let rest = "Some of its reports have not arrived, and their content is unknown. A file.";
             assert_eq!(found.2, format!("The 1 computation finished. {rest}"), "{question:?}");
             assert_eq!(found.1, Confidence::Estimated);
         }
@@ -390,10 +391,10 @@ mod tests {
         let whole = KnownPart { dropped: BTreeMap::from([("spans".to_owned(), 2)]), ..KnownPart::default() };
         assert_eq!(whole.in_words(), None);
         let late = KnownPart { lacks_reports: true, ..whole };
-        let words = "Some of its reports have not arrived, and what they tell is unknown.";
+        let words = "Some of its reports have not arrived, and their content is unknown.";
         assert_eq!(late.in_words().as_deref(), Some(words));
         let file = KnownPart { until: Some(at(5)), part: Some("A file.".to_owned()), ..late };
-        let words = format!("up to 2026-11-20 11:00:05 UTC; what came after is unknown. {words} A file.");
+        let words = format!("up to 2026-11-20 11:00:05 UTC; the time after is unknown. {words} A file.");
         assert_eq!(file.in_words(), Some(words));
     }
 
@@ -407,7 +408,7 @@ mod tests {
             let answer = answer.into_answer();
             (answer.verdict, answer.confidence, answer.headline())
         };
-        let headline = "The 1 computation finished. Cluster 7 is known up to 2026-11-20 11:00:05 UTC; what came after is unknown.";
+        let headline = "The 1 computation finished. Cluster 7 is known up to 2026-11-20 11:00:05 UTC; the time after is unknown.";
         assert_eq!(earlier(&lost), (Verdict::Unknown, Confidence::Estimated, headline.to_owned()));
         let headline = "The 1 computation finished. 2 more spans of cluster 7 were not reported.";
         assert_eq!(earlier(&lossy).2, headline);
@@ -421,7 +422,7 @@ mod tests {
         };
         let one = std::slice::from_ref(&whole);
         assert_eq!(works(one, &[]), "The 1 computation finished.");
-        let headline = "The 1 computation finished. The second work is known up to 2026-11-20 11:00:05 UTC; what came after is unknown.";
+        let headline = "The 1 computation finished. The second work is known up to 2026-11-20 11:00:05 UTC; the time after is unknown.";
         assert_eq!(works(one, std::slice::from_ref(&lost)), headline);
         let later = KnownPart { until: Some(at(9)), ..KnownPart::default() };
         let headline = "The 1 computation finished. 3 of 4 clusters of the first work are known in part, the first of them up to \

@@ -123,8 +123,8 @@ pub enum Missing {
     Refused,
     /// The account accepts the class now, but the scheduler withheld some items or the server dropped
     /// some earlier.
-    KeptBack,
-    /// Nothing is known to be withheld.
+    Withheld,
+    /// Nothing is known to be withheld or dropped.
     NotReported,
 }
 
@@ -201,8 +201,8 @@ impl Evidence {
 fn remedy(missing: Missing, class: &str) -> Phrase {
     match missing {
         Missing::Refused => AnswerCode::ClassRefused.with("class", class.into()),
-        Missing::KeptBack => AnswerCode::ClassKeptBack.with("class", class.into()),
-        Missing::NotReported => AnswerCode::NoneKeptBack.into(),
+        Missing::Withheld => AnswerCode::ClassWithheld.with("class", class.into()),
+        Missing::NotReported => AnswerCode::NoneWithheld.into(),
     }
 }
 

@@ -428,7 +428,7 @@ pub(super) mod tests {
             let answer = answer_exceptions(facts);
             (answer.verdict, answer.confidence, answer.headline())
         };
-        let recorded = "1 exception was recorded, but not stored, and none was kept back: it may be older than such data \
+        let recorded = "1 exception was recorded, but not stored, and none was withheld or dropped: it may be older than such data \
                         is kept.";
         let dropped = "3 exceptions were recorded, but not stored, because there were more at once than its scheduler \
                        keeps.";

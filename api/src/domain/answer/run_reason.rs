@@ -56,7 +56,7 @@ impl RunReasonCode {
                 "{tasks} {tasks:task/tasks} may run on none of its {workers} {workers:worker/workers}."
             }
             Self::Waiting => "{tasks} {tasks:task waits/tasks wait} for others, and none runs.",
-            Self::GraphUpdate => "Its scheduler takes in {graphs} {graphs:graph/graphs}.",
+            Self::GraphUpdate => "Its scheduler processes {graphs} {graphs:graph/graphs}.",
             Self::NeverHadWork => "Nothing was submitted since it started at {started}.",
             Self::ClientHoldsResults => {
                 "[{clients} {clients:client holds/clients hold} {results} {results:result/results} in its memory/\
@@ -332,7 +332,7 @@ mod tests {
             "3 tasks are processed by its 2 workers.",
             "2 tasks are queued until a thread is free.",
             "1 task may run on none of its 2 workers.",
-            "Its scheduler takes in 1 graph.",
+            "Its scheduler processes 1 graph.",
         ];
         assert_eq!(details(&work), expected);
         let waiting = RunFacts { waiting: Some(1), state: State::Closing, ..busy() };
@@ -425,14 +425,14 @@ mod tests {
         let own = RunFacts { own_timeout_seconds: Some(1_200.0), ..idle.clone() };
         assert_eq!(codes(&own), [(Code::WithinTimeout, None)]);
         let policy = |mode| IdlePolicy { mode, timeout_seconds: Some(1_200), ..IdlePolicy::default() };
-        let standing = IdleFacts { idle_since: Some(at(100).timestamp_millis()), ..IdleFacts::default() };
-        let stopped = RunFacts { course: policy(Mode::Stop).verdict_for(&standing), ..own.clone() };
+        let idleness = IdleFacts { idle_since: Some(at(100).timestamp_millis()), ..IdleFacts::default() };
+        let stopped = RunFacts { course: policy(Mode::Stop).verdict_for(&idleness), ..own.clone() };
         assert_eq!(codes(&stopped), [(Code::WithinTimeout, None), (Code::WithinTimeout, None)]);
         assert_eq!(
             run_reasons(&stopped)[1].detail(),
             "The account's idle policy stops it at 2026-11-20 11:21:40 UTC, if it stays idle."
         );
-        let warned = RunFacts { course: policy(Mode::Warn).verdict_for(&standing), ..idle.clone() };
+        let warned = RunFacts { course: policy(Mode::Warn).verdict_for(&idleness), ..idle.clone() };
         assert_eq!(codes(&warned), [(Code::NoPolicy, None)]);
         let exempt = RunFacts { course: IdleVerdict::Exempt, ..idle.clone() };
         assert_eq!(codes(&exempt), [(Code::Exempt, None)]);

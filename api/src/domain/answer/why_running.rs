@@ -134,7 +134,7 @@ fn answer_working(facts: &WhyRunning<'_>) -> Answer {
         return answer(verdict, on_workers(Code::TasksAreQueued).with("tasks", tasks(count)), count, "tasks");
     }
     if let Some(count) = some(facts.graph_updates) {
-        let phrase = Code::SchedulerTakesInGraphs.with("graphs", Value::Count(count, "graphs"));
+        let phrase = Code::SchedulerProcessesGraphs.with("graphs", Value::Count(count, "graphs"));
         return answer(Verdict::Good, phrase, count, "graphs");
     }
     if let Some(count) = some(facts.waiting) {

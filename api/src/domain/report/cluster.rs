@@ -45,7 +45,7 @@ pub struct ClusterReport {
     pub partial: Option<Text<2_048>>,
     /// The number of connected workers.
     pub workers: Count,
-    /// The number of their threads.
+    /// The number of threads of the connected workers.
     pub threads: Count,
     /// The sum of their memory limits, in bytes. Absent if one of them has no limit.
     #[serde(default)]

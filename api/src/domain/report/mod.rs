@@ -146,7 +146,7 @@ pub struct Report {
     pub dropped: Dropped,
     /// The places with implausible values, which were clamped.
     #[serde(skip)]
-    pub cut: plausible::ClampedPlaces,
+    pub clamped: plausible::ClampedPlaces,
 }
 
 impl Report {

@@ -76,12 +76,12 @@ impl Report {
     /// Clamps the implausible values of a report and records their places. `most_threads` is the limit of
     /// the threads whose usage counts, by the account's quota.
     pub fn bound(&mut self, arrival: Timestamp, most_threads: i64) {
-        let mut bounds = Bounds { last: latest_accepted_time(arrival), cut: ClampedPlaces::new() };
+        let mut bounds = Bounds { last: latest_accepted_time(arrival), clamped: ClampedPlaces::new() };
         self.bound_times(&mut bounds);
         self.bound_totals(&mut bounds);
         self.bound_usage(most_threads, &mut bounds);
         self.bound_function_activity(most_threads, &mut bounds);
-        self.cut = bounds.cut;
+        self.clamped = bounds.clamped;
     }
 
     fn bound_times(&mut self, bounds: &mut Bounds) {
@@ -166,12 +166,12 @@ impl Report {
         // The values of another hour cannot be moved: each hour has values of its own.
         self.usage.retain(|hour| bounds.is_plausible_period(hour.hour.get().saturating_mul(HOUR_MS), begun));
         if self.usage.len() < hours {
-            bounds.cut.insert("usage.hour");
+            bounds.clamped.insert("usage.hour");
         }
         for hour in self.usage.items_mut() {
             let begins = hour.hour.get().saturating_mul(HOUR_MS);
             let since_start = (to_f64(begins.saturating_add(HOUR_MS).saturating_sub(begun)) / 1e3).max(HOUR);
-            hour.bound(threads, workers, since_start, &mut bounds.cut);
+            hour.bound(threads, workers, since_start, &mut bounds.clamped);
         }
     }
 
@@ -182,7 +182,7 @@ impl Report {
             bounds.is_plausible_period(minute.minute.get().saturating_mul(MINUTE_MS), begun)
         });
         if self.function_activity.len() < minutes {
-            bounds.cut.insert("function_activity.minute");
+            bounds.clamped.insert("function_activity.minute");
         }
         for minute in self.function_activity.items_mut() {
             for function in minute.functions.items_mut() {
@@ -214,9 +214,9 @@ impl Report {
 impl UsageReport {
     /// Clamps usage beyond the capacity of the threads and workers. The capacity is that of the hour, or
     /// that of the time since the cluster's start for usage that becomes known at its end.
-    fn bound(&mut self, threads: f64, workers: f64, since_start: f64, cut: &mut ClampedPlaces) {
+    fn bound(&mut self, threads: f64, workers: f64, since_start: f64, clamped: &mut ClampedPlaces) {
         let mut hour =
-            Bounds { last: Timestamp::from(chrono::DateTime::UNIX_EPOCH), cut: ClampedPlaces::new() };
+            Bounds { last: Timestamp::from(chrono::DateTime::UNIX_EPOCH), clamped: ClampedPlaces::new() };
         let (of_threads, work) = (threads * HOUR, threads * since_start);
         hour.seconds("usage.thread_seconds", &mut self.thread_seconds, of_threads);
         hour.bound_optional_seconds("usage.observed_seconds", &mut self.observed_seconds, of_threads);
@@ -247,15 +247,15 @@ impl UsageReport {
         hour.sum(compute, of_functions.collect(), self.compute_seconds);
         let of_functions = functions.iter_mut().map(|function| &mut function.transfer_seconds);
         hour.sum(transfer, of_functions.collect(), self.transfer_seconds);
-        self.is_cut = !hour.cut.is_empty();
-        cut.append(&mut hour.cut);
+        self.is_cut = !hour.clamped.is_empty();
+        clamped.append(&mut hour.clamped);
     }
 }
 
 /// The limits for times, and the places that were clamped.
 struct Bounds {
     last: Timestamp,
-    cut: ClampedPlaces,
+    clamped: ClampedPlaces,
 }
 
 impl Bounds {
@@ -269,7 +269,7 @@ impl Bounds {
         let bounded = time.at_most(self.last);
         if bounded != *time {
             *time = bounded;
-            self.cut.insert(place);
+            self.clamped.insert(place);
         }
     }
 
@@ -282,14 +282,14 @@ impl Bounds {
     fn count<const MAX: i64>(&mut self, place: &'static str, count: &mut Count<MAX>, most: i64) {
         if count.get() > most {
             *count = count.at_most(most);
-            self.cut.insert(place);
+            self.clamped.insert(place);
         }
     }
 
     fn seconds<const MAX: u64>(&mut self, place: &'static str, seconds: &mut Seconds<MAX>, most: f64) {
         if seconds.get() > most * TOLERANCE + 1.0 {
             *seconds = seconds.at_most(most);
-            self.cut.insert(place);
+            self.clamped.insert(place);
         }
     }
 
@@ -310,7 +310,7 @@ impl Bounds {
         for part in parts {
             *part = part.at_most(to_f64(counted_part(part.microseconds(), most_us, sum_us)) / 1e6);
         }
-        self.cut.insert(place);
+        self.clamped.insert(place);
     }
 
     fn bound_optional_seconds<const MAX: u64>(

@@ -32,7 +32,7 @@ pub struct SampleReport {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Metrics(pub BTreeMap<Metric, f64>);
 
-/// The largest accepted number of names, more than there will ever be metrics.
+/// The largest accepted number of metric names in one sample, known and unknown.
 const MAX_NAMES: usize = 200;
 
 impl<'de> Deserialize<'de> for Metrics {

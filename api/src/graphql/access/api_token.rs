@@ -50,7 +50,7 @@ impl ApiToken {
         GlobalId::ApiToken(self.scope.account.id, self.row.id).into()
     }
 
-    /// The public half of the token, in front of the dash. It grants no access.
+    /// The identifier: the part of the token before the dash. It grants no access.
     async fn identifier(&self) -> &str {
         &self.row.identifier
     }
@@ -122,11 +122,11 @@ pub(crate) struct CreateTokenInput {
     /// The scopes of the token, at least one. The token of this request has to hold each of them, and
     /// the role of the user has to cover it.
     scopes: Vec<TokenScope>,
-    /// The time at which the token expires. Null if it never expires. A token that expires cannot create
-    /// a token that expires later.
+    /// The time at which the new token expires. Null if it never expires. If the caller's token expires, this
+    /// time is required and must not be later than that of the caller's token.
     expires_at: Option<DateTime<Utc>>,
-    /// The member that the token authenticates. Only owners and admins can name another member than
-    /// themselves, whose role must not be higher than theirs. Null for the viewer.
+    /// The member that the token authenticates. Only owners and admins can name another member, and that
+    /// member's role must not be higher than their own. Null for the viewer.
     user: Option<ID>,
 }
 

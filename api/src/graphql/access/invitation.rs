@@ -129,8 +129,8 @@ inline_fields! {
 /// The invitation to create.
 #[derive(InputObject)]
 pub(crate) struct InviteMemberInput {
-    /// The name of the only user who can accept the invitation. If absent, anyone with the secret can
-    /// accept it. The response does not reveal if a user with this name exists.
+    /// The name of the only user who can accept the invitation. If null, anyone with the secret can accept
+    /// it. The response does not reveal if a user with this name exists.
     name: Option<String>,
     /// A label, such as an e-mail address; at most 200 characters. Nothing is sent to it.
     #[graphql(default)]
@@ -141,7 +141,7 @@ pub(crate) struct InviteMemberInput {
     /// The end of the membership. Required for a GUEST, not allowed for any other role.
     until: Option<DateTime<Utc>>,
     /// The time until which the invitation can be accepted, at most 30 days from now. 7 days from now if
-    /// absent.
+    /// null.
     expires_at: Option<DateTime<Utc>>,
 }
 

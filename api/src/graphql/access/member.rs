@@ -78,8 +78,8 @@ impl Member {
         has_ended(self.row.ends_at, self.scope.now.into())
     }
 
-    /// True if the viewer may change the membership with `setMemberRole`, and end it with
-    /// `removeMember`, unless it is the one of the last owner.
+    /// True if the viewer has permission to change the membership with `setMemberRole` and to end it with
+    /// `removeMember`. It is also true for the last owner, although these changes are then refused.
     async fn viewer_can_change(&self) -> bool {
         self.scope.manages(self.row.role)
     }

@@ -20,7 +20,7 @@ use crate::{
 
 /// An account of the viewer, and the viewer's role in it.
 pub(crate) struct Membership {
-    standing: CurrentMembership,
+    current: CurrentMembership,
     is_default: bool,
 }
 
@@ -30,27 +30,27 @@ pub(crate) struct Membership {
 impl Membership {
     /// The account's short name in URLs.
     async fn slug(&self) -> &str {
-        &self.standing.account.slug
+        &self.current.account.slug
     }
 
     /// The account's display name.
     async fn name(&self) -> &str {
-        &self.standing.account.name
+        &self.current.account.name
     }
 
     /// The viewer's role in the account.
     async fn role(&self) -> MemberRole {
-        self.standing.membership.role.into()
+        self.current.membership.role.into()
     }
 
     /// The time at which the viewer became a member, by the server's clock.
     async fn since(&self) -> DateTime<Utc> {
-        self.standing.membership.created_at.0
+        self.current.membership.created_at.0
     }
 
     /// The end of the viewer's membership as a guest. Null for any other role.
     async fn until(&self) -> Option<DateTime<Utc>> {
-        self.standing.membership.ends_at.map(|end| end.0)
+        self.current.membership.ends_at.map(|end| end.0)
     }
 
     /// True if requests that name no account use this one: the account chosen with `setDefaultAccount`,
@@ -84,8 +84,8 @@ pub(crate) struct SetDefaultAccountPayload {
 pub(crate) async fn memberships(context: &Context<'_>) -> Result<InlineList<Membership>, ApiError> {
     let RequestContext { viewer, user, scope, .. } = schema::request_context(context);
     match user {
-        Some(user) => Ok(InlineList(to_memberships(user.standings(scope.now.into()).await?))),
-        None => Ok(InlineList(to_memberships(vec![viewer.standing().clone()]))),
+        Some(user) => Ok(InlineList(to_memberships(user.current_memberships(scope.now.into()).await?))),
+        None => Ok(InlineList(to_memberships(vec![viewer.current_membership().clone()]))),
     }
 }
 
@@ -102,8 +102,8 @@ pub(crate) async fn accept_invitation(
     };
     match accepted {
         Ok(account) => {
-            let mut memberships = to_memberships(user.standings(now).await?).into_iter();
-            let membership = memberships.find(|membership| membership.standing.account.id == account);
+            let mut memberships = to_memberships(user.current_memberships(now).await?).into_iter();
+            let membership = memberships.find(|membership| membership.current.account.id == account);
             Ok(AcceptInvitationPayload { membership, user_errors: Vec::new() })
         }
         Err(error) => {
@@ -120,11 +120,11 @@ pub(crate) async fn set_default_account(
     let (user, RequestContext { scope, actor, .. }) =
         (require_own_credentials(context)?, schema::request_context(context));
     let now = scope.now.into();
-    let standings = user.standings(now).await?;
-    let chosen = standings.iter().find(|standing| standing.account.slug == slug);
+    let memberships = user.current_memberships(now).await?;
+    let chosen = memberships.iter().find(|current| current.account.slug == slug);
     let chosen = chosen.ok_or(ApiError::NotFound("account"))?.account.id;
     user.set_default_account(chosen, actor).await?;
-    let memberships = InlineList(to_memberships(user.standings(now).await?));
+    let memberships = InlineList(to_memberships(user.current_memberships(now).await?));
     Ok(SetDefaultAccountPayload { memberships, user_errors: Vec::new() })
 }
 
@@ -136,7 +136,7 @@ pub(crate) fn require_own_credentials<'a>(context: &Context<'a>) -> Result<&'a U
     user.as_ref().filter(|_| viewer.is_unrestricted()).ok_or_else(forbidden)
 }
 
-fn to_memberships(standings: Vec<CurrentMembership>) -> Vec<Membership> {
-    let numbered = standings.into_iter().enumerate();
-    numbered.map(|(number, standing)| Membership { standing, is_default: number == 0 }).collect()
+fn to_memberships(memberships: Vec<CurrentMembership>) -> Vec<Membership> {
+    let numbered = memberships.into_iter().enumerate();
+    numbered.map(|(number, current)| Membership { current, is_default: number == 0 }).collect()
 }

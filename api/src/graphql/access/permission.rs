@@ -203,7 +203,8 @@ impl ClusterPermissions<'_> {
         self.can(Permission::AnnotateCluster)
     }
 
-    /// True if the viewer may use `keepAlive` on the cluster, unless it has closed.
+    /// True if the viewer has permission to use `keepAlive` on the cluster. It stays true after the cluster
+    /// has closed, although `keepAlive` is then refused.
     async fn viewer_can_keep_alive(&self) -> bool {
         self.can(Permission::KeepClusterAlive)
     }

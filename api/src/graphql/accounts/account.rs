@@ -107,9 +107,10 @@ impl Account {
         >,
         #[graphql(desc = "The day after the last day. Null for all days up to now.")] to: Option<Date>,
         #[graphql(
-            desc = "Only clusters that pass this filter. Null for all clusters. With a condition other than \
-                    `users`, more than 10,000 clusters of these days are an error with the code \
-                    `BAD_USER_INPUT`, and one query may request at most five sums over such filters."
+            desc = "Only clusters that pass this filter. Null for all clusters. A filter with a condition \
+                    other than `users` may select at most 10,000 clusters of these days; more is an error \
+                    with the code `BAD_USER_INPUT`. One query may request at most five sums over such \
+                    filters."
         )]
         clusters: Option<ClusterFilter>,
     ) -> Result<Usage, ApiError> {
@@ -125,9 +126,10 @@ impl Account {
         >,
         #[graphql(desc = "The day after the last day. Null for all days up to now.")] to: Option<Date>,
         #[graphql(
-            desc = "Only clusters that pass this filter. Null for all clusters. With a condition other than \
-                    `users`, more than 10,000 clusters of these days are an error with the code \
-                    `BAD_USER_INPUT`, and one query may request at most five sums over such filters."
+            desc = "Only clusters that pass this filter. Null for all clusters. A filter with a condition \
+                    other than `users` may select at most 10,000 clusters of these days; more is an error \
+                    with the code `BAD_USER_INPUT`. One query may request at most five sums over such \
+                    filters."
         )]
         clusters: Option<ClusterFilter>,
     ) -> Result<Statistics, ApiError> {
@@ -137,8 +139,8 @@ impl Account {
 
     /// The resources used, as a table with one row for each combination of the dimensions in `by`.
     /// Combinations without usage have no row. As old as `usage` of the account. At most 10,000 rows, summed
-    /// from at most 100,000 days or hours of users and functions. Null, with the error code `BAD_USER_INPUT`,
-    /// if a limit is exceeded.
+    /// from at most 100,000 values, each for one day or hour of one user or function. Null, with the error
+    /// code `BAD_USER_INPUT`, if a limit is exceeded.
     #[expect(clippy::too_many_arguments, reason = "they are the arguments of the field")]
     async fn usage_table(
         &self,
@@ -151,8 +153,8 @@ impl Account {
         )]
         by: Vec<UsageDimension>,
         #[graphql(
-            desc = "For rows by `TAG`, the only key of tags to include. A cluster has at most one tag of a \
-                    key, so the rows add up."
+            desc = "For rows by `TAG`, the key of the tags to include. Null for all keys. A cluster has at \
+                    most one tag of a key, so with this argument the rows add up to the total."
         )]
         tag_key: Option<String>,
         #[graphql(
@@ -161,9 +163,10 @@ impl Account {
         )]
         package: String,
         #[graphql(
-            desc = "Only clusters that pass this filter. Null for all clusters. With a condition other than \
-                    `users`, more than 10,000 clusters of these days are an error with the code \
-                    `BAD_USER_INPUT`, and one query may request at most five sums over such filters."
+            desc = "Only clusters that pass this filter. Null for all clusters. A filter with a condition \
+                    other than `users` may select at most 10,000 clusters of these days; more is an error \
+                    with the code `BAD_USER_INPUT`. One query may request at most five sums over such \
+                    filters."
         )]
         clusters: Option<ClusterFilter>,
     ) -> NullOnError<InlineList<UsageRow>> {
@@ -175,8 +178,8 @@ impl Account {
         Some(table.await)
     }
 
-    /// The resources used by each function, the longest compute time first. As old as `usage`. Null,
-    /// with an error, if the functions cannot be read or an argument is invalid.
+    /// The resources used by each function, the longest compute time first. As old as `usage`. Null, with the
+    /// error code `BAD_USER_INPUT`, if an argument is invalid.
     async fn functions(
         &self,
         #[graphql(desc = "The first day. Null for all days since the account was created.")] from: Option<
@@ -186,9 +189,10 @@ impl Account {
         #[graphql(desc = "Only usage on this user's clusters. Null for all users.")] user: Option<ID>,
         #[graphql(desc = "The number of functions, 1 to 1,000.", default = 100)] first: i32,
         #[graphql(
-            desc = "Only clusters that pass this filter. Null for all clusters. With a condition other than \
-                    `users`, more than 10,000 clusters of these days are an error with the code \
-                    `BAD_USER_INPUT`, and one query may request at most five sums over such filters."
+            desc = "Only clusters that pass this filter. Null for all clusters. A filter with a condition \
+                    other than `users` may select at most 10,000 clusters of these days; more is an error \
+                    with the code `BAD_USER_INPUT`. One query may request at most five sums over such \
+                    filters."
         )]
         clusters: Option<ClusterFilter>,
     ) -> NullOnError<InlineList<Function>> {
@@ -359,9 +363,9 @@ impl Account {
         Some(account_series::series(&self.0, scope, metrics, bucket_seconds).await)
     }
 
-    /// The comparison of two selections of work: the resources that the second one spent more or less
-    /// than the first, and the other differences. Null, with the error code `BAD_USER_INPUT`, if the
-    /// result is too large for one response.
+    /// The comparison of two selections of work: how much more or less the second one used than the first,
+    /// and the other differences. Null, with the error code `BAD_USER_INPUT`, if the result is too large for
+    /// one response.
     async fn compare(
         &self,
         #[graphql(desc = "The first work, the baseline of the comparison.")] base: WorkScope,
@@ -393,9 +397,9 @@ impl Account {
         IdlePolicy::of(&self.0).await
     }
 
-    /// The estimated effect of stopping clusters after a time without work: the savings, and the
-    /// computations it would have interrupted. Covers the clusters that started in `startedIn`, at most
-    /// the 1,000 newest. Null, with an error, if it cannot be computed or an argument is invalid.
+    /// The estimated effect of stopping clusters after a time without work: the savings, and the computations
+    /// it would have affected. Covers the clusters that started in `startedIn`, at most the 1,000 newest.
+    /// Null, with the error code `BAD_USER_INPUT`, if an argument is invalid.
     async fn idle_backtest(
         &self,
         #[graphql(

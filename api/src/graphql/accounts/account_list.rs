@@ -111,10 +111,11 @@ pub(crate) struct AccountLists(pub(crate) AccountScope);
 /// The lists of an account over all of its clusters. One query may request at most 50 pages of them.
 #[Object]
 impl AccountLists {
-    /// The clusters, error groups, functions, tags of spans and users whose number, name or title contains a
-    /// text, at most `first` of each type, in the order of the types. The letters A to Z match in upper and
-    /// lower case. Each type counts as one of the 50 pages of lists over all clusters that one query may
-    /// request.
+    /// The clusters, error groups, functions, span tags and users that a text search finds, at most `first`
+    /// of each type, in the order of the types. `SearchType` lists the searched properties. An object is
+    /// found if one of them contains the text; the number of a cluster must equal the text. Ignores the case
+    /// of the letters A to Z. Each type counts as one of the 50 pages of lists over all clusters that one
+    /// query may request.
     async fn search(
         &self,
         #[graphql(desc = "The text, 1 to 200 characters.")] text: String,
@@ -241,7 +242,7 @@ impl AccountLists {
         types: Option<Vec<String>>,
         #[graphql(
             name = "match",
-            desc = "Only errors whose message or traceback contains this text, in upper or lower case."
+            desc = "Only errors whose message or traceback contains this text, ignoring case."
         )]
         search_text: Option<String>,
         #[graphql(desc = "Only errors that occurred within this period, by the scheduler's clock.")]

@@ -87,9 +87,9 @@ pub(crate) async fn series(
 ) -> Result<Vec<AccountSeries>, ApiError> {
     let work = work.find_in_period(scope, "scope", Some(TimeDelta::hours(DEFAULT_HOURS))).await?;
     let window = window(&work, bucket_seconds)?;
-    let asked: Vec<Metric> = metrics.into_iter().map(Into::into).collect();
-    let metrics: Vec<Metric> = asked.iter().copied().collect::<BTreeSet<_>>().into_iter().collect();
-    let cost = window.cost(asked.len());
+    let requested: Vec<Metric> = metrics.into_iter().map(Into::into).collect();
+    let metrics: Vec<Metric> = requested.iter().copied().collect::<BTreeSet<_>>().into_iter().collect();
+    let cost = window.cost(requested.len());
     let clusters = i64::try_from(work.clusters.len().max(1)).unwrap_or(i64::MAX);
     if !scope.charge_points(cost.saturating_mul(clusters)) {
         return Err(ApiError::InvalidArgument {
@@ -105,8 +105,10 @@ pub(crate) async fn series(
         let found = scope.loader.load_many(work.ids().into_iter().map(key)).await?;
         parts.extend(found.into_values());
     }
-    Ok(run_blocking(move || asked.into_iter().map(|metric| combine_series(metric, window, &parts)).collect())
-        .await)
+    Ok(run_blocking(move || {
+        requested.into_iter().map(|metric| combine_series(metric, window, &parts)).collect()
+    })
+    .await)
 }
 
 fn combine_series(metric: Metric, window: Window, parts: &[Arc<Buckets>]) -> AccountSeries {
@@ -138,14 +140,14 @@ fn window(work: &Selection, bucket_seconds: Option<i32>) -> Result<Window, ApiEr
         let reason = format!("'from' must not be more than {MAX_DAYS} days before 'to', or before now");
         return Err(refused("scope", reason));
     }
-    let asked = bucket_seconds.map(i64::from);
-    if asked.is_some_and(|seconds| seconds < MIN_BUCKET) {
+    let width = bucket_seconds.map(i64::from);
+    if width.is_some_and(|seconds| seconds < MIN_BUCKET) {
         return Err(refused("bucketSeconds", format!("must be at least {MIN_BUCKET}")));
     }
     let too_fine = |TooManyPoints { least_seconds }| {
         refused("bucketSeconds", format!("must be at least {least_seconds} for this period"))
     };
-    let window = Window::new(from, to, asked).map_err(too_fine)?;
+    let window = Window::new(from, to, width).map_err(too_fine)?;
     if window.width_seconds() < MIN_BUCKET {
         return Window::new(from, to, Some(MIN_BUCKET)).map_err(too_fine);
     }

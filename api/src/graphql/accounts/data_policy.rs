@@ -28,9 +28,9 @@ pub(crate) enum DataClass {
     Code,
     /// Statistical profiles.
     Profiles,
-    /// Events.
+    /// Events that Dask or a user logged with `log_event`.
     Events,
-    /// Logs.
+    /// Log lines of schedulers, workers and nannies.
     Logs,
 }
 

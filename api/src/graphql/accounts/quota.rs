@@ -8,9 +8,9 @@ use crate::{
     graphql::engine::{error::ApiError, scalar::BigInt, scope::AccountScope},
 };
 
-/// The quotas of an account, and the used parts of them. Bytes are those of reports and spans of clients
-/// as decompressed JSON, and of performance reports. Only accepted data counts, by the account's policy
-/// on the day of its arrival, for as long as it is kept.
+/// The quotas of an account, and how much of each is used. The quotas in bytes count the decompressed JSON of
+/// reports and of clients' spans, and performance reports. Only data that the account's policy accepts on the
+/// day of its arrival counts, for as long as it is kept.
 #[derive(SimpleObject)]
 pub(crate) struct AccountQuota {
     /// The stored data, in bytes.
@@ -19,8 +19,8 @@ pub(crate) struct AccountQuota {
     daily_bytes: QuotaUsed,
     /// The number of clusters that first reported today (UTC).
     daily_clusters: QuotaUsed,
-    /// The limit of the threads of a cluster that count as usage at one time. Usage of more threads is cut
-    /// to it and not complete. Null if unlimited.
+    /// The maximum number of threads of one cluster that count as usage at one time. Usage of further threads
+    /// does not count, and `Usage.isComplete` is then false. Null if unlimited.
     cluster_threads: Option<BigInt>,
     /// The maximum retention of any class of data, in days. Null if unlimited.
     retention_days: Option<i32>,
@@ -38,9 +38,9 @@ pub(crate) struct QuotaUsed {
 
 impl AccountQuota {
     pub(crate) async fn load(scope: &AccountScope) -> Result<Self, ApiError> {
-        let standing = scope.store.quota_status(scope.now.into()).await?;
-        let used = |quota| QuotaUsed::from(standing.usage_of(quota));
-        let Limits { cluster_threads: threads, retention_days: retention, .. } = standing.limits;
+        let status = scope.store.quota_status(scope.now.into()).await?;
+        let used = |quota| QuotaUsed::from(status.usage_of(quota));
+        let Limits { cluster_threads: threads, retention_days: retention, .. } = status.limits;
         Ok(Self {
             stored_bytes: used(Quota::StoredBytes),
             daily_bytes: used(Quota::DailyBytes),

@@ -177,8 +177,8 @@ pub(crate) struct SavedViewMutations;
 /// The changes of saved views.
 #[Object]
 impl SavedViewMutations {
-    /// Creates a saved view. All members may create private ones, which needs all scopes of their role.
-    /// Members may also create shared ones.
+    /// Creates a saved view. Users of every role may create private views; this needs credentials with all
+    /// scopes of the role. Users with the role MEMBER may also create shared views.
     async fn create_saved_view(
         &self,
         context: &Context<'_>,
@@ -187,8 +187,8 @@ impl SavedViewMutations {
         create(context, input).await
     }
 
-    /// Replaces all properties of a saved view. All members may do this to their private views, and members
-    /// to shared ones that they created.
+    /// Replaces all properties of a saved view. Users of every role may do this to their own private views.
+    /// Users with the role MEMBER may also do this to shared views that they created.
     async fn update_saved_view(
         &self,
         context: &Context<'_>,
@@ -198,8 +198,8 @@ impl SavedViewMutations {
         update(context, &id, input).await
     }
 
-    /// Deletes a saved view. All members may do this to their private views, and members to shared ones that
-    /// they created.
+    /// Deletes a saved view. Users of every role may do this to their own private views. Users with the role
+    /// MEMBER may also do this to shared views that they created.
     async fn delete_saved_view(
         &self,
         context: &Context<'_>,

@@ -94,7 +94,9 @@ impl AlertRule {
         Some(tags.into_iter().map(TagPattern::from).collect())
     }
 
-    /// The seconds after a message in which no other message is sent about the same subject.
+    /// The minimum time between two messages about the start of alerts for the same subject, in seconds.
+    /// Messages about the end of an alert are not delayed. If the condition is met again within this time
+    /// after an alert ended, the same alert continues.
     async fn cool_down_seconds(&self) -> i32 {
         i32::try_from(self.row.cool_down_seconds).unwrap_or(i32::MAX)
     }
@@ -268,7 +270,7 @@ pub(crate) struct FailuresConditionInput {
 pub(crate) struct CostConditionInput {
     /// The minimum amount, in units of the currency. More than 0, at most 1,000,000,000.
     amount: f64,
-    /// The currency: three capital letters, by ISO 4217.
+    /// The currency, as an ISO 4217 code: three capital letters.
     #[graphql(default = "USD")]
     currency: String,
     /// The number of days that are summed, including today, in UTC, 1 to 31.
@@ -309,8 +311,9 @@ pub(crate) struct AlertRuleInput {
     /// The tags of the watched clusters, at most 20: a cluster is watched if it has one of them. Null for all
     /// clusters.
     tags: Option<Vec<TagPattern>>,
-    /// The seconds after a message in which no other message is sent about the same subject, 60 to
-    /// 604,800.
+    /// The minimum time between two messages about the start of alerts for the same subject, in seconds, 60
+    /// to 604,800. Messages about the end of an alert are not delayed. If the condition is met again within
+    /// this time after an alert ended, the same alert continues.
     #[graphql(default = 3600)]
     cool_down_seconds: i32,
     /// True if a message is also sent when an alert ends.

@@ -65,8 +65,9 @@ impl Flag {
         self.row.kind.into()
     }
 
-    /// An English sentence that describes the condition, with the worst value. It says no more than `kind`,
-    /// `value` with `unit`, `function` and `packages`, from which a client phrases it itself.
+    /// An English sentence that describes the condition, with the worst value. It contains no more
+    /// information than `kind`, `value` with `unit`, `function` and `packages`, from which a client phrases
+    /// it itself.
     async fn text(&self) -> String {
         self.rule().describe(self.row.value, self.row.name.as_deref())
     }

@@ -39,7 +39,8 @@ pub(crate) struct FlagRule {
     clears_below: f64,
     /// The unit of `threshold` and `clearsBelow`. A share is from 0 to 1.
     unit: &'static str,
-    /// The time for which the value has to reach `threshold`, or stay below `clearsBelow`, in seconds.
+    /// The time, in seconds, for which the value must stay at or above `threshold` until the flag is
+    /// detected, or below `clearsBelow` until it ends.
     lasting_seconds: i32,
 }
 
@@ -110,9 +111,9 @@ pub(crate) async fn mutes(scope: &AccountScope) -> Result<Vec<FlagMute>, ApiErro
 pub(crate) struct MuteFlagInput {
     /// The kind to mute.
     kind: FlagKind,
-    /// The tag of the clusters for which the kind is muted. All clusters if absent.
+    /// The tag of the clusters for which the kind is muted. All clusters if null.
     tag: Option<TagPattern>,
-    /// The end of the mute. No end if absent.
+    /// The end of the mute. No end if null.
     until: Option<DateTime<Utc>>,
 }
 
@@ -121,7 +122,7 @@ pub(crate) struct MuteFlagInput {
 pub(crate) struct UnmuteFlagInput {
     /// The muted kind.
     kind: FlagKind,
-    /// The tag that the kind was muted with. The mute of all clusters if absent.
+    /// The tag that the kind was muted with. The mute of all clusters if null.
     tag: Option<TagPattern>,
 }
 

@@ -148,7 +148,7 @@ impl Answers {
         Ok(if policies.iter().any(|row| row.data_class == class && !row.accepted) {
             Missing::Refused
         } else if self.withheld_or_dropped(class) > 0 {
-            Missing::KeptBack
+            Missing::Withheld
         } else {
             Missing::NotReported
         })
@@ -518,7 +518,7 @@ pub(crate) struct Answer {
     /// cannot be attributed.
     value: Option<f64>,
     /// The unit of the value: `seconds` of wall-clock time, `thread-seconds`, `computations`,
-    /// `exceptions`, `tasks`, `results`, `changes`, or a currency by ISO 4217. Null if the value is
+    /// `exceptions`, `tasks`, `results`, `changes`, or a currency as an ISO 4217 code. Null if the value is
     /// null.
     unit: Option<String>,
     /// The number as a share from 0 to 1 of the quantity in the field's description. Null if the answer
@@ -558,8 +558,8 @@ pub(crate) enum Confidence {
     /// The number is based on rates that were set or that the server assumes, or on a part of the data.
     /// The headline states which.
     Estimated,
-    /// The cost cannot be determined, because it occurred alongside other work. The value and the share
-    /// are null.
+    /// The lost time cannot be determined, because it overlapped with other work. The value and the share are
+    /// null.
     NotAttributable,
     /// The number was not measured, or not stored. The value and the share are null, and the headline
     /// states how to collect it.

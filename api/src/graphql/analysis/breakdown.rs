@@ -158,14 +158,14 @@ pub(crate) enum FineMetricDimension {
     User,
 }
 
-/// The kind of a value.
+/// The part of the measurement to which a value belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
 #[graphql(name = "FineMetricPart", remote = "breakdown::ValueKind")]
 pub(crate) enum FineMetricPart {
     /// A value measured while threads executed tasks: the context `execute`.
     Tasks,
-    /// A value measured outside of tasks, such as transfers between workers and the memory monitor.
-    /// These seconds are no part of the threads' time, and those of `p2p` repeat a part of `TASKS`.
+    /// A value measured outside of tasks, such as transfers between workers and the memory monitor. These
+    /// seconds do not count as thread time. Those of `p2p` also count in `TASKS`.
     OutsideTasks,
     /// The thread-seconds without a task of this work while at least one of its spans was active. Dask
     /// calls this "idle or other spans".

@@ -138,8 +138,8 @@ impl Comparison {
         self.total_difference().value()
     }
 
-    /// The same difference as a decimal number of whole millionths. The values of all rows add up to it
-    /// exactly.
+    /// The same difference as a decimal number with at most six fraction digits and no trailing zeros, such
+    /// as `-12.5`. The values of all rows add up to it exactly.
     async fn delta_decimal(&self) -> String {
         self.total_difference().decimal()
     }
@@ -253,7 +253,8 @@ struct WorkDifference {
     head: Option<f64>,
     /// The value of the second work minus that of the first, in the unit of the comparison.
     delta: f64,
-    /// The same difference as a decimal number of whole millionths.
+    /// The same difference as a decimal number with at most six fraction digits and no trailing zeros, such
+    /// as `-12.5`.
     delta_decimal: String,
     /// The share of the difference of the totals. Increases and decreases cancel out, so it can be above
     /// 1 or below 0. Null if the totals are equal.
@@ -293,6 +294,7 @@ struct RemainingDifferences {
     head: f64,
     /// The sum of the second work minus that of the first, in the unit of the comparison.
     delta: f64,
-    /// The same difference as a decimal number of whole millionths.
+    /// The same difference as a decimal number with at most six fraction digits and no trailing zeros, such
+    /// as `-12.5`.
     delta_decimal: String,
 }

@@ -121,8 +121,8 @@ impl IdleBacktest {
         saved as f64 / 1e3
     }
 
-    /// The thread time that the clusters offered in the saved time, in seconds. The usage of an hour
-    /// counts as evenly distributed over the part of the hour in which the cluster existed.
+    /// The thread time of the clusters in the saved time, in thread-seconds. The usage of an hour counts as
+    /// evenly distributed over the part of the hour in which the cluster existed.
     #[expect(clippy::cast_precision_loss, reason = "microseconds of centuries are exact enough")]
     async fn thread_seconds_saved(&self) -> Result<f64, ApiError> {
         let saved = self.saved_usage().await?;
@@ -139,7 +139,7 @@ impl IdleBacktest {
 
     /// The computations that would have found no cluster, the newest first: the first computation after
     /// each stop. Later computations would have found the cluster that was started for it.
-    async fn interrupted(
+    async fn affected_computations(
         &self,
         #[graphql(desc = "The number of items from the start, 1 to 100; 20 unless `last` is given.")]
         first: Option<i32>,
@@ -149,7 +149,7 @@ impl IdleBacktest {
     ) -> Result<Connection<Computation>, ApiError> {
         let sort = ComputationSort::NewestOfAllFirst;
         let request = PageArguments { first, after, last, before }.request(&self.scope, sort)?;
-        let page = self.scope.store.interrupted_computations(&self.stretches, sort, &request).await?;
+        let page = self.scope.store.affected_computations(&self.stretches, sort, &request).await?;
         let all = self.stretches.iter().filter(|stretch| stretch.computation_id.is_some()).count();
         let all = i64::try_from(all).unwrap_or(i64::MAX);
         let total = Box::new(move || -> futures::future::BoxFuture<'static, _> {

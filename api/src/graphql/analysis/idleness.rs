@@ -114,11 +114,11 @@ impl ClusterIdleness<'_> {
         Ok(InlineList(reasons.into_iter().map(RunReason::from).collect()))
     }
 
-    /// The time at which the cluster is stopped if it stays idle, by the server's clock: by the
-    /// account's idle policy or by its own timeout, whichever is earlier. The stop is sent with the
-    /// response to a report, so it takes up to one report interval longer. If the cluster is already to
-    /// stop, the time at which its next report is due. Null while it has work, if nothing stops it, and
-    /// if it is CLOSED or LOST.
+    /// The time at which the cluster is stopped if it stays idle, by the server's clock: by the account's
+    /// idle policy or by its own timeout, whichever is earlier. The stop is sent with the response to a
+    /// report, so it takes up to one report interval longer. If a stop has already been requested, this is
+    /// the time at which the next report is due. Null while the cluster has work, if nothing stops it, and if
+    /// it is CLOSED or LOST.
     #[expect(clippy::cast_possible_truncation, reason = "too large times saturate")]
     async fn shutdown_at(&self) -> Result<Option<DateTime<Utc>>, ApiError> {
         let row = self.row;

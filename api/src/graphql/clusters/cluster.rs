@@ -114,7 +114,7 @@ impl Cluster {
     }
 
     /// The number, which identifies the cluster in the account. Numbers count up from 1 in the order of first
-    /// reports. Addresses, the command line and the `coiled` client use them.
+    /// reports. URLs, the command line and the `coiled` client use them.
     async fn number(&self) -> BigInt {
         BigInt(self.row.id.0)
     }
@@ -255,7 +255,7 @@ impl Cluster {
     /// threads allow. They were limited to possible values before they were stored. It contains
     /// `usage.total_compute_seconds` if the compute time of all hours together exceeds the thread time; the
     /// excess does not count. Empty if there were none.
-    async fn cut(&self) -> &[String] {
+    async fn clamped_fields(&self) -> &[String] {
         &self.row.cut.0
     }
 
@@ -508,8 +508,8 @@ impl Cluster {
         )]
         to: Option<DateTime<Utc>>,
         #[graphql(
-            desc = "The seconds that each point covers, at least 1. Null for the shortest that makes at \
-                    most 2,000 points."
+            desc = "The width of a bucket, in seconds, at least 1. If null, the smallest width that gives at \
+                    most `maxPoints` points."
         )]
         bucket_seconds: Option<i32>,
         #[graphql(desc = "At most this many points, 2 to 2,000. Null for 2,000. Not with `bucketSeconds`.")]
@@ -571,8 +571,9 @@ impl Cluster {
         )]
         tags: Option<Vec<String>>,
         #[graphql(
-            desc = "Only spans whose first tasks arrived in this period, by the scheduler's clock. The list \
-                    cannot tell until when the descendants of a span ran."
+            desc = "Only spans whose first tasks arrived in this period, by the scheduler's clock. Spans \
+                    cannot be selected by their end, because the end of a span's descendants is not stored \
+                    with the span."
         )]
         enqueued_in: Option<TimeRange>,
         #[graphql(desc = "The number of items from the start, 1 to 100; 20 unless `last` is given.")]
@@ -627,8 +628,8 @@ impl Cluster {
         )]
         functions: Option<Vec<String>>,
         #[graphql(
-            desc = "Only samples on these workers, 1 to 100 global identifiers or UUIDs. Windows in which workers are \
-                    not told apart are left out. Null for all samples."
+            desc = "Only samples on these workers, 1 to 100 global identifiers or UUIDs. Windows without \
+                    separate samples of each worker are left out. Null for all samples."
         )]
         workers: Option<Vec<ID>>,
     ) -> NullOnError<Profile> {

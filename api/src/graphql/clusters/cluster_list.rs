@@ -51,7 +51,7 @@ pub(crate) struct ClusterFilter {
     ids: Option<Vec<ID>>,
     /// Only clusters in one of these states.
     states: Option<Vec<ClusterState>>,
-    /// Only clusters that report with a token of one of these users, at most 100.
+    /// Only clusters that one of these users owns, at most 100 users.
     users: Option<Vec<ID>>,
     /// Only clusters whose scheduler started in this period, by its own clock.
     started_in: Option<TimeRange>,
@@ -89,8 +89,8 @@ pub(crate) struct ClusterFilter {
 pub(crate) struct MinCost {
     /// The amount, in units of the currency, from 0 to 1,000,000,000,000.
     amount: f64,
-    /// The currency: three capital letters, by ISO 4217. Null for the currency of the rate that is valid
-    /// today.
+    /// The currency, as an ISO 4217 code: three capital letters. Null for the currency of the rate that is
+    /// valid today.
     currency: Option<String>,
 }
 
@@ -124,9 +124,9 @@ pub(crate) struct ClusterOrder {
     /// The direction of the order.
     #[graphql(default)]
     direction: OrderDirection,
-    /// For the order `COST`, the currency: three capital letters, by ISO 4217. Null for the currency of the
-    /// rate that is valid today, or USD without one. An error with the code `BAD_USER_INPUT` for other
-    /// orders.
+    /// For the order `COST`, the currency, as an ISO 4217 code: three capital letters. Null for the
+    /// currency of the rate that is valid today, or USD without one. An error with the code
+    /// `BAD_USER_INPUT` for other orders.
     currency: Option<String>,
 }
 
@@ -439,10 +439,10 @@ pub(crate) struct Totals {
     compute_seconds: f64,
     /// The number of tasks submitted to the schedulers.
     tasks: BigInt,
-    /// The number of times a task's result was stored in memory. A task that is computed again counts
-    /// again.
+    /// The number of times a task reached the state `memory`. A task that is computed again counts again.
     tasks_succeeded: BigInt,
-    /// The number of tasks that failed themselves. Tasks that only depend on a failed one do not count.
+    /// The number of tasks whose own execution failed. Tasks that failed only because of a dependency are not
+    /// counted.
     tasks_erred: BigInt,
     /// The number of workers that ever joined.
     workers: BigInt,

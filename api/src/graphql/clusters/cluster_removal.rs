@@ -37,7 +37,7 @@ pub(crate) struct DeleteClusterPayload {
 /// The token whose reported data is quarantined or removed.
 #[derive(InputObject)]
 pub(crate) struct ForgetTokenInput {
-    /// The token's public half, in front of the dash. The token may have expired or been revoked, and
+    /// The token's `identifier`: the part before the dash. The token may have expired or been revoked, and
     /// its user may have left the account.
     token_id: String,
     /// The start of the affected period, by the server's clock. A cluster is affected as a whole if it
@@ -52,7 +52,7 @@ pub(crate) struct ForgetTokenInput {
 /// The token whose quarantined data is restored.
 #[derive(InputObject)]
 pub(crate) struct RestoreTokenInput {
-    /// The token's public half, in front of the dash.
+    /// The token's `identifier`: the part before the dash.
     token_id: String,
 }
 

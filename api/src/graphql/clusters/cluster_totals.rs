@@ -10,10 +10,10 @@ use crate::graphql::engine::{projection::inline_members, scalar::BigInt};
 pub(crate) struct ClusterTotals {
     /// The number of tasks submitted to the scheduler.
     tasks: BigInt,
-    /// The number of times a task's result was stored in memory. A task that is computed again counts
-    /// again.
+    /// The number of times a task reached the state `memory`. A task that is computed again counts again.
     tasks_succeeded: BigInt,
-    /// The number of tasks that failed themselves. Tasks that only depend on a failed one do not count.
+    /// The number of tasks whose own execution failed. Tasks that failed only because of a dependency are not
+    /// counted.
     tasks_erred: BigInt,
     /// The number of recorded errors.
     errors: BigInt,

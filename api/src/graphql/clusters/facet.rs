@@ -49,8 +49,8 @@ impl ClusterFacets {
         Ok(states.into_iter().map(count).collect())
     }
 
-    /// The users whose tokens the clusters report with, without regard to `users` of the filter. Clusters
-    /// of users who left the account are not counted.
+    /// The owners of the clusters, without regard to `users` of the filter. Clusters of users who left the
+    /// account are not counted.
     async fn users(
         &self,
         #[graphql(desc = "The number of users, 1 to 100.", default = 20)] first: i32,

@@ -183,24 +183,24 @@ impl Worker {
         #[graphql(desc = "The metrics to return. The response has one series for each, in this order.")]
         metrics: Vec<SampleMetric>,
         #[graphql(
-            desc = "The start of the period, by the scheduler's clock. If absent, the start of the worker, \
-                    but at most 7 days before the end."
+            desc = "The start of the period, by the scheduler's clock. If null, the start of the worker, but \
+                    at most 7 days before the end."
         )]
         from: Option<DateTime<Utc>>,
         #[graphql(desc = "The last seconds of the period, at least 1, in whole buckets. Not with `from`.")]
         last_seconds: Option<i32>,
         #[graphql(
-            desc = "The exclusive end of the period, by the scheduler's clock. If absent, the end of the \
+            desc = "The exclusive end of the period, by the scheduler's clock. If null, the end of the \
                     worker, or its cluster's last report."
         )]
         to: Option<DateTime<Utc>>,
         #[graphql(
-            desc = "The width of a bucket, in seconds, at least 1. If absent, the smallest width with at \
-                    most 2,000 points."
+            desc = "The width of a bucket, in seconds, at least 1. If null, the smallest width that gives at \
+                    most `maxPoints` points."
         )]
         bucket_seconds: Option<i32>,
         #[graphql(
-            desc = "The maximum number of points, from 2 to 2,000. If absent, 2,000. Cannot be used together \
+            desc = "The maximum number of points, from 2 to 2,000. If null, 2,000. Cannot be used together \
                     with `bucketSeconds`."
         )]
         max_points: Option<i32>,

@@ -93,7 +93,7 @@ impl Computation {
 
     /// The totals over the tasks that were submitted with the computation. A task group that other
     /// computations also use counts with this computation's own tasks only, except as in
-    /// `includesOtherComputations`. Null, with an error, if the totals cannot be read.
+    /// `includesOtherComputations`. Null only with an error, if the totals cannot be read.
     async fn totals(&self) -> NullOnError<Inline<ComputationTotals>> {
         let key = ComputationTotalsKey((self.row.cluster_id, self.row.id));
         let totals = self.scope.loader.load_one(key).await.map_err(ApiError::from);
@@ -178,10 +178,10 @@ pub(crate) struct ComputationTotals {
     /// The number of tasks by state, as of the last report. States without tasks are omitted. Forgotten
     /// tasks may have succeeded or failed, and stay counted in `tasksSucceeded` and `tasksErred`.
     states: InlineList<StateCount>,
-    /// The number of times a task's result was stored in memory. A task that is computed again counts
-    /// again.
+    /// The number of times a task reached the state `memory`. A task that is computed again counts again.
     tasks_succeeded: BigInt,
-    /// The number of tasks that failed themselves. Tasks that only depend on a failed one do not count.
+    /// The number of tasks whose own execution failed. Tasks that failed only because of a dependency are not
+    /// counted.
     tasks_erred: BigInt,
     /// The number of failed attempts that were retried.
     tasks_retried: BigInt,

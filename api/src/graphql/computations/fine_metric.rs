@@ -149,7 +149,7 @@ impl FineMetrics {
     }
 }
 
-/// A fine performance metric.
+/// One value of Dask's fine performance metrics: the seconds, bytes or count of one activity of one function.
 #[derive(SimpleObject)]
 pub(crate) struct FineMetric {
     /// The part of Dask that measured the value: `execute`, `p2p`, `gather-dep`, `get-data`,

@@ -38,7 +38,7 @@ pub(crate) struct FunctionTotals {
     transfer_seconds: f64,
     /// The number of times one of its tasks reached the state `memory`.
     tasks: BigInt,
-    /// The number of tasks that failed themselves. Tasks that failed because of a dependency are not
+    /// The number of tasks whose own execution failed. Tasks that failed only because of a dependency are not
     /// counted.
     tasks_erred: BigInt,
     /// The size of the tasks' results, in bytes.
@@ -131,8 +131,8 @@ impl Function {
 }
 
 impl WriteInline for Function {
-    fn field_writer(asked: &SelectedField<'_, '_>) -> Option<FieldWriter<Self>> {
-        let step = FunctionTotals::field_writer(asked)?;
+    fn field_writer(selected: &SelectedField<'_, '_>) -> Option<FieldWriter<Self>> {
+        let step = FunctionTotals::field_writer(selected)?;
         Some(Box::new(move |function, context, json| step(&function.totals, context, json)))
     }
 }

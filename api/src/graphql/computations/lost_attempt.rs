@@ -47,7 +47,7 @@ pub(crate) struct LostAttempts {
     prefix: String,
     /// The number of attempts. Dask counts them as `suspicious`.
     attempts: BigInt,
-    /// The number of workers.
+    /// The number of workers that died with these attempts.
     workers: BigInt,
 }
 
@@ -108,10 +108,10 @@ impl<'a> ClusterLosses<'a> {
 /// The fields of a cluster that concern workers that died.
 #[Object]
 impl ClusterLosses<'_> {
-    /// The attempts of tasks that were lost with their workers, by function, the one with the most attempts
-    /// first, at most 100: of tasks that a worker was processing when it died, at most the 20 most frequent
-    /// functions of each of the last 100 workers that died. Empty if no worker died. Null if the functions of
-    /// one of them were not reported.
+    /// The attempts of tasks that workers were processing when they died, by function, the function with the
+    /// most attempts first, at most 100 functions. Covers the last 100 workers that died, and of each at most
+    /// the 20 most frequent functions. Empty if no worker died. Null if the functions of one of these workers
+    /// were not reported.
     async fn lost_attempts(&self) -> Result<Option<Vec<LostAttempts>>, ApiError> {
         let found = self.scope.loader.load_one(LostAttemptsKey(self.row.id)).await?;
         Ok(found.unwrap_or_else(|| Some(Vec::new())))

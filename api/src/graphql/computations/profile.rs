@@ -295,8 +295,9 @@ impl MergedWindows {
     }
 }
 
-/// A statistical profile: the lines of code that the workers' threads were in whenever Dask took a
-/// sample. Consecutive windows may share samples, because Dask's windows overlap.
+/// A statistical profile: the lines of code that the workers' threads were in whenever Dask took a sample.
+/// Samples are stored in windows: short periods of one cluster, 60 seconds long by default. Consecutive
+/// windows may share samples, because Dask's windows overlap.
 #[Object]
 impl Profile {
     /// The start of the first window, by the scheduler's clock.
@@ -314,10 +315,10 @@ impl Profile {
         count_value(self.windows)
     }
 
-    /// True if all windows of the range are merged. At most the newest 200 windows of a cluster are
-    /// merged; of a scope at most the newest 500, the same number for each of its clusters. Windows that
-    /// cannot be decrypted are left out. If functions are selected, so are windows whose functions are
-    /// unknown, see `functions`.
+    /// True if all windows of the range are merged. At most the newest 200 windows of a cluster are merged;
+    /// of a scope at most the newest 500, the same number for each of its clusters. Windows that cannot be
+    /// decrypted are left out. If functions are selected, windows whose functions are unknown are also left
+    /// out; see `functions`.
     async fn complete(&self) -> bool {
         self.complete
     }

@@ -177,13 +177,13 @@ impl Span {
     /// The start of the span's block in the client's code, by the client's clock. Null if the client did
     /// not report it.
     async fn client_started_at(&self) -> Result<Option<DateTime<Utc>>, ApiError> {
-        Ok(self.client_span().await?.map(|told| told.started_at.0))
+        Ok(self.client_span().await?.map(|span| span.started_at.0))
     }
 
     /// The end of the span's block in the client's code, by the client's clock. Null if the client did
     /// not report it.
     async fn client_stopped_at(&self) -> Result<Option<DateTime<Utc>>, ApiError> {
-        Ok(self.client_span().await?.map(|told| told.stopped_at.0))
+        Ok(self.client_span().await?.map(|span| span.stopped_at.0))
     }
 
     /// Sums over the task groups of the span.
@@ -211,8 +211,8 @@ impl Span {
     /// The stack of the span's block in the client's code, the outermost frame first. Null if the client
     /// did not report the span.
     async fn client_code(&self) -> Result<Option<Vec<CodeFrame>>, ApiError> {
-        let told = self.client_span().await?;
-        Ok(told.map(|told| CodeFrame::stacks(&self.scope, &told.code).into_iter().flatten().collect()))
+        let span = self.client_span().await?;
+        Ok(span.map(|span| CodeFrame::stacks(&self.scope, &span.code).into_iter().flatten().collect()))
     }
 
     /// The span's own task groups, without those of its descendants, in the order in which they were
@@ -287,7 +287,7 @@ impl SpanTotals {
         BigInt(self.sums.tasks_succeeded)
     }
 
-    /// The number of tasks that failed themselves. Tasks that failed because of a dependency are not
+    /// The number of tasks whose own execution failed. Tasks that failed only because of a dependency are not
     /// counted.
     async fn tasks_erred(&self) -> BigInt {
         BigInt(self.sums.tasks_erred)

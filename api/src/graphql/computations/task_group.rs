@@ -106,7 +106,7 @@ impl TaskGroup {
         BigInt(self.row.tasks_succeeded)
     }
 
-    /// The number of tasks that failed themselves.
+    /// The number of tasks whose own execution failed.
     async fn tasks_erred(&self) -> BigInt {
         BigInt(self.row.tasks_erred)
     }

@@ -25,12 +25,12 @@ pub(crate) struct TaskGroupFilter {
     functions: Option<Vec<String>>,
     /// Only task groups with a task in one of these states, as of the last report.
     states: Option<Vec<TaskState>>,
-    /// True for task groups with tasks that failed themselves, false for task groups without.
+    /// True for task groups with tasks whose own execution failed, false for task groups without.
     has_errors: Option<bool>,
     /// Only task groups that ran in this period: from the start of the first finished task to the end of the
     /// last one. A task group with unfinished tasks counts as still running. Failed tasks have no times, so a
-    /// task group without any that succeeded counts from `firstSeenAt` on. The stored sums do not tell when
-    /// in this time a task ran.
+    /// task group without any that succeeded counts from `firstSeenAt` on. The stored sums do not contain
+    /// when in this time a task ran.
     during: Option<TimeRange>,
 }
 
@@ -54,7 +54,7 @@ pub(crate) enum TaskGroupOrderField {
     StartedAt,
     /// The number of tasks.
     Tasks,
-    /// The number of tasks that failed themselves.
+    /// The number of tasks whose own execution failed.
     TasksErred,
     /// The time of the action `COMPUTE`.
     ComputeSeconds,

@@ -73,7 +73,7 @@ impl ClusterCost<'_> {
 struct HourlyCost {
     /// The amount per hour, in units of the currency.
     amount: f64,
-    /// The currency, by ISO 4217.
+    /// The currency, as an ISO 4217 code.
     currency: String,
     /// The basis of the rate.
     basis: CostBasis,

@@ -30,7 +30,7 @@ impl Cost {
         self.0.amount()
     }
 
-    /// The currency, by ISO 4217.
+    /// The currency, as an ISO 4217 code.
     async fn currency(&self) -> &str {
         &self.0.currency
     }
@@ -40,8 +40,8 @@ impl Cost {
         self.0.basis.into()
     }
 
-    /// The parts of the amount by the activity of the threads. They add up to the amount. The cost of
-    /// memory and workers is distributed by the activity of the threads at that time.
+    /// The parts of the amount by the use of the threads. They add up to the amount. The cost of memory and
+    /// workers is distributed by the use of the threads at that time.
     async fn causes(&self) -> Vec<CauseCost> {
         let causes = self.0.causes.iter();
         causes
@@ -50,10 +50,10 @@ impl Cost {
     }
 }
 
-/// The part of a cost by one activity of the threads.
+/// The part of a cost that is due to one use of the threads.
 #[derive(SimpleObject)]
 struct CauseCost {
-    /// The activity of the threads.
+    /// The use of the threads.
     cause: UsageCause,
     /// The amount, in units of the cost's currency.
     amount: f64,
@@ -69,7 +69,7 @@ pub(crate) enum CostBasis {
     Estimated,
 }
 
-/// An activity of threads.
+/// A use of threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
 #[graphql(remote = "usage::Cause")]
 pub(crate) enum UsageCause {
@@ -82,7 +82,7 @@ pub(crate) enum UsageCause {
     Serialization,
     /// Data was moved between memory and disk.
     Spill,
-    /// Dask worked on the task outside of its code.
+    /// Dask worked on a task, but did not run the task's own code.
     Overhead,
     /// An attempt that failed or was cancelled.
     Failed,
@@ -90,8 +90,8 @@ pub(crate) enum UsageCause {
     Idle,
     /// The time before the cluster was registered, in which nothing observed the threads.
     Unobserved,
-    /// The activity is unknown: this release of Dask does not report it, a worker died before it
-    /// reported it, or the task is still running.
+    /// The use is unknown: this release of Dask does not report it, a worker died before it reported it, or
+    /// the task is still running.
     Unaccounted,
 }
 
@@ -102,7 +102,7 @@ write_enums_by_name!(UsageCause);
 pub(crate) struct CostRate {
     /// The first day of the rate.
     valid_from: Date,
-    /// The currency, by ISO 4217.
+    /// The currency, as an ISO 4217 code.
     currency: String,
     /// The price of one thread, in units of the currency per hour.
     per_thread_hour: f64,
@@ -129,7 +129,7 @@ impl From<Rate> for CostRate {
 pub(crate) struct CostRateInput {
     /// The first day of the rate. It replaces a rate with the same first day.
     valid_from: Date,
-    /// The currency: three capital letters, by ISO 4217.
+    /// The currency, as an ISO 4217 code: three capital letters.
     #[graphql(default = "USD")]
     currency: String,
     /// The price of one thread, in units of the currency per hour, from 0 to 1,000,000.

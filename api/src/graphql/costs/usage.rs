@@ -119,7 +119,7 @@ impl Usage {
         BigInt(self.sum.tasks)
     }
 
-    /// The number of tasks that failed themselves. Tasks that failed because of a dependency are not
+    /// The number of tasks whose own execution failed. Tasks that failed only because of a dependency are not
     /// counted.
     async fn tasks_erred(&self) -> BigInt {
         BigInt(self.sum.tasks_erred)

@@ -45,7 +45,7 @@ const MAX_HOUR_DAYS: i64 = 7;
 pub(crate) enum UsageDimension {
     /// The users. With DAY, the rows are the cells of a heat map.
     User,
-    /// The hours, of at most 7 days.
+    /// The hours (UTC). The period may have at most 7 days.
     Hour,
     /// The days (UTC).
     Day,
@@ -55,10 +55,10 @@ pub(crate) enum UsageDimension {
     Month,
     /// The functions and operations: the prefixes of task groups.
     Function,
-    /// The tags of clusters, of at most 31 days. A cluster's usage counts in the row of each of its
-    /// tags, so the rows add up to the whole only with `tagKey`.
+    /// The tags of clusters. The period may have at most 31 days. A cluster's usage counts in the row of each
+    /// of its tags, so the rows add up to the total only with `tagKey`.
     Tag,
-    /// The versions of a package in the schedulers' environments, of at most 31 days.
+    /// The versions of a package in the schedulers' environments. The period may have at most 31 days.
     Version,
 }
 
@@ -92,7 +92,7 @@ pub(crate) struct UsageRow {
     /// The number of clusters in the hour or on the day. Null for longer periods, because a cluster may
     /// exist on several days, and for functions.
     clusters: Option<BigInt>,
-    /// The usage. Null for a function.
+    /// The usage. Null if the table has the dimension FUNCTION; see `function`.
     usage: Option<Inline<Usage>>,
     /// The usage of the function's tasks. Null if the table has no dimension FUNCTION.
     function: Option<Inline<FunctionTotals>>,

@@ -34,7 +34,7 @@ struct Inner<Reader> {
     max_batch: usize,
 }
 
-/// The result of reading a batch, shared by all that wait for it. The values are on the shelf. The
+/// The result of reading a batch, shared by all that wait for it. The values are in the cache. The
 /// future runs only while someone awaits it, so the loader holds a weak reference only.
 type PendingBatch<Failure> = Shared<BoxFuture<'static, Result<(), Failure>>>;
 type WeakPendingBatch<Failure> = WeakShared<BoxFuture<'static, Result<(), Failure>>>;
@@ -149,11 +149,11 @@ impl<Reader: Send + Sync + 'static> Inner<Reader> {
     {
         // The mutex cannot be poisoned in an inconsistent state, because nothing within it panics
         // half-way.
-        let mut shelves = self.key_caches.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = shelves
+        let mut caches = self.key_caches.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = caches
             .entry(TypeId::of::<Key>())
             .or_insert_with(|| Box::new(KeyCacheOf::<Reader, Key> { entries: HashMap::new(), next: None }));
-        look(known.downcast_mut().expect("a type of keys has one type of shelf"))
+        look(known.downcast_mut().expect("a type of keys has one type of cache"))
     }
 
     async fn read_next_batch<Key>(&self) -> Result<(), Reader::Error>
@@ -238,9 +238,9 @@ mod tests {
         type Error = &'static str;
 
         async fn load(&self, keys: &[u32]) -> Result<HashMap<u32, u32>, Self::Error> {
-            let mut asked = keys.to_vec();
-            asked.sort_unstable();
-            self.0.lock().expect("nobody panicked").push(asked);
+            let mut requested = keys.to_vec();
+            requested.sort_unstable();
+            self.0.lock().expect("nobody panicked").push(requested);
             tokio::task::yield_now().await;
             if keys.contains(&13) {
                 return Err("unlucky");

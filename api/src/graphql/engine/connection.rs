@@ -130,8 +130,8 @@ impl PageArguments {
 
     fn request_up_to(self, most: u64, sort: impl Sort) -> Result<PageRequest, ApiError> {
         let invalid = |(argument, reason)| ApiError::InvalidArgument { argument, reason };
-        let asked = parse_page_limit(self.first.map(Into::into), self.last.map(Into::into), most);
-        let limit = asked.map_err(invalid)?.unwrap_or(DEFAULT_PAGE_SIZE);
+        let limit = parse_page_limit(self.first.map(Into::into), self.last.map(Into::into), most);
+        let limit = limit.map_err(invalid)?.unwrap_or(DEFAULT_PAGE_SIZE);
         let end = if self.last.is_some() { End::Last } else { End::First };
         let key = |argument, cursor: Option<String>| {
             cursor
@@ -354,12 +354,12 @@ impl<Node: WriteInline + 'static> Edge<Node> {
 }
 
 impl<Node: WriteInline + 'static> WriteInline for Edge<Node> {
-    fn field_writer(asked: &SelectedField<'_, '_>) -> Option<FieldWriter<Self>> {
-        if asked.has_name("cursor") {
+    fn field_writer(selected: &SelectedField<'_, '_>) -> Option<FieldWriter<Self>> {
+        if selected.has_name("cursor") {
             return Some(Box::new(|edge, _, json| edge.cursor_text().write_json(json)));
         }
-        if asked.has_name("node") {
-            let plan = asked.project_selection::<Node>()?;
+        if selected.has_name("node") {
+            let plan = selected.project_selection::<Node>()?;
             return Some(Box::new(move |edge, context, json| plan.write(&edge.node, context, json)));
         }
         None

@@ -41,12 +41,12 @@ pub(crate) struct SelectedField<'a, 'context> {
 pub(crate) trait WriteInline: ObjectType {
     /// Returns the function that writes a field; `None` if the field, or a field selected inside it, has
     /// to wait.
-    fn field_writer(asked: &SelectedField<'_, '_>) -> Option<FieldWriter<Self>>;
+    fn field_writer(selected: &SelectedField<'_, '_>) -> Option<FieldWriter<Self>>;
 }
 
 impl<T: WriteInline + 'static> WriteInline for &T {
-    fn field_writer(asked: &SelectedField<'_, '_>) -> Option<FieldWriter<Self>> {
-        let step = T::field_writer(asked)?;
+    fn field_writer(selected: &SelectedField<'_, '_>) -> Option<FieldWriter<Self>> {
+        let step = T::field_writer(selected)?;
         Some(Box::new(move |object, context, json| step(object, context, json)))
     }
 }
@@ -187,15 +187,15 @@ impl<T: WriteInline> Projection<T> {
     /// sub-selections are not selected twice here, see [`HasOverlappingFields`].
     fn add_field<'a>(
         &mut self,
-        asked: &SelectedField<'_, 'a>,
+        selected: &SelectedField<'_, 'a>,
         type_name: &str,
         later: &mut WaitingFields<'a>,
     ) {
-        let key = format!(",\"{}\":", asked.field.node.response_key().node);
+        let key = format!(",\"{}\":", selected.field.node.response_key().node);
         if self.slots.iter().any(|slot| slot.key == key) {
             return;
         }
-        let step = if asked.field.node.name.node == "__typename" {
+        let step = if selected.field.node.name.node == "__typename" {
             let name = format!("\"{type_name}\"");
             let step: FieldWriter<T> = Box::new(move |_, _, json| {
                 json.extend_from_slice(name.as_bytes());
@@ -203,10 +203,10 @@ impl<T: WriteInline> Projection<T> {
             });
             Some(step)
         } else {
-            T::field_writer(asked)
+            T::field_writer(selected)
         };
         if step.is_none() {
-            later.push(asked.field);
+            later.push(selected.field);
         }
         self.slots.push(Slot { key, step });
     }
@@ -415,18 +415,18 @@ macro_rules! inline_fields {
     ($noun:ty: $($value:ident $(as $name:literal)?),* $(; $($object:ident: $of:ty),+)? $(,)?) => {
         impl $crate::graphql::engine::projection::WriteInline for $noun {
             fn field_writer(
-                asked: &$crate::graphql::engine::projection::SelectedField<'_, '_>,
+                selected: &$crate::graphql::engine::projection::SelectedField<'_, '_>,
             ) -> Option<$crate::graphql::engine::projection::FieldWriter<Self>> {
                 use futures::FutureExt as _;
                 use $crate::graphql::engine::json::{NeedsExecutor, WriteJson as _};
-                $(if asked.has_name($crate::graphql::engine::projection::schema_name!($value $(, $name)?)) {
+                $(if selected.has_name($crate::graphql::engine::projection::schema_name!($value $(, $name)?)) {
                     return Some(Box::new(|object: &Self, context: &async_graphql::Context<'_>, json| {
                         object.$value(context).now_or_never().ok_or(NeedsExecutor)?.write_json(json)
                     }));
                 })*
-                $($(if asked.has_name(stringify!($object)) {
+                $($(if selected.has_name(stringify!($object)) {
                     use $crate::graphql::engine::projection::HasSelection;
-                    let plan = asked.project_selection::<<$of as HasSelection>::Object>()?;
+                    let plan = selected.project_selection::<<$of as HasSelection>::Object>()?;
                     return Some(Box::new(move |object: &Self, context: &async_graphql::Context<'_>, json| {
                         let found = object.$object(context).now_or_never().ok_or(NeedsExecutor)?;
                         found.map_err(|_| NeedsExecutor)?.write_selected(&plan, context, json)
@@ -443,15 +443,15 @@ macro_rules! inline_members {
     ($noun:ty: $($value:ident $(as $name:literal)?),* $(; $($object:ident: $of:ty),+)? $(,)?) => {
         impl $crate::graphql::engine::projection::WriteInline for $noun {
             fn field_writer(
-                asked: &$crate::graphql::engine::projection::SelectedField<'_, '_>,
+                selected: &$crate::graphql::engine::projection::SelectedField<'_, '_>,
             ) -> Option<$crate::graphql::engine::projection::FieldWriter<Self>> {
                 use $crate::graphql::engine::json::WriteJson as _;
-                $(if asked.has_name($crate::graphql::engine::projection::schema_name!($value $(, $name)?)) {
+                $(if selected.has_name($crate::graphql::engine::projection::schema_name!($value $(, $name)?)) {
                     return Some(Box::new(|object: &Self, _, json| object.$value.write_json(json)));
                 })*
-                $($(if asked.has_name(stringify!($object)) {
+                $($(if selected.has_name(stringify!($object)) {
                     use $crate::graphql::engine::projection::HasSelection;
-                    let plan = asked.project_selection::<<$of as HasSelection>::Object>()?;
+                    let plan = selected.project_selection::<<$of as HasSelection>::Object>()?;
                     return Some(Box::new(move |object: &Self, context, json| {
                         object.$object.write_selected(&plan, context, json)
                     }));

@@ -149,7 +149,8 @@ impl Json {
     }
 
     /// Parses a JSON text. A text that is not JSON becomes a string value. The text is not parsed as a
-    /// `serde_json::Value`, because that type interprets an object with a private key as raw JSON text.
+    /// `serde_json::Value`, because that type interprets an object with the internal key of
+    /// `serde_json::value::RawValue` as raw JSON text.
     pub(crate) fn from_text(text: &str) -> Self {
         Self(serde_json::from_str(text).unwrap_or_else(|_| text.into()))
     }

@@ -20,7 +20,7 @@ pub(crate) struct UserError {
     message: String,
 }
 
-/// The errors in the input of a mutation.
+/// The codes of errors in the input of a mutation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
 pub(crate) enum UserErrorCode {
     /// The value has the wrong format, or the text is too short or too long.

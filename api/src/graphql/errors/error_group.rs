@@ -147,12 +147,13 @@ impl ErrorGroup {
         Ok(BigInt(self.counts().await?.clusters))
     }
 
-    /// The number of stored errors of the group in each of several hours, days or weeks, the first one
-    /// first, including those without errors. At most 1,000 whole ones, by the clocks of the schedulers.
-    /// Null, with the error code `BAD_USER_INPUT`, if the result is too large for one response.
+    /// The number of stored errors of the group in each hour, day or week of a period, by the schedulers'
+    /// clocks, the earliest first. Includes buckets without errors. At most 1,000 whole buckets. Null, with
+    /// the error code `BAD_USER_INPUT`, if the result is too large for one response.
     async fn trend(
         &self,
-        #[graphql(desc = "A time in the first bucket. Null for 30 buckets.")] from: Option<DateTime<Utc>>,
+        #[graphql(desc = "A time in the first bucket. Null for the last 30 buckets of the period.")]
+        from: Option<DateTime<Utc>>,
         #[graphql(
             desc = "The end of the period, exclusive: the last bucket begins before it. Null for now."
         )]

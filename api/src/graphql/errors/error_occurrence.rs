@@ -44,8 +44,8 @@ impl ErrorOccurrence {
     }
 }
 
-/// A task that failed itself, after its last retry. Tasks that only depend on it are counted, but not
-/// listed.
+/// A task whose own execution failed, after its last retry. Tasks that failed only because they depend on it
+/// are not listed; `TaskGroup.tasksBlamed` counts them.
 #[Object]
 impl ErrorOccurrence {
     /// The global identifier.

@@ -20,7 +20,7 @@ use crate::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
 #[graphql(remote = "ErrorStatus")]
 pub(crate) enum ErrorGroupStatus {
-    /// No user has set another status.
+    /// The group needs attention: no user has set another status, or a user set it back to `OPEN`.
     Open,
     /// The group was resolved, and one of its errors occurred after that, at `regressedAt`.
     Regressed,

@@ -66,9 +66,9 @@ impl SeriesArguments {
         life: (DateTime<Utc>, DateTime<Utc>),
     ) -> Result<Vec<Series>, ApiError> {
         let window = self.window.check(max_period(parent), life, 1)?;
-        let asked: Vec<Metric> = self.metrics.into_iter().map(Into::into).collect();
-        let metrics: BTreeSet<Metric> = asked.iter().copied().collect();
-        if !scope.charge_points(window.cost(asked.len())) {
+        let requested: Vec<Metric> = self.metrics.into_iter().map(Into::into).collect();
+        let metrics: BTreeSet<Metric> = requested.iter().copied().collect();
+        if !scope.charge_points(window.cost(requested.len())) {
             return Err(ApiError::InvalidArgument {
                 argument: "metrics",
                 reason: "the series of the query have too many points for one response".to_owned(),
@@ -81,7 +81,7 @@ impl SeriesArguments {
             let nothing = || Arc::new(Buckets::new(window, &[]));
             scope.loader.load_one(key).await?.unwrap_or_else(nothing)
         };
-        Ok(asked.into_iter().map(|metric| series(metric, window, &buckets)).collect())
+        Ok(requested.into_iter().map(|metric| series(metric, window, &buckets)).collect())
     }
 }
 
@@ -297,13 +297,13 @@ pub(crate) enum SampleUnit {
 pub(crate) enum SampleMetric {
     /// The number of connected workers.
     Workers,
-    /// The number of their threads.
+    /// The number of threads of the connected workers.
     Threads,
     /// The memory of the worker processes, in bytes.
     MemoryProcess,
-    /// The part of that memory that holds results managed by Dask, in bytes.
+    /// The part of `MEMORY_PROCESS` that holds results managed by Dask, in bytes.
     MemoryManaged,
-    /// The part of that memory that Dask does not manage, in bytes.
+    /// The part of `MEMORY_PROCESS` that Dask does not manage, in bytes.
     MemoryUnmanaged,
     /// The size of results spilled to disk, in bytes.
     MemorySpilled,

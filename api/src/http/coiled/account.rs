@@ -6,7 +6,7 @@ use utoipa::ToSchema;
 
 use super::{
     request::{CoiledRequest, CoiledResponse, NO_WORKSPACE, Refusals},
-    user::{Program, opened},
+    user::{Program, accessible_memberships},
 };
 use crate::http::{
     extract::{
@@ -37,7 +37,10 @@ pub(super) async fn usage(
     let viewer = state.signed_in(&headers).await?;
     let is_opened = workspace == viewer.account().slug
         || workspace == NO_WORKSPACE
-        || opened(&state, &viewer).await?.iter().any(|standing| standing.account.slug == workspace);
+        || accessible_memberships(&state, &viewer)
+            .await?
+            .iter()
+            .any(|current| current.account.slug == workspace);
     if is_opened { Ok(Json(Program::OPEN)) } else { Err(Problem::not_found()) }
 }
 
@@ -64,10 +67,10 @@ pub(super) struct CoresBody {
         Refusals,
     )
 )]
-pub(super) async fn cores(asked: CoiledRequest) -> Result<Response, Problem> {
-    asked
-        .answer(async |asked| {
-            let in_use = asked.store.load_running_totals().await?;
+pub(super) async fn cores(request: CoiledRequest) -> Result<Response, Problem> {
+    request
+        .answer(async |request| {
+            let in_use = request.store.load_running_totals().await?;
             Ok(CoiledResponse::one(CoresBody {
                 cores: in_use.threads.unwrap_or(0),
                 workers: in_use.workers.unwrap_or(0),
@@ -102,8 +105,8 @@ pub(super) struct BillBody {
         Refusals,
     )
 )]
-pub(super) async fn billing_events(asked: CoiledRequest) -> Result<Response, Problem> {
-    asked.answer(async |_| Ok(CoiledResponse::one(BillBody { count: 0, next: None, results: [] }))).await
+pub(super) async fn billing_events(request: CoiledRequest) -> Result<Response, Problem> {
+    request.answer(async |_| Ok(CoiledResponse::one(BillBody { count: 0, next: None, results: [] }))).await
 }
 
 /// Get credentials for reading Prometheus
@@ -120,8 +123,8 @@ pub(super) async fn billing_events(asked: CoiledRequest) -> Result<Response, Pro
         Refusals,
     )
 )]
-pub(super) async fn prometheus_credentials(asked: CoiledRequest) -> Result<Response, Problem> {
-    asked.answer(async |_| Ok(CoiledResponse::one([(); 0]))).await
+pub(super) async fn prometheus_credentials(request: CoiledRequest) -> Result<Response, Problem> {
+    request.answer(async |_| Ok(CoiledResponse::one([(); 0]))).await
 }
 
 /// The result of a health check.

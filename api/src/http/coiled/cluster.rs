@@ -93,7 +93,7 @@ pub(super) struct ClusterRow {
     n_tasks: i64,
     /// The number of times that a task's result reached memory.
     n_tasks_succeeded: i64,
-    /// The number of tasks that failed themselves.
+    /// The number of tasks whose own execution failed.
     n_tasks_erred: i64,
     /// The number of recorded errors.
     n_errors: i64,
@@ -143,23 +143,23 @@ pub(super) struct CostRow {
         Refusals,
     )
 )]
-pub(super) async fn list(asked: CoiledRequest) -> Result<Response, Problem> {
-    asked
-        .answer(async |asked| {
-            let slice = paging::slice(asked)?;
-            let started_in = (asked.since()?, None);
-            let users = asked.users().await?;
+pub(super) async fn list(request: CoiledRequest) -> Result<Response, Problem> {
+    request
+        .answer(async |request| {
+            let slice = paging::slice(request)?;
+            let started_in = (request.since()?, None);
+            let users = request.users().await?;
             let filter = ClusterFilter { users: users.clone(), started_in, ..ClusterFilter::default() };
-            let account = asked.caller.viewer.account_id();
-            let wanted = PageKey { account, users, since: asked.parameter("since"), slice };
-            let (page, ahead) = match asked.state.clusters_ahead.take(&wanted).await {
+            let account = request.caller.viewer.account_id();
+            let wanted = PageKey { account, users, since: request.parameter("since"), slice };
+            let (page, ahead) = match request.state.clusters_ahead.take(&wanted).await {
                 Some(page) => (page, PREFETCHED_PAGES),
-                None => (page_of(asked.store.clone(), filter.clone(), slice).await?, 1),
+                None => (page_of(request.store.clone(), filter.clone(), slice).await?, 1),
             };
             if page.rows == slice.limit {
                 for slice in paging::behind(slice).take(ahead) {
-                    let next = page_of(asked.store.clone(), filter.clone(), slice);
-                    asked.state.clusters_ahead.begin(PageKey { slice, ..wanted.clone() }, next);
+                    let next = page_of(request.store.clone(), filter.clone(), slice);
+                    request.state.clusters_ahead.begin(PageKey { slice, ..wanted.clone() }, next);
                 }
             }
             Ok(CoiledResponse { cost: VALUES * page.rows + paging::cost(slice), body: page.json })
@@ -312,43 +312,43 @@ enum DesiredStatus {
     )
 )]
 pub(super) async fn set_desired_state(
-    asked: CoiledRequest,
+    request: CoiledRequest,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Problem> {
-    asked
-        .answer(async |asked| {
+    request
+        .answer(async |request| {
             let received =
-                body::check_headers(&headers, LIMITS)?.receive(body, asked.state.timeouts.body).await?;
+                body::check_headers(&headers, LIMITS)?.receive(body, request.state.timeouts.body).await?;
             let DesiredStateBody { desired_status } = received.parse().await?;
             let state = match desired_status {
                 DesiredStatus::Running => DesiredState::Running,
                 DesiredStatus::Stopped => DesiredState::Stopped,
             };
-            set_desired_state_in_store(asked, state, None).await
+            set_desired_state_in_store(request, state, None).await
         })
         .await
 }
 
 /// Stores the desired state of the cluster in the path, as the mutation `setDesiredState` does.
 pub(super) async fn set_desired_state_in_store(
-    asked: &CoiledRequest,
+    request: &CoiledRequest,
     state: DesiredState,
     reason: Option<StopReason>,
 ) -> Result<CoiledResponse<Map<String, Value>>, Problem> {
     let action = Action::SetDesiredState;
-    let owner = asked.authorize_own(Permission::StopCluster, action).await?;
-    let id = asked.path("id").parse().map_err(|_| no_cluster())?;
+    let owner = request.authorize_own(Permission::StopCluster, action).await?;
+    let id = request.path("id").parse().map_err(|_| no_cluster())?;
     let wish = DesiredStateRequest {
         state,
-        user: Some(asked.caller.viewer.user_id()),
+        user: Some(request.caller.viewer.user_id()),
         owner,
         reason,
-        at: asked.state.clock.timestamp(),
+        at: request.state.clock.timestamp(),
     };
-    match asked.store.request_desired_state(id, wish).await? {
+    match request.store.request_desired_state(id, wish).await? {
         ChangeOutcome::Done(_) => Ok(CoiledResponse { body: Map::new(), cost: AUDIT_ENTRY_COST }),
-        ChangeOutcome::NotOwner => Err(asked.deny(action, Target::Cluster(id), Denial::NotOwner).await?),
+        ChangeOutcome::NotOwner => Err(request.deny(action, Target::Cluster(id), Denial::NotOwner).await?),
         ChangeOutcome::Missing => Err(no_cluster()),
     }
 }

@@ -131,22 +131,22 @@ pub(super) struct AddressBody {
         Refusals,
     )
 )]
-pub(super) async fn list(asked: CoiledRequest) -> Result<Response, Problem> {
-    asked
-        .answer(async |asked| {
-            let slice = paging::slice(asked)?;
-            let mine = match asked.parameter("just_mine").as_deref() {
+pub(super) async fn list(request: CoiledRequest) -> Result<Response, Problem> {
+    request
+        .answer(async |request| {
+            let slice = paging::slice(request)?;
+            let mine = match request.parameter("just_mine").as_deref() {
                 None | Some("0") => false,
                 Some("1") => true,
                 Some(_) => return Err(Problem::parameter("just_mine", "must be 0 or 1")),
             };
-            let users = mine.then(|| vec![asked.caller.viewer.user_id()]);
+            let users = mine.then(|| vec![request.caller.viewer.user_id()]);
             let filter = ClusterFilter {
                 users,
-                name_or_scheduler_id: asked.parameter("name"),
+                name_or_scheduler_id: request.parameter("name"),
                 ..ClusterFilter::default()
             };
-            let rows = asked.store.cluster_slice(&filter, slice).await?;
+            let rows = request.store.cluster_slice(&filter, slice).await?;
             Ok(CoiledResponse::slice(rows.iter().map(ClusterSummary::from).collect(), VALUES, slice))
         })
         .await
@@ -168,14 +168,14 @@ pub(super) async fn list(asked: CoiledRequest) -> Result<Response, Problem> {
         Refusals,
     )
 )]
-pub(super) async fn by_name(asked: CoiledRequest) -> Result<Response, Problem> {
-    asked
-        .answer(async |asked| {
+pub(super) async fn by_name(request: CoiledRequest) -> Result<Response, Problem> {
+    request
+        .answer(async |request| {
             let filter = ClusterFilter {
-                name_or_scheduler_id: Some(asked.path("name").to_owned()),
+                name_or_scheduler_id: Some(request.path("name").to_owned()),
                 ..ClusterFilter::default()
             };
-            let found = asked.store.cluster_slice(&filter, Slice { offset: 0, limit: 1 }).await?;
+            let found = request.store.cluster_slice(&filter, Slice { offset: 0, limit: 1 }).await?;
             Ok(CoiledResponse::one(ClusterSummary::from(found.first().ok_or_else(no_cluster)?)))
         })
         .await
@@ -197,11 +197,11 @@ pub(super) async fn by_name(asked: CoiledRequest) -> Result<Response, Problem> {
         Refusals,
     )
 )]
-pub(super) async fn details(asked: CoiledRequest) -> Result<Response, Problem> {
-    asked
-        .answer(async |asked| {
-            let row = asked.cluster(asked.path("id")).await?;
-            let workers = workers(asked, row.id).await?;
+pub(super) async fn details(request: CoiledRequest) -> Result<Response, Problem> {
+    request
+        .answer(async |request| {
+            let row = request.cluster(request.path("id")).await?;
+            let workers = workers(request, row.id).await?;
             let cost = VALUES * workers.len() as u64;
             let body = ClusterDetails {
                 cluster: ClusterSummary::from(&row),
@@ -236,12 +236,12 @@ pub(super) async fn details(asked: CoiledRequest) -> Result<Response, Problem> {
         (status = 503, description = "The database is unavailable. See `Retry-After`.", body = ErrorBody),
     )
 )]
-pub(super) async fn stop(asked: CoiledRequest) -> Result<Response, Problem> {
-    asked
-        .answer(async |asked| {
+pub(super) async fn stop(request: CoiledRequest) -> Result<Response, Problem> {
+    request
+        .answer(async |request| {
             // The client sends reasons of thousands of characters.
-            let reason = StopReason::truncate(&asked.parameter("reason").unwrap_or_default());
-            set_desired_state_in_store(asked, DesiredState::Stopped, reason).await
+            let reason = StopReason::truncate(&request.parameter("reason").unwrap_or_default());
+            set_desired_state_in_store(request, DesiredState::Stopped, reason).await
         })
         .await
 }
@@ -263,14 +263,14 @@ pub(super) async fn stop(asked: CoiledRequest) -> Result<Response, Problem> {
         Refusals,
     )
 )]
-pub(super) async fn address(asked: CoiledRequest) -> Result<Response, Problem> {
-    asked
-        .answer(async |asked| {
-            let row = asked.cluster(asked.path("id")).await?;
-            let worker = match asked.parameter("worker") {
+pub(super) async fn address(request: CoiledRequest) -> Result<Response, Problem> {
+    request
+        .answer(async |request| {
+            let row = request.cluster(request.path("id")).await?;
+            let worker = match request.parameter("worker") {
                 None => None,
                 Some(wanted) => {
-                    let workers = workers(asked, row.id).await?;
+                    let workers = workers(request, row.id).await?;
                     let is_wanted = |worker: &&worker::Model| {
                         worker.name == wanted || host(&worker.address) == wanted || worker.address == wanted
                     };
@@ -292,12 +292,12 @@ pub(super) async fn address(asked: CoiledRequest) -> Result<Response, Problem> {
 
 /// Returns the most recently joined workers of a cluster, in the order of joining.
 pub(super) async fn workers(
-    asked: &CoiledRequest,
+    request: &CoiledRequest,
     cluster: ClusterId,
 ) -> Result<Vec<worker::Model>, Problem> {
-    let request = PageRequest::from(End::Last, MAX_WORKERS);
+    let page_request = PageRequest::from(End::Last, MAX_WORKERS);
     let parent = WorkerParent { cluster, alive: None };
-    let pages = asked.store.worker_pages(&[parent], WorkerSort::OldestFirst, &request).await?;
+    let pages = request.store.worker_pages(&[parent], WorkerSort::OldestFirst, &page_request).await?;
     Ok(pages.into_iter().flat_map(|page| page.rows).map(|(_, row)| row).collect())
 }
 

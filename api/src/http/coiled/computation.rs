@@ -93,7 +93,7 @@ pub(super) struct TaskGroupRow {
     n_tasks: i64,
     /// The number of tasks whose result reached memory.
     n_tasks_succeeded: i64,
-    /// The number of tasks that failed themselves.
+    /// The number of tasks whose own execution failed.
     n_tasks_erred: i64,
     /// The time when its first task started. Null if none has.
     start: Option<String>,
@@ -130,8 +130,8 @@ pub(super) struct TaskGroupRow {
         Refusals,
     )
 )]
-pub(super) async fn of_scheduler(asked: CoiledRequest) -> Result<Response, Problem> {
-    list(asked).await
+pub(super) async fn of_scheduler(request: CoiledRequest) -> Result<Response, Problem> {
+    list(request).await
 }
 
 /// List the computations of a cluster, most recently started first
@@ -153,20 +153,20 @@ pub(super) async fn of_scheduler(asked: CoiledRequest) -> Result<Response, Probl
         Refusals,
     )
 )]
-pub(super) async fn of_cluster(asked: CoiledRequest) -> Result<Response, Problem> {
-    list(asked).await
+pub(super) async fn of_cluster(request: CoiledRequest) -> Result<Response, Problem> {
+    list(request).await
 }
 
-async fn list(asked: CoiledRequest) -> Result<Response, Problem> {
-    asked
-        .answer(async |asked| {
-            let slice = paging::slice(asked)?;
+async fn list(request: CoiledRequest) -> Result<Response, Problem> {
+    request
+        .answer(async |request| {
+            let slice = paging::slice(request)?;
             let slice = Slice { limit: slice.limit.min(MAX_ROWS), ..slice };
-            let cluster = asked.cluster(asked.path("id")).await?;
-            let rows = asked.store.computation_slice(cluster.id, slice).await?;
-            let body = in_words(&asked.store, &cluster, rows).await?;
-            let told: usize = body.iter().map(|row| 1 + row.spans.len() + row.task_groups.len()).sum();
-            Ok(CoiledResponse { cost: VALUES * told as u64 + paging::cost(slice), body })
+            let cluster = request.cluster(request.path("id")).await?;
+            let rows = request.store.computation_slice(cluster.id, slice).await?;
+            let body = in_words(&request.store, &cluster, rows).await?;
+            let objects: usize = body.iter().map(|row| 1 + row.spans.len() + row.task_groups.len()).sum();
+            Ok(CoiledResponse { cost: VALUES * objects as u64 + paging::cost(slice), body })
         })
         .await
 }

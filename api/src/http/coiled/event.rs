@@ -57,12 +57,12 @@ pub(super) struct EventRow {
         Refusals,
     )
 )]
-pub(super) async fn list(asked: CoiledRequest) -> Result<Response, Problem> {
-    asked
-        .answer(async |asked| {
-            let slice = paging::slice(asked)?;
-            let cluster = asked.cluster(asked.path("id")).await?;
-            let rows = asked.store.event_slice(cluster.id, slice).await?;
+pub(super) async fn list(request: CoiledRequest) -> Result<Response, Problem> {
+    request
+        .answer(async |request| {
+            let slice = paging::slice(request)?;
+            let cluster = request.cluster(request.path("id")).await?;
+            let rows = request.store.event_slice(cluster.id, slice).await?;
             let rows = rows.into_iter().map(EventRow::try_from).collect::<Result<_, _>>()?;
             Ok(CoiledResponse::<Vec<EventRow>>::slice(rows, VALUES, slice))
         })

@@ -90,30 +90,30 @@ pub(super) struct ExceptionRow {
         Refusals,
     )
 )]
-pub(super) async fn list(asked: CoiledRequest) -> Result<Response, Problem> {
-    asked
-        .answer(async |asked| {
-            let slice = paging::slice(asked)?;
-            let cluster = match (asked.parameter("cluster"), asked.parameter("scheduler")) {
+pub(super) async fn list(request: CoiledRequest) -> Result<Response, Problem> {
+    request
+        .answer(async |request| {
+            let slice = paging::slice(request)?;
+            let cluster = match (request.parameter("cluster"), request.parameter("scheduler")) {
                 (Some(cluster), Some(scheduler)) if cluster != scheduler => {
                     return Err(Problem::parameter(
                         "scheduler",
                         "is the number of another cluster than 'cluster'",
                     ));
                 }
-                (Some(number), _) | (None, Some(number)) => Some(asked.cluster(&number).await?.id),
+                (Some(number), _) | (None, Some(number)) => Some(request.cluster(&number).await?.id),
                 (None, None) => None,
             };
-            let clusters = ClusterFilter { users: asked.users().await?, ..ClusterFilter::default() };
-            let of = AccountErrors { clusters, at: (asked.since()?, None), ..AccountErrors::default() };
-            let rows = asked.store.error_slice(&of, cluster, slice).await?;
-            Ok(CoiledResponse::slice(in_words(&asked.store, rows).await?, VALUES, slice))
+            let clusters = ClusterFilter { users: request.users().await?, ..ClusterFilter::default() };
+            let of = AccountErrors { clusters, at: (request.since()?, None), ..AccountErrors::default() };
+            let rows = request.store.error_slice(&of, cluster, slice).await?;
+            Ok(CoiledResponse::slice(exception_rows(&request.store, rows).await?, VALUES, slice))
         })
         .await
 }
 
 /// Converts errors to the client's format.
-async fn in_words(store: &AccountStore, rows: Vec<Model>) -> Result<Vec<ExceptionRow>, Problem> {
+async fn exception_rows(store: &AccountStore, rows: Vec<Model>) -> Result<Vec<ExceptionRow>, Problem> {
     if rows.is_empty() {
         return Ok(Vec::new());
     }
@@ -127,7 +127,7 @@ async fn in_words(store: &AccountStore, rows: Vec<Model>) -> Result<Vec<Exceptio
     })?;
     let groups: HashMap<_, _> =
         groups.into_iter().map(|group| ((group.cluster_id, group.id), group)).collect();
-    let in_words = rows.into_iter().map(|row| {
+    let exception_rows = rows.into_iter().map(|row| {
         let cluster = clusters.get(&row.cluster_id);
         let user = cluster.and_then(|cluster| users.get(&cluster.user_id?));
         let group = row.task_group_id.and_then(|group| groups.get(&(row.cluster_id, group)));
@@ -159,7 +159,7 @@ async fn in_words(store: &AccountStore, rows: Vec<Model>) -> Result<Vec<Exceptio
             retries: row.retries,
         })
     });
-    Ok(in_words.collect::<Result<_, StoreError>>()?)
+    Ok(exception_rows.collect::<Result<_, StoreError>>()?)
 }
 
 /// Returns the clusters with these ids and their users.

@@ -81,10 +81,10 @@ pub(super) struct InfoBody {
         Refusals,
     )
 )]
-pub(super) async fn info(asked: CoiledRequest) -> Result<Response, Problem> {
-    asked
-        .answer(async |asked| {
-            asked.cluster(asked.path("id")).await?;
+pub(super) async fn info(request: CoiledRequest) -> Result<Response, Problem> {
+    request
+        .answer(async |request| {
+            request.cluster(request.path("id")).await?;
             Ok(CoiledResponse::one(InfoBody { kind: "galvo" }))
         })
         .await
@@ -117,25 +117,25 @@ pub(super) async fn info(asked: CoiledRequest) -> Result<Response, Problem> {
         Refusals,
     )
 )]
-pub(super) async fn of_cluster(asked: CoiledRequest) -> Result<Response, Problem> {
-    asked
-        .answer(async |asked| {
-            let (dask, system) = (truth(asked, "dask")?, truth(asked, "system")?);
-            let from = milliseconds(asked, "since_ms")?;
-            let to = milliseconds(asked, "until_ms")?.map(|until| until.saturating_add(1));
-            let words = asked.parameter("filter_pattern");
+pub(super) async fn of_cluster(request: CoiledRequest) -> Result<Response, Problem> {
+    request
+        .answer(async |request| {
+            let (dask, system) = (truth(request, "dask")?, truth(request, "system")?);
+            let from = milliseconds(request, "since_ms")?;
+            let to = milliseconds(request, "until_ms")?.map(|until| until.saturating_add(1));
+            let words = request.parameter("filter_pattern");
             if words.as_ref().is_some_and(|words| words.chars().count() > MAX_WORDS) {
                 return Err(Problem::parameter("filter_pattern", "must have at most 1,000 characters"));
             }
-            let numbers = instances(asked)?;
-            let cluster = asked.cluster(asked.path("id")).await?;
+            let numbers = instances(request)?;
+            let cluster = request.cluster(request.path("id")).await?;
             if system && !dask {
                 return Ok(CoiledResponse::list(Vec::new(), VALUES));
             }
             let processes = match numbers {
                 None => None,
                 Some(numbers) => {
-                    let workers = workers(asked, cluster.id).await?.into_iter().map(|worker| worker.id);
+                    let workers = workers(request, cluster.id).await?.into_iter().map(|worker| worker.id);
                     let is_asked_for = |worker: &WorkerId| numbers.contains(&instance_number(*worker));
                     let workers = workers.filter(is_asked_for).collect();
                     Some(Processes { scheduler: numbers.contains(&cluster.id.0), workers })
@@ -146,14 +146,14 @@ pub(super) async fn of_cluster(asked: CoiledRequest) -> Result<Response, Problem
                 at: (from, to),
                 filter: LogFilter { processes, ..LogFilter::default() },
             };
-            let lines = asked.store.log_extract(&parent, words.as_deref()).await.map_err(bounded)?;
+            let lines = request.store.log_extract(&parent, words.as_deref()).await.map_err(bounded)?;
             let row = |line: Model| {
                 let worker = line.worker_id.map(instance_number);
                 let is_scheduler = line.source == Source::Scheduler;
                 Ok(LogRow {
                     timestamp: line.logged_at.0,
                     instance_id: worker.or_else(|| is_scheduler.then_some(cluster.id.0)),
-                    message: message(&asked.store, &line)?,
+                    message: message(&request.store, &line)?,
                     instance: match line.worker {
                         Some(worker) => worker,
                         None if is_scheduler => "scheduler".to_owned(),
@@ -182,14 +182,14 @@ pub(super) async fn of_cluster(asked: CoiledRequest) -> Result<Response, Problem
         Refusals,
     )
 )]
-pub(super) async fn of_instance(asked: CoiledRequest) -> Result<Response, Problem> {
-    asked
-        .answer(async |asked| {
+pub(super) async fn of_instance(request: CoiledRequest) -> Result<Response, Problem> {
+    request
+        .answer(async |request| {
             let missing = || Problem::missing("instance not found");
-            let (cluster, worker) = parse_instance_name(asked.path("name")).ok_or_else(missing)?;
+            let (cluster, worker) = parse_instance_name(request.path("name")).ok_or_else(missing)?;
             let is_there = match worker {
-                None => !asked.store.clusters_by_id(&[cluster]).await?.is_empty(),
-                Some(worker) => !asked.store.workers_by_id(&[(cluster, worker)]).await?.is_empty(),
+                None => !request.store.clusters_by_id(&[cluster]).await?.is_empty(),
+                Some(worker) => !request.store.workers_by_id(&[(cluster, worker)]).await?.is_empty(),
             };
             if !is_there {
                 return Err(missing());
@@ -201,9 +201,9 @@ pub(super) async fn of_instance(asked: CoiledRequest) -> Result<Response, Proble
                 filter: LogFilter { worker, processes, ..LogFilter::default() },
             };
             let last = PageRequest::from(End::Last, MAX_LINES);
-            let pages = asked.store.log_pages(&[parent], LogSort::OldestFirst, &last).await?;
+            let pages = request.store.log_pages(&[parent], LogSort::OldestFirst, &last).await?;
             let lines = pages.into_iter().flat_map(|page| page.rows).map(|(_, line)| {
-                let message = message(&asked.store, &line)?;
+                let message = message(&request.store, &line)?;
                 Ok(InstanceLogRow { timestamp: line.logged_at.0, message })
             });
             Ok(CoiledResponse::list(lines.collect::<Result<_, StoreError>>()?, VALUES))
@@ -222,16 +222,16 @@ fn message(store: &AccountStore, line: &Model) -> Result<String, StoreError> {
     Ok(format!("{} - {} - {text}{repeated}", line.logger, line.level))
 }
 
-fn truth(asked: &CoiledRequest, name: &str) -> Result<bool, Problem> {
-    match asked.parameter(name).as_deref() {
+fn truth(request: &CoiledRequest, name: &str) -> Result<bool, Problem> {
+    match request.parameter(name).as_deref() {
         None | Some("False" | "false" | "0") => Ok(false),
         Some("True" | "true" | "1") => Ok(true),
         Some(_) => Err(Problem::parameter(name, "must be True or False")),
     }
 }
 
-fn milliseconds(asked: &CoiledRequest, name: &str) -> Result<Option<i64>, Problem> {
-    let Some(text) = asked.parameter(name) else { return Ok(None) };
+fn milliseconds(request: &CoiledRequest, name: &str) -> Result<Option<i64>, Problem> {
+    let Some(text) = request.parameter(name) else { return Ok(None) };
     let number = text.parse().map_err(|_| {
         Problem::parameter(name, "must be a whole number of milliseconds since 1970-01-01 UTC")
     })?;
@@ -239,8 +239,8 @@ fn milliseconds(asked: &CoiledRequest, name: &str) -> Result<Option<i64>, Proble
 }
 
 /// Returns the numbers of the requested processes.
-fn instances(asked: &CoiledRequest) -> Result<Option<HashSet<i64>>, Problem> {
-    let Some(text) = asked.parameter("instance_ids") else { return Ok(None) };
+fn instances(request: &CoiledRequest) -> Result<Option<HashSet<i64>>, Problem> {
+    let Some(text) = request.parameter("instance_ids") else { return Ok(None) };
     let numbers: Result<HashSet<i64>, _> = text.split(',').map(|number| number.trim().parse()).collect();
     match numbers {
         Ok(numbers) if numbers.len() <= MAX_INSTANCES => Ok(Some(numbers)),

@@ -49,22 +49,22 @@ const CHUNK_MS: i64 = 600_000;
         Refusals,
     )
 )]
-pub(super) async fn value(asked: CoiledRequest) -> Result<Response, Problem> {
-    asked
-        .answer(async |asked| {
+pub(super) async fn value(request: CoiledRequest) -> Result<Response, Problem> {
+    request
+        .answer(async |request| {
             let metric =
-                coiled_query::metric(&asked.parameter("query").unwrap_or_default()).ok_or_else(|| {
+                coiled_query::metric(&request.parameter("query").unwrap_or_default()).ok_or_else(|| {
                     let known = coiled_query::supported_queries().collect::<Vec<_>>().join(", ");
                     let reason =
                         format!("must be the name of a metric, such as cpu_cores, or one of these: {known}");
                     Problem::parameter("query", &reason)
                 })?;
             let over_time: TimeAggregation =
-                asked.parameter("over_time").unwrap_or_default().parse().map_err(
+                request.parameter("over_time").unwrap_or_default().parse().map_err(
                     |error: ParseAggregationError| Problem::parameter("over_time", &error.to_string()),
                 )?;
-            let given = (seconds(asked, "start_ts")?, seconds(asked, "end_ts")?);
-            let cluster = asked.cluster(asked.path("id")).await?;
+            let given = (seconds(request, "start_ts")?, seconds(request, "end_ts")?);
+            let cluster = request.cluster(request.path("id")).await?;
             let (from, to) = life(&cluster);
             let to = given.1.map_or(to, |end| end.min(to));
             let from = given.0.map_or(from, |start| start.max(from)).max(to.saturating_sub(LONGEST));
@@ -73,7 +73,7 @@ pub(super) async fn value(asked: CoiledRequest) -> Result<Response, Problem> {
             }
             let window = Window::of_seconds(from, to);
             let parent = SeriesParent::Cluster(cluster.id);
-            let read = asked.store.series(&[(parent, window)], &[metric]).await?;
+            let read = request.store.series(&[(parent, window)], &[metric]).await?;
             let body = read.first().and_then(|buckets| over_time.of(buckets, metric));
             let chunks = u64::try_from((to - from) / CHUNK_MS).unwrap_or(0);
             Ok(CoiledResponse { body, cost: CHUNK * (chunks + 1) })
@@ -89,8 +89,8 @@ fn life(row: &cluster::Model) -> (i64, i64) {
 }
 
 /// Parses a time in seconds, and returns it in milliseconds.
-fn seconds(asked: &CoiledRequest, name: &str) -> Result<Option<i64>, Problem> {
-    let Some(text) = asked.parameter(name) else { return Ok(None) };
+fn seconds(request: &CoiledRequest, name: &str) -> Result<Option<i64>, Problem> {
+    let Some(text) = request.parameter(name) else { return Ok(None) };
     let seconds = text.parse().ok().filter(|seconds: &f64| seconds.abs() <= 1e10);
     let seconds = seconds.ok_or_else(|| Problem::parameter(name, "must be seconds since 1970-01-01 UTC"))?;
     #[expect(clippy::cast_possible_truncation, reason = "the value is bounded")]

@@ -18,10 +18,10 @@ const MAX_OFFSET: u64 = 1_000_000;
 const COUNTED_FOR_A_POINT: u64 = 100;
 
 /// Returns the slice of a list that a request selects.
-pub(super) fn slice(asked: &CoiledRequest) -> Result<Slice, Problem> {
+pub(super) fn slice(request: &CoiledRequest) -> Result<Slice, Problem> {
     Ok(Slice {
-        offset: number(asked, "offset", 0, (0, MAX_OFFSET))?,
-        limit: number(asked, "limit", ROWS, (1, u64::MAX))?.min(MAX_ROWS),
+        offset: number(request, "offset", 0, (0, MAX_OFFSET))?,
+        limit: number(request, "limit", ROWS, (1, u64::MAX))?.min(MAX_ROWS),
     })
 }
 
@@ -40,12 +40,12 @@ pub(super) fn cost(slice: Slice) -> u64 {
 }
 
 fn number(
-    asked: &CoiledRequest,
+    request: &CoiledRequest,
     name: &str,
     default: u64,
     (least, most): (u64, u64),
 ) -> Result<u64, Problem> {
-    let Some(text) = asked.parameter(name) else { return Ok(default) };
+    let Some(text) = request.parameter(name) else { return Ok(default) };
     let number = text.parse().ok().filter(|number| (least..=most).contains(number));
     number.ok_or_else(|| {
         let range = if most == u64::MAX { String::new() } else { format!(" to {most}") };

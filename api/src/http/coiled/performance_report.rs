@@ -129,50 +129,54 @@ pub(super) struct ReportRow {
         (status = 507, description = "The account's storage quota is used up. See `Retry-After`.", body = ErrorBody),
     )
 )]
-pub(super) async fn store(asked: CoiledRequest, headers: HeaderMap, body: Body) -> Result<Response, Problem> {
-    let visibility = match asked.path("kind") {
+pub(super) async fn store(
+    request: CoiledRequest,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Problem> {
+    let visibility = match request.path("kind") {
         "public" => Visibility::Public,
         "private" => Visibility::Private,
         _ => return Err(Problem::not_found()),
     };
-    if !asked.caller.viewer.may(Scope::Ingest) {
+    if !request.caller.viewer.may(Scope::Ingest) {
         return Err(AuthError::MissingScope(Scope::Ingest).into());
     }
-    let state = &asked.state;
-    state.report_budget.check(asked.caller.limit_keys)?;
+    let state = &request.state;
+    state.report_admission.bytes.check(request.caller.limit_keys)?;
     let quotas = state.reports.quotas();
-    if let Some(exceeded) = quotas.load_usage(&asked.caller.viewer).await?.exceeded() {
+    if let Some(exceeded) = quotas.load_usage(&request.caller.viewer).await?.exceeded() {
         return Err(Problem::quota_exceeded(quotas.retry_after(&exceeded), exceeded.refusal()));
     }
     let _place =
-        state.performance_reports_under_way.try_take(asked.caller.viewer.holder()).map_err(|_| {
-            state.query_budget.charge_refusal(asked.caller.limit_keys);
+        state.performance_reports_under_way.try_take(request.caller.viewer.holder()).map_err(|_| {
+            state.query_budget.charge_refusal(request.caller.limit_keys);
             Problem::unavailable("too many performance reports are being stored: try again later")
         })?;
     let id = PerformanceReportId(Uuid::now_v7());
-    let seal = |position, piece| sealed(asked.store.clone(), id, position, piece);
+    let seal = |position, piece| sealed(request.store.clone(), id, position, piece);
     let body = body::with_progress_timeout(body, MIN_PROGRESS, state.timeouts.body_progress);
     let received =
         tokio::time::timeout(BODY_TIMEOUT_FACTOR * state.timeouts.body, receive(&headers, body, seal)).await;
     let Received { name, size, pieces } =
         received.unwrap_or_else(|_| Err(Problem::timeout())).inspect_err(|_| {
             // The report held a place that another one could have used.
-            state.query_budget.charge_refusal(asked.caller.limit_keys);
+            state.query_budget.charge_refusal(request.caller.limit_keys);
         })?;
-    state.report_budget.overdraw(asked.caller.limit_keys, size);
+    state.report_admission.bytes.overdraw(request.caller.limit_keys, size);
     let new = NewPerformanceReport {
         id,
-        user: asked.caller.viewer.user_id(),
+        user: request.caller.viewer.user_id(),
         name,
         visibility,
         size_bytes: i64::try_from(size).unwrap_or(i64::MAX),
         at: state.clock.timestamp(),
         pieces: pieces.into(),
     };
-    match asked.store.add_performance_report(new).await? {
+    match request.store.add_performance_report(new).await? {
         StoredReport::Stored(row) => {
-            quotas.add(&asked.caller.viewer, row.size_bytes, 0);
-            let url = url(&asked, &headers, row.id);
+            quotas.add(&request.caller.viewer, row.size_bytes, 0);
+            let url = url(&request, &headers, row.id);
             Ok((StatusCode::CREATED, Json(ReportUrl { url })).into_response())
         }
         StoredReport::Refused => Err(Problem::forbidden(
@@ -265,18 +269,18 @@ fn file_name(name: &str) -> String {
         Refusals,
     )
 )]
-pub(super) async fn list(asked: CoiledRequest, headers: HeaderMap) -> Result<Response, Problem> {
-    asked
-        .answer(async |asked| {
-            let request = PageRequest::from(End::First, MAX_LISTED);
+pub(super) async fn list(request: CoiledRequest, headers: HeaderMap) -> Result<Response, Problem> {
+    request
+        .answer(async |request| {
+            let page_request = PageRequest::from(End::First, MAX_LISTED);
             let (reader, sort) =
-                (ReportReader::from_viewer(&asked.caller.viewer), PerformanceReportSort::NewestFirst);
-            let page = asked.store.performance_report_page(reader, sort, &request).await?;
+                (ReportReader::from_viewer(&request.caller.viewer), PerformanceReportSort::NewestFirst);
+            let page = request.store.performance_report_page(reader, sort, &page_request).await?;
             let rows: Vec<Model> = page.rows.into_iter().map(|(_, row)| row).collect();
             let users: Vec<_> = rows.iter().map(|row| row.user_id).collect();
-            let users = asked.store.users_by_id(&users).await?;
+            let users = request.store.users_by_id(&users).await?;
             let row = |row: Model| ReportRow {
-                url: url(asked, &headers, row.id),
+                url: url(request, &headers, row.id),
                 id: row.id.to_string(),
                 private: row.visibility == Visibility::Private,
                 user: users.get(&row.user_id).map(|user| user.name.clone()),
@@ -290,12 +294,12 @@ pub(super) async fn list(asked: CoiledRequest, headers: HeaderMap) -> Result<Res
 }
 
 /// Returns the URL of a report: under the configured public URL, or under the host of the request.
-fn url(asked: &CoiledRequest, headers: &HeaderMap, id: PerformanceReportId) -> String {
-    let (state, path) = (&asked.state, report_page::path(&asked.caller.viewer.account().slug, id));
-    match (&state.public_url, headers.get(header::HOST).and_then(|host| host.to_str().ok())) {
+fn url(request: &CoiledRequest, headers: &HeaderMap, id: PerformanceReportId) -> String {
+    let (state, path) = (&request.state, report_page::path(&request.caller.viewer.account().slug, id));
+    match (&state.site.public_url, headers.get(header::HOST).and_then(|host| host.to_str().ok())) {
         (Some(public), _) => public.url_of(&path),
         (None, Some(host)) => {
-            let scheme = if state.cookies.secure { "https" } else { "http" };
+            let scheme = if state.site.cookies.secure { "https" } else { "http" };
             format!("{scheme}://{host}{path}")
         }
         (None, None) => path,

@@ -112,7 +112,7 @@ impl FromRequestParts<AppState> for CoiledRequest {
         let path = RawPathParams::from_request_parts(parts, state).await.map_err(|_| Problem::not_found())?;
         let path: Vec<(String, String)> =
             path.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
-        let mut shown = Credentials::of(&state.cookies, &parts.headers)?;
+        let mut shown = Credentials::of(&state.site.cookies, &parts.headers)?;
         let workspace = in_path(&path, "workspace");
         if workspace != NO_WORKSPACE {
             let named = shown.account.replace(workspace.as_bytes().into());
@@ -146,7 +146,7 @@ impl CoiledRequest {
     ) -> Result<Response, Problem> {
         let Self { state, caller: Caller { limit_keys, .. }, store, .. } = &self;
         let reading = state.query_budget.begin_reading(*limit_keys);
-        let answering = tokio::time::timeout(state.query_timeout, async {
+        let answering = tokio::time::timeout(state.operations.timeout, async {
             let answer = answer(&self).await?;
             // The audit entry precedes the response. Without the entry, nothing is returned.
             let recorded = if store.has_unrecorded_decryptions() { AUDIT_ENTRY_COST } else { 0 };
@@ -154,7 +154,7 @@ impl CoiledRequest {
             Ok::<_, Problem>(CoiledResponse { cost: answer.cost + recorded, ..answer })
         });
         let CoiledResponse { body, cost } =
-            answering.await.map_err(|_| Problem::deadline(state.query_timeout))??;
+            answering.await.map_err(|_| Problem::deadline(state.operations.timeout))??;
         reading.accepted();
         state.query_budget.charge(*limit_keys, REQUEST_COST + cost, state.clock.timestamp());
         Ok(state.query_budget.set_headers(*limit_keys, Json(body).into_response()))
@@ -212,7 +212,7 @@ impl CoiledRequest {
         denial: Denial,
     ) -> Result<Problem, Problem> {
         let (attempt, now) = ((action, target, denial), self.state.clock.now());
-        self.state.schema.record_refusal(&self.caller.viewer, &self.store, attempt, now).await?;
+        self.state.operations.schema.record_refusal(&self.caller.viewer, &self.store, attempt, now).await?;
         Ok(match denial {
             Denial::MissingAdmin => AuthError::MissingScope(Scope::Admin).into(),
             Denial::NarrowToken => Problem::forbidden("MISSING_SCOPE", denial.to_string()),
@@ -243,10 +243,12 @@ pub(super) fn bounded(error: StoreError) -> Problem {
 }
 
 /// Returns the decrypted value. Returns None if its encryption key is lost.
-pub(super) fn decrypted_or_none<T>(opened: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
-    match opened {
+pub(super) fn decrypted_or_none<T>(
+    accessible_memberships: Result<T, StoreError>,
+) -> Result<Option<T>, StoreError> {
+    match accessible_memberships {
         Err(StoreError::Decryption(_)) => Ok(None),
-        opened => opened.map(Some),
+        accessible_memberships => accessible_memberships.map(Some),
     }
 }
 

@@ -53,10 +53,13 @@ impl AccountBody {
 /// Returns the accounts to which the credentials give access, the default one first. For an API token,
 /// that is only its own account: an admin may have created it for another user, whose other accounts
 /// must stay hidden.
-pub(super) async fn opened(state: &AppState, viewer: &Viewer) -> Result<Vec<CurrentMembership>, Problem> {
+pub(super) async fn accessible_memberships(
+    state: &AppState,
+    viewer: &Viewer,
+) -> Result<Vec<CurrentMembership>, Problem> {
     match state.store.for_viewer_user(viewer) {
-        Some(user) => Ok(user.standings(state.clock.timestamp()).await?),
-        None => Ok(vec![viewer.standing().clone()]),
+        Some(user) => Ok(user.current_memberships(state.clock.timestamp()).await?),
+        None => Ok(vec![viewer.current_membership().clone()]),
     }
 }
 
@@ -73,8 +76,8 @@ pub(super) async fn opened(state: &AppState, viewer: &Viewer) -> Result<Vec<Curr
 )]
 pub(super) async fn me(State(state): State<AppState>, headers: HeaderMap) -> Result<Json<UserBody>, Problem> {
     let viewer = state.signed_in(&headers).await?;
-    let opened = opened(&state, &viewer).await?;
-    let default = opened.first().map_or(viewer.account(), |standing| &standing.account);
+    let accessible_memberships = accessible_memberships(&state, &viewer).await?;
+    let default = accessible_memberships.first().map_or(viewer.account(), |current| &current.account);
     Ok(Json(UserBody { username: viewer.user().name.clone(), default_account: AccountBody::of(default) }))
 }
 
@@ -95,10 +98,12 @@ pub(super) async fn memberships(
 ) -> Result<Json<Vec<MembershipBody>>, Problem> {
     let viewer = state.signed_in(&headers).await?;
     let memberships =
-        opened(&state, &viewer).await?.into_iter().enumerate().map(|(number, standing)| MembershipBody {
-            is_admin: is_admin(&viewer, &standing),
-            account: AccountBody::of(&standing.account),
-            is_default_account: number == 0,
+        accessible_memberships(&state, &viewer).await?.into_iter().enumerate().map(|(number, current)| {
+            MembershipBody {
+                is_admin: is_admin(&viewer, &current),
+                account: AccountBody::of(&current.account),
+                is_default_account: number == 0,
+            }
         });
     Ok(Json(memberships.collect()))
 }
@@ -142,7 +147,7 @@ pub(super) struct InformationAccount {
 /// The quota of an account.
 #[derive(Serialize, ToSchema)]
 pub(super) struct Program {
-    /// True if the account may continue. Always true: the server sells nothing.
+    /// True if the account may start clusters. Always true: the server has no paid plans.
     has_quota: bool,
 }
 
@@ -167,12 +172,13 @@ pub(super) async fn information(
     headers: HeaderMap,
 ) -> Result<Json<InformationBody>, Problem> {
     let viewer = state.signed_in(&headers).await?;
-    let memberships = opened(&state, &viewer).await?.into_iter().map(|standing| InformationMembership {
-        is_admin: is_admin(&viewer, &standing),
-        account: InformationAccount {
-            account: AccountBody::of(&standing.account),
-            active_program: Program::OPEN,
-        },
-    });
+    let memberships =
+        accessible_memberships(&state, &viewer).await?.into_iter().map(|current| InformationMembership {
+            is_admin: is_admin(&viewer, &current),
+            account: InformationAccount {
+                account: AccountBody::of(&current.account),
+                active_program: Program::OPEN,
+            },
+        });
     Ok(Json(InformationBody { membership_set: memberships.collect(), username: viewer.user().name.clone() }))
 }

@@ -202,7 +202,7 @@ pub(crate) fn with_progress_timeout(body: Body, least: usize, time: Duration) ->
     let state = (body.into_data_stream(), time, 0);
     Body::from_stream(stream::unfold(Some(state), move |state| async move {
         let (mut chunks, mut left, mut came) = state?;
-        let asked = Instant::now();
+        let waited_from = Instant::now();
         let chunk = match timeout(left, chunks.next()).await {
             Err(_) => return Some((Err(axum::Error::new(TooSlow)), None)),
             Ok(None) => return None,
@@ -210,7 +210,7 @@ pub(crate) fn with_progress_timeout(body: Body, least: usize, time: Duration) ->
             Ok(Some(Ok(chunk))) => chunk,
         };
         // Only the waiting time counts against the sender, not the processing between two chunks.
-        left = left.saturating_sub(asked.elapsed());
+        left = left.saturating_sub(waited_from.elapsed());
         came += chunk.len();
         if came >= least {
             (left, came) = (time, 0);

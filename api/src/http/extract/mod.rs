@@ -1,5 +1,6 @@
 //! Parts of a request, checked, and the refusal of a request.
 
+pub(super) mod authentication;
 pub(super) mod body;
 pub(super) mod caller;
 pub(super) mod cookie;

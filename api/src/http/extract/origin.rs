@@ -30,7 +30,7 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 pub(crate) struct ProxySettings {
     pub(crate) proxies: Arc<TrustedProxies>,
     /// True if browsers may reach the host only by TLS.
-    pub(crate) tls_alone: bool,
+    pub(crate) sends_hsts: bool,
     /// The counters of requests through proxies that are not configured.
     pub(crate) metrics: HttpMetrics,
     /// True if the log has already reported such a proxy.
@@ -67,17 +67,17 @@ pub(crate) async fn set_origin(
     // A request without a peer did not arrive over the network.
     let peer = peer.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
     let proxies = &ways.proxies;
-    let told = request.headers().get_all(proxies.header().name()).iter();
-    let told: Vec<&str> = told.filter_map(|value| value.to_str().ok()).collect();
-    let origin = Origin { address: proxies.client(peer, &told), request_id: Uuid::now_v7() };
-    let unnamed = proxies.unconfigured_proxy_client(peer, &told);
+    let forwarded = request.headers().get_all(proxies.header().name()).iter();
+    let forwarded: Vec<&str> = forwarded.filter_map(|value| value.to_str().ok()).collect();
+    let origin = Origin { address: proxies.client(peer, &forwarded), request_id: Uuid::now_v7() };
+    let unnamed = proxies.unconfigured_proxy_client(peer, &forwarded);
     request.extensions_mut().insert(origin);
-    if let Some(told) = unnamed {
+    if let Some(forwarded) = unnamed {
         ways.notice(peer);
-        request.extensions_mut().insert(UntrustedForwardedFor(told));
+        request.extensions_mut().insert(UntrustedForwardedFor(forwarded));
     }
     let mut response = next.run(request).await;
-    security_headers::add_security_headers(&mut response, ways.tls_alone);
+    security_headers::add_security_headers(&mut response, ways.sends_hsts);
     if let Ok(id) = HeaderValue::from_str(&origin.request_id.to_string()) {
         response.headers_mut().insert(REQUEST_ID, id);
     }

@@ -3,6 +3,7 @@
 
 mod event_stream;
 mod operation;
+pub(super) mod operations;
 pub(super) mod socket;
 
 use axum::{
@@ -59,7 +60,7 @@ pub(super) async fn post(
     let mut limit_keys = None;
     let outcome = async {
         let announced = body::check_headers(&headers, LIMITS)?;
-        let shown = Credentials::of(&state.cookies, &headers)?;
+        let shown = Credentials::of(&state.site.cookies, &headers)?;
         // The body is read after authentication, so that unauthenticated callers occupy no memory.
         let caller = Caller::authenticate(&state, &shown, origin).await?;
         limit_keys = Some(caller.limit_keys);
@@ -88,13 +89,17 @@ pub(super) async fn get(
     }
     let (headers, parameters) = (request.headers, request.uri.query().unwrap_or_default());
     if parameters.is_empty() && Accepted::of(&headers).names("text/html") {
-        return state.hosts.check(&headers).map_or_else(Problem::into_response, |()| page(&state, &headers));
+        return state
+            .site
+            .hosts
+            .check(&headers)
+            .map_or_else(Problem::into_response, |()| page(&state, &headers));
     }
     let Some(media_type) = media_type(&headers) else { return not_acceptable() };
     let way = if media_type == MediaType::EventStream { Transport::GetForEvents } else { Transport::Get };
     let mut limit_keys = None;
     let outcome = async {
-        let shown = Credentials::of(&state.cookies, &headers)?;
+        let shown = Credentials::of(&state.site.cookies, &headers)?;
         let caller = Caller::authenticate(&state, &shown, origin).await?;
         limit_keys = Some(caller.limit_keys);
         caller.check_points(&state)?;
@@ -106,13 +111,13 @@ pub(super) async fn get(
 
 /// Serves GraphiQL, or without a build of it a page that says how to get one.
 fn page(state: &AppState, headers: &HeaderMap) -> Response {
-    let Some(page) = state.dashboard.as_ref().and_then(|dashboard| dashboard.graphiql()) else {
-        let absence = match &state.dashboard {
+    let Some(page) = state.site.dashboard.as_ref().and_then(|dashboard| dashboard.graphiql()) else {
+        let absence = match &state.site.dashboard {
             Some(_) => "<p>This build of the dashboard has no GraphiQL.</p>",
             None => dashboard::absence(state),
         };
         let text = format!("<p>The GraphQL API takes queries by POST at this address.</p>{absence}");
-        return Page::new("GraphQL", text).leading_home().render(&state.base);
+        return Page::new("GraphQL", text).leading_home().render(&state.site.base);
     };
     // GraphiQL adds style elements, and its style contains its fonts and images.
     let policy = "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; \

@@ -201,22 +201,24 @@ async fn execute_checked(
     let left = state.query_budget.take(limit_keys, price, state.clock.timestamp())?;
     counted.costs(price);
     if let Kind::Subscription(_) = guarded.kind {
-        let pass = state.admit(viewer, credentials);
-        let begun =
-            tokio::time::timeout(state.query_timeout, state.live.subscribe(&pass, guarded, origin, left))
-                .await
-                .map_err(|_| Problem::deadline(state.query_timeout))?;
+        let session = state.open_session(viewer, credentials);
+        let begun = tokio::time::timeout(
+            state.operations.timeout,
+            state.live.subscribe(&session, guarded, origin, left),
+        )
+        .await
+        .map_err(|_| Problem::deadline(state.operations.timeout))?;
         return begun
             .map(|subscription| Outcome::Subscription(Box::new(subscription)))
             .map_err(Refusal::Document);
     }
     let is_query = guarded.kind == Kind::Query;
     let request = guarded.template.into_request();
-    let (schema, store) = (state.schema.clone(), state.store.clone());
+    let (schema, store) = (state.operations.schema.clone(), state.store.clone());
     let execution = ExecutionContext { viewer, origin, rate_limit: left, now: state.clock.now() };
     // The slot is reserved only now, because a request that waits for its body, and a subscription, need
     // none.
-    let turn = state.operations_under_way.take(execution.viewer.holder(), state.query_timeout).await;
+    let turn = state.operations.slots.take(execution.viewer.holder(), state.operations.timeout).await;
     let _turn = turn.map_err(|_| {
         state.query_budget.charge_refusal(limit_keys);
         Problem::unavailable("too many concurrent queries with these credentials: wait until some finish")
@@ -225,18 +227,18 @@ async fn execute_checked(
     let time = running.time().clone();
     let run = Box::pin(async move { time.count(schema.execute(request, execution, &store)).await });
     let response = if is_query {
-        let answered = state.store.with_timeout(state.query_timeout, catch_panic(run)).await;
-        answered.ok_or_else(|| Problem::deadline(state.query_timeout))?
+        let answered = state.store.with_timeout(state.operations.timeout, catch_panic(run)).await;
+        answered.ok_or_else(|| Problem::deadline(state.operations.timeout))?
     } else {
         // A mutation runs in its own task: a client that disconnects must not interrupt it.
         let run = tokio::spawn(catch_panic(run.in_current_span()));
-        tokio::time::timeout(state.query_timeout, run)
+        tokio::time::timeout(state.operations.timeout, run)
             .await
-            .map_err(|_| Problem::deadline_of_change(state.query_timeout))?
+            .map_err(|_| Problem::deadline_of_change(state.operations.timeout))?
             .unwrap_or_else(|gone| Err(Problem::panicked(&gone)))
     };
     let added = running.ended();
-    let (requested, limit) = (price, state.guard.max_cost());
+    let (requested, limit) = (price, state.operations.guard.max_cost());
     let cost = if added == 0 {
         value!({ "requested": requested, "limit": limit })
     } else {
@@ -253,11 +255,12 @@ async fn price(state: &AppState, viewer: &Viewer, guarded: &CheckedRequest) -> R
         return Ok(guarded.price.points(0));
     }
     let account = state.store.for_viewer(viewer);
-    let counted = state.account_sizes.clusters(&account);
-    let clusters = state.store.with_timeout(state.query_timeout, counted).await;
-    let clusters = clusters.ok_or_else(|| Problem::deadline(state.query_timeout))?.map_err(Problem::from)?;
+    let counted = state.operations.account_sizes.clusters(&account);
+    let clusters = state.store.with_timeout(state.operations.timeout, counted).await;
+    let clusters =
+        clusters.ok_or_else(|| Problem::deadline(state.operations.timeout))?.map_err(Problem::from)?;
     let points = guarded.price.points(clusters);
-    state.guard.check_cost(points).map_err(Refusal::Document)?;
+    state.operations.guard.check_cost(points).map_err(Refusal::Document)?;
     Ok(points)
 }
 
@@ -270,10 +273,10 @@ async fn check_request(
     let Parameters { query, document_id, operation_name, variables, extensions } = parameters.await?;
     tracing::Span::current().record("operation", operation_name.as_deref());
     let hash = extensions.unwrap_or_default().persisted_query.map(|query| query.sha256_hash);
-    let query = state.guard.find(DocumentSelector { document: query, id: document_id, hash });
+    let query = state.operations.guard.find(DocumentSelector { document: query, id: document_id, hash });
     let query = query.map_err(|error| Refusal::Document(vec![error]))?;
     let query = query.ok_or_else(|| Problem::invalid("/query".to_owned(), "missing field `query`"))?;
-    let guarded = state.guard.check(query, operation_name, variables.unwrap_or_default()).await;
+    let guarded = state.operations.guard.check(query, operation_name, variables.unwrap_or_default()).await;
     let guarded = guarded.map_err(Refusal::Document)?;
     way.check_kind(guarded.kind)?;
     Ok(guarded)

@@ -41,8 +41,8 @@ fn check(state: &AppState, method: &Method, headers: &HeaderMap) -> Result<(), P
     if headers.contains_key(header::AUTHORIZATION) {
         return Ok(());
     }
-    let Some(secret) = state.cookies.session(headers) else { return Ok(()) };
-    state.hosts.check(headers)?;
+    let Some(secret) = state.site.cookies.session(headers) else { return Ok(()) };
+    state.site.hosts.check(headers)?;
     check_same_origin(state, headers)?;
     if [Method::GET, Method::HEAD, Method::OPTIONS].contains(method) {
         return Ok(());
@@ -64,7 +64,7 @@ pub(crate) fn check_same_origin(state: &AppState, headers: &HeaderMap) -> Result
     }
     match headers.get(header::ORIGIN) {
         Some(origin) if !is_own(state, headers, origin) => {
-            Err(Problem::forgery(origin_mismatch_message(state.public_url.as_ref(), headers, origin)))
+            Err(Problem::forgery(origin_mismatch_message(state.site.public_url.as_ref(), headers, origin)))
         }
         _ => Ok(()),
     }
@@ -98,7 +98,7 @@ fn address(value: &HeaderValue, scheme: &str) -> Option<PublicUrl> {
 /// request's `Host`.
 fn is_own(state: &AppState, headers: &HeaderMap, origin: &HeaderValue) -> bool {
     let Ok(origin) = origin.to_str() else { return false };
-    if let Some(public) = &state.public_url {
+    if let Some(public) = &state.site.public_url {
         return origin == public.origin();
     }
     let host = headers.get(header::HOST).and_then(|host| host.to_str().ok());

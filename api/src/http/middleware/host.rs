@@ -107,7 +107,7 @@ pub(crate) async fn restrict_report_host(
     next: Next,
 ) -> Response {
     let is_content = report_page::is_content(request.uri().path());
-    if !is_content && state.hosts.is_report_host(request.headers()) {
+    if !is_content && state.site.hosts.is_report_host(request.headers()) {
         return Problem::not_found().into_response();
     }
     next.run(request).await
@@ -119,8 +119,8 @@ pub(crate) async fn check_page_host(State(state): State<AppState>, request: Requ
     // A cross-origin form is rejected by the CSRF check instead, whose error names the missing setting.
     let is_foreign = request.method() == Method::POST && csrf::check_same_origin(&state, headers).is_err();
     if !is_foreign
-        && !state.hosts.is_report_host(headers)
-        && let Err(problem) = state.hosts.check(headers)
+        && !state.site.hosts.is_report_host(headers)
+        && let Err(problem) = state.site.hosts.check(headers)
     {
         return ErrorPage(problem).into_response();
     }

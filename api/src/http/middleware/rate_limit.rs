@@ -15,7 +15,7 @@ use entity::Timestamp;
 use super::token_bucket::{Level, TokenBuckets};
 use crate::{
     auth::LimitKey, domain::client_ip, graphql::RateLimit, guard::AUDIT_ENTRY_COST,
-    http::extract::problem::Problem, store::StatementTime,
+    http::extract::problem::Problem, store::StatementStats,
 };
 
 /// The cost of a rejected request, in points: the server reads it all the same, which can take as long
@@ -72,8 +72,8 @@ impl RateLimiter {
     }
 
     /// Returns an error if a bucket is empty, before anything of the request is read.
-    pub(crate) fn check(&self, taker: LimitKeys) -> Result<(), Problem> {
-        let (key, address) = self.levels(taker);
+    pub(crate) fn check(&self, keys: LimitKeys) -> Result<(), Problem> {
+        let (key, address) = self.levels(keys);
         if key.remaining() == 0 {
             return Err(self.refusal("with this token", key, self.of_key.wait(key, 1), 1));
         }
@@ -84,59 +84,59 @@ impl RateLimiter {
     }
 
     /// Charges the cost of a query. Returns an error if the quota does not suffice.
-    pub(crate) fn take(&self, taker: LimitKeys, cost: u64, now: Timestamp) -> Result<RateLimit, Problem> {
+    pub(crate) fn take(&self, keys: LimitKeys, cost: u64, now: Timestamp) -> Result<RateLimit, Problem> {
         // The settings guarantee that a single request never costs more than the quota of a minute.
-        let address = self.of_address.level(&taker.address);
+        let address = self.of_address.level(&keys.address);
         if address.remaining() < cost {
             let wait = self.of_address.wait(address, cost);
             return Err(self.refusal("from this address", address, wait, cost));
         }
-        let outcome = self.of_key.take(&taker.key, cost);
+        let outcome = self.of_key.take(&keys.key, cost);
         let level = outcome
             .map_err(|level| self.refusal("with this token", level, self.of_key.wait(level, cost), cost))?;
-        self.of_address.overdraw(&taker.address, cost);
+        self.of_address.overdraw(&keys.address, cost);
         Ok(remaining_quota(level, cost, now))
     }
 
     /// Charges a cost even beyond the quota, and returns the remaining quota. An export's next page waits
     /// until the quota has recovered.
-    pub(crate) fn charge(&self, taker: LimitKeys, cost: u64, now: Timestamp) -> RateLimit {
-        self.overdraw(taker, cost);
-        remaining_quota(self.of_key.level(&taker.key), cost, now)
+    pub(crate) fn charge(&self, keys: LimitKeys, cost: u64, now: Timestamp) -> RateLimit {
+        self.overdraw(keys, cost);
+        remaining_quota(self.of_key.level(&keys.key), cost, now)
     }
 
     /// Returns the wait before an export's next page. It leaves half of each bucket to other requests.
-    pub(crate) fn export_delay(&self, taker: LimitKeys) -> Duration {
-        let (key, address) = self.levels(taker);
+    pub(crate) fn export_delay(&self, keys: LimitKeys) -> Duration {
+        let (key, address) = self.levels(keys);
         self.of_key.wait(key, key.limit / 2).max(self.of_address.wait(address, address.limit / 2))
     }
 
     /// Charges an amount even beyond the quota.
-    pub(crate) fn overdraw(&self, taker: LimitKeys, amount: u64) {
-        self.of_key.overdraw(&taker.key, amount);
-        self.of_address.overdraw(&taker.address, amount);
+    pub(crate) fn overdraw(&self, keys: LimitKeys, amount: u64) {
+        self.of_key.overdraw(&keys.key, amount);
+        self.of_address.overdraw(&keys.address, amount);
     }
 
     /// Charges a request that was rejected for lack of a slot.
-    pub(crate) fn charge_refusal(&self, taker: LimitKeys) {
-        self.overdraw(taker, REFUSAL_COST);
+    pub(crate) fn charge_refusal(&self, keys: LimitKeys) {
+        self.overdraw(keys, REFUSAL_COST);
     }
 
     /// Starts the reading of a request. Unless it is accepted, it costs as much as a rejected request.
-    pub(crate) fn begin_reading(&self, taker: LimitKeys) -> RefusalCharge<'_> {
-        RefusalCharge { budget: self, taker, refused: true }
+    pub(crate) fn begin_reading(&self, keys: LimitKeys) -> RefusalCharge<'_> {
+        RefusalCharge { budget: self, keys, refused: true }
     }
 
     /// Starts an operation whose cost is charged. Its additional database time is charged at its end,
     /// even if the client disconnects.
-    pub(crate) fn begin_operation(&self, taker: LimitKeys, price: u64) -> DatabaseTimeCharge<'_> {
-        let (began, time) = (Instant::now(), StatementTime::default());
-        DatabaseTimeCharge { budget: self, taker, price, began, time, ended: false }
+    pub(crate) fn begin_operation(&self, keys: LimitKeys, price: u64) -> DatabaseTimeCharge<'_> {
+        let (began, time) = (Instant::now(), StatementStats::default());
+        DatabaseTimeCharge { budget: self, keys, price, began, time, ended: false }
     }
 
     /// Adds the headers with the remaining quota to the response.
-    pub(crate) fn set_headers(&self, taker: LimitKeys, mut response: Response) -> Response {
-        let (key, address) = self.levels(taker);
+    pub(crate) fn set_headers(&self, keys: LimitKeys, mut response: Response) -> Response {
+        let (key, address) = self.levels(keys);
         let headers = response.headers_mut();
         let unit = self.unit;
         set(
@@ -158,8 +158,8 @@ impl RateLimiter {
         response
     }
 
-    fn levels(&self, taker: LimitKeys) -> (Level, Level) {
-        (self.of_key.level(&taker.key), self.of_address.level(&taker.address))
+    fn levels(&self, keys: LimitKeys) -> (Level, Level) {
+        (self.of_key.level(&keys.key), self.of_address.level(&keys.address))
     }
 
     fn refusal(&self, whose: &str, level: Level, wait: Duration, cost: u64) -> Problem {
@@ -199,7 +199,7 @@ fn whole_seconds(time: Duration) -> u64 {
 /// client disconnects, because it caused work.
 pub(crate) struct RefusalCharge<'a> {
     budget: &'a RateLimiter,
-    taker: LimitKeys,
+    keys: LimitKeys,
     refused: bool,
 }
 
@@ -214,7 +214,7 @@ impl Drop for RefusalCharge<'_> {
     fn drop(&mut self) {
         if self.refused {
             // An overdrawn bucket makes the caller wait longer.
-            self.budget.overdraw(self.taker, REFUSAL_COST);
+            self.budget.overdraw(self.keys, REFUSAL_COST);
         }
     }
 }
@@ -222,16 +222,16 @@ impl Drop for RefusalCharge<'_> {
 /// The charge for the database time of an operation, when it ends or is dropped.
 pub(crate) struct DatabaseTimeCharge<'a> {
     budget: &'a RateLimiter,
-    taker: LimitKeys,
+    keys: LimitKeys,
     price: u64,
     began: Instant,
-    time: StatementTime,
+    time: StatementStats,
     ended: bool,
 }
 
 impl DatabaseTimeCharge<'_> {
     /// Returns the counter of the operation's database time.
-    pub(crate) fn time(&self) -> &StatementTime {
+    pub(crate) fn time(&self) -> &StatementStats {
         &self.time
     }
 
@@ -245,7 +245,7 @@ impl DatabaseTimeCharge<'_> {
         let entries = self.time.audit_entries().saturating_mul(AUDIT_ENTRY_COST);
         let added = uncovered_points(self.price, time).max(entries.saturating_sub(self.price));
         if added > 0 {
-            self.budget.overdraw(self.taker, added);
+            self.budget.overdraw(self.keys, added);
         }
         added
     }
@@ -275,7 +275,7 @@ mod tests {
     use super::*;
     use crate::clock::{Clock, SystemClock};
 
-    fn taker(token: u128, address: &str) -> LimitKeys {
+    fn keys(token: u128, address: &str) -> LimitKeys {
         let key = LimitKey::ApiToken(ApiTokenId(Uuid::from_u128(token)));
         LimitKeys::new(key, address.parse().expect(address))
     }
@@ -283,7 +283,7 @@ mod tests {
     #[test]
     fn refusals_empty_the_buckets_and_no_others() {
         let (budget, now) = (RateLimiter::of_queries(10_000, 100_000), SystemClock.timestamp());
-        let (ada, bob) = (taker(1, "192.0.2.1"), taker(2, "192.0.2.1"));
+        let (ada, bob) = (keys(1, "192.0.2.1"), keys(2, "192.0.2.1"));
         assert!(budget.take(ada, 9_000, now).is_ok());
         assert!(budget.take(ada, 1_500, now).is_err(), "what is refused so takes nothing");
         budget.begin_reading(ada).accepted();
@@ -297,10 +297,10 @@ mod tests {
     #[test]
     fn an_address_has_a_bucket_of_its_own() {
         let (budget, now) = (RateLimiter::of_queries(10_000, 15_000), SystemClock.timestamp());
-        assert!(budget.take(taker(1, "2001:db8::1"), 10_000, now).is_ok());
-        let network = taker(2, "2001:db8::2");
+        assert!(budget.take(keys(1, "2001:db8::1"), 10_000, now).is_ok());
+        let network = keys(2, "2001:db8::2");
         assert!(budget.take(network, 6_000, now).is_err(), "it is in the same network");
-        assert!(budget.take(taker(2, "2001:db8:0:1::1"), 6_000, now).is_ok());
+        assert!(budget.take(keys(2, "2001:db8:0:1::1"), 6_000, now).is_ok());
         assert!(budget.take(network, 4_000, now).is_ok());
     }
 
@@ -315,7 +315,7 @@ mod tests {
 
     #[test]
     fn an_operation_is_charged_also_when_its_sender_hangs_up() {
-        let (budget, ada) = (RateLimiter::of_queries(1_000, 100_000), taker(1, "192.0.2.1"));
+        let (budget, ada) = (RateLimiter::of_queries(1_000, 100_000), keys(1, "192.0.2.1"));
         let running = budget.begin_operation(ada, 5);
         assert_eq!(running.ended(), 0);
         assert_eq!(budget.levels(ada).0.remaining(), 1_000);

@@ -169,11 +169,11 @@ impl OccupiedSlot {
     /// Moves the request to a slot of the viewer. A rejection costs points.
     pub(crate) fn transfer_to(state: &AppState, viewer: &Viewer) -> Result<(), Problem> {
         Self::hand_to(viewer).map_err(|address| {
-            let taker = LimitKeys::new(viewer.limit_key(), address);
-            if let Err(problem) = state.query_budget.check(taker) {
+            let keys = LimitKeys::new(viewer.limit_key(), address);
+            if let Err(problem) = state.query_budget.check(keys) {
                 return problem;
             }
-            state.query_budget.charge_refusal(taker);
+            state.query_budget.charge_refusal(keys);
             Problem::unavailable(
                 "too many concurrent requests with these credentials: wait until some finish, or close \
                  streams",
@@ -193,9 +193,12 @@ pub(crate) async fn reserve_slot(
         return next.run(request).await;
     };
     // Ambiguous credentials are never valid.
-    let shown = Credentials::of(&state.cookies, request.headers()).unwrap_or_default();
-    let known = state.known_credentials.find(&shown).map(|(owner, _)| owner);
-    let stranger = Stranger { address: rate_limit_address(address), holder: state.stranger(address, &shown) };
+    let shown = Credentials::of(&state.site.cookies, request.headers()).unwrap_or_default();
+    let known = state.authentication.find_known(&shown).map(|(owner, _)| owner);
+    let stranger = Stranger {
+        address: rate_limit_address(address),
+        holder: state.authentication.stranger(address, &shown),
+    };
     let slots = &state.request_slots;
     let Ok(slot) = slots.reserve(Kind::of(request.uri().path()), known, stranger) else {
         return busy();

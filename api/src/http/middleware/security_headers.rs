@@ -29,10 +29,10 @@ const SECURITY_HEADERS: [(HeaderName, HeaderValue); 5] = [
 /// HSTS for a year. It excludes subdomains, which may belong to others.
 const HSTS: HeaderValue = HeaderValue::from_static("max-age=31536000");
 
-/// Adds the missing security headers. `tls_alone` also adds HSTS.
-pub(crate) fn add_security_headers(response: &mut Response, tls_alone: bool) {
+/// Adds the missing security headers. `sends_hsts` also adds HSTS.
+pub(crate) fn add_security_headers(response: &mut Response, sends_hsts: bool) {
     let headers: &mut HeaderMap = response.headers_mut();
-    if tls_alone {
+    if sends_hsts {
         headers.insert(header::STRICT_TRANSPORT_SECURITY, HSTS);
     }
     for (name, value) in SECURITY_HEADERS {

@@ -69,7 +69,7 @@ pub(crate) async fn post(
         );
     }
     let account = form.text("account").as_bytes();
-    let viewer = state.authenticator.viewer_of(&session, Some(account)).await?;
+    let viewer = state.authentication.authenticator.viewer_of(&session, Some(account)).await?;
     let now = state.clock.timestamp();
     let expires_at = match form.text("days") {
         "" => None,
@@ -122,20 +122,20 @@ const SCOPES: [(&str, &str); 4] = [
 ];
 
 /// Returns the selectable scopes: first all requested ones, then subsets of them.
-fn offered(asked: Option<&Scopes>) -> Vec<(String, &'static str)> {
+fn offered(requested: Option<&Scopes>) -> Vec<(String, &'static str)> {
     let known = SCOPES.into_iter().map(|(text, meaning)| (text.to_owned(), meaning));
-    let Some(asked) = asked else { return known.collect() };
-    let whole = asked.0.iter().copied().map(scope_name).collect::<Vec<_>>().join(" ");
+    let Some(requested) = requested else { return known.collect() };
+    let whole = requested.0.iter().copied().map(scope_name).collect::<Vec<_>>().join(" ");
     let is_part = |text: &str| {
-        parse_scopes(text).is_ok_and(|scopes| scopes.iter().all(|scope| asked.0.contains(scope)))
+        parse_scopes(text).is_ok_and(|scopes| scopes.iter().all(|scope| requested.0.contains(scope)))
     };
     let odd = (!SCOPES.iter().any(|(text, _)| *text == whole)).then_some((whole, "as requested"));
     odd.into_iter().chain(known.filter(|(text, _)| is_part(text))).collect()
 }
 
 /// Returns the requested scopes as the rest of a sentence.
-fn requested_scopes_text(asked: Option<&Scopes>) -> &'static str {
-    match asked.map(|asked| &asked.0[..]) {
+fn requested_scopes_text(requested: Option<&Scopes>) -> &'static str {
+    match requested.map(|requested| &requested.0[..]) {
         None => " with your full access",
         Some([Scope::Ingest]) => " that can only report clusters",
         Some([Scope::Read]) => " that can read your data",
@@ -169,9 +169,9 @@ fn gone() -> Response {
 
 async fn question(state: &AppState, session: &Session, request: &Model) -> Result<Page, Problem> {
     // A user without a membership is rejected here.
-    let viewer = state.authenticator.viewer_of(session, None).await?;
+    let viewer = state.authentication.authenticator.viewer_of(session, None).await?;
     let accounts = match state.store.for_viewer_user(&viewer) {
-        Some(own) => own.standings(state.clock.timestamp()).await?,
+        Some(own) => own.current_memberships(state.clock.timestamp()).await?,
         None => Vec::new(),
     };
     let accounts = accounts
@@ -179,7 +179,7 @@ async fn question(state: &AppState, session: &Session, request: &Model) -> Resul
         .map(|CurrentMembership { account, .. }| (account.slug.as_str(), account.name.as_str()));
     let offered = offered(request.scopes.as_ref());
     let body = format!(
-        "<p>A program requests a token{asked}. Activate it only if you have just started that program \
+        "<p>A program requests a token{requested}. Activate it only if you have just started that program \
          yourself, and it shows this code.</p>\
          <dl><dt>Code</dt><dd><code>{identifier}</code></dd><dt>Label</dt><dd>{label}</dd>\
          <dt>Requested</dt><dd>{at} from {address}</dd></dl>\
@@ -190,13 +190,13 @@ async fn question(state: &AppState, session: &Session, request: &Model) -> Resul
          <button name=\"decision\" value=\"approve\">Activate</button>\
          <button name=\"decision\" value=\"refuse\">Refuse</button></form>\
          <p>You are signed in as {user}.</p>",
-        asked = requested_scopes_text(request.scopes.as_ref()),
+        requested = requested_scopes_text(request.scopes.as_ref()),
         scopes = select("scopes", offered.iter().map(|(text, meaning)| (text.as_str(), *meaning))),
         identifier = escape(&request.identifier),
         label = escape(&request.label),
         at = request.created_at.0.format("%Y-%m-%d %H:%M:%S UTC"),
         address = escape(&request.address),
-        path = escape(&state.base.address(&path(&request.identifier))),
+        path = escape(&state.site.base.address(&path(&request.identifier))),
         csrf = csrf_field(session),
         accounts = select("account", accounts),
         days = select("days", DAYS.into_iter()),

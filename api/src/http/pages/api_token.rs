@@ -159,7 +159,7 @@ impl TokenBody {
 pub(crate) async fn ask(
     State(state): State<AppState>,
     RequestOrigin(origin): RequestOrigin,
-    told: Option<Extension<UntrustedForwardedFor>>,
+    forwarded: Option<Extension<UntrustedForwardedFor>>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<(StatusCode, Json<TokenRequestBody>), Problem> {
@@ -167,10 +167,10 @@ pub(crate) async fn ask(
     let (label, scopes, now) = (form.take("label"), form.take("scope"), state.clock.timestamp());
     let from = token_request::Requester {
         address: origin.address,
-        forwarded_address: told.map(|Extension(UntrustedForwardedFor(told))| told),
+        forwarded_address: forwarded.map(|Extension(UntrustedForwardedFor(address))| address),
     };
-    let asked = token_request::request_token(&state.system, label, &scopes, from, now).await?;
-    let token = asked.map_err(|refusal| match refusal {
+    let outcome = token_request::request_token(&state.system, label, &scopes, from, now).await?;
+    let token = outcome.map_err(|refusal| match refusal {
         RequestRefusal::Label => Problem::invalid("/label".to_owned(), AccessError::Label.to_string()),
         RequestRefusal::Scope => Problem::invalid("/scope".to_owned(), NoScope.to_string()),
         RequestRefusal::TooMany => {
@@ -217,7 +217,7 @@ pub(crate) async fn list(
     let now = state.clock.timestamp();
     Ok(Json(TokensBody {
         results: tokens.into_iter().map(|token| TokenBody::of(token, now)).collect(),
-        next: has_next.then(|| state.base.address(&format!("/api/v1/api-tokens/?page={}", page + 1))),
+        next: has_next.then(|| state.site.base.address(&format!("/api/v1/api-tokens/?page={}", page + 1))),
     }))
 }
 

@@ -73,15 +73,15 @@ fn page(state: &AppState, row: &Model, user: Option<String>) -> Page {
         ("Tasks", row.total_tasks.to_string()),
         ("Errors", row.total_errors.to_string()),
     ];
-    let mut told = String::new();
+    let mut items = String::new();
     for (name, fact) in facts.iter().filter(|(_, fact)| !fact.is_empty()) {
-        write!(told, "<dt>{name}</dt><dd>{}</dd>", escape(fact)).expect("a text takes all");
+        write!(items, "<dt>{name}</dt><dd>{}</dd>", escape(fact)).expect("a text takes all");
     }
     let query =
         format!("{{ cluster(id: \"{}\") {{ name state totals {{ tasks errors threadSeconds }} }} }}", row.id);
     let query: String = form_urlencoded::byte_serialize(query.as_bytes()).collect();
-    let graphql = state.base.address(&format!("/graphql?query={query}"));
+    let graphql = state.site.base.address(&format!("/graphql?query={query}"));
     let more = format!("<p><a href=\"{graphql}\">Query it in GraphiQL</a></p>");
     let name = row.name.as_deref().unwrap_or(&row.scheduler_id);
-    Page::new(format!("Cluster {name}"), format!("<dl>{told}</dl>{more}"))
+    Page::new(format!("Cluster {name}"), format!("<dl>{items}</dl>{more}"))
 }

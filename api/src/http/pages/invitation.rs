@@ -84,8 +84,9 @@ pub(crate) async fn post(
             return Ok(page.into_response());
         }
     };
-    let joined = own.standings(now).await?.into_iter().find(|standing| standing.account.id == account);
-    let name = joined.map(|standing| standing.account.name).unwrap_or_default();
+    let joined =
+        own.current_memberships(now).await?.into_iter().find(|current| current.account.id == account);
+    let name = joined.map(|current| current.account.name).unwrap_or_default();
     let text = format!(
         "<p role=\"status\">You are a member of the account <strong>{}</strong> now.</p>",
         escape(&name)
@@ -94,7 +95,7 @@ pub(crate) async fn post(
 }
 
 fn form(state: &AppState, session: &Session, alert: &str) -> Page {
-    let (action, csrf) = (state.base.address(PATH), csrf_field(session));
+    let (action, csrf) = (state.site.base.address(PATH), csrf_field(session));
     let name = escape(&session.user().name);
     let body = format!(
         "{alert}<form method=\"post\" action=\"{action}\">{csrf}\

@@ -16,7 +16,7 @@ pub(crate) async fn get(State(state): State<AppState>, headers: HeaderMap) -> Re
     if let Some(dashboard) = dashboard::index(&state, &headers) {
         return Ok(dashboard);
     }
-    let (address, absence) = (|path| state.base.address(path), dashboard::absence(&state));
+    let (address, absence) = (|path| state.site.base.address(path), dashboard::absence(&state));
     let links = format!(
         "<p>The open analytics server for Dask runs here.</p><ul>\
          <li><a href=\"{}\">GraphiQL</a>: run queries, signed in or with <code>{{\"Authorization\": \

@@ -13,4 +13,5 @@ pub(super) mod report_page;
 pub(super) mod session;
 pub(super) mod sign_in;
 pub(super) mod sign_in_link;
+pub(super) mod sign_in_services;
 pub(super) mod static_file;

@@ -11,7 +11,7 @@ use super::{
     sign_in::begin_session,
 };
 use crate::{
-    auth::{AuthError, OidcError, Proof, RedirectParameters},
+    auth::{AuthError, OidcError, RedirectParameters, SignInMethod},
     domain::{
         return_path::ReturnPath,
         sign_in_attempt::{ATTEMPT_LIFETIME, SignInAttempt},
@@ -28,15 +28,16 @@ pub(crate) async fn get(
     State(state): State<AppState>,
     RawQuery(query): RawQuery,
 ) -> Result<Response, ErrorPage> {
-    let provider = state.oidc.as_ref().ok_or_else(Problem::not_found)?;
-    let to = ReturnPath::sanitize_address(&parameter(query.as_deref(), "return_to"), &state.base);
+    let provider = state.sign_in.oidc.as_ref().ok_or_else(Problem::not_found)?;
+    let to = ReturnPath::sanitize_address(&parameter(query.as_deref(), "return_to"), &state.site.base);
     let attempt = SignInAttempt::begin(&mut rand::rng(), to, state.clock.now());
     let address = match provider.address(&attempt).await {
         Ok(address) => address,
         Err(error) => return Ok(failed(&state, &error)),
     };
     let location = HeaderValue::try_from(address.as_str()).expect("addresses are signs of ASCII");
-    let cookie = state.cookies.keep(state.cookies.attempt_name(), &attempt.reveal(), ATTEMPT_LIFETIME);
+    let cookie =
+        state.site.cookies.keep(state.site.cookies.attempt_name(), &attempt.reveal(), ATTEMPT_LIFETIME);
     let headers = [
         (header::LOCATION, location),
         (header::SET_COOKIE, cookie),
@@ -52,23 +53,27 @@ pub(crate) async fn callback(
     headers: HeaderMap,
     RawQuery(query): RawQuery,
 ) -> Result<Response, ErrorPage> {
-    let provider = state.oidc.as_ref().ok_or_else(Problem::not_found)?;
-    let name = state.cookies.attempt_name();
+    let provider = state.sign_in.oidc.as_ref().ok_or_else(Problem::not_found)?;
+    let name = state.site.cookies.attempt_name();
     let attempt =
         cookie::value(&headers, name).and_then(|cookie| SignInAttempt::parse(cookie, state.clock.now()));
     let given = |name: &str| parameter(query.as_deref(), name);
     let returned = RedirectParameters { code: given("code"), state: given("state"), issuer: given("iss") };
     let mut response = match attempt {
-        Some(attempt) => match state.authenticator.user_of_provider(provider, &attempt, returned).await {
-            Ok(Ok(user)) => begin_session(&state, &user, Proof::Oidc, origin, attempt.return_path()).await?,
-            Ok(Err(error)) => failed(&state, &error),
-            Err(AuthError::NoAccount) => unknown(&state),
-            Err(error) => return Err(Problem::from(error).into()),
-        },
+        Some(attempt) => {
+            match state.authentication.authenticator.user_of_provider(provider, &attempt, returned).await {
+                Ok(Ok(user)) => {
+                    begin_session(&state, &user, SignInMethod::Oidc, origin, attempt.return_path()).await?
+                }
+                Ok(Err(error)) => failed(&state, &error),
+                Err(AuthError::NoAccount) => unknown(&state),
+                Err(error) => return Err(Problem::from(error).into()),
+            }
+        }
         None => failed(&state, &OidcError::State),
     };
     // The attempt is used up, whatever its result.
-    response.headers_mut().append(header::SET_COOKIE, state.cookies.forget(name));
+    response.headers_mut().append(header::SET_COOKIE, state.site.cookies.forget(name));
     Ok(response)
 }
 
@@ -91,7 +96,7 @@ fn failed(state: &AppState, error: &OidcError) -> Response {
     let body = format!(
         "<p role=\"alert\">Error: {}.</p><p><a href=\"{}\">Sign in</a> again, or with a password.</p>",
         escape(&error.to_string()),
-        state.base.address("/sign-in"),
+        state.site.base.address("/sign-in"),
     );
     Page::new("Sign-in failed", body).status(status).into_response()
 }
@@ -101,7 +106,7 @@ fn unknown(state: &AppState) -> Response {
     let body = format!(
         "<p role=\"alert\">You signed in at the provider, but you are not a member of any account here.</p>\
          <p>An admin of an account can add you. <a href=\"{}\">Sign in</a> with a password.</p>",
-        state.base.address("/sign-in"),
+        state.site.base.address("/sign-in"),
     );
     Page::new("No account", body).status(StatusCode::FORBIDDEN).into_response()
 }

@@ -121,7 +121,7 @@ impl Page {
 /// Renders the page that a handler returned. [`ErrorPage`] has no access to the state of the server, and
 /// cannot render itself.
 pub(crate) async fn write(State(state): State<AppState>, request: Request, next: Next) -> Response {
-    render(next.run(request).await, &state.base)
+    render(next.run(request).await, &state.site.base)
 }
 
 fn render(mut response: Response, base: &BasePath) -> Response {

@@ -28,7 +28,7 @@ pub(crate) async fn authenticate(
     let account = Some(parameter(query, "account")).filter(|account| !account.is_empty());
     let account: Option<Slug> =
         account.map(|account| account.parse()).transpose().map_err(|_| Problem::not_found())?;
-    let mut shown = Credentials::of(&state.cookies, headers)?;
+    let mut shown = Credentials::of(&state.site.cookies, headers)?;
     if let Some(account) = &account {
         shown.account = Some(account.as_str().as_bytes().into());
     }

@@ -179,8 +179,9 @@ fn address(
     headers: &HeaderMap,
 ) -> (String, String) {
     let (account, path) = (&viewer.account().slug, format!("/reports/{id}/content"));
-    let session = state.cookies.session(headers).filter(|_| !headers.contains_key(header::AUTHORIZATION));
-    if let Some((reports, session)) = state.reports_url.as_ref().zip(session) {
+    let session =
+        state.site.cookies.session(headers).filter(|_| !headers.contains_key(header::AUTHORIZATION));
+    if let Some((reports, session)) = state.site.reports_url.as_ref().zip(session) {
         let link = ReportLink {
             report: id,
             session: session.id(),
@@ -192,9 +193,9 @@ fn address(
     }
     // The URL has the host by which the browser knows the server: the configured one, unless the request
     // used another.
-    let public = state.public_url.as_ref().filter(|public| !Hosts::uses_local_name(headers, public));
+    let public = state.site.public_url.as_ref().filter(|public| !Hosts::uses_local_name(headers, public));
     let source = public.map_or("'self'".to_owned(), |public| public.url_of(&path));
-    (state.base.address(&format!("{path}?account={account}")), source)
+    (state.site.base.address(&format!("{path}?account={account}")), source)
 }
 
 /// The caller of a report's content, and the form in which it is sent.
@@ -251,7 +252,7 @@ async fn authorize_content(
 ) -> Result<ContentRequest, Problem> {
     let purpose = headers.get(&SEC_FETCH_DEST).map(HeaderValue::as_bytes);
     let has_token = headers.contains_key(header::AUTHORIZATION);
-    let of_reports = state.hosts.is_report_host(headers);
+    let of_reports = state.site.hosts.is_report_host(headers);
     let account = parameter(query, "account").parse::<Slug>().ok();
     // A report is of no origin. If it loads itself again and again, its reader does not pay for that.
     let is_of_page = headers.get(&SEC_FETCH_SITE).is_none_or(|site| site == "same-origin");
@@ -272,18 +273,21 @@ async fn authorize_content(
             .and_then(|text| ReportLink::decode(&text, state.clock.timestamp()))
             .filter(|link| link.report == id)
             .ok_or_else(|| Problem::forbidden("LINK_EXPIRED", "the link has expired: reload the page"))?;
-        let found =
-            state.authenticator.viewer_of_link(&state.sessions, link.session, link.account.as_bytes());
+        let found = state.authentication.authenticator.viewer_of_link(
+            &state.sign_in.sessions,
+            link.session,
+            link.account.as_bytes(),
+        );
         let viewer = found.await?;
         viewer.require(Scope::Read)?;
         OccupiedSlot::transfer_to(state, &viewer)?;
         return Ok(ContentRequest::Frame(viewer));
     }
     // With a separate origin for reports, a cookie gives access to the content on no other origin.
-    if state.reports_url.is_some() && !has_token {
+    if state.site.reports_url.is_some() && !has_token {
         return Err(not_in_frame());
     }
-    let mut shown = Credentials::of(&state.cookies, headers)?;
+    let mut shown = Credentials::of(&state.site.cookies, headers)?;
     if let Some(account) = account {
         shown.account = Some(account.as_str().as_bytes().into());
     }
@@ -325,7 +329,7 @@ fn framed(
     state: &AppState,
     pieces: impl Stream<Item = Result<Vec<u8>, Problem>> + Send + 'static,
 ) -> Response {
-    let ancestor = match (&state.reports_url, &state.public_url) {
+    let ancestor = match (&state.site.reports_url, &state.site.public_url) {
         (Some(_), Some(public)) => public.origin(),
         _ => "'self'",
     };

@@ -12,7 +12,7 @@ use uuid::Uuid;
 use super::page::{ErrorPage, Page, csrf_field, escape, hidden};
 use crate::{
     app::SignInError,
-    auth::{Proof, Session},
+    auth::{Session, SignInMethod},
     domain::{
         audit::Origin,
         device::{Device, KNOWN_DEVICE_LIFETIME},
@@ -37,7 +37,7 @@ pub(crate) async fn get(
     headers: HeaderMap,
     RawQuery(query): RawQuery,
 ) -> Result<Response, ErrorPage> {
-    let to = ReturnPath::sanitize_address(&parameter(query.as_deref(), "return_to"), &state.base);
+    let to = ReturnPath::sanitize_address(&parameter(query.as_deref(), "return_to"), &state.site.base);
     if state.session(&headers).await?.is_some() {
         return Ok(see_other(&state, to.as_str()));
     }
@@ -55,11 +55,11 @@ pub(crate) async fn post(
     // CSRF).
     csrf::check_same_origin(&state, &headers)?;
     let mut form_sent = Form::receive(&headers, body, state.timeouts.body).await?;
-    let to = ReturnPath::sanitize_address(form_sent.text("return_to"), &state.base);
+    let to = ReturnPath::sanitize_address(form_sent.text("return_to"), &state.site.base);
     let (name, password) = (form_sent.take("username"), form_sent.take("password"));
     let device = known_device(&state, &headers);
-    match state.sign_ins.authenticate_user(&name, password, origin.address, device).await {
-        Ok(user) => Ok(begin_session(&state, &user, Proof::Password, origin, &to).await?),
+    match state.sign_in.passwords.authenticate_user(&name, password, origin.address, device).await {
+        Ok(user) => Ok(begin_session(&state, &user, SignInMethod::Password, origin, &to).await?),
         Err(error) => refusal(error, |alert| form(&state, &to, &name, Some(alert))),
     }
 }
@@ -73,12 +73,14 @@ pub(crate) async fn sign_out(
 ) -> Result<Response, ErrorPage> {
     if let Some((session, form)) = receive_own_form(&state, &headers, body).await? {
         match form.text("everywhere") {
-            "" => state.sessions.end(&session).await?,
-            _ => state.sessions.end_all(&session, origin).await?,
+            "" => state.sign_in.sessions.end(&session).await?,
+            _ => state.sign_in.sessions.end_all(&session, origin).await?,
         }
     }
     let mut response = see_other(&state, "/sign-in");
-    response.headers_mut().append(header::SET_COOKIE, state.cookies.forget(state.cookies.session_name()));
+    response
+        .headers_mut()
+        .append(header::SET_COOKIE, state.site.cookies.forget(state.site.cookies.session_name()));
     Ok(response)
 }
 
@@ -104,7 +106,7 @@ pub(crate) async fn change_password(
         return Ok(to_sign_in(&state, "/password"));
     };
     let (old, new) = (form.take("old"), form.take("new"));
-    match state.sign_ins.change_password(&session, old, new, origin).await {
+    match state.sign_in.passwords.change_password(&session, old, new, origin).await {
         Ok(()) => {
             let done = "<p role=\"status\">Your password was changed. All other browsers were signed \
                         out.</p>";
@@ -118,17 +120,20 @@ pub(crate) async fn change_password(
 pub(crate) async fn begin_session(
     state: &AppState,
     user: &entity::user::Model,
-    proof: Proof,
+    method: SignInMethod,
     origin: Origin,
     to: &ReturnPath,
 ) -> Result<Response, Problem> {
-    let secret = state.sessions.begin(user, proof, origin).await?;
-    let cookie =
-        state.cookies.keep(state.cookies.session_name(), &secret.cookie_value(), state.session_life.absolute);
+    let secret = state.sign_in.sessions.begin(user, method, origin).await?;
+    let cookie = state.site.cookies.keep(
+        state.site.cookies.session_name(),
+        &secret.cookie_value(),
+        state.sign_in.session_life.absolute,
+    );
     let device =
         Device { id: Uuid::new_v4(), user: user.name.clone(), since: state.clock.now().timestamp_millis() };
     let device = encrypted_text::encrypt_text(state.store.keys(), Purpose::Device, &device.encode());
-    let device = state.cookies.keep(state.cookies.device_name(), &device, KNOWN_DEVICE_LIFETIME);
+    let device = state.site.cookies.keep(state.site.cookies.device_name(), &device, KNOWN_DEVICE_LIFETIME);
     let mut response = see_other(state, to.as_str());
     response.headers_mut().append(header::SET_COOKIE, cookie);
     response.headers_mut().append(header::SET_COOKIE, device);
@@ -137,7 +142,7 @@ pub(crate) async fn begin_session(
 
 /// Returns the device of a browser with an earlier login.
 fn known_device(state: &AppState, headers: &HeaderMap) -> Option<Device> {
-    let sealed = cookie::value(headers, state.cookies.device_name())?;
+    let sealed = cookie::value(headers, state.site.cookies.device_name())?;
     let text = encrypted_text::open(state.store.keys(), Purpose::Device, sealed)?;
     Device::decode(&text, state.clock.timestamp())
 }
@@ -166,19 +171,20 @@ pub(crate) fn to_sign_in(state: &AppState, back: &str) -> Response {
 
 /// Returns the address of the login page, from which browsers return to a path of this server.
 pub(crate) fn sign_in_address(state: &AppState, back: &str) -> String {
-    state.base.address(&with_return_to("/sign-in", state, back))
+    state.site.base.address(&with_return_to("/sign-in", state, back))
 }
 
 /// Returns a path with the parameter `return_to`, from which browsers return to another path.
 fn with_return_to(path: &str, state: &AppState, back: &str) -> String {
-    let back = state.base.address(back);
+    let back = state.site.base.address(back);
     let back: String = form_urlencoded::byte_serialize(back.as_bytes()).collect();
     format!("{path}?return_to={back}")
 }
 
 /// Redirects a browser to a path of this server with a GET.
 pub(crate) fn see_other(state: &AppState, path: &str) -> Response {
-    let location = HeaderValue::try_from(state.base.address(path)).expect("paths of ours are signs of ASCII");
+    let location =
+        HeaderValue::try_from(state.site.base.address(path)).expect("paths of ours are signs of ASCII");
     let headers =
         [(header::LOCATION, location), (header::CACHE_CONTROL, HeaderValue::from_static("no-store"))];
     (StatusCode::SEE_OTHER, headers).into_response()
@@ -205,15 +211,15 @@ fn alert(text: Option<&str>) -> String {
 }
 
 fn form(state: &AppState, to: &ReturnPath, name: &str, wrong: Option<&str>) -> Page {
-    let elsewhere = state.oidc.as_ref().map(|provider| {
+    let elsewhere = state.sign_in.oidc.as_ref().map(|provider| {
         let (address, name) = (
-            state.base.address(&with_return_to("/sign-in/oidc", state, to.as_str())),
+            state.site.base.address(&with_return_to("/sign-in/oidc", state, to.as_str())),
             escape(provider.name()),
         );
         format!("<p><a href=\"{address}\">Sign in with {name}</a></p>")
     });
-    let to = hidden("return_to", &state.base.address(to.as_str()));
-    let (elsewhere, action) = (elsewhere.unwrap_or_default(), state.base.address("/sign-in"));
+    let to = hidden("return_to", &state.site.base.address(to.as_str()));
+    let (elsewhere, action) = (elsewhere.unwrap_or_default(), state.site.base.address("/sign-in"));
     let (name, alert) = (escape(name), alert(wrong));
     Page::new(
         "Sign in",
@@ -229,7 +235,7 @@ fn form(state: &AppState, to: &ReturnPath, name: &str, wrong: Option<&str>) -> P
 
 fn password_form(state: &AppState, session: &Session, wrong: Option<&str>) -> Page {
     let (csrf, name, alert) = (csrf_field(session), escape(&session.user().name), alert(wrong));
-    let action = state.base.address("/password");
+    let action = state.site.base.address("/password");
     Page::new(
         "Change your password",
         format!(

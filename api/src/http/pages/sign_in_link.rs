@@ -16,7 +16,7 @@ use super::{
     sign_in::begin_session,
 };
 use crate::{
-    auth::Proof,
+    auth::SignInMethod,
     domain::{return_path::ReturnPath, sign_in_link::LinkSecret},
     http::{
         extract::{form::Form, origin::RequestOrigin},
@@ -50,12 +50,12 @@ pub(crate) async fn post(
     csrf::check_same_origin(&state, &headers)?;
     let sent = Form::receive(&headers, body, state.timeouts.body).await?;
     let user = match LinkSecret::parse(sent.text("secret").trim()) {
-        Some(secret) => state.sign_in_links.redeem(&secret).await?,
+        Some(secret) => state.sign_in.links.redeem(&secret).await?,
         None => None,
     };
     if let Some(user) = user {
         let front = ReturnPath::sanitize("/");
-        return Ok(begin_session(&state, &user, Proof::Link, origin, &front).await?);
+        return Ok(begin_session(&state, &user, SignInMethod::Link, origin, &front).await?);
     }
     tracing::info!(address = %origin.address, "sign-in by link failed");
     let alert = "<p role=\"alert\">Error: the link is not valid. A link works once, within 15 minutes, and \
@@ -66,7 +66,7 @@ pub(crate) async fn post(
 }
 
 fn form(state: &AppState, alert: &str) -> Page {
-    let action = state.base.address("/sign-in/link");
+    let action = state.site.base.address("/sign-in/link");
     let body = format!(
         "{alert}<form method=\"post\" action=\"{action}\">\
          <label>The part of the link after #<input name=\"secret\" autocomplete=\"off\" spellcheck=\"false\" \

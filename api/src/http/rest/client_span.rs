@@ -63,16 +63,16 @@ pub(crate) async fn post(
     // The program that opens a span has registered the plugin with the same token, so a reporter's
     // credentials apply.
     let caller = Caller::new(state.authenticate_reporter(&headers).await?, origin);
-    state.count_report(&caller.viewer, "requests")?;
+    state.report_admission.count(&caller.viewer, "requests")?;
     let (Ok(cluster), Ok(span), true) =
         (cluster.parse::<ClusterId>(), span.parse::<SpanId>(), workspace == caller.viewer.account().slug)
     else {
         return Err(Problem::not_found());
     };
-    state.report_budget.check(caller.limit_keys)?;
+    state.report_admission.bytes.check(caller.limit_keys)?;
     let received = body::check_headers(&headers, LIMITS)?.receive(body, state.timeouts.body).await?;
-    state.report_budget.overdraw(caller.limit_keys, received.size());
-    let _place = state.report_place(&caller.viewer)?;
+    state.report_admission.bytes.overdraw(caller.limit_keys, received.size());
+    let _place = state.report_admission.reserve(&caller.viewer)?;
     let measure = SectionBytes::count_client_span;
     let (report, bytes) = received.parse_measured(|_: &ClientSpanReport| Ok(()), measure).await?;
     state.client_spans.record(&caller.viewer, cluster, span, report, bytes).await?;

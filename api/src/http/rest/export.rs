@@ -48,15 +48,15 @@ pub(crate) fn routes(exports: &[Arc<Export>]) -> OpenApiRouter<AppState> {
         let path = &export.path;
         let export = Arc::clone(export);
         let method = if export.of == ListParent::Account {
-            get(async move |State(state): State<AppState>, asked: ExportRequest| {
-                Box::pin(answer(state, export, None, asked)).await
+            get(async move |State(state): State<AppState>, request: ExportRequest| {
+                Box::pin(answer(state, export, None, request)).await
             })
         } else {
             get(
                 async move |State(state): State<AppState>,
                             PathParams(id): PathParams<String>,
-                            asked: ExportRequest| {
-                    Box::pin(answer(state, export, Some(id), asked)).await
+                            request: ExportRequest| {
+                    Box::pin(answer(state, export, Some(id), request)).await
                 },
             )
         };
@@ -101,7 +101,7 @@ async fn answer(
     }
     let query = query.unwrap_or_default();
     let format = format(&headers, &query)?;
-    let credentials = Credentials::of(&state.cookies, &headers)?;
+    let credentials = Credentials::of(&state.site.cookies, &headers)?;
     let caller = Caller::authenticate(&state, &credentials, origin).await?;
     caller.check_points(&state)?;
     let limit_keys = caller.limit_keys;

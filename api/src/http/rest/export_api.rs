@@ -72,7 +72,8 @@ pub(crate) fn operation(export: &Export) -> Operation {
 fn argument(parameter: &export::Parameter) -> Parameter {
     let export::Parameter { name, ty, required, description, is_json, default } = parameter;
     let written = if *is_json { "JSON of the type" } else { "The type" };
-    let default = default.as_ref().map(|default| format!(" Default: `{default}`.")).unwrap_or_default();
+    let default = default.as_ref().map(|default| format!(" Default: `{}`.", default.written));
+    let default = default.unwrap_or_default();
     let description = format!("{description} {written} `{ty}`.{default}");
     let required = if *required { Required::True } else { Required::False };
     text(name, ParameterIn::Query, &description).required(required).build()

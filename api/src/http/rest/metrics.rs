@@ -62,7 +62,7 @@ pub(crate) async fn get(
     if state.metrics_are_elsewhere || !is_here || is_proxied(&headers) {
         return Err(Problem::not_found());
     }
-    state.hosts.check(&headers)?;
+    state.site.hosts.check(&headers)?;
     Ok(render_metrics(&state, &headers))
 }
 

@@ -71,7 +71,7 @@ pub(crate) async fn get(
     headers: HeaderMap,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
-    let credentials = Credentials::of(&state.cookies, &headers)?;
+    let credentials = Credentials::of(&state.site.cookies, &headers)?;
     let caller = Caller::authenticate(&state, &credentials, origin).await?;
     caller.check_points(&state)?;
     let Caller { viewer, origin, limit_keys } = caller;

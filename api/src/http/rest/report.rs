@@ -93,7 +93,7 @@ pub(crate) async fn post(
     let response = outcome.map(Json).into_response();
     match caller {
         Some(Caller { viewer, limit_keys, .. }) => {
-            with_quota_header(&state, &viewer, state.report_budget.set_headers(limit_keys, response))
+            with_quota_header(&state, &viewer, state.report_admission.bytes.set_headers(limit_keys, response))
         }
         None => response,
     }
@@ -102,10 +102,10 @@ pub(crate) async fn post(
 /// Adds the remaining storage quota of the account, as far as the credential can use it, to the
 /// response, in the notation of `RateLimit`. Without a known quota, the response stays unchanged.
 fn with_quota_header(state: &AppState, viewer: &Viewer, mut response: Response) -> Response {
-    let Some(standing) = state.reports.quotas().cached_usage_of(viewer) else { return response };
-    let of = Quota::ALL.map(|quota| standing.usage_of(quota)).into_iter().filter(|of| of.limit != UNLIMITED);
+    let Some(status) = state.reports.quotas().cached_usage_of(viewer) else { return response };
+    let of = Quota::ALL.map(|quota| status.usage_of(quota)).into_iter().filter(|of| of.limit != UNLIMITED);
     let item =
-        |of: QuotaUse| format!("\"{}\";q={};r={}", of.quota.name(), of.limit, standing.remaining(of.quota));
+        |of: QuotaUse| format!("\"{}\";q={};r={}", of.quota.name(), of.limit, status.remaining(of.quota));
     let items: Vec<String> = of.map(item).collect();
     if let Ok(value) = HeaderValue::from_str(&items.join(", "))
         && !items.is_empty()
@@ -131,20 +131,20 @@ async fn take(
     headers: &HeaderMap,
     body: Body,
 ) -> Result<Acknowledgement, Problem> {
-    state.count_report(viewer, "reports")?;
+    state.report_admission.count(viewer, "reports")?;
     state.check_token_scopes(viewer).await?;
-    state.report_budget.check(*limit_keys)?;
+    state.report_admission.bytes.check(*limit_keys)?;
     let quotas = state.reports.quotas();
-    if let Some(exceeded) = quotas.cached_usage_of(viewer).and_then(|standing| standing.exceeded()) {
+    if let Some(exceeded) = quotas.cached_usage_of(viewer).and_then(|status| status.exceeded()) {
         return Err(refusal(state, ReportError::Quota(exceeded)));
     }
     let received = body::check_headers(headers, LIMITS)?.receive(body, state.timeouts.body).await?;
     let (came, came_at) = (Instant::now(), state.clock.timestamp());
-    state.report_budget.overdraw(*limit_keys, received.size());
+    state.report_admission.bytes.overdraw(*limit_keys, received.size());
     state.metrics.reports.received(received.size());
     // The slot is reserved after the body has arrived, because slow senders would otherwise occupy the
     // slots.
-    let _place = state.report_place(viewer)?;
+    let _place = state.report_admission.reserve(viewer)?;
     let (report, bytes) = received.parse_measured(Report::check, SectionBytes::count_sections).await?;
     if report.count_nested_rows() > MAX_NESTED_ROWS {
         return Err(Problem::too_much(format!(
@@ -158,7 +158,7 @@ async fn take(
     let acknowledgement =
         state.reports.record(viewer, report, bytes).await.map_err(|error| refusal(state, error))?;
     let path = dashboard::cluster_page_path(state, &viewer.account().slug, acknowledgement.cluster_id);
-    let url = state.public_url.as_ref().map(|public| format!("{public}{path}"));
+    let url = state.site.public_url.as_ref().map(|public| format!("{public}{path}"));
     state.metrics.reports.stored(came, Duration::from_millis(underway.try_into().unwrap_or_default()));
     Ok(Acknowledgement { path, url, ..acknowledgement })
 }

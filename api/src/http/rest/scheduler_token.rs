@@ -111,7 +111,7 @@ pub(crate) async fn post(
 ) -> Result<(StatusCode, Json<SchedulerTokenBody>), Problem> {
     let caller = Caller::new(state.viewer(&headers, Scope::Ingest).await?, origin);
     let viewer = &caller.viewer;
-    state.count_report(viewer, "reports and tokens")?;
+    state.report_admission.count(viewer, "reports and tokens")?;
     state.query_budget.take(caller.limit_keys, COST, state.clock.timestamp())?;
     let received = body::check_headers(&headers, LIMITS)?.receive(body, state.timeouts.body).await?;
     let wanted: NewSchedulerTokenBody = received.parse().await?;

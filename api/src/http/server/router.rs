@@ -99,17 +99,17 @@ impl utoipa::Modify for Token {
 pub fn router(state: AppState) -> Router {
     // HSTS covers the whole host. On a shared host, other applications may not use TLS, so the host's
     // owner decides.
-    let tls_alone = state.cookies.secure && state.base.is_empty();
-    let origins = proxy_settings(&state, tls_alone);
-    let (cors, counting, placing) =
-        (security_headers::cors(&state.cors_origins), state.clone(), state.clone());
+    let sends_hsts = state.site.cookies.secure && state.site.base.is_empty();
+    let origins = proxy_settings(&state, sends_hsts);
+    let (cors, metrics_state, slot_state) =
+        (security_headers::cors(&state.site.cors_origins), state.clone(), state.clone());
     let (described, mut openapi) = described().split_for_parts();
-    openapi.servers = state.public_url.as_ref().map(|public| vec![Server::new(public.to_string())]);
+    openapi.servers = state.site.public_url.as_ref().map(|public| vec![Server::new(public.to_string())]);
     // Anybody may request the description, so it is serialized and compressed only once.
     let description = Arc::new(LazyLock::new(move || json_file(&openapi)));
     let description =
         get(async move |headers: HeaderMap| description.respond(&headers, Caching::Revalidated));
-    let (base, pages_state, apart) = (state.base.clone(), state.clone(), state.clone());
+    let (base, pages_state, host_state) = (state.site.base.clone(), state.clone(), state.clone());
     let api = described
         .route("/graphql", get(graphql::get).post(graphql::post).layer(middleware::from_fn(compress)))
         .route("/api/v1/openapi.json", description)
@@ -163,11 +163,11 @@ pub fn router(state: AppState) -> Router {
                         // The layer that creates an error response also logs its cause.
                         .on_failure(()),
                 )
-                .layer(middleware::from_fn_with_state(counting, metrics::count))
-                .layer(middleware::from_fn_with_state(apart, host::restrict_report_host))
+                .layer(middleware::from_fn_with_state(metrics_state, metrics::count))
+                .layer(middleware::from_fn_with_state(host_state, host::restrict_report_host))
                 .layer(option_layer(cors))
                 .layer(CatchPanicLayer::custom(panicked))
-                .layer(middleware::from_fn_with_state(placing, request_slot::reserve_slot)),
+                .layer(middleware::from_fn_with_state(slot_state, request_slot::reserve_slot)),
         );
     // The base path is stripped before routing: layers of a router run only after its routes are
     // matched.
@@ -175,9 +175,9 @@ pub fn router(state: AppState) -> Router {
     Router::new().fallback_service(ServiceBuilder::new().map_request(own_path).service(routes))
 }
 
-fn proxy_settings(state: &AppState, tls_alone: bool) -> Arc<ProxySettings> {
-    let (proxies, metrics) = (Arc::clone(&state.proxies), state.metrics.http.clone());
-    Arc::new(ProxySettings { proxies, tls_alone, metrics, has_warned: AtomicBool::new(false) })
+fn proxy_settings(state: &AppState, sends_hsts: bool) -> Arc<ProxySettings> {
+    let (proxies, metrics) = (Arc::clone(&state.site.proxies), state.metrics.http.clone());
+    Arc::new(ProxySettings { proxies, sends_hsts, metrics, has_warned: AtomicBool::new(false) })
 }
 
 /// Returns the routes for operators, for an address of their own that is closed to the server's users.

@@ -41,11 +41,11 @@ pub enum TlsError {
 /// The certificate in use: the latest valid one.
 pub(crate) struct Certificate {
     files: TlsConfig,
-    shown: RwLock<Arc<CertifiedKey>>,
+    certified_key: RwLock<Arc<CertifiedKey>>,
 }
 
 /// The contents of the files, and their digest for detecting a change.
-struct Found {
+struct LoadedFiles {
     digest: [u8; 32],
     pair: Result<CertifiedKey, TlsError>,
 }
@@ -56,8 +56,8 @@ impl Certificate {
     /// # Errors
     /// Returns a [`TlsError`] if the files cannot be read or do not match each other.
     pub(crate) async fn open(files: TlsConfig) -> Result<Arc<Self>, TlsError> {
-        let (Found { digest, pair }, pause) = (read(&files).await?, files.check_interval);
-        let certificate = Arc::new(Self { files, shown: RwLock::new(Arc::new(pair?)) });
+        let (LoadedFiles { digest, pair }, pause) = (read(&files).await?, files.check_interval);
+        let certificate = Arc::new(Self { files, certified_key: RwLock::new(Arc::new(pair?)) });
         let watched = Arc::downgrade(&certificate);
         tokio::spawn(async move {
             let mut known = digest;
@@ -98,13 +98,13 @@ impl Certificate {
         let (seen, error) = match read(&self.files).await {
             // The files may be replaced one after the other, so they may not match for a moment.
             Err(error) => (known, error),
-            Ok(Found { digest, .. }) if digest == known => return known,
-            Ok(Found { digest, pair: Ok(pair) }) => {
-                *self.shown.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(pair);
+            Ok(LoadedFiles { digest, .. }) if digest == known => return known,
+            Ok(LoadedFiles { digest, pair: Ok(pair) }) => {
+                *self.certified_key.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(pair);
                 tracing::info!("TLS certificate reloaded");
                 return digest;
             }
-            Ok(Found { digest, pair: Err(error) }) => (digest, error),
+            Ok(LoadedFiles { digest, pair: Err(error) }) => (digest, error),
         };
         tracing::warn!(
             error = %Chain(&error),
@@ -116,7 +116,7 @@ impl Certificate {
 
 impl ResolvesServerCert for Certificate {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        Some(Arc::clone(&self.shown.read().unwrap_or_else(PoisonError::into_inner)))
+        Some(Arc::clone(&self.certified_key.read().unwrap_or_else(PoisonError::into_inner)))
     }
 }
 
@@ -126,7 +126,7 @@ impl fmt::Debug for Certificate {
     }
 }
 
-async fn read(files: &TlsConfig) -> Result<Found, TlsError> {
+async fn read(files: &TlsConfig) -> Result<LoadedFiles, TlsError> {
     let of = async |path: &Path| {
         tokio::fs::read(path).await.map_err(|error| TlsError::File(path.to_owned(), error))
     };
@@ -134,15 +134,15 @@ async fn read(files: &TlsConfig) -> Result<Found, TlsError> {
     // The digest includes the length, so that moving bytes from one file to the other changes it.
     let digest = Sha256::new().chain_update(certificate.len().to_le_bytes());
     let digest = digest.chain_update(&certificate).chain_update(&key).finalize().into();
-    Ok(Found { digest, pair: pair(files, &certificate, &key) })
+    Ok(LoadedFiles { digest, pair: pair(files, &certificate, &key) })
 }
 
 fn pair(files: &TlsConfig, certificate: &[u8], key: &[u8]) -> Result<CertifiedKey, TlsError> {
-    let wrong = |error| TlsError::Pem(files.certificate.clone(), error);
+    let pem_error = |error| TlsError::Pem(files.certificate.clone(), error);
     let chain: Vec<CertificateDer<'static>> =
-        CertificateDer::pem_slice_iter(certificate).collect::<Result<_, _>>().map_err(wrong)?;
+        CertificateDer::pem_slice_iter(certificate).collect::<Result<_, _>>().map_err(pem_error)?;
     if chain.is_empty() {
-        return Err(wrong(pem::Error::NoItemsFound));
+        return Err(pem_error(pem::Error::NoItemsFound));
     }
     let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| TlsError::Pem(files.key.clone(), error))?;
     CertifiedKey::from_der(chain, key, &ring::default_provider()).map_err(TlsError::Pair)

@@ -61,7 +61,7 @@ pub struct Credentials {
     /// The token.
     pub token: Model,
     /// The account, the user, and the user's current membership in the account.
-    pub standing: CurrentMembership,
+    pub current: CurrentMembership,
     /// True if the account refuses tokens from schedulers that allow more than reports.
     pub refuses_broad_tokens: bool,
 }
@@ -106,7 +106,7 @@ impl SystemStore {
         let mut columns = 0..;
         let found = Credentials {
             token: Model::next_of(&row, &mut columns)?,
-            standing: CurrentMembership {
+            current: CurrentMembership {
                 account: account::Model::next_of(&row, &mut columns)?,
                 user: user::Model::next_of(&row, &mut columns)?,
                 membership: membership::Model::next_of(&row, &mut columns)?,

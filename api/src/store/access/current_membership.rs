@@ -61,7 +61,7 @@ impl SystemStore {
             .find_also_related(user::Entity)
             .one(&self.pools.reader)
             .await?;
-        Ok(row.and_then(standing))
+        Ok(row.and_then(current_membership))
     }
 }
 
@@ -114,7 +114,7 @@ pub(crate) fn select_current(
 
 /// Joins the parts of a row. All of them exist, since a membership is deleted with its account and with
 /// its user.
-pub(crate) fn standing(
+pub(crate) fn current_membership(
     (membership, account, user): (Model, Option<account::Model>, Option<user::Model>),
 ) -> Option<CurrentMembership> {
     Some(CurrentMembership { account: account?, user: user?, membership })

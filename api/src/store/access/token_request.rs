@@ -27,13 +27,13 @@ impl SystemStore {
     #[tracing::instrument(name = "store.token_request.add", skip_all)]
     pub async fn add_token_request(&self, request: Model) -> Result<bool, StoreError> {
         // An excessive request is refused without a transaction, so that it does not hold up writers.
-        if admit_to(&self.pools.reader, &request).await?.is_none() {
+        if requests_to_drop(&self.pools.reader, &request).await?.is_none() {
             return Ok(false);
         }
         let transaction = self.pools.writer.begin_with_options(IMMEDIATE_TRANSACTION).await?;
         let expired = Column::ExpiresAt.lte(request.created_at);
         Entity::delete_many().filter(expired).exec(&transaction).await?;
-        let admitted = admit_to(&transaction, &request).await?;
+        let admitted = requests_to_drop(&transaction, &request).await?;
         let is_stored = admitted.is_some();
         if let Some(dropped) = admitted {
             if !dropped.is_empty() {
@@ -52,8 +52,8 @@ impl SystemStore {
     /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.token_request.by_identifier", skip_all)]
     pub async fn token_request(&self, identifier: &str, now: Timestamp) -> Result<Option<Model>, StoreError> {
-        let waits = Entity::find_by_id(identifier).filter(Column::ExpiresAt.gt(now));
-        Ok(waits.one(&self.pools.reader).await?)
+        let unexpired = Entity::find_by_id(identifier).filter(Column::ExpiresAt.gt(now));
+        Ok(unexpired.one(&self.pools.reader).await?)
     }
 
     /// Deletes a request that nobody wants to approve.
@@ -69,7 +69,7 @@ impl SystemStore {
 
 /// Returns the requests that give way to a new one. `None` if it is refused.
 #[expect(clippy::disallowed_methods, reason = "a token is requested before anybody has signed in")]
-async fn admit_to(
+async fn requests_to_drop(
     connection: &impl ConnectionTrait,
     request: &Model,
 ) -> Result<Option<Vec<String>>, StoreError> {
@@ -92,8 +92,8 @@ impl AccountStore {
         identifier: &str,
         now: Timestamp,
     ) -> Result<Option<Model>, StoreError> {
-        let waits = Entity::find_by_id(identifier).filter(Column::ExpiresAt.gt(now));
-        Ok(waits.one(&self.write_executor()).await?)
+        let unexpired = Entity::find_by_id(identifier).filter(Column::ExpiresAt.gt(now));
+        Ok(unexpired.one(&self.write_executor()).await?)
     }
 
     /// Removes a request and returns it, so that the account can receive its token. Of several
@@ -104,8 +104,8 @@ impl AccountStore {
         identifier: &str,
         now: Timestamp,
     ) -> Result<Option<Model>, StoreError> {
-        let waits = Entity::find_by_id(identifier).filter(Column::ExpiresAt.gt(now));
-        let Some(request) = waits.one(&self.write_executor()).await? else { return Ok(None) };
+        let unexpired = Entity::find_by_id(identifier).filter(Column::ExpiresAt.gt(now));
+        let Some(request) = unexpired.one(&self.write_executor()).await? else { return Ok(None) };
         let taken = Entity::delete_by_id(identifier).exec(&self.write_executor()).await?;
         Ok((taken.rows_affected == 1).then_some(request))
     }

@@ -13,7 +13,7 @@ use sea_orm::{
 };
 use serde_json::json;
 
-use super::current_membership::{CurrentMembership, UserRef, select_current, standing};
+use super::current_membership::{CurrentMembership, UserRef, current_membership, select_current};
 use crate::{
     auth::{Session, Viewer},
     domain::{
@@ -80,15 +80,15 @@ impl UserStore {
     ///
     /// # Errors
     /// Returns an error if the database does not answer.
-    #[tracing::instrument(name = "store.user.standings", skip_all)]
-    pub async fn standings(&self, now: Timestamp) -> Result<Vec<CurrentMembership>, StoreError> {
+    #[tracing::instrument(name = "store.user.current_memberships", skip_all)]
+    pub async fn current_memberships(&self, now: Timestamp) -> Result<Vec<CurrentMembership>, StoreError> {
         let rows = select_current(UserRef::User(self.user), self.accounts.as_deref(), now)
             .limit(MAX_ACCOUNTS)
             .find_also_related(account::Entity)
             .find_also_related(user::Entity)
             .all(&self.pools.reader)
             .await?;
-        Ok(rows.into_iter().filter_map(standing).collect())
+        Ok(rows.into_iter().filter_map(current_membership).collect())
     }
 
     /// Sets the account that applies if a request names none.

@@ -73,9 +73,10 @@ impl AccountStore {
         use cluster_removal::{Column, State};
         self.write(move |store| {
             Box::pin(async move {
-                let given_up = store.mark_batch_for_removal(store.select::<cluster::Entity>(), now).await?;
-                if given_up > 0 {
-                    return Ok(AccountRemovalStep::Rows(given_up));
+                let marked_clusters =
+                    store.mark_batch_for_removal(store.select::<cluster::Entity>(), now).await?;
+                if marked_clusters > 0 {
+                    return Ok(AccountRemovalStep::Rows(marked_clusters));
                 }
                 store
                     .update::<cluster_removal::Entity>()
@@ -138,8 +139,8 @@ impl SystemStore {
     /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.account_removal.end", skip_all)]
     pub async fn remove_account(&self, account: AccountId) -> Result<(), StoreError> {
-        let gone = account::Entity::delete_many().filter(account::Column::Id.eq(account));
-        gone.exec(&self.pools.writer).await?;
+        let deletion = account::Entity::delete_many().filter(account::Column::Id.eq(account));
+        deletion.exec(&self.pools.writer).await?;
         Ok(())
     }
 }

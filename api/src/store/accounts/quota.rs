@@ -51,7 +51,7 @@ impl AccountStore {
     ///
     /// # Errors
     /// Returns an error if the database does not answer.
-    #[tracing::instrument(name = "store.quota.standing", skip_all)]
+    #[tracing::instrument(name = "store.quota.status", skip_all)]
     pub async fn quota_status(&self, now: Timestamp) -> Result<QuotaStatus, StoreError> {
         load_status(&self.read_executor(), self.account_id(), self.limits(), now).await
     }
@@ -71,7 +71,7 @@ impl SystemStore {
     ///
     /// # Errors
     /// Returns an error if the database does not answer.
-    pub async fn quota_standing(
+    pub async fn quota_status_of(
         &self,
         account: AccountId,
         now: Timestamp,

@@ -250,8 +250,8 @@ impl AccountStore {
             }
             Condition::Idle { for_seconds } => self.holding_idle(*for_seconds, clusters, now).await,
             Condition::QuotaNears { percent } => {
-                let standing = self.quota_status(now).await?;
-                let used = Quota::ALL.map(|quota| standing.usage_of(quota).percent());
+                let status = self.quota_status(now).await?;
+                let used = Quota::ALL.map(|quota| status.usage_of(quota).percent());
                 let most = used.into_iter().fold(0.0, f64::max);
                 #[expect(clippy::cast_precision_loss, reason = "a percentage is at most 100")]
                 let holds = most >= *percent as f64;

@@ -196,8 +196,8 @@ impl AccountStore {
     ///
     /// # Errors
     /// Returns an error if the database does not answer.
-    #[tracing::instrument(name = "store.idle_backtest.interrupted", skip_all)]
-    pub async fn interrupted_computations(
+    #[tracing::instrument(name = "store.idle_backtest.affected", skip_all)]
+    pub async fn affected_computations(
         &self,
         stretches: &[IdleStretch],
         sort: ComputationSort,

@@ -382,7 +382,7 @@ fn row(kept: Kept, report: &Report) -> Model {
 /// Returns the places where values were clamped, over all reports so far.
 fn merge_clamped_fields(before: &Names, report: &Report) -> Names {
     let mut places: BTreeSet<&str> = before.0.iter().map(String::as_str).collect();
-    for place in &report.cut {
+    for place in &report.clamped {
         places.insert(*place);
     }
     Names(places.into_iter().map(str::to_owned).collect())

@@ -67,7 +67,7 @@ pub struct ClusterRemovalStep {
     /// True if the cluster is deleted.
     pub is_done: bool,
     /// True if the rest has to wait until days are folded without the cluster.
-    pub waits_for_folding: bool,
+    pub waits_for_daily_totals: bool,
 }
 
 /// The times of the first and the last error of a group, among those that are shown or those of one
@@ -309,14 +309,14 @@ impl AccountStore {
             Box::pin(async move {
                 let rows = store.remove_rows_of_cluster(cluster).await?;
                 if rows >= BATCH {
-                    return Ok(ClusterRemovalStep { rows, is_done: false, waits_for_folding: false });
+                    return Ok(ClusterRemovalStep { rows, is_done: false, waits_for_daily_totals: false });
                 }
                 // Waits until the daily totals are computed without these hours: later they could not be.
                 let unfolded = store
                     .select_with_hidden::<usage_hour::Entity>()
                     .filter(usage_hour::Column::ClusterId.eq(cluster));
                 if unfolded.count(&store.write_executor()).await? > 0 {
-                    return Ok(ClusterRemovalStep { rows, is_done: false, waits_for_folding: true });
+                    return Ok(ClusterRemovalStep { rows, is_done: false, waits_for_daily_totals: true });
                 }
                 store.delete_empty_groups().await?;
                 let subject = format!("cluster:{cluster}");
@@ -337,7 +337,7 @@ impl AccountStore {
                     .filter(Column::ClusterId.eq(cluster))
                     .exec(&store.write_executor())
                     .await?;
-                Ok(ClusterRemovalStep { rows: rows + 1, is_done: true, waits_for_folding: false })
+                Ok(ClusterRemovalStep { rows: rows + 1, is_done: true, waits_for_daily_totals: false })
             })
         })
         .await

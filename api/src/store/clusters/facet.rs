@@ -109,7 +109,7 @@ impl AccountStore {
                 in_states(&reporting)
                     .expr_as(running_state_name(), VALUE)
                     .expr_as(count_rows(), COUNT)
-                    // The position of the column: a repeated expression would bind its values anew.
+                    // The position of the column: a repeated expression would bind its values a second time.
                     .group_by(Expr::cust("1"))
                     .into_query(),
             )

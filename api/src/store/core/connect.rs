@@ -255,7 +255,7 @@ impl Store {
     /// Runs `work` with the store. `None` if it takes longer than `patience`. Connections that are open
     /// then are not used again, because they may belong to a network that was cut.
     pub async fn with_timeout<T>(&self, patience: Duration, work: impl Future<Output = T>) -> Option<T> {
-        self.system.pools.doubt.with_timeout(patience, work).await
+        self.system.pools.epoch.with_timeout(patience, work).await
     }
 
     /// Closes all connections once their current statements have ended.
@@ -275,7 +275,7 @@ impl SystemStore {
     /// # Errors
     /// Returns [`StoreError::Unavailable`] if the database cannot be reached or opened.
     pub async fn connect(url: &StoreUrl, connections: u32) -> Result<Self, StoreError> {
-        let (doubt, shares) = (ConnectionEpoch::default(), FairShares::default());
+        let (epoch, shares) = (ConnectionEpoch::default(), FairShares::default());
         let (mut writer, mut reader, gates) = match url {
             StoreUrl::Sqlite { options, .. } => {
                 let writer = sqlite(options, 1).await?;
@@ -285,7 +285,7 @@ impl SystemStore {
                 (writer, reader, gates)
             }
             StoreUrl::Postgres(options) => {
-                let pool = postgres(options, connections, doubt.clone()).await?;
+                let pool = postgres(options, connections, epoch.clone()).await?;
                 let gates = QueryPermits::of_postgres(&shares, for_accounts(connections));
                 (pool.clone(), pool, gates)
             }
@@ -303,7 +303,7 @@ impl SystemStore {
                 tracing::trace!(target: "galvo::statement", sql, seconds, failed = info.failed);
             });
         }
-        Ok(Self { pools: Pools { writer, reader, doubt, gates }, metrics, shares, limits: Limits::default() })
+        Ok(Self { pools: Pools { writer, reader, epoch, gates }, metrics, shares, limits: Limits::default() })
     }
 
     /// Returns the fair-share limits of the server's bounded resources.
@@ -424,7 +424,7 @@ fn is_locked(error: &sqlx::Error) -> bool {
 async fn postgres(
     options: &PgConnectOptions,
     connections: u32,
-    doubt: ConnectionEpoch,
+    epoch: ConnectionEpoch,
 ) -> Result<DatabaseConnection, StoreError> {
     let options =
         options.clone().application_name("galvo").statement_cache_capacity(PREPARED_STATEMENTS).options([
@@ -444,29 +444,29 @@ async fn postgres(
             // On a solid-state disk, an index scan costs little more than a sequential one. With the default,
             // which is for spinning disks, a range of days would cost a whole table.
             ("random_page_cost", "1.1"),
-            // Planning a page of a list anew each time takes longer than reading it.
+            // Planning a page of a list again each time takes longer than reading it.
             ("plan_cache_mode", "force_generic_plan"),
         ]);
     // The program logs statements itself, and only on request. sqlx would log slow statements at their full
     // length.
     let options = options.disable_statement_logging();
-    let doubted = doubt.clone();
+    let epoch_at_release = epoch.clone();
     let pool = PgPoolOptions::new()
         .max_connections(connections)
         .acquire_timeout(ACQUIRE_TIMEOUT)
         .test_before_acquire(false)
         .after_release(move |_, meta| {
-            let believed = !doubted.includes_connection(meta.age);
-            Box::pin(async move { Ok(believed) })
+            let is_current = !epoch_at_release.includes_connection(meta.age);
+            Box::pin(async move { Ok(is_current) })
         })
         .before_acquire(move |connection, meta| {
-            let doubt = doubt.clone();
+            let epoch = epoch.clone();
             Box::pin(async move {
-                if doubt.includes_connection(meta.age) {
+                if epoch.includes_connection(meta.age) {
                     return Ok(false);
                 }
                 if meta.idle_for > IDLE_BEFORE_PING {
-                    return match doubt.with_timeout(PING_TIMEOUT, connection.ping()).await {
+                    return match epoch.with_timeout(PING_TIMEOUT, connection.ping()).await {
                         Some(answer) => answer.map(|()| true),
                         None => Ok(false),
                     };

@@ -55,7 +55,7 @@ const FEW_ROWS: usize = 8;
 pub(crate) struct Pools {
     pub(crate) writer: DatabaseConnection,
     pub(crate) reader: DatabaseConnection,
-    pub(crate) doubt: ConnectionEpoch,
+    pub(crate) epoch: ConnectionEpoch,
     pub(crate) gates: QueryPermits,
 }
 
@@ -221,7 +221,7 @@ impl AccountStore {
             };
             match pools.writer.get_database_backend() {
                 DatabaseBackend::Postgres => {
-                    let outcome = pools.doubt.with_timeout(patience, transaction).await;
+                    let outcome = pools.epoch.with_timeout(patience, transaction).await;
                     outcome.unwrap_or_else(|| Err(StoreError::timed_out()))
                 }
                 // A SQLite file answers or fails without a network, and a transaction on it must not be
@@ -340,7 +340,7 @@ async fn in_transaction<T>(
     view: &AccountStore,
     operation: &(impl Fn(AccountStore) -> Write<T> + Sync),
 ) -> Result<T, StoreError> {
-    let asked = Instant::now();
+    let requested_at = Instant::now();
     // The permit is held until the end of the transaction, which returns the connection to the pool.
     let begun = async {
         let turn = pools
@@ -356,19 +356,19 @@ async fn in_transaction<T>(
         Err(error) => {
             let error: DbErr = error;
             let error = StoreError::from(error);
-            view.metrics.transaction(asked, None, transaction_outcome(Some(&error)));
+            view.metrics.transaction(requested_at, None, transaction_outcome(Some(&error)));
             return Err(error);
         }
     };
     let begun = Instant::now();
-    let outcome = run_and_commit(transaction, &pools.doubt, view, operation).await;
-    view.metrics.transaction(asked, Some(begun), transaction_outcome(outcome.as_ref().err()));
+    let outcome = run_and_commit(transaction, &pools.epoch, view, operation).await;
+    view.metrics.transaction(requested_at, Some(begun), transaction_outcome(outcome.as_ref().err()));
     outcome
 }
 
 async fn run_and_commit<T>(
     transaction: DatabaseTransaction,
-    doubt: &ConnectionEpoch,
+    epoch: &ConnectionEpoch,
     view: &AccountStore,
     operation: &(impl Fn(AccountStore) -> Write<T> + Sync),
 ) -> Result<T, StoreError> {
@@ -391,7 +391,7 @@ async fn run_and_commit<T>(
         Err(error) => {
             if error.is_read_only() {
                 // A former primary stays connected and never accepts a write again.
-                doubt.invalidate();
+                epoch.invalidate();
             }
             // The original error is more informative than an error of the rollback.
             let _ = transaction.rollback().await;

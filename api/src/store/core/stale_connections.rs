@@ -52,15 +52,15 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_was_open_when_an_answer_did_not_come_is_doubted() {
-        let doubt = ConnectionEpoch::default();
-        assert!(!doubt.includes_connection(Duration::from_hours(1)));
-        assert_eq!(doubt.with_timeout(Duration::from_secs(5), async { 7 }).await, Some(7));
-        assert!(!doubt.includes_connection(Duration::from_hours(1)));
+    async fn connections_of_a_missing_answer_are_stale() {
+        let epoch = ConnectionEpoch::default();
+        assert!(!epoch.includes_connection(Duration::from_hours(1)));
+        assert_eq!(epoch.with_timeout(Duration::from_secs(5), async { 7 }).await, Some(7));
+        assert!(!epoch.includes_connection(Duration::from_hours(1)));
 
-        assert_eq!(doubt.with_timeout(Duration::from_millis(5), std::future::pending::<()>()).await, None);
-        assert!(doubt.includes_connection(Duration::from_mins(1)));
+        assert_eq!(epoch.with_timeout(Duration::from_millis(5), std::future::pending::<()>()).await, None);
+        assert!(epoch.includes_connection(Duration::from_mins(1)));
         std::thread::sleep(Duration::from_millis(2));
-        assert!(!doubt.includes_connection(Duration::from_millis(1)));
+        assert!(!epoch.includes_connection(Duration::from_millis(1)));
     }
 }

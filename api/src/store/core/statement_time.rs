@@ -13,12 +13,12 @@ use std::{
 };
 
 tokio::task_local! {
-    static SPENT: StatementTime;
+    static STATEMENT_STATS: StatementStats;
 }
 
 /// The total time of the statements so far, and the number of audit entries.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct StatementTime(Arc<Counters>);
+pub(crate) struct StatementStats(Arc<Counters>);
 
 #[derive(Debug, Default)]
 struct Counters {
@@ -26,10 +26,10 @@ struct Counters {
     audit_entries: AtomicU64,
 }
 
-impl StatementTime {
+impl StatementStats {
     /// Runs `work` and counts the time of its statements.
     pub(crate) async fn count<T>(&self, work: impl Future<Output = T>) -> T {
-        SPENT.scope(self.clone(), work).await
+        STATEMENT_STATS.scope(self.clone(), work).await
     }
 
     /// Returns the time of the statements that have ended.
@@ -47,12 +47,12 @@ impl StatementTime {
 pub(crate) fn add(elapsed: Duration) {
     let microseconds = u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX);
     // Background work of the server has no counter.
-    let _ = SPENT.try_with(|spent| spent.0.microseconds.fetch_add(microseconds, Ordering::Relaxed));
+    let _ = STATEMENT_STATS.try_with(|spent| spent.0.microseconds.fetch_add(microseconds, Ordering::Relaxed));
 }
 
 /// Adds an audit entry to the counter of the current task, if it has one.
 pub(crate) fn add_audit_entry() {
-    let _ = SPENT.try_with(|spent| spent.0.audit_entries.fetch_add(1, Ordering::Relaxed));
+    let _ = STATEMENT_STATS.try_with(|spent| spent.0.audit_entries.fetch_add(1, Ordering::Relaxed));
 }
 
 #[cfg(test)]
@@ -61,7 +61,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_statement_counts_for_the_work_that_sent_it() {
-        let (one, two) = (StatementTime::default(), StatementTime::default());
+        let (one, two) = (StatementStats::default(), StatementStats::default());
         let send = |milliseconds| async move {
             tokio::task::yield_now().await;
             add(Duration::from_millis(milliseconds));

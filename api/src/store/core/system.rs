@@ -54,7 +54,7 @@ impl SystemStore {
     pub async fn ping(&self) -> Result<(), StoreError> {
         let reader = &self.pools.reader;
         let ask = sea_orm::Statement::from_string(reader.get_database_backend(), "SELECT 1");
-        let answer = self.pools.doubt.with_timeout(PING_TIMEOUT, reader.query_one_raw(ask)).await;
+        let answer = self.pools.epoch.with_timeout(PING_TIMEOUT, reader.query_one_raw(ask)).await;
         answer.ok_or_else(StoreError::timed_out)??;
         Ok(())
     }

@@ -19,7 +19,7 @@ const MAX_KNOWN: usize = 16;
 ///
 /// On PostgreSQL a value that occurs several times is bound once. A generic plan cannot know that two
 /// parameters are equal: it has to compare them first, has a higher estimated cost than a custom plan,
-/// and PostgreSQL would plan anew at each execution.
+/// and PostgreSQL would plan again at each execution.
 pub(crate) struct SqlBuilder {
     backend: DbBackend,
     sql: String,
@@ -84,7 +84,7 @@ impl SqlBuilder {
     }
 
     /// Appends a LIMIT as a number. With a bound limit, PostgreSQL's generic plan assumes a tenth of the
-    /// rows, looks too costly, and the statement is planned anew at each execution.
+    /// rows, looks too costly, and the statement is planned again at each execution.
     pub(crate) fn limit(&mut self, rows: u64) {
         self.push_sql(&format!(" LIMIT {rows}"));
     }

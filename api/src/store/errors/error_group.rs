@@ -240,8 +240,8 @@ impl AccountStore {
             .expr_as(Func::count(Expr::cust("*")), "occurrences")
             .filter(Column::GroupId.is_one_of(ids.iter().copied()))
             .group_by(Column::GroupId)
-            // The second column of the selection: a repeated expression would bind its values anew and
-            // count as another one.
+            // The second column of the selection: a repeated expression would bind its values a second time
+            // and count as another one.
             .group_by(Expr::cust("2"))
             .into_tuple()
             .all(&self.read_executor())

@@ -78,11 +78,11 @@ impl SystemStore {
     /// Returns an error if the database does not answer.
     pub async fn latest_reported_time(&self) -> Result<Option<Timestamp>, StoreError> {
         use cluster::Column;
-        let told = Expr::col(Column::ReportedAt);
+        let reported_at = Expr::col(Column::ReportedAt);
         let newest: Option<Option<Timestamp>> = cluster::Entity::find()
             .select_only()
             .column_as(Column::ReportedAt.max(), "newest")
-            .filter(told.sub(DAY).lte(Expr::col(Column::LastSeenAt)))
+            .filter(reported_at.sub(DAY).lte(Expr::col(Column::LastSeenAt)))
             .into_tuple()
             .one(&self.pools.reader)
             .await?;

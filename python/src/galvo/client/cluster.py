@@ -399,9 +399,9 @@ def _scheduler_of(dask_object: Any) -> str:
     if not hasattr(dask_object, "scheduler_info"):
         raise TypeError(f"a cluster's number, identifier or client is needed, not {dask_object!r}")
     for one in (dask_object, getattr(dask_object, "cluster", None)):
-        told = _identity(one)
-        if isinstance(told, Mapping) and told.get("id"):
-            return str(told["id"])
+        info = _identity(one)
+        if isinstance(info, Mapping) and info.get("id"):
+            return str(info["id"])
     raise ValueError(
         f"{dask_object!r} is not connected to a scheduler, or not any more: give the cluster's"
         " number or identifier, which galvo.list_clusters() tells"
@@ -410,12 +410,12 @@ def _scheduler_of(dask_object: Any) -> str:
 
 def _identity(dask_object: Any) -> Any:
     """Returns the scheduler's identity as a client or a cluster object holds it."""
-    told = getattr(dask_object, "scheduler_info", None)
-    if not callable(told):
-        return told
+    info = getattr(dask_object, "scheduler_info", None)
+    if not callable(info):
+        return info
     # A client queries the scheduler, and would wait or fail without one. It may hold a copy
     # instead.
-    return told() if _runs(dask_object) else getattr(dask_object, "_scheduler_identity", None)
+    return info() if _runs(dask_object) else getattr(dask_object, "_scheduler_identity", None)
 
 
 def _runs(dask_object: Any) -> bool:

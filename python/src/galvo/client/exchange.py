@@ -50,8 +50,8 @@ def exchange(settings: Mapping[str, Any]) -> dict[str, Any]:
         if is_needless(status, answer):
             return {**settings, "exchanged_for": fingerprint(token)}
         if status in UNKNOWN_STATUS:
-            asked = transport.once("POST", "/graphql", headers, SCOPES, EXCHANGE_SECONDS)
-            return _of_older(settings, asked.status, parse(asked.data))
+            response = transport.once("POST", "/graphql", headers, SCOPES, EXCHANGE_SECONDS)
+            return _of_older(settings, response.status, parse(response.data))
     finally:
         transport.close()
     raise _refusal(settings, status, answer)
@@ -84,9 +84,9 @@ def _refusal(settings: Mapping[str, Any], status: int, answer: Mapping[str, Any]
     if not isinstance(code, str):
         code = "UNAUTHENTICATED" if status == 401 else ""
     advice = REFUSALS.get(status) or REFUSALS.get(code) or "galvo.token may not report there"
-    said = f"{status} {answer.get('message')}".replace(settings["token"], "[token]")
+    reason = f"{status} {answer.get('message')}".replace(settings["token"], "[token]")
     server = settings["server"]
-    message = f"galvo.register: {server} gives the scheduler no token ({said[:300]}): {advice}"
+    message = f"galvo.register: {server} gives the scheduler no token ({reason[:300]}): {advice}"
     return RequestRefused(message, [code] if code else [], status)
 
 

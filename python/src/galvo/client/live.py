@@ -110,7 +110,7 @@ def live_clusters(server: Server, user: str | None) -> Live:
 def follow(server: Server, user: str | None, pace: Pace) -> Iterator[list[str]]:
     """Yields lines for a terminal, again and again.
 
-    A temporary failure of the server is said below the clusters that were known last, and retried.
+    A temporary failure of the server is shown below the latest known clusters, and retried.
     """
     latest: Live | None = None
     while True:

@@ -226,8 +226,8 @@ def _last_lines(server: Server, cluster: ClusterKey, wanted: LogFilter, count: i
     for _ in range(SEARCHED_PAGES):
         if len(found) >= count:
             break
-        asked = {"last": min(PAGE, count - len(found)), "before": before}
-        page = _page(server, cluster, wanted, asked)["logs"]
+        variables = {"last": min(PAGE, count - len(found)), "before": before}
+        page = _page(server, cluster, wanted, variables)["logs"]
         found = page["edges"] + found
         before = page["pageInfo"]["startCursor"]
         if not page["pageInfo"]["hasPreviousPage"]:

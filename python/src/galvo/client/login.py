@@ -95,11 +95,11 @@ def login(
         urlencode({"label": label, **asked_for}).encode(),
         repeatable=True,
     )
-    asked = _parsed(response)
+    created = _parsed(response)
     transport.close()
-    identifier, token = asked.get("identifier"), asked.get("token")
+    identifier, token = created.get("identifier"), created.get("token")
     if not isinstance(identifier, str) or not isinstance(token, str):
-        problem = asked.get("message") or f"{address} does not answer as Galvo does"
+        problem = created.get("message") or f"{address} does not answer as Galvo does"
         raise RequestRefused(str(problem), [], response.status)
     page = f"{address}/activate-token?id={quote(identifier, safe='')}"
     (show or _print)(Activation(page, identifier))
@@ -116,7 +116,9 @@ def login_with(token: str, server: str | None = None) -> Identity:
     except RequestRefused as error:
         if error.status != UNAUTHENTICATED:
             raise
-        problem = f"{address} does not know this token, or not any more: nothing was kept"
+        problem = (
+            f"{address} does not accept this token (unknown, expired or revoked): nothing was kept"
+        )
         raise RequestRefused(problem, error.codes, error.status) from None
     keep(identity, token.strip())
     return identity
@@ -140,11 +142,11 @@ def keep(identity: Identity, token: str) -> Path:
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8")) if path.exists() else None
     except (yaml.YAMLError, UnicodeDecodeError):
-        raise NotConfigured(f"{path} is no YAML: mend or remove it") from None
+        raise NotConfigured(f"{path} is not valid YAML: correct or remove it") from None
     content = {} if content is None else content
     own = content.get("galvo") if isinstance(content, dict) else None
     if not isinstance(content, dict) or not isinstance(own, (dict, type(None))):
-        raise NotConfigured(f"{path} is no configuration of Dask: mend or remove it")
+        raise NotConfigured(f"{path} is not a Dask configuration: correct or remove it")
     kept = {"server": identity.address, "account": identity.account, "token": token}
     content["galvo"] = {**(own or {}), **kept}
     # mkstemp creates the file with mode 0600, in the same directory so that it can be renamed.
@@ -212,10 +214,10 @@ def _wait(address: str, token: str, seconds: float) -> Identity:
 
 
 def _whose(server: Server) -> Identity:
-    told = server.get("/api/v2/user/me")
-    account = told.get("default_account")
+    user = server.get("/api/v2/user/me")
+    account = user.get("default_account")
     slug = account.get("slug") if isinstance(account, dict) else None
-    return Identity(str(told.get("username")), str(slug), server.address)
+    return Identity(str(user.get("username")), str(slug), server.address)
 
 
 def _checked(scopes: Collection[str]) -> list[str]:

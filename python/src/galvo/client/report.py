@@ -28,7 +28,7 @@ QUESTIONS = (
     ("cpu", "Which functions hold threads without the CPU?"),
 )
 
-ANSWERS = " ".join(f"{name} {{ ...told }}" for name, _ in QUESTIONS)
+ANSWERS = " ".join(f"{name} {{ ...answer }}" for name, _ in QUESTIONS)
 
 REPORT = (
     f"fragment answers on Answers {{ {ANSWERS} }}"
@@ -46,7 +46,7 @@ query ($id: ID!) { cluster(id: $id) {
   errors(first: 5) { nodes { at type message key } }
   answers { ...answers }
 } }
-fragment told on Answer {
+fragment answer on Answer {
   verdict headline value unit share confidence evidence { label value unit }
   code arguments { ...typed } qualifications { code arguments { ...typed } }
 }
@@ -117,10 +117,10 @@ class Report:
         for questions, answer in self._answers():
             items = (html.element("li", _evidence(one)) for one in answer["evidence"])
             evidence = html.element("ul", html.Html("".join(items))) if answer["evidence"] else ""
-            told = html.Html(html.element("div", answer["headline"]) + evidence)
+            cell = html.Html(html.element("div", answer["headline"]) + evidence)
             verdict = _verdict(answer)
-            asked = html.Html("".join(html.element("div", question) for question in questions))
-            rows.append([asked, html.element("span", verdict, verdict.partition(",")[0]), told])
+            label = html.Html("".join(html.element("div", question) for question in questions))
+            rows.append([label, html.element("span", verdict, verdict.partition(",")[0]), cell])
         parts: list[object] = [html.element("h3", self._title())]
         parts.append(html.table((), self._facts(), (html.LINE,)))
         parts.append(html.table(("question", "verdict", "answer"), rows))
@@ -135,7 +135,9 @@ class Report:
         folded: list[tuple[list[str], Row]] = []
         for name, question in QUESTIONS:
             answer = self.data["answers"][name]
-            same = next((asked for asked, other in folded if _reads_like(other, answer)), None)
+            same = next(
+                (questions for questions, other in folded if _reads_like(other, answer)), None
+            )
             if same is None:
                 folded.append(([question], answer))
             else:

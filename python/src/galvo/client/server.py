@@ -149,8 +149,8 @@ class Server:
         after = None
         first = PAGE if limit is None else min(PAGE, limit + 1)
         while True:
-            asked = {**variables, "first": first, "after": after}
-            found: Any = self.graphql(query, asked, tolerated=UNREADABLE)
+            page_variables = {**variables, "first": first, "after": after}
+            found: Any = self.graphql(query, page_variables, tolerated=UNREADABLE)
             for name in (*path, "list"):
                 found = found[name]
                 if found is None:

@@ -73,12 +73,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if word is not None and word not in COMMANDS:
         return _pass_on(word, arguments)
     try:
-        asked = _parser().parse_args(arguments)
+        args = _parser().parse_args(arguments)
     except SystemExit as end:  # argparse has printed the reason
         return end.code if isinstance(end.code, int) else WRONG_USAGE
     _show_warnings()
     try:
-        status: int = COMMANDS[asked.command].run(asked)
+        status: int = COMMANDS[args.command].run(args)
         sys.stdout.flush()
         return status
     except KeyboardInterrupt:
@@ -91,7 +91,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _complain(str(error), WRONG_USAGE)
     except GalvoError as error:
         # Advice to sign in is of no use while signing in.
-        advice = None if asked.command == "login" else ADVICE.get(error.code or "")
+        advice = None if args.command == "login" else ADVICE.get(error.code or "")
         return _complain(f"{error}; {advice}" if advice else str(error), FAILED)
     except (ValueError, TypeError) as error:
         return _complain(str(error), WRONG_USAGE)

@@ -36,22 +36,22 @@ def describe(commands: Any, name: str, common: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="write JSON, with all that is known")
 
 
-def run(asked: argparse.Namespace) -> int:
-    since = None if asked.since == "all" else asked.since
-    filter = {"states": [asked.state.upper()]} if asked.state else None
-    with Server.configured(asked.account, asked.server) as server, warnings.catch_warnings():
+def run(args: argparse.Namespace) -> int:
+    since = None if args.since == "all" else args.since
+    filter = {"states": [args.state.upper()]} if args.state else None
+    with Server.configured(args.account, args.server) as server, warnings.catch_warnings():
         # A message below states that there are more.
         warnings.simplefilter("ignore", UserWarning)
-        rows = clusters_of(server, since, asked.user, filter, asked.limit)
-    if asked.json:
+        rows = clusters_of(server, since, args.user, filter, args.limit)
+    if args.json:
         json.dump(rows, sys.stdout, indent=2, default=str)
         print()
     elif rows:
         print(table(TITLES, [_cells(row) for row in rows]))
-    if not rows and not asked.json:
+    if not rows and not args.json:
         print("There are no such clusters.")
     if not rows.complete:
-        print(f"galvo: there are more than {asked.limit}, see --limit", file=sys.stderr)
+        print(f"galvo: there are more than {args.limit}, see --limit", file=sys.stderr)
     return 0
 
 

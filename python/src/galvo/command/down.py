@@ -16,7 +16,7 @@ def describe(commands: Any, name: str, common: argparse.ArgumentParser) -> None:
     )
 
 
-def run(asked: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> int:
     try:
         from galvo.local_server import LocalServer
     except ImportError:

@@ -39,20 +39,20 @@ def describe(commands: Any, name: str, common: argparse.ArgumentParser) -> None:
     )
 
 
-def run(asked: argparse.Namespace) -> int:
-    if asked.name is not None and len(asked.files) > 1:
+def run(args: argparse.Namespace) -> int:
+    if args.name is not None and len(args.files) > 1:
         raise ValueError("--name is for a single file")
-    name, usage = asked.name, asked.usage
-    if asked.dry_run:
-        return _each(asked, lambda path: import_file(path, name, usage=usage, dry_run=True))
-    with Server.configured(asked.account, asked.server) as server:
-        return _each(asked, lambda path: import_with(server, path, name, usage))
+    name, usage = args.name, args.usage
+    if args.dry_run:
+        return _each(args, lambda path: import_file(path, name, usage=usage, dry_run=True))
+    with Server.configured(args.account, args.server) as server:
+        return _each(args, lambda path: import_with(server, path, name, usage))
 
 
-def _each(asked: argparse.Namespace, take: Any) -> int:
+def _each(args: argparse.Namespace, take: Any) -> int:
     """Imports each file. A file that cannot be imported must not prevent the others."""
     status = 0
-    for path in asked.files:
+    for path in args.files:
         try:
             imported: Imported = take(path)
         except (NotImportable, OSError) as error:

@@ -46,19 +46,19 @@ def describe(commands: Any, name: str, common: argparse.ArgumentParser) -> None:
     )
 
 
-def run(asked: argparse.Namespace) -> int:
-    if asked.account is not None:
+def run(args: argparse.Namespace) -> int:
+    if args.account is not None:
         raise ValueError("--account cannot be used with login: the token determines the account")
     file = configuration_file()
-    if asked.token_stdin and asked.scopes:
+    if args.token_stdin and args.scopes:
         raise ValueError("--scope cannot be used with --token-stdin: the token exists already")
-    if asked.token_stdin:
+    if args.token_stdin:
         typed = getpass.getpass("Token: ") if sys.stdin.isatty() else sys.stdin.readline()
         if not typed.strip():
             raise ValueError("there is no token on standard input")
-        identity = login_with(typed, asked.server)
+        identity = login_with(typed, args.server)
     else:
-        identity = login(asked.server, _show, scopes=asked.scopes)
+        identity = login(args.server, _show, scopes=args.scopes)
     print(f"Signed in at {identity.address} as {identity.user}, account {identity.account}.")
     print(f"The token is stored in {file}.")
     for variable in overriding_variables():

@@ -44,16 +44,16 @@ def describe(commands: Any, name: str, common: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="write a line of JSON for each line")
 
 
-def run(asked: argparse.Namespace) -> int:
-    if asked.tail < 0:
+def run(args: argparse.Namespace) -> int:
+    if args.tail < 0:
         raise ValueError("--tail has to be 0 or more")
-    pace = Pace(span(asked.interval).total_seconds()) if asked.follow else None
-    wanted = LogFilter(asked.filter, asked.level, asked.source)
-    with Server.configured(asked.account, asked.server) as server:
-        cluster = key_of(server, asked.cluster or NEWEST)
-        for lines in tail(server, cluster, wanted, asked.tail, pace):
+    pace = Pace(span(args.interval).total_seconds()) if args.follow else None
+    wanted = LogFilter(args.filter, args.level, args.source)
+    with Server.configured(args.account, args.server) as server:
+        cluster = key_of(server, args.cluster or NEWEST)
+        for lines in tail(server, cluster, wanted, args.tail, pace):
             for line in lines:
-                print(json.dumps(line, default=str) if asked.json else _words(line), flush=True)
+                print(json.dumps(line, default=str) if args.json else _words(line), flush=True)
     return 0
 
 

@@ -30,15 +30,15 @@ def describe(commands: Any, name: str, common: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="the report exactly as it is sent")
 
 
-def run(asked: argparse.Namespace) -> int:
-    address = asked.scheduler or dask.config.get("scheduler-address", None)
+def run(args: argparse.Namespace) -> int:
+    address = args.scheduler or dask.config.get("scheduler-address", None)
     if not address:
         raise ValueError("no scheduler: give its address, such as tcp://10.0.0.1:8786")
-    settings = read_settings(asked.server, None, asked.account)
+    settings = read_settings(args.server, None, args.account)
     if settings["disabled"]:
         print("Nothing is sent, because galvo.disabled is true.")
         return 0
     with Client(address, set_as_default=False, timeout="10s") as client:
         payload = preview(client, settings)
-    print(payload.text if asked.json else payload)
+    print(payload.text if args.json else payload)
     return 0

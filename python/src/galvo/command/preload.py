@@ -31,13 +31,13 @@ def describe(commands: Any, name: str, common: argparse.ArgumentParser) -> None:
     )
 
 
-def run(asked: argparse.Namespace) -> int:
-    server = asked.server or dask.config.get("galvo.server", None)
+def run(args: argparse.Namespace) -> int:
+    server = args.server or dask.config.get("galvo.server", None)
     text = preload_text(None if server is None else str(server))
-    if asked.file == "-":
+    if args.file == "-":
         sys.stdout.write(text)
         return 0
-    path = Path(asked.file)
+    path = Path(args.file)
     # Dask imports it by its name.
     if path.suffix != ".py" or not path.stem.isidentifier() or path.stem == "galvo":
         raise ValueError(f"Dask cannot preload a file of this name: {path.name}; say {NAME}")

@@ -43,11 +43,11 @@ def describe(commands: Any, name: str, common: argparse.ArgumentParser) -> None:
     )
 
 
-def run(asked: argparse.Namespace) -> int:
-    with Server.configured(asked.account, asked.server) as server:
-        found = key_of(server, asked.cluster or NEWEST)
-        path = Path(asked.output or f"cluster-{found.number}.speedscope.json")
-        parts = {"functions": asked.function, "workers": asked.worker}
+def run(args: argparse.Namespace) -> int:
+    with Server.configured(args.account, args.server) as server:
+        found = key_of(server, args.cluster or NEWEST)
+        path = Path(args.output or f"cluster-{found.number}.speedscope.json")
+        parts = {"functions": args.function, "workers": args.worker}
         written = write_profile(server, path, found.number, **parts)
         print(f"Written to {written}")
     return 0

@@ -40,7 +40,9 @@ def describe(commands: Any, name: str, common: argparse.ArgumentParser) -> None:
         " same day is replaced. The token needs the scope `admin`.",
     )
     setting.add_argument("per_thread_hour", metavar="AMOUNT", type=float, help="of one thread-hour")
-    setting.add_argument("currency", nargs="?", default="USD", help="by ISO 4217; USD if not given")
+    setting.add_argument(
+        "currency", nargs="?", default="USD", help="ISO 4217 code; USD if not given"
+    )
     setting.add_argument(
         "--from",
         dest="day",
@@ -56,14 +58,14 @@ def describe(commands: Any, name: str, common: argparse.ArgumentParser) -> None:
     removing.add_argument("day", metavar="DAY", type=_day, help="as 2026-01-31")
 
 
-def run(asked: argparse.Namespace) -> int:
-    with Server.configured(asked.account, asked.server) as server:
-        if asked.action == "list":
+def run(args: argparse.Namespace) -> int:
+    with Server.configured(args.account, args.server) as server:
+        if args.action == "list":
             account = server.graphql(RATES)["viewer"]["account"]
-        elif asked.action == "set":
-            account = _changed(server.graphql(SET, {"input": _input(asked)}))
+        elif args.action == "set":
+            account = _changed(server.graphql(SET, {"input": _input(args)}))
         else:
-            account = _changed(server.graphql(DELETE, {"day": asked.day}))
+            account = _changed(server.graphql(DELETE, {"day": args.day}))
     rates = account["costRates"]
     if rates:
         print(table(TITLES, [_cells(rate) for rate in rates]))
@@ -72,13 +74,13 @@ def run(asked: argparse.Namespace) -> int:
     return 0
 
 
-def _input(asked: argparse.Namespace) -> Row:
+def _input(args: argparse.Namespace) -> Row:
     return {
-        "validFrom": asked.day or datetime.now(timezone.utc).date(),
-        "currency": asked.currency.upper(),
-        "perThreadHour": asked.per_thread_hour,
-        "perGibHour": asked.per_gib_hour,
-        "perWorkerHour": asked.per_worker_hour,
+        "validFrom": args.day or datetime.now(timezone.utc).date(),
+        "currency": args.currency.upper(),
+        "perThreadHour": args.per_thread_hour,
+        "perGibHour": args.per_gib_hour,
+        "perWorkerHour": args.per_worker_hour,
     }
 
 

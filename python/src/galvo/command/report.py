@@ -26,11 +26,11 @@ def describe(commands: Any, name: str, common: argparse.ArgumentParser) -> None:
     )
 
 
-def run(asked: argparse.Namespace) -> int:
-    with Server.configured(asked.account, asked.server) as server:
-        report = report_of(server, asked.cluster or NEWEST)
-    if asked.output:
-        print(f"Written to {report.save(asked.output)}")
+def run(args: argparse.Namespace) -> int:
+    with Server.configured(args.account, args.server) as server:
+        report = report_of(server, args.cluster or NEWEST)
+    if args.output:
+        print(f"Written to {report.save(args.output)}")
     else:
         print(report, end="")
     return 0

@@ -35,14 +35,14 @@ def describe(commands: Any, name: str, common: argparse.ArgumentParser) -> None:
     parser.add_argument("--directory", help="instead of galvo.spool.directory")
 
 
-def run(asked: argparse.Namespace) -> int:
-    paths = asked.files
+def run(args: argparse.Namespace) -> int:
+    paths = args.files
     if not paths:
-        directory = asked.directory or directory_of(read_settings())
+        directory = args.directory or directory_of(read_settings())
         if directory is None:
             raise ValueError("no directory is configured: set galvo.spool.directory")
         paths = files(directory)
-    if asked.action == "delete":
+    if args.action == "delete":
         for path in paths:
             os.remove(path)
             print(f"Deleted {path}.")
@@ -54,21 +54,21 @@ def run(asked: argparse.Namespace) -> int:
         except Unusable as problem:
             status = 1
             print(f"galvo: {path} cannot be used: {printable(str(problem))}", file=sys.stderr)
-            if asked.action == "send" and os.path.exists(path):
+            if args.action == "send" and os.path.exists(path):
                 print(f"galvo: it is set aside as {set_aside(path)}", file=sys.stderr)
-    if asked.action == "list":
+    if args.action == "list":
         for one in kept:
             print(_line(one))
         return status
-    return max(status, _send(asked, kept)) if kept else status
+    return max(status, _send(args, kept)) if kept else status
 
 
 def _line(kept: Spooled) -> str:
     head = kept.head
     closed = datetime.fromtimestamp(float(head.get("closed_at") or 0), timezone.utc)
-    told = f"{closed:%Y-%m-%d %H:%M:%S} UTC  {head.get('scheduler_id')}  {head.get('server')}"
+    summary = f"{closed:%Y-%m-%d %H:%M:%S} UTC  {head.get('scheduler_id')}  {head.get('server')}"
     account = f"  account {head['account']}" if head.get("account") else ""
-    return printable(f"{kept.path}  {told}{account}  {len(kept.reports)} reports")
+    return printable(f"{kept.path}  {summary}{account}  {len(kept.reports)} reports")
 
 
 def _send_reports(server: Server, kept: Spooled) -> None:
@@ -85,15 +85,15 @@ def _send_reports(server: Server, kept: Spooled) -> None:
             waiting[:0] = halves
 
 
-def _send(asked: argparse.Namespace, kept: list[Spooled]) -> int:
+def _send(args: argparse.Namespace, kept: list[Spooled]) -> int:
     status = 0
-    with Server.configured(asked.account, asked.server) as server:
+    with Server.configured(args.account, args.server) as server:
         for one in kept:
             account = one.head.get("account")
             # A file named explicitly is sent to the server given.
             is_here = normalise_server(one.head.get("server")) == server.address
             is_here = is_here and (not account or not server.account or account == server.account)
-            if not is_here and not asked.files:
+            if not is_here and not args.files:
                 print(f"{one.path} is for {printable(str(one.head.get('server')))}.")
                 continue
             try:

@@ -24,14 +24,14 @@ def describe(commands: Any, name: str, common: argparse.ArgumentParser) -> None:
     parser.add_argument("--yes", action="store_true", help="do not ask; needed without a terminal")
 
 
-def run(asked: argparse.Namespace) -> int:
-    with Server.configured(asked.account, asked.server) as server:
-        cluster = key_to_close(server, asked.cluster)
-        told = Snapshot(server.graphql(SNAPSHOT, {"id": cluster.id}, UNREADABLE)["cluster"])
-        print(printable(str(told)))
-        if told.closed:
+def run(args: argparse.Namespace) -> int:
+    with Server.configured(args.account, args.server) as server:
+        cluster = key_to_close(server, args.cluster)
+        snapshot = Snapshot(server.graphql(SNAPSHOT, {"id": cluster.id}, UNREADABLE)["cluster"])
+        print(printable(str(snapshot)))
+        if snapshot.closed:
             return 0
-        if not asked.yes:
+        if not args.yes:
             if not sys.stdin.isatty():
                 raise ValueError("nobody can be asked without a terminal: give --yes")
             if input("Close it? [y/N] ").strip().lower() not in ("y", "yes"):

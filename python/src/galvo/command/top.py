@@ -27,18 +27,18 @@ def describe(commands: Any, name: str, common: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="write JSON, once")
 
 
-def run(asked: argparse.Namespace) -> int:
-    pace = Pace(span(asked.interval).total_seconds())
-    with Server.configured(asked.account, asked.server) as server:
-        if asked.json or asked.once or not sys.stdout.isatty():
-            live = live_clusters(server, asked.user)
-            if asked.json:
+def run(args: argparse.Namespace) -> int:
+    pace = Pace(span(args.interval).total_seconds())
+    with Server.configured(args.account, args.server) as server:
+        if args.json or args.once or not sys.stdout.isatty():
+            live = live_clusters(server, args.user)
+            if args.json:
                 json.dump({"total": live.total, "clusters": live.clusters}, sys.stdout, indent=2)
                 print()
             else:
                 print("\n".join(live.lines()))
             return 0
-        states = follow(server, asked.user, pace)
+        states = follow(server, args.user, pace)
         first = next(states)  # an error is said on the ordinary screen
         try:
             with Screen() as screen:

@@ -53,8 +53,8 @@ def describe(commands: Any, name: str, common: argparse.ArgumentParser) -> None:
     parser.add_argument("--no-browser", action="store_true", help="do not open a browser")
 
 
-def run(asked: argparse.Namespace) -> int:
-    if asked.server is not None or asked.account is not None:
+def run(args: argparse.Namespace) -> int:
+    if args.server is not None or args.account is not None:
         raise ValueError("--server and --account are not for up: it runs a server of its own")
     program = server_program()
     if program is None:
@@ -67,7 +67,7 @@ def run(asked: argparse.Namespace) -> int:
     start = None
     running = server.running()
     if running is None:
-        start = server.start(program, environment(), asked.port)
+        start = server.start(program, environment(), args.port)
         running = start.running
     try:
         verb = "runs" if start else "runs already"
@@ -80,18 +80,18 @@ def run(asked: argparse.Namespace) -> int:
 
         token = start.token if start else None
         own = {running.address, last_address}
-        _configure_dask(running.address, own, token, create_token, asked.replace)
+        _configure_dask(running.address, own, token, create_token, args.replace)
         print("To report: galvo.register(client) in Python, or dask scheduler --preload galvo.")
-        _open_browser((start.sign_in if start else None) or f"{running.address}/", server, asked)
+        _open_browser((start.sign_in if start else None) or f"{running.address}/", server, args)
         sys.stdout.flush()
-        if start is None or asked.detach:
+        if start is None or args.detach:
             print("`galvo down` stops it.")
             return 0
         _pass_on_signals(start.process)
         print("Ctrl-C stops it.", flush=True)
         return start.process.wait()
     except BaseException:
-        if start is not None and not asked.detach:
+        if start is not None and not args.detach:
             start.process.terminate()
             start.process.wait()
         raise
@@ -134,9 +134,9 @@ def _configure_dask(
         print(f"galvo: {variable} is set, and overrides that file", file=sys.stderr)
 
 
-def _open_browser(page: str, server: LocalServer, asked: argparse.Namespace) -> None:
+def _open_browser(page: str, server: LocalServer, args: argparse.Namespace) -> None:
     """Opens the page in a browser if this session has one, and names it otherwise."""
-    if not asked.no_browser and not _is_headless() and webbrowser.open(page):
+    if not args.no_browser and not _is_headless() and webbrowser.open(page):
         print(f"A browser shows {page}.")
     else:
         print(f"In a browser: {page}")

@@ -20,8 +20,8 @@ def describe(commands: Any, name: str, common: argparse.ArgumentParser) -> None:
     parser.add_argument("--interval", default="2s", help="how often to look; 2s if not given")
 
 
-def run(asked: argparse.Namespace) -> int:
-    server = Server.configured(asked.account, asked.server)
-    seconds = span(asked.interval).total_seconds()
-    Watch(server, key_of(server, asked.cluster or NEWEST), seconds).follow(Terminal())
+def run(args: argparse.Namespace) -> int:
+    server = Server.configured(args.account, args.server)
+    seconds = span(args.interval).total_seconds()
+    Watch(server, key_of(server, args.cluster or NEWEST), seconds).follow(Terminal())
     return 0

@@ -162,8 +162,8 @@ def _import(history: History, path: Path, server: Server | None, account: str | 
         imported.counts["usage"] = 0
         history.sections["usage"].clear()
         history.notes.append(
-            f"its scheduler reported as cluster {reported['number']}, so what it used is counted"
-            " there alone"
+            f"its scheduler reported as cluster {reported['number']}, so its usage is counted"
+            " only there"
         )
     imported.number = Delivery(history, account).send(server)
     imported.notes += _what_goes(server, imported)
@@ -232,7 +232,7 @@ def _what_goes(server: Server, imported: Imported) -> list[str]:
         if imported.counts[section] and age > kept.get(name, days)
     ]
     if old:
-        return [f"it is older than some of it is kept, which goes again: {', '.join(old)}"]
+        return [f"older than the account's retention, so the server deletes it: {', '.join(old)}"]
     if imported.counts["samples"] and age > WORKER_SAMPLE_DAYS:
         return [f"measurements of single workers are kept for {WORKER_SAMPLE_DAYS} days"]
     return []

@@ -58,9 +58,9 @@ class Page:
             for document in found.values() if isinstance(found, dict) else ():
                 if isinstance(document, dict) and "roots" in document:
                     documents += 1
-                    said = document.get("version")
-                    if isinstance(said, str) and re.match(r"\d", said):
-                        self.version = said[:20]
+                    version = document.get("version")
+                    if isinstance(version, str) and re.match(r"\d", version):
+                        self.version = version[:20]
                     self._list(document["roots"])
         if not documents:
             raise NotImportable(self.blame("there is no document of Bokeh in the page"))

@@ -108,8 +108,8 @@ class Dump:
         except NotImportable:
             raise
         except BROKEN as error:
-            said = " ".join(str(error).split()) or type(error).__name__
-            raise NotImportable(f"it cannot be read as {kind}: {said[:300]}") from None
+            reason = " ".join(str(error).split()) or type(error).__name__
+            raise NotImportable(f"it cannot be read as {kind}: {reason[:300]}") from None
         scheduler = found.get("scheduler") if isinstance(found, dict) else None
         if not isinstance(scheduler, dict) or not isinstance(scheduler.get("id"), str):
             raise NotImportable("it is no cluster dump: there is no scheduler in it")

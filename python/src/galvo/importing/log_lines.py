@@ -65,9 +65,9 @@ class Zone(NamedTuple):
         zone in which all of them fit. If there are several, the result is that of others who
         probably share it, that of this machine, or the one closest to UTC.
         """
-        told = {QUARTER * round((line.clock - at) / QUARTER) for line, at in known}
-        if len(told) == 1:
-            return cls(told.pop(), True)
+        offsets = {QUARTER * round((line.clock - at) / QUARTER) for line, at in known}
+        if len(offsets) == 1:
+            return cls(offsets.pop(), True)
         clocks = [line.clock for line in lines]
         if not clocks:
             return cls(0.0, True)

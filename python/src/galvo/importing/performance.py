@@ -63,18 +63,18 @@ class PerformanceReport:
         found = (columns_in(model, *names) for model in models)
         return next((columns for columns in found if columns is not None), None)
 
-    def said(self, name: str) -> str | None:
+    def text_of_line(self, name: str) -> str | None:
         """Returns an entry of the summary as text; None if there is none."""
         return self._said.get(name.lower())
 
     def number(self, name: str) -> int | None:
-        text = self.said(name)
+        text = self.text_of_line(name)
         return int(text) if text is not None and re.fullmatch(r"\d{1,9}", text) else None
 
     def seconds(self, name: str) -> float | None:
         """Returns a duration in seconds, which was rounded for display; None if there is none."""
         try:
-            found = float(parse_timedelta(self.said(name) or "", default="s"))
+            found = float(parse_timedelta(self.text_of_line(name) or "", default="s"))
         except (ValueError, KeyError, TypeError, OverflowError, IndexError):
             return None
         return found if 0 <= found < math.inf else None
@@ -82,7 +82,7 @@ class PerformanceReport:
     def size(self, name: str) -> int | None:
         """Returns bytes, which were rounded for display; None if there are none."""
         try:
-            found = parse_bytes(self.said(name) or "")
+            found = parse_bytes(self.text_of_line(name) or "")
         except (ValueError, TypeError, OverflowError):
             return None
         return memory_of(found)

@@ -378,10 +378,10 @@ class _Teller:
         threads = sum(w["threads"] for w in self._workers.values()) if threads is None else threads
         threads = min(threads, MOST_THREADS)
         versions = {"dask": "dask version", "distributed": "dask.distributed version"}
-        packages = {name: report.said(line) for name, line in versions.items()}
+        packages = {name: report.text_of_line(line) for name, line in versions.items()}
         known = {name: version for name, version in packages.items() if version}
         history.cluster = {
-            "address": cut(report.said("address") or "", ADDRESS_LENGTH) or None,
+            "address": cut(report.text_of_line("address") or "", ADDRESS_LENGTH) or None,
             "environment_id": history.environment({"packages": known} if known else None),
             "workers": workers,
             "threads": threads,

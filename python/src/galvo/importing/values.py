@@ -87,10 +87,10 @@ def made_at(client: str) -> float | None:
     return moment(made.time / 1e7 - GREGORIAN_SECONDS) if made.version == 1 else None
 
 
-def measured(told: Fields, limit: int | None) -> dict[str, float]:
+def measured(fields: Fields, limit: int | None) -> dict[str, float]:
     """Returns the metrics of a worker's last heartbeat, under the names of a report."""
-    metrics = metrics_of(told)
-    nbytes = number_of(told.get("nbytes"))
+    metrics = metrics_of(fields)
+    nbytes = number_of(fields.get("nbytes"))
     if not metrics:
         return {}
     try:
@@ -102,9 +102,9 @@ def measured(told: Fields, limit: int | None) -> dict[str, float]:
     return {name: value for name, value in measured.items() if abs(value) < 2**53}
 
 
-def metrics_of(told: Fields) -> Fields:
+def metrics_of(fields: Fields) -> Fields:
     """Returns only numbers and maps of numbers."""
-    metrics = told.get("metrics")
+    metrics = fields.get("metrics")
     kept: Fields = {}
     for name, value in metrics.items() if isinstance(metrics, dict) else ():
         if isinstance(value, dict):

@@ -6,19 +6,29 @@ This package is all that runs on a scheduler. It arrives there in one of three w
 depends on, and only relative imports between its modules. ``bundle`` implements their transport.
 
 ``telemetry`` receives Dask's hooks. A ``Ledger`` tracks tasks, and collectors watch the other parts
-of the scheduler. Both add records to the outboxes of a report's ``sections``. A ``Courier`` sends
-reports to the server and records which of them arrived. A plugin that leaves a scheduler hands its
-state over to the next one, see ``inheritance``.
+of the scheduler. Both add records to the outboxes of a report's ``sections``. A ``ReportSender``
+sends reports to the server and records which of them arrived. A plugin that leaves a scheduler
+hands its state over to the next one, see ``inheritance``.
 """
 
 from .collector import Collector, Context
-from .courier import Courier
 from .ledger import Ledger
 from .registry import FirstAnswer, MakeRoom
+from .report_sender import ReportSender
 from .settings import VERSION, read_settings, what_is_missing
 from .telemetry import CoiledTelemetry, Preview, dask_setup
 
 __all__ = [
-    "VERSION", "CoiledTelemetry", "Collector", "Context", "Courier", "FirstAnswer", "Ledger",
-    "MakeRoom", "Preview", "dask_setup", "read_settings", "what_is_missing",
+    "VERSION",
+    "CoiledTelemetry",
+    "Collector",
+    "Context",
+    "FirstAnswer",
+    "Ledger",
+    "MakeRoom",
+    "Preview",
+    "ReportSender",
+    "dask_setup",
+    "read_settings",
+    "what_is_missing",
 ]  # fmt: skip

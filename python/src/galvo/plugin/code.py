@@ -67,8 +67,8 @@ class Snippets(Collector):
     def bequeath(self) -> List[int]:
         return list(self._withheld)
 
-    def inherit(self, told: Any) -> None:
-        self._withheld = dict.fromkeys(told)
+    def inherit(self, inherited: Any) -> None:
+        self._withheld = dict.fromkeys(inherited)
 
     def records(self) -> Iterable[Record]:
         return self._by_hash.values()

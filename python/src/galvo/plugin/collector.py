@@ -118,7 +118,7 @@ class Collector:
     def bequeath(self) -> Any:
         """Returns the state that the next collector of this kind needs; None if it needs none."""
 
-    def inherit(self, told: Any) -> None:
+    def inherit(self, inherited: Any) -> None:
         """Continues from a predecessor's state. Called before ``start``."""
 
     def records(self) -> Iterable[Record]:
@@ -169,19 +169,19 @@ class Collectors:
 
     def bequeath(self) -> Dict[str, Any]:
         """Returns the state of each collector by name, and leaves out those that fail."""
-        told = {}
+        states = {}
         for collector in self._collectors:
             name = type(collector).__name__
             try:
-                told[name] = collector.bequeath()
+                states[name] = collector.bequeath()
             except Exception:
                 self._mishap(name, "asked for what it knows")
-        return {name: own for name, own in told.items() if own is not None}
+        return {name: own for name, own in states.items() if own is not None}
 
-    def inherit(self, told: Mapping[str, Any]) -> None:
+    def inherit(self, inherited: Mapping[str, Any]) -> None:
         """Passes the state to each collector. Raises errors, because all must then start afresh."""
         for collector in self._collectors:
-            own = told.get(type(collector).__name__)
+            own = inherited.get(type(collector).__name__)
             if own is not None:
                 collector.inherit(own)
 

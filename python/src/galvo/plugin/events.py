@@ -144,7 +144,7 @@ class Events(Collector):
         event, self._latest = self._latest, None
         if event is None or self._is_repetition(event):
             return
-        for topic in self._told(event.topics):
+        for topic in self._sent_topics(event.topics):
             if self._is_too_much(topic, event.at):
                 self.context.outboxes["events"].dropped += 1
                 continue
@@ -167,23 +167,23 @@ class Events(Collector):
         if len(self._pending) > MOST_PENDING:
             self._release()
 
-    def _told(self, topics: List[str]) -> List[str]:
+    def _sent_topics(self, topics: List[str]) -> List[str]:
         """Returns the topics under which to report the event, and counts withheld ones."""
         named = [topic for topic in topics if _rank(topic) == NAMED]
-        told = [topic for topic in named if self._is_sent(topic)]
+        sent = [topic for topic in named if self._is_sent(topic)]
         own = [topic for topic in topics if _rank(topic) < NAMED]
-        withheld = len(named) - len(told)
-        if not told and own:
+        withheld = len(named) - len(sent)
+        if not sent and own:
             # Dask's own topics are copies of one event. If one is allowed, the most specific is
             # reported.
             best = most_specific(own)
             if any(map(self._is_sent, own)):
-                told = best
+                sent = best
             else:
                 withheld = withheld or len(best)
         if withheld:
             self.context.withheld("events", withheld)
-        return told
+        return sent
 
     def _is_repetition(self, event: Event) -> bool:
         """True if this is the second message about the same client's departure, which Dask sends

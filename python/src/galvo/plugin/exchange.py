@@ -35,8 +35,8 @@ def awaiting(settings: Mapping[str, Any]) -> Dict[str, Any]:
 
     The successor replaces it and continues from its state.
     """
-    told = {"token": None, "exchanged_for": fingerprint(settings["token"]), "awaits_token": True}
-    return {**settings, **told}
+    changes = {"token": None, "exchanged_for": fingerprint(settings["token"]), "awaits_token": True}
+    return {**settings, **changes}
 
 
 def request_headers(settings: Mapping[str, Any]) -> Dict[str, str]:
@@ -54,8 +54,8 @@ def request_body(scheduler_id: Optional[str] = None) -> bytes:
     A scheduler that sends the request itself adds its identifier, so that the server knows that the
     other token was present on the scheduler.
     """
-    told = {} if scheduler_id is None else {"schedulerId": scheduler_id}
-    return json.dumps(told).encode("utf-8")
+    body = {} if scheduler_id is None else {"schedulerId": scheduler_id}
+    return json.dumps(body).encode("utf-8")
 
 
 def parse(body: Any) -> Dict[str, Any]:

@@ -164,15 +164,15 @@ class FunctionActivity(Collector):
             "totals": (self._period, self._now, self._before),
         }
 
-    def inherit(self, told: Mapping[str, Any]) -> None:
-        for minute, functions, others in told["minutes"]:
+    def inherit(self, inherited: Mapping[str, Any]) -> None:
+        for minute, functions, others in inherited["minutes"]:
             record = self._minutes[minute] = MinuteRecord(minute)
             record.functions = {prefix: list(seconds) for prefix, seconds in functions.items()}
             record.others = others and list(others)
             # Which minutes the server has is unknown. It keeps the larger value of each interval.
             self._put(record)
-        self._named = {period: dict.fromkeys(names) for period, names in told["named"].items()}
-        self._period, now, before = told["totals"]
+        self._named = {period: dict.fromkeys(names) for period, names in inherited["named"].items()}
+        self._period, now, before = inherited["totals"]
         self._now, self._before = dict(now), dict(before)
 
     def _turn(self, period: int) -> None:

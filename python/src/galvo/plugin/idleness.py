@@ -97,15 +97,15 @@ class Idleness:
             "at": now,
         }
 
-    def inherit(self, told: Mapping[str, Any]) -> None:
-        if told["transitions"] == self._transitions:  # nothing has happened in between
-            self._since = told["since"]
+    def inherit(self, inherited: Mapping[str, Any]) -> None:
+        if inherited["transitions"] == self._transitions:  # nothing has happened in between
+            self._since = inherited["since"]
         now = self._now()
-        if float(told["kept_until"]) > now:
-            self.keep(float(told["kept_until"]) - now)
-        is_same = "timeout" in told and told["timeout"] == self._timeout
-        if is_same and abs(now - float(told["at"])) < HANDOVER_SECONDS:
-            self._holds_since = float(told["holds_since"])
+        if float(inherited["kept_until"]) > now:
+            self.keep(float(inherited["kept_until"]) - now)
+        is_same = "timeout" in inherited and inherited["timeout"] == self._timeout
+        if is_same and abs(now - float(inherited["at"])) < HANDOVER_SECONDS:
+            self._holds_since = float(inherited["holds_since"])
 
     def _hold_anew(self) -> None:
         self._kept_until = None

@@ -26,46 +26,46 @@ MOST_LEFT = 4  # destinations
 # unsent data is kept.
 THINNING_SECONDS, UNSENT_THINNINGS = 60.0, 10
 
-Relieve = Callable[[str], None]
+StopReporting = Callable[[str], None]
 
 
 def destination(settings: Mapping[str, Any]) -> str:
     """Returns a hash that identifies the destination of these settings, and nothing else."""
     server, account = settings.get("server"), settings.get("account")
     # Without an account name, only the same token is known to belong to the same account.
-    told = (server, account, None if account else identity(settings))
-    return hashlib.sha256(repr(told).encode("utf-8", "replace")).hexdigest()
+    scope = (server, account, None if account else identity(settings))
+    return hashlib.sha256(repr(scope).encode("utf-8", "replace")).hexdigest()
 
 
-def claim(scheduler: Any, settings: Mapping[str, Any]) -> Optional[Dict[str, Any]]:
+def take_over_state(scheduler: Any, settings: Mapping[str, Any]) -> Optional[Dict[str, Any]]:
     """Stops the plugins that must report no more, and takes the state for this destination."""
     place, mine = _place(scheduler), destination(settings)
-    for relieve in list(place["reporters"]):
+    for stop_reporting in list(place["reporters"]):
         try:
-            relieve(mine)
+            stop_reporting(mine)
         except Exception:
-            logger.warning("Galvo could not relieve the plugin before", exc_info=True)
-    told = place["left"].pop(mine, None)
-    return told if _is_known(told) else None
+            logger.warning("Galvo could not stop the previous plugin", exc_info=True)
+    state = place["left"].pop(mine, None)
+    return state if _is_known(state) else None
 
 
-def announce(scheduler: Any, relieve: Relieve) -> None:
+def register_reporter(scheduler: Any, stop_reporting: StopReporting) -> None:
     """Registers a function to be called when another plugin starts to report."""
-    _place(scheduler)["reporters"].append(relieve)
+    _place(scheduler)["reporters"].append(stop_reporting)
 
 
-def renounce(scheduler: Any, relieve: Relieve) -> None:
+def unregister_reporter(scheduler: Any, stop_reporting: StopReporting) -> None:
     reporters = _place(scheduler)["reporters"]
-    if relieve in reporters:
-        reporters.remove(relieve)
+    if stop_reporting in reporters:
+        reporters.remove(stop_reporting)
 
 
-def leave(scheduler: Any, settings: Mapping[str, Any], told: Dict[str, Any]) -> None:
+def store_state(scheduler: Any, settings: Mapping[str, Any], state: Dict[str, Any]) -> None:
     """Stores the state for a plugin that reports to the same destination."""
     place = _place(scheduler)
     left, mine = place["left"], destination(settings)
     left.pop(mine, None)
-    left[mine] = {**told, "format": FORMAT}
+    left[mine] = {**state, "format": FORMAT}
     while len(left) > MOST_LEFT:
         del left[next(iter(left))]
     if not place.get("is_thinned"):
@@ -73,14 +73,14 @@ def leave(scheduler: Any, settings: Mapping[str, Any], told: Dict[str, Any]) -> 
         _thin_out_later(weakref.ref(scheduler))
 
 
-def thin_out(scheduler: Any, told: Dict[str, Any]) -> None:
+def thin_out(scheduler: Any, state: Dict[str, Any]) -> None:
     """Removes objects that Dask has forgotten, and data that has waited too long to be sent."""
-    thin_out_ledger(told["ledger"], scheduler)
-    told["thinnings"] = told.get("thinnings", 0) + 1
-    if told["thinnings"] >= UNSENT_THINNINGS:
-        told["ledger"]["unsent"] = {}
+    thin_out_ledger(state["ledger"], scheduler)
+    state["thinnings"] = state.get("thinnings", 0) + 1
+    if state["thinnings"] >= UNSENT_THINNINGS:
+        state["ledger"]["unsent"] = {}
         # Its minutes of a day are large, too.
-        told.get("collectors", {}).pop("FunctionActivity", None)
+        state.get("collectors", {}).pop("FunctionActivity", None)
 
 
 def note_owner(scheduler: Any, server: str, token: str) -> None:
@@ -114,8 +114,8 @@ def last_numbers(scheduler: Any, settings: Mapping[str, Any]) -> Dict[str, int]:
     return known[mine]
 
 
-def _is_known(told: Any) -> bool:
-    return isinstance(told, dict) and told.get("format") == FORMAT
+def _is_known(state: Any) -> bool:
+    return isinstance(state, dict) and state.get("format") == FORMAT
 
 
 def _place(scheduler: Any) -> Dict[str, Any]:
@@ -145,10 +145,10 @@ def _thin_out_all(reference: "weakref.ref[Any]") -> None:
         place["left"].clear()
         place["is_thinned"] = False
         return
-    for mine, told in list(place["left"].items()):
+    for mine, state in list(place["left"].items()):
         try:
-            if _is_known(told):
-                thin_out(scheduler, told)
+            if _is_known(state):
+                thin_out(scheduler, state)
         except Exception:
             del place["left"][mine]
     _thin_out_later(reference)

@@ -41,9 +41,9 @@ class LastMetrics(Collector):
 
     def worker_removed(self, address: str, stimulus_id: Any = None) -> None:
         received = _latest_heartbeat(self._states.pop(address, None))
-        told = self._waiting.pop(address, None)
-        if told is not None:
-            self._take(address, told, received)
+        metrics = self._waiting.pop(address, None)
+        if metrics is not None:
+            self._take(address, metrics, received)
             return
         self._heartbeats[address] = received
         if len(self._heartbeats) > MOST_ENDED:
@@ -74,33 +74,33 @@ class LastMetrics(Collector):
     def event(self, topic: Any, message: Any, now: float) -> None:
         if topic != TOPIC or not isinstance(message, dict) or KEY not in message:
             return
-        address, told = message.get("worker"), message[KEY]
-        if not isinstance(address, str) or not isinstance(told, dict):
+        address, metrics = message.get("worker"), message[KEY]
+        if not isinstance(address, str) or not isinstance(metrics, dict):
             return
         if address in self._states:
-            self._waiting[address] = told
+            self._waiting[address] = metrics
         elif address in self._heartbeats:
-            self._take(address, told, self._heartbeats.pop(address))
+            self._take(address, metrics, self._heartbeats.pop(address))
 
     def read(self, now: float, closed_at: Optional[float] = None) -> None:
         if closed_at is not None:
-            for address, told in self._waiting.items():
-                self._take(address, told, _latest_heartbeat(self._states.get(address)))
+            for address, metrics in self._waiting.items():
+                self._take(address, metrics, _latest_heartbeat(self._states.get(address)))
             self._waiting.clear()
 
-    def _take(self, address: str, told: Mapping[str, Any], received: int) -> None:
+    def _take(self, address: str, metrics: Mapping[str, Any], received: int) -> None:
         """Adds the values that no heartbeat contained.
 
         ``received`` is the last heartbeat received.
         """
-        heartbeat = told.get("heartbeat")
+        heartbeat = metrics.get("heartbeat")
         if not isinstance(heartbeat, int):
             return
         if received <= heartbeat:
-            self._add(told.get("unsent"))
+            self._add(metrics.get("unsent"))
         if received < heartbeat:
-            self._add(told.get("latest"))
-        if self.context.on_last_metrics is not None and not told.get("left_out"):
+            self._add(metrics.get("latest"))
+        if self.context.on_last_metrics is not None and not metrics.get("left_out"):
             self.context.on_last_metrics(address)
 
     def bequeath(self) -> Dict[str, Any]:
@@ -112,9 +112,9 @@ class LastMetrics(Collector):
             ],
         }
 
-    def inherit(self, told: Mapping[str, Any]) -> None:
-        self.context.last_metrics.update(told["sums"])
-        for span, sums in told["of_spans"]:
+    def inherit(self, inherited: Mapping[str, Any]) -> None:
+        self.context.last_metrics.update(inherited["sums"])
+        for span, sums in inherited["of_spans"]:
             self.context.last_metrics_of_spans[span] = dict(sums)
 
     def _add(self, part: Any) -> None:

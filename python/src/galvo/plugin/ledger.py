@@ -75,7 +75,7 @@ class Ledger:
         # Keys of tasks reported as erred; Dask may have forgotten them since.
         self._erring: Dict[Any, None] = {}
         self._most_erring = MOST_ERRING_TASKS
-        self._told: Optional[Mapping[str, Any]] = None  # the state of an earlier plugin
+        self._inherited: Optional[Mapping[str, Any]] = None  # the state of an earlier plugin
         self._under_way: Optional[Report] = None
         self._unread_code = 0
         self._groups_when_read = 0
@@ -120,8 +120,8 @@ class Ledger:
 
     def adopt(self, scheduler: Any) -> None:
         """Records what already exists. The outcome of tasks released earlier is unknown."""
-        told, self._told = self._told or {}, None
-        over, erring = set(told.get("over", ())), told.get("erring", {})
+        inherited, self._inherited = self._inherited or {}, None
+        over, erring = set(inherited.get("over", ())), inherited.get("erring", {})
         self.shares.catch_up(scheduler.tasks)
         for computation in list(scheduler.computations):
             if str(computation.id) not in over:
@@ -129,7 +129,7 @@ class Ledger:
                 erred = any(group.states.get("erred") for group in computation.groups)
                 known.erred = known.erred or erred
         groups = [self.group(group) for group in scheduler.task_groups.values()]
-        if not told:
+        if not inherited:
             self._link_later_computations(scheduler)
         for record in groups:
             self.shares.adopted(record)
@@ -142,7 +142,7 @@ class Ledger:
                     self._erring[ts.key] = None
                 else:
                     self._adopt_error(ts, times.get(ts.key))
-        if not told:
+        if not inherited:
             # Work done before this plugin existed belongs to no hour; later work does.
             self.adopted_error_count = self.error_count
             for record in self.groups.values():
@@ -176,12 +176,12 @@ class Ledger:
     def _unlinked(self, computation: Any) -> List[Any]:
         """Returns the TaskGroups of a Computation that are not linked to it yet."""
         known = self.computations.get(str(computation.id))
-        told = set(known.group_ids) if known is not None else ()
+        reported = set(known.group_ids) if known is not None else ()
         return [
             group
             for group in computation.groups
             if group not in self.gone
-            and (group not in self.groups or self.groups[group].id not in told)
+            and (group not in self.groups or self.groups[group].id not in reported)
         ]
 
     def _adopt_error(self, ts: Any, at: Optional[float]) -> None:
@@ -441,27 +441,30 @@ class Ledger:
         known = ids[: ids.index(latest)] if latest in ids else []
         return [id_ for id_ in known if id_ not in self.computations]
 
-    def inherit(self, told: Mapping[str, Any], has_same_settings: bool = True) -> None:
+    def inherit(self, inherited: Mapping[str, Any], has_same_settings: bool = True) -> None:
         """Continues from an exported state. Call it before ``adopt``."""
-        self.sequence, self.base = max(self.sequence, told["sequence"]), told["base"]
-        self._totals = sums_of(told["totals"])
-        self.error_count = told["error_count"]
-        self.adopted_error_count = told["adopted_error_count"]
-        self.retried, self._retries_left = dict(told["retried"]), dict(told["retries_left"])
-        self.gone = set(told["gone"])
-        self.receipt.inherit(told["receipt"])
-        for group, own in told["groups"].items():
+        self.sequence, self.base = max(self.sequence, inherited["sequence"]), inherited["base"]
+        self._totals = sums_of(inherited["totals"])
+        self.error_count = inherited["error_count"]
+        self.adopted_error_count = inherited["adopted_error_count"]
+        self.retried, self._retries_left = (
+            dict(inherited["retried"]),
+            dict(inherited["retries_left"]),
+        )
+        self.gone = set(inherited["gone"])
+        self.receipt.inherit(inherited["receipt"])
+        for group, own in inherited["groups"].items():
             record = self.groups[group] = GroupRecord(group, self.now(), own["id"])
             record.inherit(own)
             self.touched[record] = None
-        for computation, own in told["computations"]:
+        for computation, own in inherited["computations"]:
             for earlier in self.computations.values():
                 earlier.is_latest = False
             known = ComputationRecord(computation)
             known.inherit(own, self.groups)
             self.computations[known.id] = known
         past: Dict[str, ComputationRecord] = {}
-        for group, own in told["groups"].items():
+        for group, own in inherited["groups"].items():
             id_ = own["computation_id"]
             if id_ is not None:
                 known = self.computations.get(id_) or past.get(id_)
@@ -469,15 +472,15 @@ class Ledger:
                     body = own.get("computation_body")
                     known = past[id_] = ComputationRecord.past(id_, body)
                 self.groups[group].owners.append(known)
-        if "shares" in told:
-            self.shares.inherit(told["shares"], self.groups, {**past, **self.computations})
-        self._inherit_unsent(told, has_same_settings)
-        self._told = told
+        if "shares" in inherited:
+            self.shares.inherit(inherited["shares"], self.groups, {**past, **self.computations})
+        self._inherit_unsent(inherited, has_same_settings)
+        self._inherited = inherited
 
-    def _inherit_unsent(self, told: Mapping[str, Any], has_same_settings: bool) -> None:
+    def _inherit_unsent(self, inherited: Mapping[str, Any], has_same_settings: bool) -> None:
         for kind, outbox in self.outboxes.items():
-            outbox.dropped += told["dropped"].get(kind, 0)
-            items = told["unsent"].get(kind, ())
+            outbox.dropped += inherited["dropped"].get(kind, 0)
+            items = inherited["unsent"].get(kind, ())
             if has_same_settings or outbox.data_class in FREE_OF_TEXTS:
                 if kind == "computations" and not self.receipt.sends("code"):
                     items = [(id_, {**body, "code": []}, *rest) for id_, body, *rest in items]
@@ -542,17 +545,17 @@ def _exception(ts: Any) -> Any:
     return getattr(blamed, "exception", None)
 
 
-def thin_out(told: Dict[str, Any], scheduler: Any) -> None:
+def thin_out(state: Dict[str, Any], scheduler: Any) -> None:
     """Removes exported state that Dask itself has forgotten."""
     computations = list(scheduler.computations)
     held = set(scheduler.task_groups.values()).union(*(c.groups for c in computations))
-    told["groups"] = {group: own for group, own in told["groups"].items() if group in held}
-    told["gone"] = [group for group in told["gone"] if group in held]
-    told["computations"] = [item for item in told["computations"] if item[0] in computations]
-    for _, own in told["computations"]:
+    state["groups"] = {group: own for group, own in state["groups"].items() if group in held}
+    state["gone"] = [group for group in state["gone"] if group in held]
+    state["computations"] = [item for item in state["computations"] if item[0] in computations]
+    for _, own in state["computations"]:
         own["groups"] = [group for group in own["groups"] if group in held]
-    erring = told["erring"]
-    told["erring"] = {key: erring[key] for key in _still_erred(erring, scheduler)}
+    erring = state["erring"]
+    state["erring"] = {key: erring[key] for key in _still_erred(erring, scheduler)}
 
 
 def _still_erred(keys: Iterable[Any], scheduler: Any) -> List[Any]:

@@ -56,8 +56,8 @@ class Profiles(Collector):
         # A window in progress is lost, and no window begins before it ends.
         return self._since
 
-    def inherit(self, told: float) -> None:
-        self._since = float(told)
+    def inherit(self, inherited: float) -> None:
+        self._since = float(inherited)
 
     def close(self) -> None:
         if self._under_way is not None:

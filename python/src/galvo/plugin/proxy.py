@@ -70,7 +70,7 @@ class ProxyClient:
         if self._problem is not None:
             raise OSError("proxies of the kind %s are not supported" % self._problem)
         if not self._tasks.empty():  # a DNS lookup cannot be interrupted
-            raise OSError("the requests before still wait for the proxy")
+            raise OSError("earlier requests still wait for the proxy")
         if self._thread is None:
             thread = Thread(target=self._work, daemon=True, name="galvo-proxy")
             thread.start()
@@ -120,7 +120,7 @@ class ProxyClient:
             connection: Any = http.client.HTTPSConnection(
                 self._host, self._port, timeout=connect, context=self._context
             )
-            # The proxy only sees the destination.
+            # TLS ends at the server: the proxy sees the host and port, not the request.
             connection.set_tunnel(parts.hostname, parts.port or 443, self._headers)
             path = url[len(parts.scheme) + 3 + len(parts.netloc) :]
         else:

@@ -22,9 +22,11 @@ def digest(settings: Mapping[str, Any]) -> str:
 
     Tokens that were exchanged for the same token count as equal.
     """
-    told = sorted((name, repr(value)) for name, value in settings.items() if name not in UNTOLD)
-    told.append(("token", repr(identity(settings))))
-    return hashlib.sha256(repr(told).encode("utf-8", "replace")).hexdigest()
+    described = sorted(
+        (name, repr(value)) for name, value in settings.items() if name not in UNTOLD
+    )
+    described.append(("token", repr(identity(settings))))
+    return hashlib.sha256(repr(described).encode("utf-8", "replace")).hexdigest()
 
 
 class MakeRoom:

@@ -164,11 +164,11 @@ def measure_worker(state: Any) -> Metrics:
 
     Dask has renamed some of them. Older releases group them differently.
     """
-    told = state.metrics
-    get = told.get
+    reported = state.metrics
+    get = reported.get
     counts = get("task_counts")
     if counts is None:
-        counts, network, disk = _of_older_release(told)
+        counts, network, disk = _of_older_release(reported)
     else:
         network, disk = get("host_net_io"), get("host_disk_io")
     spilled, own = get("spilled_bytes") or get("spilled_nbytes") or {}, get("galvo")
@@ -186,8 +186,8 @@ def measure_worker(state: Any) -> Metrics:
     }
     if state.memory_limit:
         metrics["memory_limit_bytes"] = state.memory_limit
-    if "gil_contention" in told:
-        metrics["gil_contention"] = told["gil_contention"]
+    if "gil_contention" in reported:
+        metrics["gil_contention"] = reported["gil_contention"]
     if network is not None:
         metrics["network_read_bytes_per_second"] = network.get("read_bps")
         metrics["network_write_bytes_per_second"] = network.get("write_bps")
@@ -216,9 +216,9 @@ def measure_worker(state: Any) -> Metrics:
     return metrics
 
 
-def _of_older_release(told: Dict[str, Any]) -> Tuple[Dict[str, Any], ...]:
+def _of_older_release(reported: Dict[str, Any]) -> Tuple[Dict[str, Any], ...]:
     """Returns task counts, network and disk of a worker, under the names of newer releases."""
-    get = told.get
+    get = reported.get
     counts = {
         "memory": get("in_memory"),
         "executing": get("executing"),

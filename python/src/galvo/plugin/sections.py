@@ -128,16 +128,16 @@ class Receipt:
                 "items": items,
             }
 
-    def inherit(self, told: Mapping[str, Any]) -> None:
-        if told["accepted"] is not None:
-            self._accepted = frozenset(told["accepted"])
+    def inherit(self, inherited: Mapping[str, Any]) -> None:
+        if inherited["accepted"] is not None:
+            self._accepted = frozenset(inherited["accepted"])
         for mine, name in (
             (self._sent, "sent"),
             (self._characters, "characters"),
             (self._withheld, "withheld"),
         ):
-            mine.update((kind, int(n)) for kind, n in told[name].items() if kind in mine)
-        self._earlier = dict(told["items"])
+            mine.update((kind, int(n)) for kind, n in inherited[name].items() if kind in mine)
+        self._earlier = dict(inherited["items"])
 
     def describe(self) -> Dict[str, Dict[str, int]]:
         return {
@@ -237,8 +237,8 @@ class Outbox:
             if r.settled and r.body is not None
         ]
 
-    def inherit(self, told: Iterable[Tuple[Any, ...]], made_again: bool = False) -> None:
-        for id, body, data_class, characters, sent_characters, withheld in told:
+    def inherit(self, inherited: Iterable[Tuple[Any, ...]], made_again: bool = False) -> None:
+        for id, body, data_class, characters, sent_characters, withheld in inherited:
             record = Record(id, dict(body), settled=True)
             record.data_class, record.characters = data_class, characters
             record.sent_characters, record.withheld = sent_characters, withheld

@@ -21,19 +21,19 @@ class Counts:
 
     __slots__ = ("bytes", "durations", "erred", "retried", "states", "succeeded", "tasks")
 
-    def __init__(self, told: Optional[Mapping[str, Any]] = None):
-        told = told or {}
-        self.tasks = told.get("tasks", 0)
-        self.succeeded = told.get("succeeded", 0)
-        self.erred = told.get("erred", 0)
-        self.retried = told.get("retried", 0)
-        self.bytes = told.get("bytes", 0)
-        self.states: Dict[str, int] = dict(told.get("states", ()))
-        self.durations: Dict[str, float] = dict(told.get("durations", ()))
+    def __init__(self, values: Optional[Mapping[str, Any]] = None):
+        values = values or {}
+        self.tasks = values.get("tasks", 0)
+        self.succeeded = values.get("succeeded", 0)
+        self.erred = values.get("erred", 0)
+        self.retried = values.get("retried", 0)
+        self.bytes = values.get("bytes", 0)
+        self.states: Dict[str, int] = dict(values.get("states", ()))
+        self.durations: Dict[str, float] = dict(values.get("durations", ()))
 
     def bequeath(self) -> Dict[str, Any]:
-        told: Dict[str, Any] = {name: getattr(self, name) for name in NUMBERS}
-        return {**told, "states": dict(self.states), "durations": dict(self.durations)}
+        values: Dict[str, Any] = {name: getattr(self, name) for name in NUMBERS}
+        return {**values, "states": dict(self.states), "durations": dict(self.durations)}
 
     def submit(self) -> None:
         self.tasks += 1
@@ -241,13 +241,13 @@ class Shares:
 
     def inherit(
         self,
-        told: Mapping[str, Any],
+        inherited: Mapping[str, Any],
         groups: Mapping[Any, GroupRecord],
         computations: Dict[str, ComputationRecord],
     ) -> None:
-        self._others = {groups[g]: Counts(own) for g, own in told["others"] if g in groups}
+        self._others = {groups[g]: Counts(own) for g, own in inherited["others"] if g in groups}
         shares: List[Optional[Share]] = []
-        for id_, body, group, is_rest, is_joint, counts, again in told["shares"]:
+        for id_, body, group, is_rest, is_joint, counts, again in inherited["shares"]:
             record = groups.get(group)
             if record is None or record not in self._others:
                 shares.append(None)
@@ -264,7 +264,7 @@ class Shares:
                     record.owners.append(computation)
             else:
                 computation.shares.append(share)
-        for key, place in told["tasks"].items():
+        for key, place in inherited["tasks"].items():
             share = shares[place]
             if share is not None:
                 self.of_tasks[key] = share

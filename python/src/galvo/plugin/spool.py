@@ -138,11 +138,11 @@ def make_room(directory: str, size: int = 0) -> None:
         path = os.path.join(directory, name)
         if ENDING not in name or not os.path.isfile(path):
             continue
-        told = os.stat(path)
-        if now - told.st_mtime > LONGEST_AGE_SECONDS:
+        status = os.stat(path)
+        if now - status.st_mtime > LONGEST_AGE_SECONDS:
             _drop(path, "it is older than 30 days")
         else:
-            left.append((path, told.st_size))
+            left.append((path, status.st_size))
     while left and (len(left) >= MOST_FILES or size + sum(n for _, n in left) > MOST_BYTES):
         _drop(left.pop(0)[0], "there is too much")
 

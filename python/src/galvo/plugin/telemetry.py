@@ -21,17 +21,23 @@ from tornado.ioloop import PeriodicCallback
 from .bundle import by_source
 from .code import Snippets
 from .collector import Collectors, Context
-from .courier import LONGEST_FAREWELL, LONGEST_PAUSE, Courier
 from .error_sources import ErrorSources
 from .events import Events
 from .exchange import forget_others
 from .function_activity import FunctionActivity
 from .idleness import Idleness
-from .inheritance import announce, claim, destination, leave, renounce
+from .inheritance import (
+    destination,
+    register_reporter,
+    store_state,
+    take_over_state,
+    unregister_reporter,
+)
 from .last_metrics import LastMetrics
 from .ledger import Ledger
 from .logs import Logs
 from .profiles import Profiles
+from .report_sender import LONGEST_FINAL_DELIVERY, LONGEST_PAUSE, ReportSender
 from .samples import Samples
 from .sections import Receipt
 from .settings import VERSION, read_settings, what_is_missing
@@ -73,7 +79,7 @@ class CoiledTelemetry(SchedulerPlugin):
         self._settings = dict(read_settings() if settings is None else settings)
         self._scheduler: Any = None
         self._ledger: Optional[Ledger] = None  # None if there is nowhere to report to
-        self._courier: Any = None
+        self._sender: Any = None
         self._workforce: Any = None
         self._collectors = Collectors()
         self._is_starting = self._was_registered = False
@@ -220,12 +226,12 @@ class CoiledTelemetry(SchedulerPlugin):
         """The outcome of the last report; None if there is none."""
         if self._ledger is None:
             return {"status": None, "message": "it could not start, see the scheduler's log"}
-        return self._courier.verdict
+        return self._sender.verdict
 
     def try_again(self) -> None:
         """Sends a report immediately if the last one was not accepted."""
-        if self._ledger is not None and self._courier.failing:
-            self._courier.verdict, self._due = None, 0.0
+        if self._ledger is not None and self._sender.failing:
+            self._sender.verdict, self._due = None, 0.0
 
     # Implementation of the hooks.
 
@@ -243,37 +249,37 @@ class CoiledTelemetry(SchedulerPlugin):
             logger.warning(
                 "Galvo could not remove a token from the scheduler's configuration", exc_info=True
             )
-        told = claim(self._scheduler, self._settings)
+        inherited = take_over_state(self._scheduler, self._settings)
         idle_timeout = self._settings.get("idle_timeout_seconds")
         self._idleness = Idleness(self._scheduler, idle_timeout, time)
         try:
-            ledger = self._set_up(told)
+            ledger = self._set_up(inherited)
         except Exception:
-            if told is None:
+            if inherited is None:
                 raise
-            logger.warning("Galvo could not go on from what was told before", exc_info=True)
+            logger.warning("Galvo could not take over the state of its predecessor", exc_info=True)
             ledger = self._set_up(None)
-        self._courier = Courier(
+        self._sender = ReportSender(
             self._settings, ledger, self._scheduler, self._describe_cluster, self._collectors
         )
         self._ledger = ledger
         self._timer = PeriodicCallback(self._tick, TICK_MILLISECONDS)
         self._timer.start()
-        announce(self._scheduler, self._relieve)
+        register_reporter(self._scheduler, self._stop_reporting)
         logger.info("Galvo reports to %s", self._settings["server"])
 
-    def _set_up(self, told: Optional[Mapping[str, Any]]) -> Ledger:
+    def _set_up(self, inherited: Optional[Mapping[str, Any]]) -> Ledger:
         """Creates the ledger and the collectors, from the state of an earlier plugin, if any."""
         ledger = Ledger(int(time() * 1000), receipt=Receipt(self._settings))
         context = Context(self._scheduler, self._settings, ledger)
         self._collectors = Collectors.made(COLLECTORS, context)
         self._workforce = Workforce(self._scheduler)
-        if told is not None:
-            ledger.inherit(told["ledger"], told["private"] == self._private())
-            self._collectors.inherit(told["collectors"])
-            self._workforce.inherit(told["workforce"])
-            self._idleness.inherit(told["idleness"])
-            self._cluster_name = told["cluster_name"]
+        if inherited is not None:
+            ledger.inherit(inherited["ledger"], inherited["private"] == self._private())
+            self._collectors.inherit(inherited["collectors"])
+            self._workforce.inherit(inherited["workforce"])
+            self._idleness.inherit(inherited["idleness"])
+            self._cluster_name = inherited["cluster_name"]
         self._tell_client(context)
         ledger.adopt(self._scheduler)
         return ledger
@@ -282,7 +288,7 @@ class CoiledTelemetry(SchedulerPlugin):
         """Returns the settings that withhold data."""
         return [self._settings.get(name) for name in PRIVATE]
 
-    def _relieve(self, by: str) -> None:
+    def _stop_reporting(self, by: str) -> None:
         """Called when another plugin starts to report, possibly as this one's successor."""
         if self._is_starting:
             return  # Dask may add either of them, and the other one detects that it was not added
@@ -291,15 +297,15 @@ class CoiledTelemetry(SchedulerPlugin):
 
     def _hand_over(self) -> None:
         """Stops, and stores the state for a successor on the scheduler."""
-        told = None
+        state = None
         try:
             if self._was_registered:  # otherwise it has never reported
-                told = self._bequeath()
+                state = self._bequeath()
         except Exception:
             logger.warning("Galvo could not tell what it knows", exc_info=True)
         self._leave()
-        if told is not None:
-            leave(self._scheduler, self._settings, told)
+        if state is not None:
+            store_state(self._scheduler, self._settings, state)
 
     def _bequeath(self) -> Dict[str, Any]:
         scheduler, ledger, collectors = self._scheduler, self._ledger, self._collectors
@@ -345,44 +351,44 @@ class CoiledTelemetry(SchedulerPlugin):
         now = asyncio.get_running_loop().time()
         if self._delivery is None and now >= min(self._due, self._due_for_events()):
             self._event_at = None
-            self._delivery = asyncio.ensure_future(self._courier.deliver())
+            self._delivery = asyncio.ensure_future(self._sender.deliver())
             self._delivery.add_done_callback(self._delivered)
 
     def _delivered(self, delivery: "asyncio.Future[None]") -> None:
         self._delivery = None
         if not delivery.cancelled() and delivery.exception() is not None:
             logger.warning("Galvo could not make a report", exc_info=delivery.exception())
-            self._courier.pause = LONGEST_PAUSE
-        self._due = delivery.get_loop().time() + self._courier.pause
-        if self._sending_kept is None and (self._courier.verdict or {}).get("status") == 200:
+            self._sender.pause = LONGEST_PAUSE
+        self._due = delivery.get_loop().time() + self._sender.pause
+        if self._sending_kept is None and (self._sender.verdict or {}).get("status") == 200:
             self._sending_kept = asyncio.ensure_future(self._send_kept())
 
     def _due_for_events(self) -> float:
         """Returns the latest time at which to send pending events."""
         interval = self._settings.get("interval_seconds", math.inf)
         # If the server wants fewer reports, or accepts none, events must not cause more.
-        waits = self._courier.pause > interval or self._courier.failing
+        waits = self._sender.pause > interval or self._sender.failing
         if self._event_at is None or waits:
             return math.inf
         return self._event_at + self._settings.get("events_interval_seconds", interval)
 
     def _obey(self) -> None:
         """Closes the scheduler at the server's request, or if it has been idle for too long."""
-        idleness, courier = self._idleness, self._courier
-        if courier.keep_alive is not None:
-            seconds, courier.keep_alive = courier.keep_alive, None
+        idleness, sender = self._idleness, self._sender
+        if sender.keep_alive is not None:
+            seconds, sender.keep_alive = sender.keep_alive, None
             idleness.keep(seconds)
         if idleness.look():
             self._stop(IDLE_REASON)
-        if not courier.stop_requested:
+        if not sender.stop_requested:
             return
-        is_idle = idleness.since is not None and idleness.since == courier.reported_idle_since
-        if courier.stop_only_if_idle and not is_idle:
+        is_idle = idleness.since is not None and idleness.since == sender.reported_idle_since
+        if sender.stop_only_if_idle and not is_idle:
             # Work has arrived since the acknowledged report, and may be done already. The next
             # response decides.
-            courier.stop_requested = False
+            sender.stop_requested = False
             return
-        self._stop(courier.stop_reason or STOP_REASON)
+        self._stop(sender.stop_reason or STOP_REASON)
 
     def _stop(self, reason: str) -> None:
         if self._stopping is None:
@@ -410,9 +416,9 @@ class CoiledTelemetry(SchedulerPlugin):
                 await asyncio.wait([self._delivery], timeout=0.1)
             await self._collectors.finish()
             reason, has_arrived = self._close_reason(), False
-            final = self._courier.deliver_final(reason)
+            final = self._sender.deliver_final(reason)
             with suppress(asyncio.TimeoutError):
-                has_arrived = await asyncio.wait_for(final, LONGEST_FAREWELL + 0.1)
+                has_arrived = await asyncio.wait_for(final, LONGEST_FINAL_DELIVERY + 0.1)
             if not has_arrived:
                 self._keep_unsent(reason)
         except Exception:
@@ -422,7 +428,7 @@ class CoiledTelemetry(SchedulerPlugin):
     def _keep_unsent(self, reason: Optional[str]) -> None:
         directory = directory_of(self._settings)
         if directory is not None:
-            path = self._courier.keep_unsent(directory, reason)
+            path = self._sender.keep_unsent(directory, reason)
             logger.warning("Galvo keeps what it could not send in %s", path)
 
     async def _send_kept(self) -> None:
@@ -440,7 +446,7 @@ class CoiledTelemetry(SchedulerPlugin):
                 if kept.head.get("destination") != destination(self._settings):
                     continue
                 try:
-                    problem_told = await self._courier.forward(kept.reports, kept.head.get("token"))
+                    problem_told = await self._sender.forward(kept.reports, kept.head.get("token"))
                 except PermissionError as refusal:
                     logger.warning(
                         "Galvo leaves %s where it is, for `galvo spool send`: %s", path, refusal
@@ -460,23 +466,23 @@ class CoiledTelemetry(SchedulerPlugin):
         for task in (self._delivery, self._starting, self._sending_kept):
             if task is not None:
                 task.cancel()
-        renounce(self._scheduler, self._relieve)
+        unregister_reporter(self._scheduler, self._stop_reporting)
         self._timer = self._ledger = self._workforce = None
         self._collectors.call("close")
-        self._courier.close()
+        self._sender.close()
 
     def preview(self, scheduler: Any) -> str:
         """Returns the first report as JSON, for a plugin that is not started."""
         self._scheduler, self._idleness = scheduler, Idleness(scheduler, None, time)
         try:
             self._ledger = ledger = self._set_up(None)
-            courier = Courier(
+            sender = ReportSender(
                 self._settings, ledger, scheduler, self._describe_cluster, self._collectors
             )
             try:
-                return courier.preview()
+                return sender.preview()
             finally:
-                courier.close()
+                sender.close()
         finally:
             self._ledger = None
             self._collectors.call("close")

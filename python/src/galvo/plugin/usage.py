@@ -85,11 +85,13 @@ class HourRecord(Record):
             "functions": {prefix: list(sums) for prefix, sums in self.functions.items()},
         }
 
-    def inherit(self, told: Mapping[str, Any]) -> None:
-        self.sums.update((name, told["sums"][name]) for name in self.sums if name in told["sums"])
-        self.watched_seconds = told["watched_seconds"]
-        self.unknown_seconds = told.get("unknown_seconds", 0.0)
-        self.functions = {prefix: list(sums) for prefix, sums in told["functions"].items()}
+    def inherit(self, inherited: Mapping[str, Any]) -> None:
+        self.sums.update(
+            (name, inherited["sums"][name]) for name in self.sums if name in inherited["sums"]
+        )
+        self.watched_seconds = inherited["watched_seconds"]
+        self.unknown_seconds = inherited.get("unknown_seconds", 0.0)
+        self.functions = {prefix: list(sums) for prefix, sums in inherited["functions"].items()}
 
     def room(self) -> float:
         """Returns the observed thread time that is not busy."""
@@ -274,26 +276,28 @@ class Usage(Collector):
             "unmeasured": self._unmeasured,
         }
 
-    def inherit(self, told: Mapping[str, Any]) -> None:
-        self._started_at, self._errors = told["started_at"], told["errors"]
+    def inherit(self, inherited: Mapping[str, Any]) -> None:
+        self._started_at, self._errors = inherited["started_at"], inherited["errors"]
         self._hours = {}
-        for own in told["hours"]:
+        for own in inherited["hours"]:
             record = self._hours[own["hour"]] = HourRecord(own["hour"])
             record.inherit(own)
-        for body in told["past"]:
+        for body in inherited["past"]:
             record = HourRecord(body["hour"])
             record.body, record.settled = dict(body), True
             self._past.append(record)
-        self._first_open = told["first_open"]
-        self._ended = {address: dict(own) for address, own in told.get("ended", {}).items()}
-        self._handed_over = dict.fromkeys(told.get("handed_over", ()))
-        self._unmeasured = dict(told.get("unmeasured", {}))
-        self._history_read, self._threads, self._threads_since = told["history"]
-        self._measured = {key: [_sum_of(key), known] for key, known in told["measured"].items()}
+        self._first_open = inherited["first_open"]
+        self._ended = {address: dict(own) for address, own in inherited.get("ended", {}).items()}
+        self._handed_over = dict.fromkeys(inherited.get("handed_over", ()))
+        self._unmeasured = dict(inherited.get("unmeasured", {}))
+        self._history_read, self._threads, self._threads_since = inherited["history"]
+        self._measured = {
+            key: [_sum_of(key), known] for key, known in inherited["measured"].items()
+        }
         # Workers that joined or left unobserved are treated as if they did so just now.
         now, workers = self.context.now(), self.context.scheduler.workers
-        self._workers = {a: (*known[:2], None) for a, known in told["workers"].items()}
-        self._workers_since = told["workers_since"]
+        self._workers = {a: (*known[:2], None) for a, known in inherited["workers"].items()}
+        self._workers_since = inherited["workers_since"]
         self._advance_workers(now)
         self._workers = {
             a: (*known[:2], workers[a]) for a, known in self._workers.items() if a in workers

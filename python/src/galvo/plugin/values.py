@@ -122,7 +122,7 @@ def cut(value: Any, length: int) -> str:
 
 
 def count(value: Any) -> int:
-    """Returns an integer that JSON represents exactly; 0 for anything else."""
+    """Returns the value as an integer from 0 to 2**53 - 1, clamped; 0 if it is not a number."""
     try:
         return min(max(int(value), 0), 2**53 - 1)
     except (ArithmeticError, TypeError, ValueError):
@@ -130,7 +130,10 @@ def count(value: Any) -> int:
 
 
 def duration(value: float) -> float:
-    """Returns seconds that may be summed; 0 for the negative values of clocks set back."""
+    """Returns seconds that may be summed; 0 for negative, infinite and NaN values.
+
+    A clock that was changed causes negative ones.
+    """
     return value if 0.0 <= value < math.inf else 0.0
 
 

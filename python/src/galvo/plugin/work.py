@@ -58,21 +58,21 @@ class GroupRecord(Record):
         self.counted = NOTHING  # its part in the ledger's totals
 
     def bequeath(self) -> Dict[str, Any]:
-        told = {name: getattr(self, name) for name in ("id", *BEQUEATHED)}
-        told["in_memory"] = self.group.states.get("memory", 0)
-        told["dependencies"] = list(self.dependencies)
+        state = {name: getattr(self, name) for name in ("id", *BEQUEATHED)}
+        state["in_memory"] = self.group.states.get("memory", 0)
+        state["dependencies"] = list(self.dependencies)
         owner = self.owners[-1] if self.owners else None
-        told["computation_id"] = None if owner is None else owner.id
-        told["computation_body"] = None if owner is None else owner.body
-        return told
+        state["computation_id"] = None if owner is None else owner.id
+        state["computation_body"] = None if owner is None else owner.body
+        return state
 
-    def inherit(self, told: Mapping[str, Any]) -> None:
+    def inherit(self, inherited: Mapping[str, Any]) -> None:
         for name in BEQUEATHED:
-            setattr(self, name, told[name])
-        self.counted = sums_of(told["counted"])
+            setattr(self, name, inherited[name])
+        self.counted = sums_of(inherited["counted"])
         # The visible part of what happened unobserved.
-        self.succeeded += max(0, self.group.states.get("memory", 0) - told["in_memory"])
-        self.dependencies = dict.fromkeys(told["dependencies"])
+        self.succeeded += max(0, self.group.states.get("memory", 0) - inherited["in_memory"])
+        self.dependencies = dict.fromkeys(inherited["dependencies"])
 
     def link_dependencies(self, groups: Mapping[Any, "GroupRecord"]) -> None:
         dependencies = self.group.dependencies
@@ -190,13 +190,17 @@ class ComputationRecord(Record):
             "lacks_shares": self.lacks_shares,
         }
 
-    def inherit(self, told: Mapping[str, Any], groups: Mapping[Any, GroupRecord]) -> None:
-        self.group_ids.extend(told["group_ids"])
-        self.groups = {groups[group]: None for group in told["groups"] if group in groups}
-        self.span_ids = dict.fromkeys(told["span_ids"])
-        self.stop, self.erred, self.cut_short = told["stop"], told["erred"], told["cut_short"]
-        self.read_shares({"task_group_shares": told.get("shares", ())})
-        self.lacks_shares = told.get("lacks_shares", False)
+    def inherit(self, inherited: Mapping[str, Any], groups: Mapping[Any, GroupRecord]) -> None:
+        self.group_ids.extend(inherited["group_ids"])
+        self.groups = {groups[group]: None for group in inherited["groups"] if group in groups}
+        self.span_ids = dict.fromkeys(inherited["span_ids"])
+        self.stop, self.erred, self.cut_short = (
+            inherited["stop"],
+            inherited["erred"],
+            inherited["cut_short"],
+        )
+        self.read_shares({"task_group_shares": inherited.get("shares", ())})
+        self.lacks_shares = inherited.get("lacks_shares", False)
 
     def link(self, record: GroupRecord) -> None:
         if record not in self.groups:

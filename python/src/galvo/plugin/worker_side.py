@@ -43,7 +43,7 @@ MOST_LINES, WINDOW_SECONDS = (200, 200, 100), 10.0
 LAST_LINES, HOLD_SECONDS = 10, 1.0
 MOST_QUEUED = 400  # lines of a nanny that wait for an unresponsive scheduler
 RETRIES, LONGEST_RETRY_SECONDS = 4, 30.0  # of one line, and the longest retry delay
-FAREWELL_SECONDS = 1.0  # for the unsent lines of a nanny that ends
+FLUSH_SECONDS = 1.0  # for the unsent lines of a nanny that ends
 # An operation of Dask's RPC: a closing scheduler requests the lines held back.
 OPERATION = "galvo_release_lines"
 # The scheduler queries a worker that it has just removed. It may be waiting for its nanny to kill
@@ -499,10 +499,10 @@ class Guest:
         self._queue.clear()
         return queued
 
-    async def farewell(self) -> None:
+    async def flush(self) -> None:
         """Waits briefly until a nanny's lines are sent."""
         with suppress(Exception):
-            await asyncio.wait_for(self._deliver_all(), FAREWELL_SECONDS)
+            await asyncio.wait_for(self._deliver_all(), FLUSH_SECONDS)
 
     async def _deliver_all(self) -> None:
         await self._deliver()
@@ -748,7 +748,7 @@ class NannySide(NannyPlugin):
             if self._guest is not None:
                 self._guest.leave()
                 # Dask awaits the result.
-                return self._guest.farewell() if self._guest.has_queued() else None
+                return self._guest.flush() if self._guest.has_queued() else None
         except Exception:
             pass
         return None

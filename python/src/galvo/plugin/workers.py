@@ -47,7 +47,7 @@ class WorkerRecord(Record):
         "address", "asked_to_close", "closing", "ended_at", "environment_id", "executable", "host",
         "last_memory", "last_seen_at", "limit", "lost_results", "name", "number", "over_memory",
         "peak_memory", "processing", "processing_functions", "processing_keys", "retiring",
-        "silent", "started_at", "state", "threads", "told",
+        "silent", "started_at", "state", "threads", "was_removed",
     )  # fmt: skip
 
     def __init__(self, id: str, number: int, state: Any, started_at: float):
@@ -63,7 +63,7 @@ class WorkerRecord(Record):
         self.threads = state.nthreads
         self.limit = state.memory_limit
         # The scheduler's messages about it.
-        self.told = False  # that it has removed it
+        self.was_removed = False  # Dask has said so
         self.retiring = False
         self.closing = False
         self.asked_to_close = False
@@ -264,16 +264,16 @@ class Workers(Collector):
             "clients": {client: record.body for client, record in self._clients.items()},
         }
 
-    def inherit(self, told: Mapping[str, Any]) -> None:
+    def inherit(self, inherited: Mapping[str, Any]) -> None:
         # Those that have gone since are detected when the present ones are adopted.
         # An earlier plugin has neither.
-        peaks, numbers = told.get("peak_memory", {}), told.get("numbers", {})
-        for state, id, started_at in told["workers"]:
+        peaks, numbers = inherited.get("peak_memory", {}), inherited.get("numbers", {})
+        for state, id, started_at in inherited["workers"]:
             number = numbers.get(id) or self.context.next_number("workers")
             record = WorkerRecord(id, number, state, started_at)
             record.peak_memory = peaks.get(id, 0)
             self._know(record)
-        for client, body in told["clients"].items():
+        for client, body in inherited["clients"].items():
             self._know_client(client, dict(body))
         self._expected = set(self._clients)
 
@@ -292,18 +292,18 @@ class Workers(Collector):
         """Returns the id of the environment described by ``get_versions``; equal ones share it."""
         if not versions and not executable:
             return None
-        told = repr((versions, executable))
-        record = self._environments.get(told)
+        key = repr((versions, executable))
+        record = self._environments.get(key)
         if record is None:
             try:
                 body = describe_environment(versions or {}, executable)
             except (AttributeError, TypeError, ValueError):  # it is not a description of Dask
                 return None
             record = Record(body["id"], body, settled=True)
-            record.characters = len(told)
+            record.characters = len(key)
             while len(self._environments) >= ENVIRONMENTS:
                 del self._environments[next(iter(self._environments))]
-            self._environments[told] = record
+            self._environments[key] = record
             self.context.outboxes["environments"].add(record)
         return record.id
 
@@ -381,7 +381,7 @@ class Workers(Collector):
         action = message.get("action")
         if action == "retired":
             record.retiring = True
-        elif record.told:
+        elif record.was_removed:
             return  # the scheduler also tells a worker that it has removed to close
         elif action == "worker-status-change":
             status = message.get("status")
@@ -399,7 +399,7 @@ class Workers(Collector):
             self._hear_removal(record, message)
 
     def _hear_removal(self, record: WorkerRecord, message: Mapping[str, Any]) -> None:
-        record.told = True
+        record.was_removed = True
         record.retiring = record.retiring or message.get("expected") is True
         if "lost-computed-tasks" in message:
             record.lost_results = len(message["lost-computed-tasks"])
@@ -425,10 +425,10 @@ class Workers(Collector):
         events = list(self._scheduler.get_events(record.address))
         arrivals = [i for i, (_, m) in enumerate(events) if _action(m) == "add-worker"]
         for at, message in events[arrivals[-1] if arrivals else 0 :]:
-            was_told = record.told
+            was_known = record.was_removed
             if isinstance(message, dict):
                 self._hear(record, message)
-            if record.told and not was_told and "lost-computed-tasks" not in message:
+            if record.was_removed and not was_known and "lost-computed-tasks" not in message:
                 self._recall_removal(record, at)
 
     def _recall_removal(self, record: WorkerRecord, at: float) -> None:
@@ -476,7 +476,7 @@ class Workers(Collector):
         self, record: WorkerRecord, at: float, stimulus_id: Optional[str] = None
     ) -> None:
         """Handles that the scheduler no longer has the worker."""
-        if not record.told:
+        if not record.was_removed:
             self._recall(record)
         self._remove(record, at, stimulus_id)
 
@@ -512,7 +512,7 @@ class Workers(Collector):
         ended_at = record.ended_at or 0.0
         if not record.state.nanny and 0.0 <= ended_at - self._restarted_at < 1.0:
             return "closed"  # by a restart, which cannot start it again
-        return "lost" if record.told else "unknown"
+        return "lost" if record.was_removed else "unknown"
 
     def _unreach(self, record: WorkerRecord) -> None:
         if self._by_address.get(record.address) is record:

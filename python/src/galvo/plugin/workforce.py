@@ -42,15 +42,15 @@ class Workforce:
             "workers": list(self._scheduler.workers),
         }
 
-    def inherit(self, told: Mapping[str, Any]) -> None:
-        workers, known = self._scheduler.workers, set(told["workers"])
-        self.seen = told["seen"] + sum(address not in known for address in workers)
-        self.peak_workers = max(self.peak_workers, told["peak_workers"])
-        self.peak_threads = max(self.peak_threads, told["peak_threads"])
-        self.thread_seconds = told["thread_seconds"]
-        self._since, self._threads = told["since"], told["threads"]
+    def inherit(self, inherited: Mapping[str, Any]) -> None:
+        workers, known = self._scheduler.workers, set(inherited["workers"])
+        self.seen = inherited["seen"] + sum(address not in known for address in workers)
+        self.peak_workers = max(self.peak_workers, inherited["peak_workers"])
+        self.peak_threads = max(self.peak_threads, inherited["peak_threads"])
+        self.thread_seconds = inherited["thread_seconds"]
+        self._since, self._threads = inherited["since"], inherited["threads"]
         for at, threads in getattr(self._scheduler, "total_nthreads_history", ()):
-            if at > told["since"]:
+            if at > inherited["since"]:
                 self._advance(at, threads)
         self.update()
 

@@ -19,7 +19,7 @@ export function ToBeWon({ words, query }: ToBeWonProps) {
         const { idleBacktest: test, idlePolicy } = viewer.account;
         if (!test) return null;
         const saved = costText(test.costsSaved);
-        const waiting = test.interrupted.totalCount;
+        const waiting = test.affectedComputations.totalCount;
         return (
           <Section title={`To be won in ${words}`}>
             {test.stops === 0 ? (

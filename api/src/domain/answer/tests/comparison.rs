@@ -33,7 +33,7 @@ pub(super) fn changes() -> Vec<Case> {
         (
             Question::WhatChanged,
             without_baseline(),
-            "There is nothing to compare it with: no earlier cluster of its user closed without errors and has the same \
+            "No earlier run can be compared with it: no earlier cluster of its user closed without errors and has the same \
              name, the same outermost spans or most of its functions; ask with a baseline.",
         ),
         case(
@@ -41,7 +41,7 @@ pub(super) fn changes() -> Vec<Case> {
             true,
             None,
             &[size(Size::Workers, 2, 2)],
-            "Nothing that is known of it changed since cluster 5, 0 changes.",
+            "No known property changed since cluster 5: 0 changes.",
         ),
         case(
             &software,
@@ -154,37 +154,34 @@ pub(super) fn comparisons() -> Vec<Case> {
             busy,
             nothing,
             Some(&by_name),
-            "Where the thread time of it went is not stored in full: Dask tells of it since 2023.7, once tasks ran, unless \
+            "Where the thread time of it went is not stored in full: Dask 2023.7 and newer report it once tasks ran, unless \
              the data class TASKS is refused.",
         ),
         slower(
             nothing,
             busy,
             None,
-            "Where the thread time of the first work went is not stored in full: Dask tells of it since 2023.7, once tasks \
-             ran, unless the data class TASKS is refused.",
+            "Where the thread time of the first work went is not stored in full: Dask 2023.7 and newer report it once tasks ran, unless the data class TASKS is refused.",
         ),
         slower(
             nothing,
             nothing,
             Some(&by_name),
-            "Where the thread time of both went is not stored in full: Dask tells of it since 2023.7, once tasks ran, \
-             unless the data class TASKS is refused.",
+            "Where the thread time of both went is not stored in full: Dask 2023.7 and newer report it once tasks ran, unless the data class TASKS is refused.",
         ),
         scaling(
             [0.0, 20.0, 0.0, 0.0],
             busy,
             (8, 8),
             &by_name,
-            "How well it scales cannot be told: tasks of one of the two used no CPU, 0 s.",
+            "How well it scales is not known: the tasks of one of the two used no CPU, 0 s.",
         ),
         scaling(
             busy,
             busy,
             (1, 1),
             &by_functions,
-            "With 1 thread as before, tasks used the CPU for 75 % of the thread time, and for 75 % in cluster 5: nothing \
-             was lost anew, 0 s.",
+            "With 1 thread as before, tasks used the CPU for 75 % of the thread time, and for 75 % in cluster 5: no more time was lost, 0 s.",
         ),
         scaling(
             busy,
@@ -192,7 +189,7 @@ pub(super) fn comparisons() -> Vec<Case> {
             (8, 16),
             &by_functions,
             "With 16 threads instead of 8, tasks used the CPU for 38 % of the thread time, and for 75 % in cluster 5: \
-             1.3 min were lost beyond what that lost for the same work, most of it to f7, thread-noncpu.",
+             1.3 min more were lost than there for the same work, most of it to f7, thread-noncpu.",
         ),
     ]
 }

@@ -34,17 +34,17 @@ pub(super) fn contention() -> Vec<Case> {
         ticks(
             None,
             None,
-            "How long event loops were blocked was not measured in the time that was looked at: no sample tells of it.",
+            "How long event loops were blocked is not known: no sample of this period measures it.",
         ),
         ticks(
             Some(0.08),
             Some(0.02),
-            "In the last 10 min the workers' event loops were blocked 75 % of the time: a tick took 80 ms and not 20 ms.",
+            "In the last 10 min the workers' event loops were blocked 75 % of the time: a tick took 80 ms instead of 20 ms.",
         ),
         ticks(
             None,
             Some(0.02),
-            "In the last 10 min the scheduler's event loop was blocked 0 % of the time: a tick took 20 ms, as it should.",
+            "In the last 10 min the scheduler's event loop was blocked 0 % of the time: a tick took 20 ms, the usual time.",
         ),
     ]
 }
@@ -82,12 +82,12 @@ pub(super) fn lost_times() -> Vec<Case> {
     };
     let (short, long) = (times(60.0, 10.0), times(1_800.0, 60.0));
     vec![
-        top(&[], HOUR, 0.0, "Nothing has been computed yet, 0 s."),
+        top(&[], HOUR, 0.0, "No task computed so far: 0 s of thread time."),
         top(
             &[],
             HOUR,
             90.0,
-            "1.5 min of thread time was computed, but by which functions is not stored, because the account refuses the \
+            "1.5 min of thread time was computed, but the times of the functions are not stored, because the account refuses the \
              data class TASKS: setDataPolicy accepts it.",
         ),
         top(
@@ -105,13 +105,12 @@ pub(super) fn lost_times() -> Vec<Case> {
         network(
             None,
             None,
-            "How long workers received data is not stored, Dask tells of it since 2023.7, once tasks ran.",
+            "How long workers received data is not stored, Dask 2023.7 and newer report it once tasks ran.",
         ),
         network(
             Some(&short),
             None,
-            "Workers received data for 1 min beside their tasks, and what that cost cannot be told without the threads' \
-             idle time.",
+            "Workers received data for 1 min beside their tasks, and its cost is not known without the threads' idle time.",
         ),
         network(
             Some(&short),
@@ -134,13 +133,13 @@ pub(super) fn lost_times() -> Vec<Case> {
         spill(
             None,
             None,
-            "How long results were moved to disk and back is not stored, Dask tells of it since 2023.7, once tasks ran.",
+            "How long results were moved to disk and back is not stored, Dask 2023.7 and newer report it once tasks ran.",
         ),
-        spill(Some(0), None, "No time was lost to spilling, 0 s."),
+        spill(Some(0), None, "No time was lost to spilling: 0 s."),
         spill(
             Some(0),
             Some(&short),
-            "1.9 MiB were written to disk beside the tasks, and what that cost them cannot be told.",
+            "1.9 MiB were written to disk beside the tasks, and the time that tasks lost is not known.",
         ),
         spill(
             Some(HOUR / 5),
@@ -155,10 +154,9 @@ pub(super) fn lost_times() -> Vec<Case> {
         ),
         cpu(
             None,
-            "How long tasks held threads without using the CPU is not stored, Dask tells of it since 2023.7, once tasks \
-             ran.",
+            "How long tasks held threads without using the CPU is not stored, Dask 2023.7 and newer report it once tasks ran.",
         ),
-        cpu(Some(&MetricTimes::default()), "No task has held a thread yet, 0 s."),
+        cpu(Some(&MetricTimes::default()), "No task ran so far: 0 s of thread time."),
         cpu(Some(&times(0.0, 0.0)), "Tasks held threads for 0 s without using the CPU, 0 % of their time."),
         cpu(
             Some(&long),

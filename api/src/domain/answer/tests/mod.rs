@@ -25,7 +25,7 @@ fn parts() -> Vec<Case> {
         lacks_reports: true,
         lacks_tasks: true,
         dropped: BTreeMap::from([("fine_metrics".to_owned(), 1), ("usage".to_owned(), 2)]),
-        cut: vec!["usage.x".to_owned(), "fine_metrics.x".to_owned()],
+        clamped: vec!["usage.x".to_owned(), "fine_metrics.x".to_owned()],
         ..KnownPart::default()
     };
     let network = || {
@@ -39,28 +39,27 @@ fn parts() -> Vec<Case> {
         (
             Question::Gil,
             knows(KnownPart { dropped: dropped(1), ..until.clone() }, Question::Gil, answer()),
-            "The GIL was busy 38 % of the last 10 min, up to 2026-11-20 11:00:05 UTC; what came after is unknown. 1 more \
+            "The GIL was busy 38 % of the last 10 min, up to 2026-11-20 11:00:05 UTC; the time after is unknown. 1 more \
              sample was not reported.",
         ),
         (
             Question::Gil,
             knows(until.clone(), Question::Gil, unmeasured()),
             "GIL contention was not measured: install gilknocker on the workers, and Dask 2023.4.1 or newer measures it. \
-             What came after 2026-11-20 11:00:05 UTC is unknown.",
+             The time after 2026-11-20 11:00:05 UTC is unknown.",
         ),
         (
             Question::Network,
             knows(lossy.clone(), Question::Network, network()),
             "Workers received data for 30 min, and threads were idle 75 % of the time, which they may have spent waiting \
-             for it. Some of its reports have not arrived, and what they tell is unknown. Data of the class TASKS was kept \
-             back: see the privacy receipt of the cluster. 1 more set of fine metrics and 2 more hours of usage were not \
-             reported. Impossible values of the reported fine metrics and usage were cut.",
+             for it. Some of its reports have not arrived, and their content is unknown. Data of the class TASKS was withheld or dropped: see the privacy receipt of the cluster. 1 more set of fine metrics and 2 more hours of usage were not \
+             reported. Impossible values of the reported fine metrics and usage were clamped.",
         ),
         (
             Question::Slower,
             works(std::slice::from_ref(&until), &[KnownPart { lacks_reports: true, ..until.clone() }, lossy]),
             "It spent 1.3 min of thread time, as much as the first work. The first work is known up to 2026-11-20 11:00:05 \
-             UTC; what came after is unknown. 2 of 2 clusters of the second work are known in part, the first of them up \
+             UTC; the time after is unknown. 2 of 2 clusters of the second work are known in part, the first of them up \
              to 2026-11-20 11:00:05 UTC.",
         ),
     ]

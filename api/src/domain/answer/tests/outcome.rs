@@ -74,13 +74,13 @@ fn finished() -> Vec<Case> {
         of(
             &[(Done, 1), (Running, 1)],
             &silent(),
-            "1 of 2 computations had not finished when the cluster was last heard of, 2 h 5 min ago.",
+            "1 of 2 computations had not finished at the last report of the cluster, 2 h 5 min ago.",
         ),
         of(&[(Erred, 1), (Done, 3)], &now, "The last computation finished, but 1 of 4 did not."),
         of(&[(Done, 1)], &now, "The 1 computation finished."),
         of(&[(Done, 4)], &now, "All 4 computations finished."),
-        case(&[], 0, Missing::NotReported, None, &closed, "Nothing was ever submitted, 0 tasks."),
-        case(&[], 0, Missing::NotReported, None, &now, "Nothing was submitted yet, 0 tasks."),
+        case(&[], 0, Missing::NotReported, None, &closed, "No work was submitted: 0 tasks."),
+        case(&[], 0, Missing::NotReported, None, &now, "No work was submitted so far: 0 tasks."),
         case(
             &[],
             0,
@@ -101,10 +101,10 @@ fn finished() -> Vec<Case> {
         case(
             &[],
             8,
-            Missing::KeptBack,
+            Missing::Withheld,
             None,
             &now,
-            "8 tasks were submitted, but no computations are stored, because data of the class TASKS was kept back: see \
+            "8 tasks were submitted, but no computations are stored, because data of the class TASKS was withheld or dropped: see \
              the cluster's privacy receipt.",
         ),
     ]
@@ -145,7 +145,7 @@ fn exceptions() -> Vec<Case> {
         ),
         case(
             Exceptions { tasks_erred: 1, ..none.clone() },
-            "1 task failed, but their exceptions are not stored, and none was kept back: it may be older than such data \
+            "1 task failed, but their exceptions are not stored, and none was withheld or dropped: it may be older than such data \
              is kept.",
         ),
         case(
@@ -181,7 +181,7 @@ fn costs() -> Vec<Case> {
     };
     let both = [rate(2, "EUR"), rate(3, "USD")];
     vec![
-        case(&both, &[], "No usage was reported, 0 hours of it, so there is nothing to price."),
+        case(&both, &[], "No usage was reported: 0 hours to price."),
         case(&both, &[2], "It cost 0.12 EUR by the account's rates, 25 % of it while threads were idle."),
         case(&both, &[2, 3], "It cost 0.12 EUR and 0.12 USD by the account's rates."),
         case(
@@ -230,24 +230,24 @@ fn reasons_to_run() -> Vec<Case> {
         ),
         case(
             WhyRunning { no_worker: some, ..nothing_to_do(&one) },
-            "1 task waits for a worker that may run it: there are 1 worker, and none may.",
+            "1 task waits for a worker that may run it: the cluster has 1 worker, and none may run it.",
         ),
         case(
             WhyRunning { no_worker: Some(2), ..nothing_to_do(&now) },
-            "2 tasks wait for a worker that may run them: there are 2 workers, and none may.",
+            "2 tasks wait for a worker that may run them: the cluster has 2 workers, and none may run them.",
         ),
         case(
             WhyRunning { queued: Some(5), ..nothing_to_do(&now) },
             "5 tasks are queued for a free thread, and none runs on its 2 workers.",
         ),
-        case(WhyRunning { graph_updates: some, ..nothing_to_do(&now) }, "Its scheduler takes in 1 graph."),
+        case(WhyRunning { graph_updates: some, ..nothing_to_do(&now) }, "Its scheduler processes 1 graph."),
         case(
             WhyRunning { waiting: some, ..nothing_to_do(&one) },
             "1 task waits for others, and none runs on its 1 worker.",
         ),
         case(
             WhyRunning { processing: None, ..nothing_to_do(&now) },
-            "Its scheduler says that it has work on 2 workers, but no samples tell which.",
+            "Its scheduler has work on 2 workers, but no sample counts its tasks.",
         ),
         case(
             nothing_to_do(&now),

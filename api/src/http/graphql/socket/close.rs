@@ -119,7 +119,7 @@ mod tests {
             Close::Failed,
             Close::Done,
         ] {
-            let frame = close.frame().expect("it is told");
+            let frame = close.frame().expect("it is sent");
             assert!(frame.reason.len() <= 123 && frame.code.is_allowed(), "{close:?}");
         }
         assert!(Close::Lost.frame().is_none());

@@ -109,16 +109,16 @@ impl Client {
 
     async fn converse(self, socket: &mut Socket, dialect: Subprotocol) -> Close {
         let Self { state, origin, shown, .. } = self;
-        let greeting = timeout(state.timeouts.authentication_timeout, receive_init(socket, dialect));
-        let greeting = OccupiedSlot::wait_for_client(greeting).await;
-        let greeting = greeting.unwrap_or(Err(Close::InitialisationTimeout));
-        let asker = match greeting.and_then(|payload| Ok(shown.with(&payload)?)) {
+        let init = timeout(state.timeouts.authentication_timeout, receive_init(socket, dialect));
+        let init = OccupiedSlot::wait_for_client(init).await;
+        let init = init.unwrap_or(Err(Close::InitialisationTimeout));
+        let client = match init.and_then(|payload| Ok(shown.with(&payload)?)) {
             Ok(credentials) => Arc::new(InitializedClient { state, origin, credentials, dialect }),
             Err(close) => return close,
         };
         // The session state lasts as long as the socket, and its end closes the socket.
-        let pass = match Box::pin(asker.state.viewer_with(&asker.credentials, Scope::Read)).await {
-            Ok(viewer) => asker.state.admit(viewer, &asker.credentials),
+        let session = match Box::pin(client.state.viewer_with(&client.credentials, Scope::Read)).await {
+            Ok(viewer) => client.state.open_session(viewer, &client.credentials),
             Err(problem) => return problem.into(),
         };
         if socket.send(Message::Text(Subprotocol::acknowledgement())).await.is_err() {
@@ -127,12 +127,12 @@ impl Client {
         let (mut sink, mut stream) = socket.split();
         let (outbox, queue) = mpsc::channel(QUEUE);
         let unanswered = AtomicU32::new(0);
-        let heartbeat = asker.state.timeouts.heartbeat;
-        let conversation = MessageLoop { asker, outbox, operations: Arc::default() };
+        let heartbeat = client.state.timeouts.heartbeat;
+        let conversation = MessageLoop { client, outbox, operations: Arc::default() };
         tokio::select! {
             close = conversation.listen(&mut stream, &unanswered) => close,
             close = write_loop(&mut sink, queue, dialect, heartbeat, &unanswered) => close,
-            end = pass.wait_for_end() => end.into(),
+            end = session.wait_for_end() => end.into(),
         }
     }
 }
@@ -173,7 +173,7 @@ enum QueuedMessage {
 
 /// The exchange of messages between the initialization and the close.
 struct MessageLoop {
-    asker: Arc<InitializedClient>,
+    client: Arc<InitializedClient>,
     outbox: mpsc::Sender<QueuedMessage>,
     operations: Arc<Operations>,
 }
@@ -195,7 +195,7 @@ impl MessageLoop {
             unanswered.store(0, Ordering::Relaxed);
             let said = match text(heard) {
                 Ok(None) => continue,
-                Ok(Some(text)) => self.asker.dialect.decode(&text).map(|said| (said, text.len())),
+                Ok(Some(text)) => self.client.dialect.decode(&text).map(|said| (said, text.len())),
                 Err(close) => return close,
             };
             let Ok((said, bytes)) = said else { return Close::Invalid };
@@ -207,7 +207,7 @@ impl MessageLoop {
 
     /// Handles a message of the client.
     async fn answer(&self, said: ClientMessage, bytes: usize, tasks: &mut JoinSet<()>) -> Result<(), Close> {
-        let dialect = self.asker.dialect;
+        let dialect = self.client.dialect;
         let answer = match said {
             ClientMessage::Init(_) => return Err(Close::TooManyInitialisations),
             ClientMessage::Terminate => return Err(Close::Done),
@@ -239,10 +239,10 @@ impl MessageLoop {
         operation: Arc<Operation>,
         parameters: Parameters,
     ) -> impl Future<Output = ()> + Send + use<> {
-        let (asker, outbox) = (Arc::clone(&self.asker), self.outbox.clone());
+        let (client, outbox) = (Arc::clone(&self.client), self.outbox.clone());
         let operations = Arc::clone(&self.operations);
         async move {
-            let last = asker.results(&operation, parameters, &outbox).await;
+            let last = client.results(&operation, parameters, &outbox).await;
             // The client may have stopped the operation in the meantime, and then receives nothing more
             // of it.
             if operations.end(&operation) || matches!(last, QueuedMessage::Close(_)) {

@@ -105,7 +105,7 @@ fn accepted(state: &AppState, headers: &HeaderMap) -> Result<(HeaderValue, Crede
         return Err(Problem::upgrade("the header 'Sec-WebSocket-Key' must hold 16 bytes in base64"));
     }
     let key = HeaderValue::try_from(derive_accept_key(key)).expect("base64 is ASCII");
-    let shown = Credentials::of(&state.cookies, headers)?;
+    let shown = Credentials::of(&state.site.cookies, headers)?;
     // The CSRF middleware has already checked the origin of a request with a session. Here the `Origin`
     // header is also required, which browsers send for every socket: it replaces the CSRF token of other
     // state-changing requests.

@@ -31,7 +31,7 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
 /// Returns the path of a cluster in the dashboard. None without a dashboard, and for an account that has
 /// no address there because of its name.
 pub(crate) fn cluster_path(state: &AppState, account: &str, number: i64) -> Option<String> {
-    let has_address = state.dashboard.is_some() && !is_reserved(account);
+    let has_address = state.site.dashboard.is_some() && !is_reserved(account);
     has_address.then(|| format!("/{account}/clusters/{number}"))
 }
 
@@ -47,7 +47,7 @@ pub(crate) async fn asset(
     PathParams(name): PathParams<String>,
     headers: HeaderMap,
 ) -> Response {
-    let file = state.dashboard.as_ref().and_then(|dashboard| dashboard.file(&format!("assets/{name}")));
+    let file = state.site.dashboard.as_ref().and_then(|dashboard| dashboard.file(&format!("assets/{name}")));
     let Some(file) = file else { return Problem::not_found().into_response() };
     with_policy(file.respond(&headers, Caching::Immutable))
 }
@@ -58,7 +58,7 @@ pub(crate) async fn respond(State(state): State<AppState>, request: Request) -> 
     let (path, headers) = (request.uri().path(), request.headers());
     if [Method::GET, Method::HEAD].contains(request.method()) {
         let name = path.strip_prefix('/').unwrap_or_default();
-        let file = state.dashboard.as_ref().and_then(|dashboard| dashboard.file(name));
+        let file = state.site.dashboard.as_ref().and_then(|dashboard| dashboard.file(name));
         if let Some(file) = file {
             return with_policy(file.respond(headers, Caching::Revalidated));
         }
@@ -72,18 +72,18 @@ pub(crate) async fn respond(State(state): State<AppState>, request: Request) -> 
 }
 
 fn respond_with_page(state: &AppState, headers: &HeaderMap) -> Response {
-    if let Err(problem) = state.hosts.check(headers) {
+    if let Err(problem) = state.site.hosts.check(headers) {
         return problem.into_response();
     }
     index(state, headers).unwrap_or_else(|| {
         let page = Page::new("Dashboard", absence(state)).status(StatusCode::NOT_FOUND).leading_home();
-        page.render(&state.base)
+        page.render(&state.site.base)
     })
 }
 
 /// Returns the page of the dashboard. None without a dashboard.
 pub(crate) fn index(state: &AppState, headers: &HeaderMap) -> Option<Response> {
-    let page = state.dashboard.as_ref()?.index();
+    let page = state.site.dashboard.as_ref()?.index();
     let mut response = with_policy(page.respond(headers, Caching::Revalidated));
     let headers = response.headers_mut();
     // Browsers that send no referrer also send no origin with forms, and the CSRF check needs the origin.
@@ -98,7 +98,7 @@ pub(crate) fn index(state: &AppState, headers: &HeaderMap) -> Option<Response> {
 
 /// Returns a paragraph that says how to get the dashboard. Empty if the server has it.
 pub(crate) fn absence(state: &AppState) -> &'static str {
-    if state.dashboard.is_some() {
+    if state.site.dashboard.is_some() {
         return "";
     }
     "<p>This server was built without the web dashboard and GraphiQL. To get it, run <code>npm ci</code> and \

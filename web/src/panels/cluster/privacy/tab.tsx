@@ -207,10 +207,10 @@ function LeftOut({ cluster }: { cluster: Cluster }) {
         </li>
         <li>
           <b>Impossible values:</b>{" "}
-          {cluster.cut.length === 0
+          {cluster.clampedFields.length === 0
             ? "none were reported."
             : "these fields were limited to possible values before they were stored: "}
-          {cluster.cut.map((field, index) => (
+          {cluster.clampedFields.map((field, index) => (
             <span key={field}>
               {index > 0 && ", "}
               <code>{field}</code>

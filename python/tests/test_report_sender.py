@@ -1,4 +1,4 @@
-"""The courier with a server that gives every response of the protocol."""
+"""The sender with a server that gives every response of the protocol."""
 
 import asyncio
 import email.utils
@@ -20,9 +20,9 @@ from distributed.scheduler import KilledWorker, WorkerState
 from fake_galvo import MOST, TOKEN, FakeGalvo
 from stand_ins import Scheduler
 
-from galvo.plugin import VERSION, courier
+from galvo.plugin import VERSION, report_sender
 from galvo.plugin.collector import Collector, Collectors, Context
-from galvo.plugin.courier import Courier
+from galvo.plugin.report_sender import ReportSender
 from galvo.plugin.resolver import LastingResolver
 from galvo.plugin.sections import LARGEST_LIMITS, Record
 
@@ -64,22 +64,22 @@ def scheduler():
 
 
 @contextmanager
-def courier_to(address, scheduler, **settings):
+def sender_to(address, scheduler, **settings):
     settings = {
         "server": address, "token": TOKEN, "account": "ada", "interval_seconds": 9.0,
         "ship_token": True, **settings
     }  # fmt: skip
-    courier = Courier(settings, scheduler.ledger, scheduler, describe_cluster)
-    yield courier
-    courier.close()
+    sender = ReportSender(settings, scheduler.ledger, scheduler, describe_cluster)
+    yield sender
+    sender.close()
 
 
 def run(galvo, scheduler, act):
-    """Runs ``act`` with a courier on an event loop, and returns its result."""
+    """Runs ``act`` with a sender on an event loop, and returns its result."""
 
     async def main():
-        with courier_to(galvo.address, scheduler) as courier:
-            return await act(courier)
+        with sender_to(galvo.address, scheduler) as sender:
+            return await act(sender)
 
     return asyncio.run(main())
 
@@ -87,11 +87,11 @@ def run(galvo, scheduler, act):
 def deliver(galvo, scheduler, times=1):
     """Delivers ``times`` times, and returns the retry delay after each."""
 
-    async def act(courier):
+    async def act(sender):
         pauses = []
         for _ in range(times):
-            await courier.deliver()
-            pauses.append(courier.pause)
+            await sender.deliver()
+            pauses.append(sender.pause)
         return pauses
 
     return run(galvo, scheduler, act)
@@ -143,7 +143,7 @@ def test_the_server_sets_the_pace(galvo, scheduler):
 
 
 def test_items_beyond_the_limits_follow_at_once(galvo, scheduler, monkeypatch):
-    monkeypatch.setitem(courier.USUAL_LIMITS, "task_groups", 4)
+    monkeypatch.setitem(report_sender.USUAL_LIMITS, "task_groups", 4)
     scheduler.submit(*(f"x-{i}" for i in range(10)))
     deliver(galvo, scheduler)
     assert [len(report["task_groups"]) for report in galvo.accepted] == [4, 4, 2]
@@ -283,11 +283,11 @@ def test_a_shared_cluster_is_reported_on_with_the_token_of_who_reported_it_first
     async def act():
         verdicts = []
         for token, times in ((TOKEN, 1), ("of-a-colleague", 2)):
-            with courier_to(galvo.address, scheduler, token=token) as courier:
+            with sender_to(galvo.address, scheduler, token=token) as sender:
                 for _ in range(times):
-                    await courier.deliver()
-                    verdicts.append((courier.verdict or {}).get("status"))
-                pause = courier.pause
+                    await sender.deliver()
+                    verdicts.append((sender.verdict or {}).get("status"))
+                pause = sender.pause
         return verdicts, pause
 
     galvo.always = of_owner_alone
@@ -303,9 +303,9 @@ def test_a_conflict_of_another_kind_is_tried_like_any_failure(galvo, scheduler):
 
 
 def test_recovery_is_told(galvo, scheduler, caplog):
-    async def act(courier):
+    async def act(sender):
         for _ in range(3):
-            await courier.deliver()
+            await sender.deliver()
 
     galvo.answers = [answer(500)]
     with caplog.at_level(logging.INFO, "distributed.galvo"):
@@ -345,11 +345,11 @@ def test_too_large_a_report_is_halved_until_it_fits(galvo, scheduler):
 
 
 def test_limits_grow_back_once_everything_is_sent(galvo, scheduler):
-    async def act(courier):
+    async def act(sender):
         for name in ("x", "y", "z"):
             scheduler.submit(*(f"{name}-{i}" for i in range(10)))
-            await courier.deliver()
-            await courier.deliver()
+            await sender.deliver()
+            await sender.deliver()
 
     galvo.answers = [answer(413)]
     run(galvo, scheduler, act)
@@ -393,12 +393,12 @@ def test_resend(galvo, scheduler):
 
 
 def test_the_wish_to_stop_is_passed_on(galvo, scheduler):
-    async def act(courier):
-        await courier.deliver()
-        before = courier.stop_requested
+    async def act(sender):
+        await sender.deliver()
+        before = sender.stop_requested
         galvo.desired_state = "stopped"
-        await courier.deliver()
-        return before, courier.stop_requested
+        await sender.deliver()
+        return before, sender.stop_requested
 
     assert run(galvo, scheduler, act) == (False, True)
 
@@ -415,7 +415,7 @@ def test_no_server_at_all(scheduler, caplog):
 
 
 def test_a_server_that_never_answers_is_given_up_in_time(hung, scheduler, monkeypatch):
-    monkeypatch.setattr(courier, "REQUEST_SECONDS", 0.3)
+    monkeypatch.setattr(report_sender, "REQUEST_SECONDS", 0.3)
     scheduler.submit("x-1")
     began = time.monotonic()
     deliver(hung, scheduler)
@@ -424,14 +424,14 @@ def test_a_server_that_never_answers_is_given_up_in_time(hung, scheduler, monkey
 
 
 def test_a_cancelled_delivery_gives_everything_back(hung, scheduler, monkeypatch):
-    monkeypatch.setattr(courier, "REQUEST_SECONDS", 1.5)
+    monkeypatch.setattr(report_sender, "REQUEST_SECONDS", 1.5)
     scheduler.submit("x-1")
     unheard = []
 
-    async def act(courier):
+    async def act(sender):
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(lambda loop, context: unheard.append(context))
-        delivery = asyncio.ensure_future(courier.deliver())
+        delivery = asyncio.ensure_future(sender.deliver())
         await reached(lambda: hung.connections)
         assert len(scheduler.ledger.outboxes["task_groups"].records) == 0
         delivery.cancel()
@@ -447,9 +447,9 @@ def test_a_cancelled_delivery_gives_everything_back(hung, scheduler, monkeypatch
 
 
 def final(galvo, scheduler, reason="done"):
-    async def act(courier):
+    async def act(sender):
         began = time.monotonic()
-        await courier.deliver_final(reason)
+        await sender.deliver_final(reason)
         return time.monotonic() - began
 
     return run(galvo, scheduler, act)
@@ -483,12 +483,12 @@ def test_the_final_message_of_a_program_that_ends(
         looked_up.append((asked[0], threading.current_thread().name))
         return real(*asked)
 
-    async def act(courier):
+    async def act(sender):
         if known:
-            await courier.deliver()
+            await sender.deliver()
         end_executor()
         monkeypatch.setattr(socket, "getaddrinfo", look_up)
-        await courier.deliver_final("done")
+        await sender.deliver_final("done")
 
     scheduler.submit("x-1")
     run(galvo, scheduler, act)
@@ -508,10 +508,10 @@ def test_a_name_server_that_is_silent_does_not_hold_up_a_program_that_ends(
         answered.wait(60)
         raise socket.gaierror("no such name")
 
-    async def act(courier):
+    async def act(sender):
         end_executor()
         monkeypatch.setattr(socket, "getaddrinfo", look_up)
-        delivery = asyncio.ensure_future(courier.deliver_final("done"))
+        delivery = asyncio.ensure_future(sender.deliver_final("done"))
         await reached(asked.is_set)  # the event loop stays responsive
         await delivery
 
@@ -553,13 +553,13 @@ def test_what_fails_while_a_report_is_encoded_is_not_tried_on_the_event_loop(
         where.append(threading.current_thread() is threading.main_thread())
         raise RuntimeError("cannot be encoded")
 
-    monkeypatch.setattr(Courier, "_encode", encode)
+    monkeypatch.setattr(ReportSender, "_encode", encode)
     deliver(galvo, scheduler)
     assert where == [False] and galvo.requests == []
 
 
 def test_the_final_message_comes_last_when_there_is_too_much_for_it(galvo, scheduler, monkeypatch):
-    monkeypatch.setitem(courier.LARGEST_LIMITS, "task_groups", 4)
+    monkeypatch.setitem(report_sender.LARGEST_LIMITS, "task_groups", 4)
     scheduler.submit(*(f"x-{i}" for i in range(10)))
     final(galvo, scheduler)
     assert [report["final"] for report in galvo.accepted] == [False, False, True]
@@ -567,7 +567,7 @@ def test_the_final_message_comes_last_when_there_is_too_much_for_it(galvo, sched
 
 
 def test_the_final_message_has_its_own_time_when_the_server_is_slow(galvo, scheduler, monkeypatch):
-    monkeypatch.setitem(courier.LARGEST_LIMITS, "task_groups", 4)
+    monkeypatch.setitem(report_sender.LARGEST_LIMITS, "task_groups", 4)
     galvo.always = lambda report: time.sleep(1.2)
     scheduler.submit(*(f"x-{i}" for i in range(10)))
     assert 2.4 <= final(galvo, scheduler) < 4.0
@@ -609,13 +609,13 @@ def test_the_receipt_counts_each_item_once(galvo, scheduler):
     (group,) = scheduler.submit("x-1", tasks=2)
     galvo.answers = [answer(500), answer(200, acknowledged=7)]
 
-    async def act(courier):
+    async def act(sender):
         for _ in range(3):
-            await courier.deliver()
+            await sender.deliver()
         scheduler.fail(scheduler.keys(group)[0], "ValueError('no — no')")
-        await courier.deliver()
+        await sender.deliver()
         scheduler.finish(group)
-        await courier.deliver()
+        await sender.deliver()
 
     run(galvo, scheduler, act)
     assert [counts(report) for report in galvo.reports] == [
@@ -636,17 +636,17 @@ def test_what_the_server_does_not_accept_stays_here_and_is_counted(galvo, schedu
     (group,) = scheduler.submit("x-1", tasks=2)
     first, second = scheduler.keys(group)
 
-    async def act(courier):
-        await courier.deliver()
+    async def act(sender):
+        await sender.deliver()
         scheduler.fail(first)
         for _ in range(3):
             scheduler.clock += 1.0
-            await courier.deliver()
+            await sender.deliver()
         galvo.accepts = ["tasks"]
-        await courier.deliver()
-        await courier.deliver()
+        await sender.deliver()
+        await sender.deliver()
         scheduler.transition(second, "erred", cause=second, exception=KILLED)
-        await courier.deliver()
+        await sender.deliver()
 
     run(galvo, scheduler, act)
     # The first report is written before any response. The group and the error are not counted again
@@ -684,11 +684,11 @@ def test_collectors_are_read_before_each_report_and_asked_to_send_again(galvo, s
         answer(200, acknowledged=1002, accepts=["code", "tasks"]),  # logs are refused now
     ]
 
-    async def act(courier):
-        courier._collectors = Collectors([recorder])
+    async def act(sender):
+        sender._collectors = Collectors([recorder])
         for _ in range(3):
-            await courier.deliver()
-        await courier.deliver_final("over")
+            await sender.deliver()
+        await sender.deliver_final("over")
 
     run(galvo, scheduler, act)
     # Finally all classes are accepted, so that withheld records may be sent.
@@ -716,13 +716,13 @@ def test_the_event_loop_goes_on_after_what_is_read_apart_but_not_at_the_end(galv
     context, order = Context(scheduler, {}, scheduler.ledger), []
     kinds = ["first", "apart 1", "second", "apart 2", "third"]
 
-    async def act(courier):
-        courier._collectors = Collectors([Reader(kind, context, order) for kind in kinds])
-        await courier.deliver()
+    async def act(sender):
+        sender._collectors = Collectors([Reader(kind, context, order) for kind in kinds])
+        await sender.deliver()
         assert order[:4] == ["apart 1", "go on", "apart 2", "go on"]
         assert order[4:] == ["first", "second", "third", *["go on"] * 3]
         order.clear()
-        await courier.deliver_final("over")
+        await sender.deliver_final("over")
         assert order == [*kinds, *["go on"] * 5]
 
     run(galvo, scheduler, act)

@@ -51,7 +51,7 @@ CLUSTER_REFUSED_PAUSES = {
 }
 QUOTA_PAUSE = 600.0
 # The time for unsent data when the scheduler closes, and then for the last message.
-LONGEST_FAREWELL = 2 * FINAL_SECONDS
+LONGEST_FINAL_DELIVERY = 2 * FINAL_SECONDS
 # The body, the headers, and the records that cannot be serialized, by kind.
 Encoded = Tuple[bytes, Dict[str, str], Dict[str, List[Record]]]
 
@@ -65,7 +65,7 @@ class Outcome(Enum):
     FAILED = "not accepted"
 
 
-class Courier:
+class ReportSender:
     """Sends reports to the server, one at a time, and records their outcome in the ledger.
 
     ``describe_cluster`` returns the "cluster" part of a report, given the time and reason of
@@ -528,13 +528,13 @@ class Courier:
     def _tell_quotas(self, near: Any) -> None:
         """Logs each quota that is nearly used up once, and again after it had recovered."""
         items = [item for item in near if isinstance(item, dict)] if isinstance(near, list) else []
-        told = set()
+        warned = set()
         for item in items[:10]:
             name, used, limit = (item.get(key) for key in ("quota", "used", "limit"))
             whose = "token's share" if item.get("applies_to") == "credential" else "account's limit"
             if not isinstance(name, str) or type(used) is not int or type(limit) is not int:
                 continue
-            told.add(name)
+            warned.add(name)
             if name not in self._quotas_near:
                 logger.warning(
                     "The quota %s of the Galvo server at %s is nearly used up: %d of %d, the %s; "
@@ -545,7 +545,7 @@ class Courier:
                     limit,
                     whose,
                 )
-        self._quotas_near = told
+        self._quotas_near = warned
 
     def _without_token(self, text: str) -> str:
         for token in (self._settings["token"], self._owners_token):
