@@ -1,7 +1,9 @@
 """``galvo up`` and ``galvo down``, with a stand-in for the server's program."""
 
+import contextlib
 import json
 import os
+import random
 import re
 import signal
 import socket
@@ -17,6 +19,7 @@ import yaml
 from fake_program import FIRST, LATER
 from test_login import home  # noqa: F401
 
+from galvo import local_server
 from galvo.command import main
 from galvo.local_server import LocalServer, data_directory
 
@@ -42,9 +45,20 @@ def local(tmp_path, monkeypatch, home, shown):  # noqa: F811
     program.chmod(0o755)
     monkeypatch.setenv("GALVO_SERVER_BIN", str(program))
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "the data?"))
+    # Another process of the tests may use the port that is tried first.
+    monkeypatch.setattr(local_server, "PORT", free_port())
     server = LocalServer()
     yield server
     server.stop()
+
+
+def free_port():
+    """Returns a port on which nothing listens, below those that the system gives to connections."""
+    while True:
+        port = random.randrange(10_000, 32_768)
+        with contextlib.suppress(OSError), socket.socket() as listener:
+            listener.bind(("127.0.0.1", port))
+            return port
 
 
 @pytest.fixture

@@ -358,7 +358,8 @@ async fn why_is_that_cluster_still_running() {
     let expected = answer(["GOOD", "MEASURED"], headline, Some((1.0, "graphs")), None);
     assert_eq!(said("growing", growing).await, (expected, vec![]));
 
-    let headline = "1 task waits for a worker that may run it: the cluster has 2 workers, and none may run it.";
+    let headline =
+        "1 task waits for a worker that may run it: the cluster has 2 workers, and none may run it.";
     let expected = answer(["BAD", "MEASURED"], headline, Some((1.0, "tasks")), None);
     let evidence = vec![count("Tasks no worker may run", 1.0, "tasks")];
     assert_eq!(said("stuck", report(1).with("/samples", tasks([0, 0, 1, 0]))).await, (expected, evidence));

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use galvo::{encryption::Keys, key_ring::KeySource};
 use harness::{Database, Member, ReportBuilder, TestApp, computation, error, task_group};
-use sea_orm::{ConnectionTrait, DatabaseBackend, DatabaseConnection, Statement};
+use sea_orm::{ConnectionTrait, DatabaseBackend, DatabaseConnection, Statement, TransactionTrait};
 use serde_json::json;
 
 const DAY: i64 = 86_400_000;
@@ -318,6 +318,43 @@ async fn partitions_are_made_ahead_and_dropped_when_nobody_needs_them() {
     assert_eq!(rows.numbers(in_default).await, [NOW]);
     app.run_jobs().await;
     assert_eq!(rows.numbers(in_default).await, Vec::<i64>::new());
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn a_query_finds_rows_that_move_to_their_partition_meanwhile() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    let cluster = cluster_of(&ada).await;
+    let mut rows = Rows::of(&app).await;
+    if !rows.is_postgres() {
+        app.stop().await;
+        return;
+    }
+    rows.add("events", cluster, NOW).await;
+    // The partition cannot be attached while another session has this lock.
+    let held = rows.connection.begin().await.unwrap();
+    held.execute_unprepared("LOCK TABLE events IN SHARE UPDATE EXCLUSIVE MODE").await.unwrap();
+    let watch = Rows::of(&app).await;
+    let waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted AND database = \
+                   (SELECT oid FROM pg_database WHERE datname = current_database())";
+    let until = async |count: i64| {
+        while watch.numbers(waiting).await[0] < count {
+            tokio::task::yield_now().await;
+        }
+    };
+    let query = "query($id: ID!) { cluster(id: $id) { events(first: 5) { nodes { at } } } }";
+    let read = async {
+        until(1).await;
+        ada.query(query, json!({ "id": cluster.to_string() })).await
+    };
+    let release = async {
+        until(2).await;
+        held.rollback().await.unwrap();
+    };
+    let (done, found, ()) = tokio::join!(app.run_jobs(), read, release);
+    assert_eq!(done.get("partitions.rows_moved"), Some(&1), "{done:?}");
+    assert_eq!(found["cluster"]["events"]["nodes"], json!([{ "at": "2026-11-20T12:00:00+00:00" }]));
     app.stop().await;
 }
 

@@ -57,7 +57,9 @@ impl SystemStore {
             // The locks are taken in the order in which a report takes them, so that the two cannot
             // deadlock. Attaching would take both in the opposite order.
             "LOCK TABLE clusters IN SHARE ROW EXCLUSIVE MODE".to_owned(),
-            format!("LOCK TABLE {table}_default IN ACCESS EXCLUSIVE MODE"),
+            // With the lock of the default partition alone, a statement that is planned meanwhile would
+            // wait, and then find the moved rows in no partition that it knows.
+            format!("LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE"),
             format!("CREATE TABLE {name} (LIKE {table} INCLUDING ALL)"),
         ] {
             transaction.execute_unprepared(&statement).await?;

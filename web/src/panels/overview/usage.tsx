@@ -108,7 +108,7 @@ function Shown({ days, statistics, before, choice }: ShownProps) {
   return (
     <Section
       title={title}
-      sub={usage.isComplete ? days.words : `${days.words}, incomplete: impossible values were clamped`}
+      sub={usage.isComplete ? days.words : `${days.words}, incomplete: values were clamped`}
       actions={
         <span className={styles.tools}>
           {choice}

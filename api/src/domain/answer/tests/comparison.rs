@@ -154,20 +154,19 @@ pub(super) fn comparisons() -> Vec<Case> {
             busy,
             nothing,
             Some(&by_name),
-            "Where the thread time of it went is not stored in full: Dask 2023.7 and newer report it once tasks ran, unless \
-             the data class TASKS is refused.",
+            "Where the thread time of it went is not stored in full: Dask 2023.7 and newer report it once tasks ran, unless the account refuses the data class TASKS.",
         ),
         slower(
             nothing,
             busy,
             None,
-            "Where the thread time of the first work went is not stored in full: Dask 2023.7 and newer report it once tasks ran, unless the data class TASKS is refused.",
+            "Where the thread time of the first work went is not stored in full: Dask 2023.7 and newer report it once tasks ran, unless the account refuses the data class TASKS.",
         ),
         slower(
             nothing,
             nothing,
             Some(&by_name),
-            "Where the thread time of both went is not stored in full: Dask 2023.7 and newer report it once tasks ran, unless the data class TASKS is refused.",
+            "Where the thread time of both went is not stored in full: Dask 2023.7 and newer report it once tasks ran, unless the account refuses the data class TASKS.",
         ),
         scaling(
             [0.0, 20.0, 0.0, 0.0],

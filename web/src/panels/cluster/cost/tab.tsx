@@ -87,7 +87,7 @@ function Facts({ usage }: { usage: CostCluster["usage"] }) {
       <span>
         <b>{threeDigits(usage.workerSeconds / 3600)}</b> worker-hours
       </span>
-      {!usage.isComplete && <span>incomplete: impossible values were clamped</span>}
+      {!usage.isComplete && <span>incomplete: values were clamped</span>}
     </p>
   );
 }

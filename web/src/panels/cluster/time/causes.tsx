@@ -36,7 +36,7 @@ export function Causes({ id, unit, onUnit }: CausesProps) {
         return (
           <Section
             title={shown.title}
-            sub={usage.isComplete ? "whole run" : "whole run, incomplete: impossible values were clamped"}
+            sub={usage.isComplete ? "whole run" : "whole run, incomplete: values were clamped"}
             actions={
               <>
                 <Segmented
