@@ -7,8 +7,7 @@ export function NotFound() {
     <main className="main" id="content" tabIndex={-1}>
       <h1 className="h1">There is no such page</h1>
       <p className="muted spaced">
-        The address may be mistyped, or what it shows was deleted, or it belongs to an account of which you
-        are not a member.
+        The address is wrong, its object was deleted, or you are not a member of its account.
       </p>
       <p>
         <a className={buttonClass()} href={basePath}>

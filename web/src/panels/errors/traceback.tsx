@@ -29,7 +29,7 @@ export function Traceback({ type, message, traceback, sub }: TracebackProps) {
     >
       {traceback === null && (
         <Withheld title="The traceback cannot be decrypted">
-          The server does not have the key that it was encrypted with, or the stored text is damaged.
+          The server lacks its key, or the stored text is damaged.
         </Withheld>
       )}
       {traceback === "" && (

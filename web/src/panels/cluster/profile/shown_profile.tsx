@@ -127,8 +127,7 @@ export function ShownProfile({ profile, variables, minShare, isPart }: ShownProf
         )}
         {!profile.complete && (
           <p className={styles.note}>
-            Not all windows are merged: at most the newest 200 are, and windows that cannot be decrypted are
-            left out. Choose a part to see others.
+            It contains at most the newest 200 windows that can be decrypted. Choose a part to see others.
           </p>
         )}
         <p className={styles.note}>

@@ -40,8 +40,7 @@ export default function ProfileTab({ cluster }: ClusterTabProps) {
           <Section title="Profile">
             {isUnreadable ? (
               <Withheld title="The profile cannot be read">
-                Its windows are stored, but the server has not the key that they were encrypted with, or they
-                are damaged.
+                The server lacks the key of its stored windows, or they are damaged.
               </Withheld>
             ) : (
               <Reason cluster={data.cluster} isPart={from !== undefined} />
