@@ -5,7 +5,6 @@ use std::{fmt::Write, sync::Arc};
 
 use apollo_compiler::{
     ExecutableDocument, Schema as CheckedSchema,
-    ast::Value,
     executable::{Selection, SelectionSet},
     schema::{ExtendedType, FieldDefinition},
     validation::Valid,
@@ -15,7 +14,7 @@ use super::{
     column::{Column, Kind},
     list::{FINE_METRICS, LISTS, List, ListParent},
 };
-use crate::graphql::Schema;
+use crate::{graphql::Schema, guard};
 
 /// The maximum number of items of a list that has no pages but an argument `first`.
 const UNPAGED: i32 = 1_000;
@@ -136,7 +135,10 @@ impl Parameter {
         let is_json = argument.ty.is_list() || !is_word;
         let default = argument.default_value.as_ref().map(|default| DefaultValue {
             graphql: one_line(Some(&default.to_string())),
-            written: match to_json(default) {
+            written: match guard::constant(default)
+                .and_then(|default| default.into_json().ok())
+                .unwrap_or_default()
+            {
                 serde_json::Value::String(word) if !is_json => word,
                 value => value.to_string(),
             },
@@ -149,22 +151,6 @@ impl Parameter {
             is_json,
             default,
         }
-    }
-}
-
-/// Returns a value of the schema in the form in which a parameter takes it.
-fn to_json(value: &Value) -> serde_json::Value {
-    match value {
-        Value::Enum(name) => name.as_str().into(),
-        Value::String(text) => text.as_str().into(),
-        Value::Boolean(truth) => (*truth).into(),
-        Value::Int(number) => serde_json::from_str(number.as_str()).unwrap_or_default(),
-        Value::Float(number) => serde_json::from_str(number.as_str()).unwrap_or_default(),
-        Value::List(items) => items.iter().map(|item| to_json(item)).collect(),
-        Value::Object(fields) => {
-            fields.iter().map(|(name, value)| (name.to_string(), to_json(value))).collect()
-        }
-        Value::Null | Value::Variable(_) => serde_json::Value::Null,
     }
 }
 

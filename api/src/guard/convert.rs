@@ -44,7 +44,7 @@ pub(super) fn document(
 }
 
 /// Converts a value without variables. Returns None if it has some.
-pub(super) fn constant(value: &Value) -> Option<ConstValue> {
+pub(crate) fn constant(value: &Value) -> Option<ConstValue> {
     executable(value, &|_| true)?.into_const()
 }
 

@@ -40,6 +40,7 @@ use apollo_compiler::{
 use async_graphql::{Name, Request, ServerError, Variables, parser::types};
 use serde_json::{Map, Value};
 
+pub(crate) use self::convert::constant;
 pub use self::persisted::PersistedDocuments;
 use self::{cache::Cache, line_index::LineIndex, refusal::Code};
 pub(crate) use self::{

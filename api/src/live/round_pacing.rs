@@ -13,7 +13,7 @@ const PAUSE_FACTOR: u32 = 4;
 /// The longest wait for the readers before the next round is scheduled.
 const MAX_READER_WAIT: Duration = Duration::from_secs(2);
 
-/// The polling interval while waiting for the readers.
+/// The interval between two checks of a condition.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// The schedule of the rounds of a group.
@@ -36,18 +36,23 @@ impl RoundPacing {
     /// Waits until the readers have taken the payloads of a round. The wait is bounded: slow readers receive
     /// the newer state.
     pub(super) async fn wait_for_readers(&self, have_taken: impl Fn() -> bool) {
-        let taken = async {
-            while !have_taken() {
-                sleep(POLL_INTERVAL).await;
-            }
-        };
-        let _ = timeout(MAX_READER_WAIT, taken).await;
+        poll_until(have_taken, MAX_READER_WAIT).await;
     }
 
     /// Schedules the round after one that began and ended at these times.
     pub(super) fn schedule_next(&mut self, begun: Instant, ended: Instant) {
         self.next_round = begun + self.interval.max(PAUSE_FACTOR * ended.duration_since(begun));
     }
+}
+
+/// Waits until a condition holds, for at most `limit`.
+pub(super) async fn poll_until(is_met: impl Fn() -> bool, limit: Duration) {
+    let met = async {
+        while !is_met() {
+            sleep(POLL_INTERVAL).await;
+        }
+    };
+    let _ = timeout(limit, met).await;
 }
 
 #[cfg(test)]

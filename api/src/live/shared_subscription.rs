@@ -25,7 +25,7 @@ use super::{
     catch_up::{Batch, CatchUp},
     replay_buffer::ReplayBuffer,
     reported_removals::ReportedRemovals,
-    round_pacing::RoundPacing,
+    round_pacing::{RoundPacing, poll_until},
 };
 use crate::{
     bus::{BusSubscription, Changes},
@@ -50,9 +50,6 @@ const MAX_UNREAD_PAYLOADS: u64 = 16;
 
 /// The retry delay after a failed read.
 const RETRY_DELAY: Duration = Duration::from_secs(1);
-
-/// The polling interval while waiting for the group.
-const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Equal subscriptions. The group's task ends when the group is dropped.
 pub(super) struct SharedSubscription {
@@ -255,12 +252,7 @@ impl SubscriptionState {
         // The cursor comes from a client. The group reads what the database holds, whatever the cursor
         // claims.
         self.renderer.store.bus().force_resync(self.store.account_id());
-        let reached = async {
-            while is_behind() {
-                sleep(POLL_INTERVAL).await;
-            }
-        };
-        let _ = timeout(RETRY_DELAY, reached).await;
+        poll_until(|| !is_behind(), RETRY_DELAY).await;
     }
 
     /// Returns the catch-up of a reader at `position` that continues with the payloads after `until`, and

@@ -45,13 +45,15 @@ impl ReportAdmission {
         }
     }
 
-    /// Rejects a report that could not be stored now, before its sender is authenticated. `known` is the
-    /// sender if the credentials were valid recently. Rejections cost next to nothing, so that they are
-    /// not a load themselves.
-    pub(crate) fn check(&self, known: Option<(Holder, LimitKey)>) -> Result<(), Problem> {
-        if self.slots.is_full() {
-            return Err(Problem::too_many_reports());
-        }
+    /// Rejects a report if all slots are taken, before anything of it is read. The store is busy then, and
+    /// rejections must cost next to nothing, so that they are not a load themselves.
+    pub(crate) fn check_free(&self) -> Result<(), Problem> {
+        if self.slots.is_full() { Err(Problem::too_many_reports()) } else { Ok(()) }
+    }
+
+    /// Rejects a report beyond its sender's share of the slots, before the sender is authenticated. `known`
+    /// is the sender if the credentials were valid recently.
+    pub(crate) fn check_share(&self, known: Option<(Holder, LimitKey)>) -> Result<(), Problem> {
         match known {
             Some((holder, key)) if !self.slots.would_take(holder) => Err(self.refusal(key)),
             _ => Ok(()),

@@ -164,10 +164,11 @@ impl AppState {
     /// Authenticates the sender of a report. If the report could not be stored now, the sender is
     /// rejected before any query.
     pub(crate) async fn authenticate_reporter(&self, headers: &HeaderMap) -> Result<Viewer, Problem> {
-        let shown = Credentials::of(&self.site.cookies, headers);
-        let known = shown.as_ref().ok().and_then(|shown| self.authentication.find_known(shown));
-        self.report_admission.check(known)?;
-        let (shown, known) = (shown?, known.map(|(holder, _)| holder));
+        self.report_admission.check_free()?;
+        let shown = Credentials::of(&self.site.cookies, headers)?;
+        let known = self.authentication.find_known(&shown);
+        self.report_admission.check_share(known)?;
+        let known = known.map(|(holder, _)| holder);
         let slot = self.authentication.reserve(known, REPORTER_SIGN_IN_WAIT).await;
         let _slot = slot.map_err(|_| Problem::too_many_reports())?;
         // The sender does not wait any longer.
