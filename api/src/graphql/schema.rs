@@ -173,22 +173,19 @@ impl Schema {
     ) -> Result<SubscriptionPlan, Response> {
         let slot = Arc::new(OnceLock::new());
         let request = request.data(ResolvePurpose::Plan(Arc::clone(&slot)));
-        let answer = self.first_payload(request, execution, store).await;
-        match slot.get() {
-            Some(planned) => Ok(planned.clone()),
-            None => Err(answer.unwrap_or_default()),
-        }
+        let response = self.first_payload(request, execution, store).await;
+        slot.get().cloned().ok_or_else(|| response.unwrap_or_default())
     }
 
     /// Writes a payload of a subscription with the permissions of its viewer.
     pub(crate) async fn write_payload(
         &self,
         request: Request,
-        delivery: PayloadContent,
+        content: PayloadContent,
         execution: ExecutionContext,
         store: &Store,
     ) -> Response {
-        let request = request.data(ResolvePurpose::Deliver(Mutex::new(Some(delivery))));
+        let request = request.data(ResolvePurpose::Write(Mutex::new(Some(content))));
         self.first_payload(request, execution, store).await.unwrap_or_default()
     }
 

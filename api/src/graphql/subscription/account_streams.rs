@@ -6,7 +6,7 @@ use async_graphql::{Context, Subscription};
 use super::{
     PayloadStream, RowSelection, SubscriptionPlan,
     batch::{AlertBatch, ErrorGroupBatch},
-    parse_position, require_account, store_plan, take_payload,
+    parse_position, require_account, resolve,
 };
 use crate::{
     domain::stream_cursor::Stream,
@@ -29,7 +29,6 @@ impl AccountSubscription {
     /// Alerts that were raised, changed or ended, in their current state, at most 100 per payload, in the
     /// order of their changes. An alert also changes when its value does. One that changes several times
     /// before a slow subscriber receives it is sent once.
-    #[expect(clippy::unused_async, reason = "the code that the macro generates awaits it")]
     async fn alerts(
         &self,
         context: &Context<'_>,
@@ -40,18 +39,17 @@ impl AccountSubscription {
         )]
         after: Option<String>,
     ) -> Result<PayloadStream<AlertBatch>, ApiError> {
-        if let Some(payload) = take_payload(context, AlertBatch::of) {
-            return Ok(payload);
-        }
-        self::require_account(context, &account)?;
-        let after = parse_position(after, Stream::Alerts)?;
-        Ok(store_plan(context, SubscriptionPlan::new(RowSelection::Alerts, None, after)))
+        let plan = async {
+            require_account(context, &account)?;
+            let after = parse_position(after, Stream::Alerts)?;
+            Ok(SubscriptionPlan::new(RowSelection::Alerts, None, after))
+        };
+        resolve(context, AlertBatch::of, plan).await
     }
 
     /// Error groups that are new, got new errors, or changed their status, in their current state, at most
     /// 100 per payload, in the order of their changes. A group that changes several times before a slow
     /// subscriber receives it is sent once.
-    #[expect(clippy::unused_async, reason = "the code that the macro generates awaits it")]
     async fn error_groups(
         &self,
         context: &Context<'_>,
@@ -70,20 +68,20 @@ impl AccountSubscription {
         )]
         after: Option<String>,
     ) -> Result<PayloadStream<ErrorGroupBatch>, ApiError> {
-        if let Some(payload) = take_payload(context, ErrorGroupBatch::of) {
-            return Ok(payload);
-        }
-        self::require_account(context, &account)?;
-        check_text_list("types", types.as_deref(), MAX_VALUES)?;
-        check_max_len("status", status.as_deref(), MAX_VALUES)?;
-        let after = parse_position(after, Stream::ErrorGroups)?;
-        let filter = ErrorGroupFilter {
-            origin: origin.map(Into::into),
-            types,
-            statuses: status.map(|statuses| statuses.into_iter().map(Into::into).collect()),
-            ..ErrorGroupFilter::default()
+        let plan = async {
+            require_account(context, &account)?;
+            check_text_list("types", types.as_deref(), MAX_VALUES)?;
+            check_max_len("status", status.as_deref(), MAX_VALUES)?;
+            let after = parse_position(after, Stream::ErrorGroups)?;
+            let filter = ErrorGroupFilter {
+                origin: origin.map(Into::into),
+                types,
+                statuses: status.map(|statuses| statuses.into_iter().map(Into::into).collect()),
+                ..ErrorGroupFilter::default()
+            };
+            let selection = RowSelection::ErrorGroups(filter);
+            Ok(SubscriptionPlan::new(selection, None, after))
         };
-        let selection = RowSelection::ErrorGroups(filter);
-        Ok(store_plan(context, SubscriptionPlan::new(selection, None, after)))
+        resolve(context, ErrorGroupBatch::of, plan).await
     }
 }

@@ -4,7 +4,7 @@ use async_graphql::{Context, ID, Object, Subscription};
 
 use super::{
     Gap, PayloadContent, PayloadStream, RowSelection, Rows, SubscriptionPlan, parse_position,
-    require_account, resolve_cluster_ids, store_plan, take_payload,
+    require_account, resolve, resolve_cluster_ids,
 };
 use crate::{
     domain::stream_cursor::Stream,
@@ -44,14 +44,14 @@ impl StateSubscription {
         )]
         after: Option<String>,
     ) -> Result<PayloadStream<ClusterChange>, ApiError> {
-        if let Some(payload) = take_payload(context, ClusterChange::of) {
-            return Ok(payload);
-        }
-        let scope = self::require_account(context, &account)?;
-        let after = parse_position(after, Stream::Clusters)?;
-        let clusters = resolve_cluster_ids(scope, ids).await?;
-        let selection = RowSelection::Clusters(filter.unwrap_or_default().check(scope).await?);
-        Ok(store_plan(context, SubscriptionPlan::new(selection, clusters, after)))
+        let plan = async {
+            let scope = require_account(context, &account)?;
+            let after = parse_position(after, Stream::Clusters)?;
+            let clusters = resolve_cluster_ids(scope, ids).await?;
+            let selection = RowSelection::Clusters(filter.unwrap_or_default().check(scope).await?);
+            Ok(SubscriptionPlan::new(selection, clusters, after))
+        };
+        resolve(context, ClusterChange::of, plan).await
     }
 
     /// Snapshots at regular intervals: the clusters that reported since the last payload, in their
@@ -72,19 +72,23 @@ impl StateSubscription {
         )]
         after: Option<String>,
     ) -> Result<PayloadStream<SnapshotBatch>, ApiError> {
-        if let Some(payload) = take_payload(context, SnapshotBatch::of) {
-            return Ok(payload);
-        }
-        let scope = self::require_account(context, &account)?;
-        if !(1.0..=MAX_SECONDS).contains(&every_seconds) {
-            return Err(ApiError::invalid("everySeconds", "must be from 1 to 3600"));
-        }
-        let after = parse_position(after, Stream::Snapshots)?;
-        let clusters = resolve_cluster_ids(scope, ids).await?;
-        let selection = RowSelection::Snapshots(filter.unwrap_or_default().check(scope).await?);
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the range is checked")]
-        let read_interval_ms = (every_seconds * 1e3) as u64;
-        Ok(store_plan(context, SubscriptionPlan { selection, clusters, after, read_interval_ms }))
+        let plan = async {
+            let scope = require_account(context, &account)?;
+            if !(1.0..=MAX_SECONDS).contains(&every_seconds) {
+                return Err(ApiError::invalid("everySeconds", "must be from 1 to 3600"));
+            }
+            let after = parse_position(after, Stream::Snapshots)?;
+            let clusters = resolve_cluster_ids(scope, ids).await?;
+            let selection = RowSelection::Snapshots(filter.unwrap_or_default().check(scope).await?);
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "the range is checked"
+            )]
+            let read_interval_ms = (every_seconds * 1e3) as u64;
+            Ok(SubscriptionPlan { selection, clusters, after, read_interval_ms })
+        };
+        resolve(context, SnapshotBatch::of, plan).await
     }
 }
 

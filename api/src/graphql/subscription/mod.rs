@@ -174,36 +174,34 @@ pub(crate) struct PayloadContent {
 
 /// The purpose for which the field of a subscription is resolved.
 pub(super) enum ResolvePurpose {
-    /// To check the arguments.
+    /// To check the arguments and store the plan.
     Plan(Arc<OnceLock<SubscriptionPlan>>),
     /// To write the rows that were read.
-    Deliver(Mutex<Option<PayloadContent>>),
+    Write(Mutex<Option<PayloadContent>>),
 }
 
 /// A stream with the payload to write, or an empty stream.
 type PayloadStream<T> = BoxStream<'static, T>;
 
-/// Returns the payload to write; `None` if the request has another purpose.
-fn take_payload<T>(
+/// Resolves the field of a subscription for the purpose of the request. `plan` checks the arguments, and
+/// `payload` converts the rows that were read.
+async fn resolve<T: Send + 'static>(
     context: &Context<'_>,
     payload: impl FnOnce(&AccountScope, PayloadContent) -> Option<T>,
-) -> Option<PayloadStream<T>>
-where
-    T: Send + 'static,
-{
-    let ResolvePurpose::Deliver(delivery) = context.data_unchecked::<ResolvePurpose>() else { return None };
-    let delivery = delivery.lock().unwrap_or_else(PoisonError::into_inner).take();
-    let payload = delivery.and_then(|delivery| payload(scope(context), delivery));
-    Some(stream::iter(payload).boxed())
-}
-
-/// Stores the plan of a subscription. Returns an empty stream, because nothing is written.
-fn store_plan<T: Send + 'static>(context: &Context<'_>, planned: SubscriptionPlan) -> PayloadStream<T> {
-    if let ResolvePurpose::Plan(slot) = context.data_unchecked::<ResolvePurpose>() {
-        // The slot is always empty here: a document has one subscription field, which is planned once.
-        let _ = slot.set(planned);
+    plan: impl Future<Output = Result<SubscriptionPlan, ApiError>>,
+) -> Result<PayloadStream<T>, ApiError> {
+    match context.data_unchecked::<ResolvePurpose>() {
+        ResolvePurpose::Plan(slot) => {
+            // The slot is always empty here: a document has one subscription field, which is planned once.
+            let _ = slot.set(plan.await?);
+            Ok(stream::empty().boxed())
+        }
+        ResolvePurpose::Write(content) => {
+            let content = content.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let payload = content.and_then(|content| payload(scope(context), content));
+            Ok(stream::iter(payload).boxed())
+        }
     }
-    stream::empty().boxed()
 }
 
 fn scope<'a>(context: &Context<'a>) -> &'a AccountScope {

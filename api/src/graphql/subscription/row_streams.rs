@@ -6,7 +6,7 @@ use async_graphql::{Context, ID, Subscription};
 use super::{
     PayloadStream, RowSelection, SubscriptionPlan,
     batch::{ComputationBatch, ErrorBatch, EventBatch, LogBatch},
-    parse_position, require_account, resolve_cluster_ids, store_plan, take_payload,
+    parse_position, require_account, resolve, resolve_cluster_ids,
 };
 use crate::{
     domain::stream_cursor::Stream,
@@ -51,19 +51,19 @@ impl AppendSubscription {
         )]
         after: Option<String>,
     ) -> Result<PayloadStream<ComputationBatch>, ApiError> {
-        if let Some(payload) = take_payload(context, ComputationBatch::of) {
-            return Ok(payload);
-        }
-        let scope = self::require_account(context, &account)?;
-        check_max_len("states", states.as_deref(), MAX_VALUES)?;
-        let after = parse_position(after, Stream::Computations)?;
-        let ids = resolve_cluster_ids(scope, ids).await?;
-        let selection = RowSelection::Computations(AccountComputations {
-            clusters: clusters.unwrap_or_default().check(scope).await?,
-            started_in: ANY_TIME,
-            states: states.map(|states| states.into_iter().map(Into::into).collect()),
-        });
-        Ok(store_plan(context, SubscriptionPlan::new(selection, ids, after)))
+        let plan = async {
+            let scope = require_account(context, &account)?;
+            check_max_len("states", states.as_deref(), MAX_VALUES)?;
+            let after = parse_position(after, Stream::Computations)?;
+            let ids = resolve_cluster_ids(scope, ids).await?;
+            let selection = RowSelection::Computations(AccountComputations {
+                clusters: clusters.unwrap_or_default().check(scope).await?,
+                started_in: ANY_TIME,
+                states: states.map(|states| states.into_iter().map(Into::into).collect()),
+            });
+            Ok(SubscriptionPlan::new(selection, ids, after))
+        };
+        resolve(context, ComputationBatch::of, plan).await
     }
 
     /// Tasks that failed, at most 100 per payload, in the order of arrival.
@@ -90,17 +90,17 @@ impl AppendSubscription {
         )]
         after: Option<String>,
     ) -> Result<PayloadStream<ErrorBatch>, ApiError> {
-        if let Some(payload) = take_payload(context, ErrorBatch::of) {
-            return Ok(payload);
-        }
-        let scope = self::require_account(context, &account)?;
-        check_text_list("types", types.as_deref(), MAX_VALUES)?;
-        let (words, after) = (parse_search_text(words)?, parse_position(after, Stream::Errors)?);
-        let ids = resolve_cluster_ids(scope, ids).await?;
-        let clusters = clusters.unwrap_or_default().check(scope).await?;
-        let of = AccountErrors { clusters, at: ANY_TIME, origin: origin.map(Into::into), types };
-        let selection = RowSelection::Errors(of, words);
-        Ok(store_plan(context, SubscriptionPlan::new(selection, ids, after)))
+        let plan = async {
+            let scope = require_account(context, &account)?;
+            check_text_list("types", types.as_deref(), MAX_VALUES)?;
+            let (words, after) = (parse_search_text(words)?, parse_position(after, Stream::Errors)?);
+            let ids = resolve_cluster_ids(scope, ids).await?;
+            let clusters = clusters.unwrap_or_default().check(scope).await?;
+            let of = AccountErrors { clusters, at: ANY_TIME, origin: origin.map(Into::into), types };
+            let selection = RowSelection::Errors(of, words);
+            Ok(SubscriptionPlan::new(selection, ids, after))
+        };
+        resolve(context, ErrorBatch::of, plan).await
     }
 
     /// Events that Dask or a user logged with `log_event`, at most 100 per payload, in the order of
@@ -121,16 +121,16 @@ impl AppendSubscription {
         )]
         after: Option<String>,
     ) -> Result<PayloadStream<EventBatch>, ApiError> {
-        if let Some(payload) = take_payload(context, EventBatch::of) {
-            return Ok(payload);
-        }
-        let scope = self::require_account(context, &account)?;
-        check_text_list("topics", topics.as_deref(), MAX_VALUES)?;
-        let after = parse_position(after, Stream::Events)?;
-        let ids = resolve_cluster_ids(scope, ids).await?;
-        let clusters = clusters.unwrap_or_default().check(scope).await?;
-        let selection = RowSelection::Events(AccountEvents { clusters, at: ANY_TIME, topics });
-        Ok(store_plan(context, SubscriptionPlan::new(selection, ids, after)))
+        let plan = async {
+            let scope = require_account(context, &account)?;
+            check_text_list("topics", topics.as_deref(), MAX_VALUES)?;
+            let after = parse_position(after, Stream::Events)?;
+            let ids = resolve_cluster_ids(scope, ids).await?;
+            let clusters = clusters.unwrap_or_default().check(scope).await?;
+            let selection = RowSelection::Events(AccountEvents { clusters, at: ANY_TIME, topics });
+            Ok(SubscriptionPlan::new(selection, ids, after))
+        };
+        resolve(context, EventBatch::of, plan).await
     }
 
     /// Log lines, at most 100 per payload, in the order of arrival. A line that cannot be decrypted
@@ -160,19 +160,19 @@ impl AppendSubscription {
         )]
         after: Option<String>,
     ) -> Result<PayloadStream<LogBatch>, ApiError> {
-        if let Some(payload) = take_payload(context, LogBatch::of) {
-            return Ok(payload);
-        }
-        let scope = self::require_account(context, &account)?;
-        check_text_list("levels", levels.as_deref(), 20)?;
-        check_max_len("sources", sources.as_deref(), 20)?;
-        let (words, after) = (parse_search_text(words)?, parse_position(after, Stream::Logs)?);
-        let ids = resolve_cluster_ids(scope, ids).await?;
-        let sources = sources.map(|sources| sources.into_iter().map(Into::into).collect());
-        let filter = LogFilter { levels, sources, ..LogFilter::default() };
-        let clusters = clusters.unwrap_or_default().check(scope).await?;
-        let selection = RowSelection::Logs(AccountLogs { clusters, at: ANY_TIME, filter }, words);
-        Ok(store_plan(context, SubscriptionPlan::new(selection, ids, after)))
+        let plan = async {
+            let scope = require_account(context, &account)?;
+            check_text_list("levels", levels.as_deref(), 20)?;
+            check_max_len("sources", sources.as_deref(), 20)?;
+            let (words, after) = (parse_search_text(words)?, parse_position(after, Stream::Logs)?);
+            let ids = resolve_cluster_ids(scope, ids).await?;
+            let sources = sources.map(|sources| sources.into_iter().map(Into::into).collect());
+            let filter = LogFilter { levels, sources, ..LogFilter::default() };
+            let clusters = clusters.unwrap_or_default().check(scope).await?;
+            let selection = RowSelection::Logs(AccountLogs { clusters, at: ANY_TIME, filter }, words);
+            Ok(SubscriptionPlan::new(selection, ids, after))
+        };
+        resolve(context, LogBatch::of, plan).await
     }
 }
 

@@ -120,8 +120,7 @@ impl FromRequestParts<AppState> for CoiledRequest {
                 return Err(AuthError::NoAccount.into());
             }
         }
-        let caller = Caller::authenticate(state, &shown, origin).await?;
-        caller.check_points(state)?;
+        let caller = Caller::admit(state, &shown, origin).await?;
         let store = caller.store(state);
         let query = parts.uri.query().map(str::to_owned);
         Ok(Self { state: state.clone(), caller, store, path, query })

@@ -35,6 +35,18 @@ impl Caller {
         Ok(Self::new(viewer, origin))
     }
 
+    /// Authenticates the credentials, which must include the scope `read`. Returns an error if the quota of
+    /// points is used up.
+    pub(crate) async fn admit(
+        state: &AppState,
+        credentials: &Credentials,
+        origin: Origin,
+    ) -> Result<Self, Problem> {
+        let caller = Self::authenticate(state, credentials, origin).await?;
+        caller.check_points(state)?;
+        Ok(caller)
+    }
+
     /// Returns an error if the quota of points is used up.
     pub(crate) fn check_points(&self, state: &AppState) -> Result<(), Problem> {
         state.query_budget.check(self.limit_keys)

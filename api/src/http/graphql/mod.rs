@@ -29,7 +29,7 @@ use super::{
     pages::{dashboard, page::Page, static_file::Caching},
     server::state::AppState,
 };
-use crate::guard::Kind;
+use crate::{domain::audit::Origin, guard::Kind};
 
 /// The size limits of a query with its variables.
 const LIMITS: Limits = Limits { sent: 1 << 20, inflated: 1 << 20 };
@@ -56,26 +56,17 @@ pub(super) async fn post(
     body: Body,
 ) -> Response {
     let Some(media_type) = media_type(&headers) else { return not_acceptable() };
-    let way = if media_type == MediaType::EventStream { Transport::PostForEvents } else { Transport::Post };
-    let mut limit_keys = None;
-    let outcome = async {
-        let announced = body::check_headers(&headers, LIMITS)?;
-        let shown = Credentials::of(&state.site.cookies, &headers)?;
-        // The body is read after authentication, so that unauthenticated callers occupy no memory.
-        let caller = Caller::authenticate(&state, &shown, origin).await?;
-        limit_keys = Some(caller.limit_keys);
-        caller.check_points(&state)?;
-        let parameters = async {
-            let json = announced.receive(body, state.timeouts.body).await?.json()?;
-            if json.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[') {
-                return Err(Problem::malformed("batches are not supported: send one operation a request"));
-            }
-            body::parse(&json)
-        };
-        execute(&state, caller, &shown, parameters, way).await
-    }
-    .await;
-    with_quota_headers(&state, limit_keys, answer(&state, media_type, outcome))
+    let transport =
+        if media_type == MediaType::EventStream { Transport::PostForEvents } else { Transport::Post };
+    let timeout = state.timeouts.body;
+    let parameters = body::check_headers(&headers, LIMITS).map(|reader| async move {
+        let json = reader.receive(body, timeout).await?.json()?;
+        if json.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[') {
+            return Err(Problem::malformed("batches are not supported: send one operation a request"));
+        }
+        body::parse(&json)
+    });
+    respond(&state, &headers, origin, (transport, media_type), parameters).await
 }
 
 pub(super) async fn get(
@@ -96,17 +87,32 @@ pub(super) async fn get(
             .map_or_else(Problem::into_response, |()| page(&state, &headers));
     }
     let Some(media_type) = media_type(&headers) else { return not_acceptable() };
-    let way = if media_type == MediaType::EventStream { Transport::GetForEvents } else { Transport::Get };
+    let transport =
+        if media_type == MediaType::EventStream { Transport::GetForEvents } else { Transport::Get };
+    let parameters = async { from_query_string(parameters) };
+    respond(&state, &headers, origin, (transport, media_type), Ok(parameters)).await
+}
+
+/// Authenticates the caller and executes the operation. Its parameters are read after authentication, so
+/// that unauthenticated callers occupy no memory.
+async fn respond(
+    state: &AppState,
+    headers: &HeaderMap,
+    origin: Origin,
+    (transport, media_type): (Transport, MediaType),
+    parameters: Result<impl Future<Output = Result<Parameters, Problem>>, Problem>,
+) -> Response {
     let mut limit_keys = None;
     let outcome = async {
-        let shown = Credentials::of(&state.site.cookies, &headers)?;
-        let caller = Caller::authenticate(&state, &shown, origin).await?;
+        let parameters = parameters?;
+        let credentials = Credentials::of(&state.site.cookies, headers)?;
+        let caller = Caller::authenticate(state, &credentials, origin).await?;
         limit_keys = Some(caller.limit_keys);
-        caller.check_points(&state)?;
-        execute(&state, caller, &shown, async { from_query_string(parameters) }, way).await
+        caller.check_points(state)?;
+        execute(state, caller, &credentials, parameters, transport).await
     }
     .await;
-    with_quota_headers(&state, limit_keys, answer(&state, media_type, outcome))
+    with_quota_headers(state, limit_keys, answer(state, media_type, outcome))
 }
 
 /// Serves GraphiQL, or without a build of it a page that says how to get one.

@@ -32,14 +32,12 @@ pub(crate) async fn authenticate(
     if let Some(account) = &account {
         shown.account = Some(account.as_str().as_bytes().into());
     }
-    let caller = match Caller::authenticate(state, &shown, origin).await {
-        Ok(caller) => caller,
+    match Caller::admit(state, &shown, origin).await {
+        Ok(caller) => Ok(Ok(caller)),
         Err(problem) if problem.is_unauthenticated() && !headers.contains_key(header::AUTHORIZATION) => {
             let of = account.map(|account| format!("?account={account}")).unwrap_or_default();
-            return Ok(Err(to_sign_in(state, &format!("{path}{of}"))));
+            Ok(Err(to_sign_in(state, &format!("{path}{of}"))))
         }
-        Err(problem) => return Err(problem),
-    };
-    caller.check_points(state)?;
-    Ok(Ok(caller))
+        Err(problem) => Err(problem),
+    }
 }

@@ -102,8 +102,7 @@ async fn answer(
     let query = query.unwrap_or_default();
     let format = format(&headers, &query)?;
     let credentials = Credentials::of(&state.site.cookies, &headers)?;
-    let caller = Caller::authenticate(&state, &credentials, origin).await?;
-    caller.check_points(&state)?;
+    let caller = Caller::admit(&state, &credentials, origin).await?;
     let limit_keys = caller.limit_keys;
     let being_read = state.query_budget.begin_reading(limit_keys);
     let parameters = parameters(&export, &query)?;

@@ -72,8 +72,7 @@ pub(crate) async fn get(
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
     let credentials = Credentials::of(&state.site.cookies, &headers)?;
-    let caller = Caller::authenticate(&state, &credentials, origin).await?;
-    caller.check_points(&state)?;
+    let caller = Caller::admit(&state, &credentials, origin).await?;
     let Caller { viewer, origin, limit_keys } = caller;
     let being_read = state.query_budget.begin_reading(limit_keys);
     let (format, parameters) = parameters(&query.unwrap_or_default())?;

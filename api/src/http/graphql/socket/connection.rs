@@ -262,8 +262,7 @@ impl InitializedClient {
         outbox: &mpsc::Sender<QueuedMessage>,
     ) -> QueuedMessage {
         let outcome = async {
-            let caller = Caller::authenticate(&self.state, &self.credentials, self.origin).await?;
-            caller.check_points(&self.state)?;
+            let caller = Caller::admit(&self.state, &self.credentials, self.origin).await?;
             execute(&self.state, caller, &self.credentials, async { Ok(parameters) }, Transport::Socket).await
         };
         // The future of the start is boxed, so that its memory is released once the operation has
