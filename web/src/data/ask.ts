@@ -1,7 +1,7 @@
 import { serverPath } from "./base.ts";
 import { Failure, type FieldError, failureKind } from "./failure.ts";
 import type { TypedDocumentString } from "./gql/graphql.ts";
-import { isAway, reachable, unreachable } from "./reachability.ts";
+import { isUnavailable, markReachable, markUnreachable } from "./reachability.ts";
 import { goToSignIn, session } from "./session.ts";
 
 /** A document that the code generator made, known to the server by its SHA-256. */
@@ -87,7 +87,8 @@ async function currentSession(renew: boolean) {
     return await session(renew);
   } catch (error) {
     if (error instanceof Failure && error.kind === "signed-out") goToSignIn();
-    if (error instanceof Failure && (error.kind === "offline" || error.kind === "unavailable")) unreachable();
+    if (error instanceof Failure && (error.kind === "offline" || error.kind === "unavailable"))
+      markUnreachable();
     throw error;
   }
 }
@@ -115,12 +116,12 @@ async function send<R, V>(
       body: JSON.stringify({ ...operation, variables }),
       ...(options.signal ? { signal: options.signal } : {}),
     });
-    if (isAway(response.status)) unreachable();
-    else if (response.status < 500) reachable();
+    if (isUnavailable(response.status)) markUnreachable();
+    else if (response.status < 500) markReachable();
     return response;
   } catch (error) {
     if (options.signal?.aborted) throw error;
-    unreachable();
+    markUnreachable();
     throw new Failure("offline", "The server cannot be reached.");
   }
 }

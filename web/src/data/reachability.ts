@@ -2,23 +2,23 @@
 let since: number | null = null;
 const listeners = new Set<() => void>();
 
-function change(next: number | null): void {
+function setSince(next: number | null): void {
   if (next === since) return;
   since = next;
   for (const listener of listeners) listener();
 }
 
 /** Returns true if the status is that of a server without its store, or of a proxy without its server. */
-export function isAway(status: number): boolean {
+export function isUnavailable(status: number): boolean {
   return status === 502 || status === 503;
 }
 
-export function reachable(): void {
-  change(null);
+export function markReachable(): void {
+  setSince(null);
 }
 
-export function unreachable(): void {
-  if (since === null) change(Date.now());
+export function markUnreachable(): void {
+  if (since === null) setSince(Date.now());
 }
 
 /** Returns the time since which the server has not answered, in milliseconds. Null if it answers. */

@@ -1,7 +1,7 @@
 import { QueryClient, QueryObserver } from "@tanstack/react-query";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { Failure } from "./failure.ts";
-import { reachable, unreachable, unreachableSince } from "./reachability.ts";
+import { markReachable, markUnreachable, unreachableSince } from "./reachability.ts";
 import { recoverQueries } from "./recovery.ts";
 
 let client: QueryClient;
@@ -22,7 +22,7 @@ beforeEach(() => {
 
 afterEach(() => {
   client.clear();
-  reachable();
+  markReachable();
   vi.useRealTimers();
   vi.unstubAllGlobals();
 });
@@ -40,7 +40,7 @@ describe("a server that is away", () => {
     let isBack = false;
     const shown = show(() => {
       if (isBack) return "data";
-      unreachable();
+      markUnreachable();
       throw new Failure("offline", "");
     });
     await vi.advanceTimersByTimeAsync(11_000);
@@ -61,12 +61,12 @@ describe("a server that is away", () => {
     let isBack = false;
     const shown = show(() => {
       if (isBack) return "data";
-      unreachable();
+      markUnreachable();
       throw new Failure("offline", "");
     });
     await vi.advanceTimersByTimeAsync(1_000);
     isBack = true;
-    reachable();
+    markReachable();
     await vi.advanceTimersByTimeAsync(0);
     expect(shown.data()).toBe("data");
     await vi.advanceTimersByTimeAsync(30_000);

@@ -1,12 +1,12 @@
 import type { Query, QueryClient } from "@tanstack/react-query";
 import { serverPath } from "./base.ts";
 import { Failure } from "./failure.ts";
-import { isAway, reachable, subscribeToReachability, unreachableSince } from "./reachability.ts";
+import { isUnavailable, markReachable, subscribeToReachability, unreachableSince } from "./reachability.ts";
 
 const PROBE_MS = 5_000;
 const TIMEOUT_RETRY_MS = 15_000;
 
-/** Repeats failed queries by themselves: once the server is back, and once after a timeout. */
+/** Repeats failed queries without the user: once the server is back, and once after a timeout. */
 export function recoverQueries(client: QueryClient): void {
   probeWhileUnreachable(client);
   repeatAfterTimeout(client);
@@ -15,7 +15,7 @@ export function recoverQueries(client: QueryClient): void {
 function probeWhileUnreachable(client: QueryClient): void {
   let timer: ReturnType<typeof setTimeout> | undefined;
   const probe = async () => {
-    if (await answers()) reachable();
+    if (await isServerAnswering()) markReachable();
     else if (unreachableSince() !== null) {
       clearTimeout(timer);
       timer = setTimeout(probe, PROBE_MS);
@@ -30,7 +30,7 @@ function probeWhileUnreachable(client: QueryClient): void {
 }
 
 /** Asks for the session, which a server cannot answer without its store. */
-async function answers(): Promise<boolean> {
+async function isServerAnswering(): Promise<boolean> {
   try {
     const { status } = await fetch(serverPath("api/v1/session"), {
       credentials: "same-origin",
@@ -38,7 +38,7 @@ async function answers(): Promise<boolean> {
       cache: "no-store",
       signal: AbortSignal.timeout(PROBE_MS),
     });
-    return !isAway(status) && status !== 504;
+    return !isUnavailable(status) && status !== 504;
   } catch {
     return false;
   }
@@ -49,7 +49,7 @@ function hasFailed({ state }: Query): boolean {
 }
 
 function repeatAfterTimeout(client: QueryClient): void {
-  // Those that were repeated and have had no answer since.
+  // The queries that were repeated and have not succeeded since.
   const repeated = new WeakSet<Query>();
   client.getQueryCache().subscribe((event) => {
     if (event.type !== "updated") return;

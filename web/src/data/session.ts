@@ -54,12 +54,12 @@ export function signInAddress(here: string): string {
   return `${basePath}sign-in?return_to=${encodeURIComponent(here)}`;
 }
 
-let leaving = false;
+let isLeaving = false;
 
 /** Leaves for the sign-in page, once. */
 export function goToSignIn(): void {
-  if (leaving) return;
-  leaving = true;
+  if (isLeaving) return;
+  isLeaving = true;
   location.assign(signInAddress(location.pathname + location.search + location.hash));
 }
 
@@ -71,8 +71,8 @@ export async function signOut(): Promise<void> {
   const known = await session().catch(() => null);
   // The token has changed if the browser signed in again in another tab.
   const latest = await session(true).catch(() => known);
-  // What notices the end of the session meanwhile does not lead to another address.
-  leaving = true;
+  // A request that fails because the session has ended must not navigate elsewhere meanwhile.
+  isLeaving = true;
   const form = document.createElement("form");
   form.method = "post";
   form.action = serverPath("sign-out");

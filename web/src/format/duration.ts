@@ -8,7 +8,7 @@ export function duration(seconds: number): string {
   return parts.join(NO_BREAK);
 }
 
-/** Returns a duration in whole seconds, begun ones too, for times that still run: `4 s`, `3 h 12 m`. */
+/** Returns a duration rounded up to whole seconds, for times that still run: `4 s`, `3 h 12 m`. */
 export function runningTime(seconds: number): string {
   const whole = Math.ceil(seconds);
   return whole < 10 ? `${whole}${NO_BREAK}s` : duration(whole);
@@ -44,7 +44,7 @@ export function threadUnit(largest: number): ThreadUnit {
   return largest >= 1 || largest === 0 ? "s" : "ms";
 }
 
-const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
+const wholeNumbers = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 const tenths = new Intl.NumberFormat("en", { minimumFractionDigits: 1, maximumFractionDigits: 1 });
 
 /** Returns the decimals of a value, in a unit: one, and none from 1,000 on. */
@@ -53,7 +53,7 @@ const decimals = (seconds: number, unit: ThreadUnit) => (Math.abs(seconds) / SEC
 function inUnit(seconds: number, unit: ThreadUnit, digits: 0 | 1): string {
   const value = seconds / SECONDS[unit];
   if (value > 0 && value < 10 ** -digits / 2) return `<${NO_BREAK}${digits ? "0.1" : "1"}${NO_BREAK}${unit}`;
-  return `${(digits ? tenths : whole).format(value).replace("-", "\u2212")}${NO_BREAK}${unit}`;
+  return `${(digits ? tenths : wholeNumbers).format(value).replace("-", "\u2212")}${NO_BREAK}${unit}`;
 }
 
 /** Returns thread time with one decimal: `15.0 h`. A value that is not 0 never reads as 0. */

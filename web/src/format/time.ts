@@ -79,7 +79,7 @@ export function period(from: Instant, to: Instant, zone: Zone = "UTC", now: Inst
 const DAY_MS = 86_400_000;
 const MOST_DAYS = 1_000;
 
-/** Returns the function, which remembers its results in UTC by day: lists ask for the same days in each row. */
+/** Returns the function with a cache of its results in UTC by day: lists have the same days in each row. */
 function perDay<Result>(compute: (at: Date, zone: Zone) => Result): (at: Instant, zone: Zone) => Result {
   const known = new Map<number, Result>();
   return (at, zone) => {

@@ -32,7 +32,7 @@ async function connect(account: string): Promise<Client> {
     lazyCloseTimeout: 5_000,
     keepAlive: 15_000,
     retryAttempts: Number.POSITIVE_INFINITY,
-    // The socket's events. An error of a message would occur again at once.
+    // Only events of the socket are retried: an error of a message would occur again at once.
     shouldRetry: (reason) => !(reason instanceof Error),
     on: {
       connected: () => setLiveState({ kind: "live", lastPayloadAt: Date.now() }),
@@ -62,7 +62,7 @@ export function subscribe<Result, Variables extends Record<string, unknown>>(
   variables: () => Variables,
   subscription: Subscription<Result>,
 ): () => void {
-  let ended = false;
+  let hasEnded = false;
   let stop: (() => void) | null = null;
   subscribers += 1;
 
@@ -70,7 +70,7 @@ export function subscribe<Result, Variables extends Record<string, unknown>>(
     const client = await connect(account);
     const id = documentId(document);
     const text = sendsDocumentText() ? await documentText(id) : null;
-    if (ended) return;
+    if (hasEnded) return;
     const payload = subscribePayload({ documentId: id, text, variables });
     stop = client.subscribe<Result>(payload, {
       next: (value) => {
@@ -89,7 +89,7 @@ export function subscribe<Result, Variables extends Record<string, unknown>>(
   let hiddenTimer: ReturnType<typeof setTimeout> | undefined;
   const onVisibility = () => {
     clearTimeout(hiddenTimer);
-    if (document_.hidden) {
+    if (page.hidden) {
       hiddenTimer = setTimeout(() => {
         stop?.();
         stop = null;
@@ -99,17 +99,17 @@ export function subscribe<Result, Variables extends Record<string, unknown>>(
       void start();
     }
   };
-  document_.addEventListener("visibilitychange", onVisibility);
+  page.addEventListener("visibilitychange", onVisibility);
   void start();
 
   return () => {
-    ended = true;
+    hasEnded = true;
     subscribers -= 1;
     clearTimeout(hiddenTimer);
-    document_.removeEventListener("visibilitychange", onVisibility);
+    page.removeEventListener("visibilitychange", onVisibility);
     stop?.();
     if (subscribers === 0) setLiveState({ kind: "off" });
   };
 }
 
-const document_ = globalThis.document;
+const page = globalThis.document;

@@ -1,4 +1,4 @@
-/** A narrower part has its label below the bar, behind a line. */
+/** The width below which a part has its label below the bar, at the end of a line. */
 const LEAST_PIXELS = 66;
 const GAP_PIXELS = 14;
 /** The room between a label above the bar and the next part. */

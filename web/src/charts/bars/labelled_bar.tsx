@@ -24,9 +24,9 @@ export function LabelledBar({ label, parts, format }: LabelledBarProps) {
     width: Math.ceil(Math.max(textWidth(part.label, 12), textWidth(format(part.value), 11))),
   }));
   const labels = isNarrow || width === 0 ? null : barLabels(sized, width);
-  const of = (side: BarLabel["side"]) => labels?.filter((one) => one.side === side) ?? [];
-  const texts = (side: BarLabel["side"]) =>
-    of(side).map(({ id, left }) => {
+  const labelsOn = (side: BarLabel["side"]) => labels?.filter((one) => one.side === side) ?? [];
+  const labelTexts = (side: BarLabel["side"]) =>
+    labelsOn(side).map(({ id, left }) => {
       const part = shown.find((one) => one.id === id);
       return (
         part && (
@@ -37,21 +37,21 @@ export function LabelledBar({ label, parts, format }: LabelledBarProps) {
         )
       );
     });
-  const below = of("below");
+  const below = labelsOn("below");
   return (
     <div ref={ref}>
-      {labels && <div className={styles.labels}>{texts("above")}</div>}
+      {labels && <div className={styles.labels}>{labelTexts("above")}</div>}
       <StackedBar label={label} parts={parts} size="large" format={format} />
       {below.length > 0 && (
         <div className={`${styles.labels} ${styles.below}`}>
-          <svg width={width} height={LEADER} aria-hidden="true">
+          <svg width={width} height={LEADER_PIXELS} aria-hidden="true">
             <path
               d={below.map(({ left, width: own, middle }) => leader(middle, left, own)).join("")}
               stroke="var(--line-4)"
               fill="none"
             />
           </svg>
-          {texts("below")}
+          {labelTexts("below")}
         </div>
       )}
       {!labels && <Legend parts={parts} format={format} />}
@@ -60,10 +60,10 @@ export function LabelledBar({ label, parts, format }: LabelledBarProps) {
 }
 
 /** The height of the lines from the bar to the labels below it. */
-const LEADER = 10;
+const LEADER_PIXELS = 10;
 
 /** Returns a line from the middle of the part to the nearest place of its label. */
 function leader(middle: number, left: number, width: number): string {
   const end = Math.min(left + width - 4, Math.max(left + 4, middle));
-  return `M${middle.toFixed(1)} 0V3L${end.toFixed(1)} ${LEADER}`;
+  return `M${middle.toFixed(1)} 0V3L${end.toFixed(1)} ${LEADER_PIXELS}`;
 }

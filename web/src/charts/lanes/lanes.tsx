@@ -33,12 +33,12 @@ export function Lanes(props: LanesProps) {
   } = props;
   const [at, setAt] = useState<number | null>(null);
   const { isPlaying = false, onPlayed } = props;
-  const play = (next: number) => {
+  const playTo = (next: number) => {
     setAt(next);
     props.onPlay?.(next);
   };
-  usePlayback({ isPlaying, shown, at, onMove: play, onEnd: () => onPlayed?.(shown.to) });
-  const take = (next: number | null) => {
+  usePlayback({ isPlaying, shown, at, onMove: playTo, onEnd: () => onPlayed?.(shown.to) });
+  const moveCrosshair = (next: number | null) => {
     // A pointer that leaves the chart does not take the crosshair.
     if (isPlaying && next === null) return;
     if (isPlaying) onPlayed?.(at ?? shown.from);
@@ -51,7 +51,7 @@ export function Lanes(props: LanesProps) {
   const ticks = useMemo(() => timeTicks(shown, Math.max(2, Math.floor(width / TICK_PIXELS))), [shown, width]);
   return (
     <figure className={styles.chart} aria-label={props.label}>
-      <Behind {...{ ticks, shown, width, marks, reference }} />
+      <BackgroundLines {...{ ticks, shown, width, marks, reference }} />
       <TimeLabels ticks={ticks} shown={shown} hasSeconds={hasSeconds} />
       {(marks.length > 0 || marksNote) && (
         <div className={styles.row}>
@@ -91,18 +91,18 @@ export function Lanes(props: LanesProps) {
         shown={shown}
         extent={extent}
         at={at}
-        onMove={take}
+        onMove={moveCrosshair}
         selection={selection}
         onSelect={onSelect}
         onZoom={props.onZoom}
         clock={(time) => clockSeconds(time * 1000)}
       />
-      <Spoken lanes={lanes} at={at} />
+      <SpokenValues lanes={lanes} at={at} />
     </figure>
   );
 }
 
-interface BehindProps {
+interface BackgroundLinesProps {
   ticks: readonly number[];
   shown: TimeRange;
   width: number;
@@ -111,7 +111,13 @@ interface BehindProps {
 }
 
 /** The lines behind all lanes. Like all that the crosshair does not change, it is drawn again only if it changes. */
-const Behind = memo(function Behind({ ticks, shown, width, marks, reference }: BehindProps) {
+const BackgroundLines = memo(function BackgroundLines({
+  ticks,
+  shown,
+  width,
+  marks,
+  reference,
+}: BackgroundLinesProps) {
   return (
     <div className={`${styles.overlay} ${styles.behind}`} aria-hidden="true">
       {ticks.map((tick) => (
@@ -185,7 +191,7 @@ const ValueAxis = memo(function ValueAxis({ lane }: { lane: PlotLane }) {
 const SPOKEN_MS = 500;
 
 /** Announces the values under the crosshair, at most twice a second. */
-function Spoken({ lanes, at }: { lanes: readonly Lane[]; at: number | null }) {
+function SpokenValues({ lanes, at }: { lanes: readonly Lane[]; at: number | null }) {
   const [text, setText] = useState("");
   useEffect(() => {
     if (at === null) return setText("");

@@ -20,8 +20,8 @@ import { ORDERS, parseOrder } from "./order.ts";
 import { patchPages, rowsOf } from "./rows.ts";
 
 const PAGE = 100;
-/** The numbers by state, here and in the navigation. */
-const COUNTS = [documentId(ClusterStatesDocument), documentId(NavigationCountsDocument)];
+/** The documents that count clusters by state, here and in the navigation. */
+const COUNT_DOCUMENTS = [documentId(ClusterStatesDocument), documentId(NavigationCountsDocument)];
 const DAY_MS = 86_400_000;
 /** The days whose users are offered as a filter. */
 export const USER_DAYS = 90;
@@ -91,7 +91,7 @@ export function useClusters(filter: ClusterFilter, sort: string | undefined, wit
     return true;
   };
   const refresh = () => {
-    // Only the first page is asked for again: the rows behind it follow as they come into sight.
+    // Only the first page is loaded again. The further pages load again by scrolling.
     client.setQueryData<InfiniteData<Answered<ClustersQuery>, string | null>>(
       key,
       (data) => data && { pages: data.pages.slice(0, 1), pageParams: data.pageParams.slice(0, 1) },
@@ -101,7 +101,9 @@ export function useClusters(filter: ClusterFilter, sort: string | undefined, wit
   };
   const refreshSums = () => {
     void client.invalidateQueries({ queryKey: askKey(account, ClusterSumsDocument, { filter }) });
-    void client.invalidateQueries({ predicate: ({ queryKey }) => COUNTS.includes(String(queryKey[1])) });
+    void client.invalidateQueries({
+      predicate: ({ queryKey }) => COUNT_DOCUMENTS.includes(String(queryKey[1])),
+    });
   };
   return { query, rows, sums, onNearEnd, patch, refresh, refreshSums, pageCount: pages?.length ?? 0 };
 }

@@ -36,11 +36,11 @@ interface ComparePageProps {
 /** Two clusters beside one another: where the second one spent more or less thread time, and what else differs. */
 export function ComparePage({ search, onSearch }: ComparePageProps) {
   const { a, b } = search;
-  if (a === undefined || b === undefined) return <Choose />;
+  if (a === undefined || b === undefined) return <NoChoice />;
   return <Compared a={a} b={b} search={search} onSearch={onSearch} />;
 }
 
-function Choose() {
+function NoChoice() {
   const account = useAccount();
   return (
     <>
@@ -168,7 +168,7 @@ function Result({ comparison, variables, search, onSearch }: ResultProps) {
         </Withheld>
       ))}
       <div className={styles.columns}>
-        <Where comparison={comparison} variables={variables} search={search} onSearch={onSearch} />
+        <DifferenceBars comparison={comparison} variables={variables} search={search} onSearch={onSearch} />
         <Changes environment={comparison.environment} />
       </div>
       <Parts comparison={comparison} variables={variables} />
@@ -181,8 +181,8 @@ const DIMENSIONS = [
   { value: "function", label: "Function" },
 ] as const;
 
-/** The difference by activity or function. The bars add up to the whole. */
-function Where({ comparison, variables, search, onSearch }: ResultProps) {
+/** The difference by activity or function. The bars add up to the whole difference. */
+function DifferenceBars({ comparison, variables, search, onSearch }: ResultProps) {
   const [isTable, setTable] = useState(false);
   const { base, head } = comparison;
   const by = search.by === "function" ? "function" : "activity";

@@ -17,13 +17,13 @@ const MIN_SHARE = 0.001;
 /** The profiles of both clusters in one flame graph. */
 export default function ComparedProfile({ base, head }: { base: string; head: string }) {
   const variables = { base, head, minShare: MIN_SHARE };
-  // Each answer is in the audit log.
+  // The server records each answer in the audit log, so the query is not repeated.
   const query = useAsk(CompareProfileDocument, variables, { staleSeconds: Number.POSITIVE_INFINITY });
   return (
     <Loaded name="The profiles" query={query}>
       {({ viewer }) => {
         const profile = viewer.account.compare?.profile;
-        if (profile) return <Shown key={`${base} ${head}`} profile={profile} variables={variables} />;
+        if (profile) return <ComparedFlame key={`${base} ${head}`} profile={profile} variables={variables} />;
         return (
           <Section title="Profiles">
             <Withheld title="Neither cluster has a profile">
@@ -36,7 +36,7 @@ export default function ComparedProfile({ base, head }: { base: string; head: st
   );
 }
 
-interface ShownProps {
+interface ComparedFlameProps {
   profile: ProfileComparison;
   variables: { base: string; head: string; minShare: number };
 }
@@ -45,7 +45,7 @@ const LEGEND = [-5, -2, -0.6, 0, 0.6, 2, 5];
 
 const points = (value: number) => signed(value, (size) => size.toFixed(1));
 
-function Shown({ profile, variables }: ShownProps) {
+function ComparedFlame({ profile, variables }: ComparedFlameProps) {
   const [root, setRoot] = useState(-1);
   const [isTable, setTable] = useState(false);
   const { nodes, frames, baseSamples, headSamples } = profile;

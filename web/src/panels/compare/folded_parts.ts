@@ -46,28 +46,28 @@ function others(parts: number, sums: Pick<Part, "base" | "head" | "delta">): Par
   };
 }
 
-/** The parts that are shown have this share of all differences, in either direction. */
-const MUCH = 0.95;
+/** The share of all differences, in either direction, that the shown parts have. */
+const SHOWN_SHARE = 0.95;
 const MOST_PARTS = 20;
 
-/** Returns the format of the parts. Their totals are often so large that most parts would be less than a tenth. */
+/** Returns the format of the parts. In the unit of their totals, most parts would read as 0. */
 export function partTimes(parts: readonly Part[]): (seconds: number) => string {
   return threadTimes(Math.max(0, ...parts.flatMap(({ base, head }) => [base ?? 0, head ?? 0])));
 }
 
 /** Returns the parts by function and activity, of which Dask measures some in several ways. The largest first. */
-function merged(parts: readonly Part[]): Part[] {
+function mergeParts(parts: readonly Part[]): Part[] {
   const found = new Map<string, Part>();
   for (const part of parts) {
     const key = part.activity === "rest" ? "rest" : `${part.name}\n${part.activity}`;
     const known = found.get(key);
-    found.set(key, known ? both(known, part) : part);
+    found.set(key, known ? addParts(known, part) : part);
   }
   const rank = ({ activity, delta }: Part) => (activity === "rest" ? -1 : Math.abs(delta));
   return [...found.values()].sort((a, b) => rank(b) - rank(a));
 }
 
-function both(a: Part, b: Part): Part {
+function addParts(a: Part, b: Part): Part {
   const sum = (x: number | null, y: number | null) => (x === null && y === null ? null : (x ?? 0) + (y ?? 0));
   return {
     ...a,
@@ -79,13 +79,13 @@ function both(a: Part, b: Part): Part {
 }
 
 /**
- * Returns the parts that matter, and one with the sums of all others: those that read as 0 or less than the last digit, and
- * the smallest, which have a twentieth of all differences together.
+ * Returns the large parts, and one with the sums of all others: those that read as 0 or less than the last digit,
+ * and the smallest, which have a twentieth of all differences together.
  */
 export function foldedParts(all: readonly Part[]): Part[] {
-  const parts = merged(all);
+  const parts = mergeParts(all);
   const size = ({ delta }: Part) => Math.abs(delta);
-  const enough = parts.reduce((sum, part) => sum + size(part), 0) * MUCH;
+  const enough = parts.reduce((sum, part) => sum + size(part), 0) * SHOWN_SHARE;
   const times = partTimes(all);
   let sum = 0;
   let shown = 0;

@@ -29,7 +29,7 @@ export function OccurrencesPanel({ occurrences }: { occurrences: Occurrences }) 
               type={newest.type}
               message={newest.message}
               traceback={newest.traceback}
-              sub={`of the newest error; ${alike(rows)} shown below`}
+              sub={`of the newest error; ${sameTracebackText(rows)} shown below`}
             />
             <Section
               title="Where"
@@ -71,7 +71,7 @@ export function OccurrencesPanel({ occurrences }: { occurrences: Occurrences }) 
 }
 
 /** Returns the number of errors whose traceback is that of the first one, in words. */
-function alike(rows: readonly Occurrence[]): string {
+function sameTracebackText(rows: readonly Occurrence[]): string {
   const same = rows.filter(({ traceback }) => traceback === rows[0]?.traceback).length;
   const which = same === rows.length ? "the same for all" : `the same for ${count(same)} of the`;
   return `${which} ${counted(rows.length, "error")}`;

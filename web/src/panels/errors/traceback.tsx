@@ -16,14 +16,19 @@ interface TracebackProps {
 
 /** The frames of an error: the user's own are open, those of packages are folded. */
 export function Traceback({ type, message, traceback, sub }: TracebackProps) {
-  const raised = namesClass(type, message) ? message : `${type ?? ""}: ${message ?? ""}`;
+  const exceptionText = namesClass(type, message) ? message : `${type ?? ""}: ${message ?? ""}`;
   return (
     <Section
       title="Traceback"
       sub={sub}
       actions={
         traceback ? (
-          <CopyButton text={`${traceback}${raised}\n`} label="Copy as text" look="ghost" size="normal" />
+          <CopyButton
+            text={`${traceback}${exceptionText}\n`}
+            label="Copy as text"
+            look="ghost"
+            size="normal"
+          />
         ) : undefined
       }
     >
@@ -71,7 +76,7 @@ function Frames({ groups, text }: { groups: readonly FrameGroup[]; text: string 
               </summary>
               {group.frames.map((frame, at) => (
                 // biome-ignore lint/suspicious/noArrayIndexKey: the frames of a traceback do not move
-                <Line key={at} frame={frame} />
+                <FoldedFrame key={at} frame={frame} />
               ))}
             </details>
           </li>
@@ -82,10 +87,10 @@ function Frames({ groups, text }: { groups: readonly FrameGroup[]; text: string 
 }
 
 function OwnFrames({ frames: own }: { frames: readonly Frame[] }) {
-  return own.map((frame) => <Own key={`${frame.file} ${frame.line} ${frame.name}`} frame={frame} />);
+  return own.map((frame) => <OwnFrame key={`${frame.file} ${frame.line} ${frame.name}`} frame={frame} />);
 }
 
-function Own({ frame }: { frame: Frame }) {
+function OwnFrame({ frame }: { frame: Frame }) {
   return (
     <li>
       <div className={styles.frame}>
@@ -108,7 +113,7 @@ function Own({ frame }: { frame: Frame }) {
   );
 }
 
-function Line({ frame }: { frame: Frame }) {
+function FoldedFrame({ frame }: { frame: Frame }) {
   return (
     <div className={styles.folding}>
       <div className={styles.frame}>

@@ -87,7 +87,7 @@ function Step({ title, tools, children }: StepProps) {
   );
 }
 
-/** The page is the cluster's within a second of the report, and the report is still seen to arrive. */
+/** The time for which the arrival of the report is shown before the cluster's page opens. */
 const SHOWN_MS = 250;
 
 /** Opens the cluster of the first report. Returns its name as soon as the report arrived. */

@@ -15,7 +15,7 @@ interface TokenStepProps {
   onToken(token: string): void;
 }
 
-/** The token with which clusters report. Only who may create one for others can do it here. */
+/** The token with which clusters report. Only users who may create tokens for others create it here. */
 export function TokenStep({ scopes, server, token, onToken }: TokenStepProps) {
   const account = useAccount();
   const [isBusy, setBusy] = useState(false);

@@ -3,7 +3,7 @@ import { useLiveState } from "@/live/use_live.ts";
 import { Button } from "@/ui/button.tsx";
 import styles from "./first_run.module.css";
 
-const LONG_MS = 60_000;
+const HELP_AFTER_MS = 60_000;
 
 interface WaitingProps {
   /** The name of the cluster that reported. Null until then. */
@@ -16,7 +16,7 @@ export function Waiting({ found, server }: WaitingProps) {
   const live = useLiveState();
   const [isHelpOpen, setHelpOpen] = useState(false);
   useEffect(() => {
-    const timer = setTimeout(() => setHelpOpen(true), LONG_MS);
+    const timer = setTimeout(() => setHelpOpen(true), HELP_AFTER_MS);
     return () => clearTimeout(timer);
   }, []);
   const isListening = live.kind === "live" || live.kind === "connecting" || live.kind === "off";

@@ -35,7 +35,7 @@ export function LivePanel({ query, variables }: LivePanelProps) {
   const navigate = useNavigate();
   const isAdmin = useIsAdmin();
   const isNarrow = useIsNarrow();
-  const [stopped, setStopped] = useState<readonly LiveCluster[] | null>(null);
+  const [clustersToStop, setClustersToStop] = useState<readonly LiveCluster[] | null>(null);
   return (
     <>
       <Loaded name="The live clusters" query={query} skeleton={<Skeleton rows={5} columns={4} />}>
@@ -48,7 +48,7 @@ export function LivePanel({ query, variables }: LivePanelProps) {
               size={isNarrow ? "normal" : "small"}
               disabled={!isAdmin || stoppable.length === 0}
               title={isAdmin ? undefined : NOT_ADMIN}
-              onClick={() => setStopped(stoppable)}
+              onClick={() => setClustersToStop(stoppable)}
             >
               Stop {stoppable.length} idle…
             </Button>
@@ -82,7 +82,7 @@ export function LivePanel({ query, variables }: LivePanelProps) {
               ) : (
                 <Table
                   label="Live clusters"
-                  columns={columns(nodes, totalCount, { account, isAdmin, onStop: setStopped })}
+                  columns={columns(nodes, totalCount, { account, isAdmin, onStop: setClustersToStop })}
                   rows={idleFirst(nodes)}
                   rowKey={({ id }) => id}
                   totalCount={totalCount}
@@ -102,18 +102,22 @@ export function LivePanel({ query, variables }: LivePanelProps) {
         }}
       </Loaded>
       <Suspense>
-        {stopped && (
-          <StopDialog rows={stopped} onClose={() => setStopped(null)} onDone={() => void query.refetch()} />
+        {clustersToStop && (
+          <StopDialog
+            rows={clustersToStop}
+            onClose={() => setClustersToStop(null)}
+            onDone={() => void query.refetch()}
+          />
         )}
       </Suspense>
     </>
   );
 }
 
-/** Returns the price of an hour, and its part without work. Null if one of the clusters has no known price. */
+/** Returns the price of an hour, and the idle part of it. Null if the price of a cluster is unknown. */
 function price(live: readonly LiveCluster[], idle: readonly LiveCluster[]): string | null {
-  const [whole, part] = [hourly(live), hourly(idle)];
-  return whole && `${hourlyText(whole)}, ${part?.text ?? "none"} of it idle`;
+  const [total, idlePart] = [hourly(live), hourly(idle)];
+  return total && `${hourlyText(total)}, ${idlePart?.text ?? "none"} of it idle`;
 }
 
 /** Returns the reason why the cluster runs, in words. */
@@ -144,7 +148,7 @@ function columns(
 ): Column<LiveCluster>[] {
   const threads = threadSum(rows.filter(({ now }) => now !== null));
   const unknown = rows.filter(({ now }) => now === null).length;
-  const stop: Column<LiveCluster> = {
+  const stopColumn: Column<LiveCluster> = {
     id: "stop",
     head: <span className="hidden">Stop</span>,
     width: "100px",
@@ -189,7 +193,7 @@ function columns(
       cell: ({ costPerHour }) => (costPerHour ? money(costPerHour.amount, costPerHour.currency) : "–"),
       sum: hourly(rows)?.text ?? "–",
     },
-    ...(rows.some(({ state }) => state === "IDLE") ? [stop] : []),
+    ...(rows.some(({ state }) => state === "IDLE") ? [stopColumn] : []),
   ];
 }
 

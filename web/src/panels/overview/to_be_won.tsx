@@ -16,13 +16,13 @@ export function ToBeWon({ words, query }: ToBeWonProps) {
   return (
     <Loaded name="The back-test of idle clusters" query={query}>
       {({ viewer }) => {
-        const { idleBacktest: test, idlePolicy } = viewer.account;
-        if (!test) return null;
-        const saved = costText(test.costsSaved);
-        const waiting = test.affectedComputations.totalCount;
+        const { idleBacktest: backtest, idlePolicy } = viewer.account;
+        if (!backtest) return null;
+        const saved = costText(backtest.costsSaved);
+        const waiting = backtest.affectedComputations.totalCount;
         return (
           <Section title={`To be won in ${words}`}>
-            {test.stops === 0 ? (
+            {backtest.stops === 0 ? (
               <Empty title="No cluster was without work for an hour" />
             ) : (
               <div className={styles.won}>
@@ -33,18 +33,18 @@ export function ToBeWon({ words, query }: ToBeWonProps) {
                   </strong>
                 </span>
                 <span className="muted small">
-                  {counted(test.clustersStopped, "cluster")}, {counted(test.stops, "time")},{" "}
-                  {threadTimeInWords(test.threadSecondsSaved)}. {counted(waiting, "computation")} would have
-                  had to wait for a new one.
+                  {counted(backtest.clustersStopped, "cluster")}, {counted(backtest.stops, "time")},{" "}
+                  {threadTimeInWords(backtest.threadSecondsSaved)}. {counted(waiting, "computation")} would
+                  have had to wait for a new one.
                 </span>
               </div>
             )}
             <p className="faint small">
-              {test.isComplete
-                ? `All ${count(test.clusters)} clusters that started then were examined.`
-                : `The ${count(test.clusters)} clusters that started last were examined, not all.`}
-              {test.clustersWithoutHistory > 0 &&
-                ` The busy times of ${count(test.clustersWithoutHistory)} are unknown, and count as no stop.`}
+              {backtest.isComplete
+                ? `All ${count(backtest.clusters)} clusters that started then were examined.`
+                : `The ${count(backtest.clusters)} clusters that started last were examined, not all.`}
+              {backtest.clustersWithoutHistory > 0 &&
+                ` The busy times of ${count(backtest.clustersWithoutHistory)} are unknown, and count as no stop.`}
               {idlePolicy.timeoutSeconds === null && " No idle policy is set."}
             </p>
           </Section>

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { listed, mainUsers, onlyCurrency, type UsageRow, userDays } from "./user_days.ts";
+import { joinNames, mainUsers, onlyCurrency, type UsageRow, userDays } from "./user_days.ts";
 
 function row(user: string | null, day: string, computeSeconds: number, cost = 0, currency = "USD"): UsageRow {
   return {
@@ -66,6 +66,6 @@ describe("main users", () => {
   it("are as few as have half of it", () => {
     expect(mainUsers(userDays(rows, days, "compute"))).toEqual({ names: ["ines"], share: 0.6 });
     expect(mainUsers(userDays([], days, "compute"))).toBeNull();
-    expect(listed(["ines", "batch-bot", "priya"])).toBe("ines, batch-bot and priya");
+    expect(joinNames(["ines", "batch-bot", "priya"])).toBe("ines, batch-bot and priya");
   });
 });

@@ -61,10 +61,10 @@ export function userDays(
   measure: Measure,
   most = 20,
 ): UserDays {
-  const shown = new Set(days);
+  const shownDays = new Set(days);
   const users = new Map<string, UserRow>();
   for (const row of rows) {
-    if (!row.day || !shown.has(row.day)) continue;
+    if (!row.day || !shownDays.has(row.day)) continue;
     const id = row.user?.id ?? FORMER;
     const user = users.get(id) ?? {
       id,
@@ -112,7 +112,7 @@ export function mainUsers({ users, total }: UserDays): { names: string[]; share:
 }
 
 /** Returns the names as one subject: `ines, batch-bot and priya`. */
-export function listed(names: readonly string[]): string {
+export function joinNames(names: readonly string[]): string {
   if (names.length < 2) return names.join("");
   return `${names.slice(0, -1).join(", ")} and ${names.at(-1)}`;
 }

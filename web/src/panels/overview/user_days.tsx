@@ -21,7 +21,7 @@ import { Segmented } from "@/ui/segmented.tsx";
 import styles from "./overview.module.css";
 import {
   FORMER,
-  listed,
+  joinNames,
   MEASURES,
   type Measure,
   mainUsers,
@@ -88,7 +88,7 @@ function Shown({ rows, from, to, search, onSearch, isCut }: ShownProps) {
   const main = mainUsers(table);
   const noun = { compute: "computed", cluster: "offered", cost: "spent", errors: "had" }[measure];
   const title = main
-    ? `${listed(main.names)} ${noun} ${share(main.share)} of ${measure === "errors" ? "the errors" : "it"}`
+    ? `${joinNames(main.names)} ${noun} ${share(main.share)} of ${measure === "errors" ? "the errors" : "it"}`
     : measure === "errors"
       ? "Nobody had an error"
       : "Nobody used a cluster";

@@ -26,13 +26,13 @@ export function graphqlText(document: string, variables: unknown, account: strin
 
 /** Returns a program that sends the document with the package `galvo`. */
 export function pythonText(document: string, variables: unknown, account: string): string {
-  const given = JSON.stringify(JSON.stringify(variables));
+  const variablesText = JSON.stringify(JSON.stringify(variables));
   return [
     "import json",
     "",
     "import galvo",
     "",
-    `variables = json.loads(${given})`,
+    `variables = json.loads(${variablesText})`,
     `answer = galvo.graphql("""${document}""", variables, account=${JSON.stringify(account)})`,
     "",
   ].join("\n");

@@ -25,7 +25,7 @@ export function TakeAway<Result, Variables>(props: TakeAwayProps<Result, Variabl
   const account = useAccount();
   const { copy, look } = useCopy();
   const { isTable = false, onTable, label = "Take away", size = "normal" } = props;
-  // Beside other controls there is no room for the words of the only one.
+  // A narrow screen has no room for the default words. A label of the panel stays.
   const isIcon = useIsNarrow() && !props.label;
   const query = async (write: typeof graphqlText) =>
     write(await documentText(documentId(props.document)), props.variables, account);

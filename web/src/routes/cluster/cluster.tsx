@@ -55,7 +55,7 @@ export function Cluster() {
   );
 }
 
-/** The logs of a cluster that runs grow. */
+/** The interval of counting again: a running cluster writes more log lines. */
 const COUNT_SECONDS = 60;
 
 function Tabs({ cluster }: { cluster: HeaderCluster }) {

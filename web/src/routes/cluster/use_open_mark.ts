@@ -22,7 +22,7 @@ export function placeOfMark({ id, kind, at }: OpenedMark, search: ClusterSearch)
   return { tab, search: { ...(isWithin(at, kept) ? kept : withoutPart(kept)), open: id } };
 }
 
-/** Errors outside of the chosen part are not listed. */
+/** Returns true if the time is in the chosen part. Errors outside of it are not listed. */
 function isWithin(at: number, { from, to }: ClusterSearch): boolean {
   return !from || !to || (at * 1000 >= Date.parse(from) && at * 1000 < Date.parse(to));
 }

@@ -33,7 +33,7 @@ interface Grouped {
   group: { id: string } | null;
 }
 
-function within(at: string, period: Period | null): boolean {
+function isWithin(at: string, period: Period | null): boolean {
   if (!period) return true;
   const time = Date.parse(at);
   return time >= Date.parse(period.from) && time < Date.parse(period.to);
@@ -64,15 +64,15 @@ export function groupsHere<Group extends { id: string }, Occurrence extends Grou
   const isLeast = mayMiss(errors, totalCount, period);
   const byGroup = new Map<string, Occurrence[]>(groups.map(({ id }) => [id, []]));
   for (const error of errors) {
-    if (!within(error.at, period)) continue;
+    if (!isWithin(error.at, period)) continue;
     const id = error.group?.id ?? UNGROUPED;
-    const known = byGroup.get(id);
-    if (known) known.push(error);
+    const own = byGroup.get(id);
+    if (own) own.push(error);
     else byGroup.set(id, [error]);
   }
-  const known = new Map(groups.map((group) => [group.id, group]));
+  const groupsById = new Map(groups.map((group) => [group.id, group]));
   return [...byGroup]
-    .map(([id, own]) => ({ id, group: known.get(id) ?? null, errors: own, isLeast }))
+    .map(([id, own]) => ({ id, group: groupsById.get(id) ?? null, errors: own, isLeast }))
     .filter(({ errors: own }) => isLeast || own.length > 0)
     .toSorted((a, b) => newest(b) - newest(a));
 }

@@ -20,8 +20,8 @@ interface LogListProps {
 
 const ROW_HEIGHT = 18;
 const PADDING = 6;
-/** Rows that the reader may scroll and still be at the top. */
-const TOP = 4;
+/** The distance, in pixels, that the reader may scroll and still be at the top. */
+const TOP_PIXELS = 4;
 
 /** The lines of a log. Only those in sight are in the document. */
 export function LogList(props: LogListProps) {
@@ -42,7 +42,7 @@ export function LogList(props: LogListProps) {
     if (lastShown >= lines.length - 20) onNearEnd();
   }, [lastShown, lines.length, onNearEnd]);
   const onScroll = () => {
-    const isAtTop = (scroller.current?.scrollTop ?? 0) <= TOP;
+    const isAtTop = (scroller.current?.scrollTop ?? 0) <= TOP_PIXELS;
     if (isAtTop === wasAtTop.current) return;
     wasAtTop.current = isAtTop;
     onTop(isAtTop);

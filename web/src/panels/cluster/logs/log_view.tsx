@@ -44,7 +44,7 @@ export function LogView(props: LogViewProps) {
   const { cluster, filter, passing, isWanted, onWanted, onWorker } = props;
   const { isOldestFirst, match } = filter;
   const [isAtNewest, setAtNewest] = useState(true);
-  const [visits, setVisits] = useState(0);
+  const [scrollResets, setScrollResets] = useState(0);
   const variables = pageVariables(cluster.id, filter);
   const query = useAskPages<ClusterLogsQuery, ClusterLogsQueryVariables>(
     ClusterLogsDocument,
@@ -73,14 +73,14 @@ export function LogView(props: LogViewProps) {
     [query.data, isOldestFirst],
   );
   const { hasNextPage, isFetchingNextPage, fetchNextPage } = query;
-  // A search step without a find may be followed by many more, which the reader starts.
+  // A search step without a match may be followed by many more, which the reader starts.
   const isFruitless = match !== null && pages.at(-1)?.data.cluster?.logs.edges.length === 0;
-  const more = useCallback(() => {
+  const loadMore = useCallback(() => {
     if (hasNextPage && !isFetchingNextPage) void fetchNextPage();
   }, [hasNextPage, isFetchingNextPage, fetchNextPage]);
   const onNearEnd = useCallback(() => {
-    if (!isFruitless) more();
-  }, [isFruitless, more]);
+    if (!isFruitless) loadMore();
+  }, [isFruitless, loadMore]);
 
   const withErrors = pages.find(({ errors }) => errors.length > 0);
   const first = { ...query, data: withErrors ?? pages[0] } as unknown as Asked<ClusterLogsQuery>;
@@ -98,7 +98,7 @@ export function LogView(props: LogViewProps) {
               <Button
                 size="small"
                 onClick={() => {
-                  setVisits(visits + 1);
+                  setScrollResets(scrollResets + 1);
                   setAtNewest(true);
                 }}
               >
@@ -128,7 +128,7 @@ export function LogView(props: LogViewProps) {
             </Empty>
           ) : (
             <LogList
-              key={visits}
+              key={scrollResets}
               lines={lines}
               totalCount={match === null ? passing : null}
               withDay={coversDays(cluster.startedAt, cluster.lastAt)}
@@ -141,7 +141,7 @@ export function LogView(props: LogViewProps) {
                   isOldestFirst={isOldestFirst}
                   hasMore={hasNextPage}
                   isLoading={isFetchingNextPage}
-                  onMore={more}
+                  onMore={loadMore}
                 />
               }
             />
@@ -174,7 +174,7 @@ function Foot({ isSearch, isOldestFirst, hasMore, isLoading, onMore }: FootProps
   );
 }
 
-interface Newest {
+interface NewestOptions {
   isHeld: boolean;
   passing: number;
   countedAt: number;
@@ -183,22 +183,22 @@ interface Newest {
 type Pages = { pages: Answered<ClusterLogsQuery>[]; pageParams: unknown[] };
 
 /**
- * Asks for the newest page after each report, unless it is held. The pages behind it are dropped, so that a
- * report costs one request: they load again by scrolling. Returns the number of lines that have come since.
+ * Asks for the newest page after each report, unless the list is held. The pages behind it are dropped, so that a
+ * report costs one request: they load again by scrolling. Returns the number of lines that were counted since.
  */
 function useNewest(
   query: { refetch(): unknown; dataUpdatedAt: number },
   variables: object,
-  { isHeld, passing, countedAt }: Newest,
+  { isHeld, passing, countedAt }: NewestOptions,
 ): number | null {
   const account = useAccount();
   const client = useQueryClient();
-  const [caughtUp, setCaughtUp] = useState<number | null>(null);
+  const [passingAtRefetch, setPassingAtRefetch] = useState<number | null>(null);
   const { refetch, dataUpdatedAt } = query;
   // biome-ignore lint/correctness/useExhaustiveDependencies: a report or the release starts it, its answer does not
   useEffect(() => {
     if (isHeld || countedAt === 0) return;
-    setCaughtUp(passing);
+    setPassingAtRefetch(passing);
     if (dataUpdatedAt === 0 || dataUpdatedAt >= countedAt) return;
     client.setQueryData<Pages>(
       pagesKey(account, ClusterLogsDocument, variables),
@@ -206,7 +206,7 @@ function useNewest(
     );
     void refetch();
   }, [isHeld, countedAt]);
-  return caughtUp === null ? null : Math.max(0, passing - caughtUp);
+  return passingAtRefetch === null ? null : Math.max(0, passing - passingAtRefetch);
 }
 
 function sheet(lines: readonly Line[]) {

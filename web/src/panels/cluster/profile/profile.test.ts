@@ -11,7 +11,7 @@ import {
   pathTo,
   percent,
 } from "./calls.ts";
-import { silence } from "./silence.ts";
+import { noProfileReason } from "./no_profile_reason.ts";
 
 const plain = (text: string) => text.replaceAll("\u00a0", " ");
 
@@ -161,6 +161,6 @@ describe("the reason why there is no profile", () => {
     ["other-part", { ...receipt, accepted: false }, true],
     ["deleted", receipt, false],
   ] as const)("is %s", (reason, given, isPart) => {
-    expect(silence(given, isPart)).toBe(reason);
+    expect(noProfileReason(given, isPart)).toBe(reason);
   });
 });

@@ -5,8 +5,8 @@ import { usePart } from "@/routes/cluster/part.ts";
 import type { ClusterTabProps } from "@/routes/cluster/tabs.ts";
 import { Empty, Loaded, Section, Skeleton, Withheld } from "@/ui/panel.tsx";
 import { receiptOf } from "../receipts/receipts.ts";
+import { type NoProfileReason, noProfileReason } from "./no_profile_reason.ts";
 import { ShownProfile } from "./shown_profile.tsx";
-import { type Silence, silence } from "./silence.ts";
 
 /** The least share of the samples that a line is drawn with. */
 const MIN_SHARE = 0.001;
@@ -63,7 +63,7 @@ const SETTING = <code>galvo.profile.transmit</code>;
 function Reason({ cluster, isPart }: ReasonProps) {
   const receipt = receiptOf(cluster, "PROFILES");
   const days = cluster.account.dataPolicies.find((one) => one.class === "PROFILES")?.retentionDays ?? null;
-  const reason: Silence = silence(receipt, isPart);
+  const reason: NoProfileReason = noProfileReason(receipt, isPart);
   switch (reason) {
     case "unreported":
       return (

@@ -17,7 +17,7 @@ import { Empty } from "@/ui/panel.tsx";
 import { formatOf, MEASURES, type Measure } from "./measure.ts";
 import { type FineTable, type FunctionTime, spread, withOthers } from "./spread.ts";
 import styles from "./time.module.css";
-import { type Versus, versuses } from "./versus.ts";
+import { compareFunctions, type Versus } from "./versus.ts";
 
 type Comparison = NonNullable<ClusterTimeVersusQuery["viewer"]["account"]["compare"]>;
 
@@ -35,7 +35,7 @@ export function FunctionRows({ table, measure, compared, open, onOpen }: Functio
   const { functions, total, beside } = spread(table);
   if (functions.length === 0) return <Empty title="No task has finished in this part" />;
   const shown = withOthers(functions);
-  const versus = compared && versuses(compared.comparison, shown, functions);
+  const versus = compared && compareFunctions(compared.comparison, shown, functions);
   const bases = [...(versus?.byRow.values() ?? [])].map(({ base }) => base);
   const largest = Math.max(...shown.map((one) => one.total), ...bases);
   const format = formatOf(measure, total);

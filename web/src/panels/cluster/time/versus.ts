@@ -10,7 +10,7 @@ export interface Versus {
 }
 
 /** The values of another run by the name of the row that is shown. */
-export interface Versuses {
+export interface FunctionComparison {
   byRow: ReadonlyMap<string, Versus>;
   /** The values of the activities of a function, by Dask's own names. */
   byActivity(name: string): ReadonlyMap<string, Versus>;
@@ -28,11 +28,11 @@ const sum = (all: readonly Versus[]): Versus => ({
  * Returns the comparison for the shown rows, of which the last one may stand for several functions. The rows and
  * the missing functions add up to the total. Null if the answer has not all functions.
  */
-export function versuses(
+export function compareFunctions(
   { rows, remaining }: Comparison,
   shown: readonly FunctionTime[],
   functions: readonly FunctionTime[],
-): Versuses | null {
+): FunctionComparison | null {
   if (remaining.rows > 0) return null;
   const measured = new Map<string, Map<string, Versus>>();
   for (const { key, base, delta } of rows) {
@@ -44,8 +44,8 @@ export function versuses(
   const byFunction = new Map([...measured].map(([name, own]) => [name, sum([...own.values()])]));
   const none = { base: 0, delta: 0 };
   const names = new Set(functions.map((one) => one.function));
-  const isShown = new Set(shown.map((one) => one.function));
-  const others = functions.filter((one) => !isShown.has(one.function));
+  const shownNames = new Set(shown.map((one) => one.function));
+  const others = functions.filter((one) => !shownNames.has(one.function));
   const byRow = new Map(
     shown.map((one) => [
       one.function,

@@ -23,9 +23,9 @@ function span(number: number): MarkedSpanFragment {
 
 const upTo = (total: number) => Array.from({ length: total }, (_, number) => span(number));
 
-/** A server with this number of spans, that counts what it is asked. */
-class Pages {
-  asked = 0;
+/** A server with this number of spans that counts its requests. */
+class SpanServer {
+  requests = 0;
   private readonly spans: readonly MarkedSpanFragment[];
   constructor(total: number) {
     this.spans = upTo(total);
@@ -37,7 +37,7 @@ class Pages {
 
   load() {
     return loadMoreSpans("100", async (after): Promise<Answered<ClusterMoreSpansQuery>> => {
-      this.asked += 1;
+      this.requests += 1;
       return { data: { cluster: { id: "cluster", spans: this.page(Number(after)) } }, errors: [] };
     });
   }
@@ -51,30 +51,30 @@ class Pages {
   }
 }
 
-async function lane(pages: Pages) {
+async function lane(pages: SpanServer) {
   const { data } = await pages.load();
   return spansLane(withMoreSpans(pages.first(), data), start / 1000);
 }
 
 describe("the spans beyond the first page", () => {
   it("are drawn as those before them, and asked for page by page", async () => {
-    const pages = new Pages(361);
+    const pages = new SpanServer(361);
     const { note, rows } = await lane(pages);
     expect(note?.replaceAll("\u00a0", " ")).toBe("361 in 1 level");
     expect(rows.map((row) => row.map(({ id }) => id))).toEqual([upTo(361).map(({ id }) => id)]);
-    expect(pages.asked).toBe(3);
+    expect(pages.requests).toBe(3);
   });
 
   it("end after a thousand spans, and the lane says how many are left", async () => {
-    const pages = new Pages(1234);
+    const pages = new SpanServer(1234);
     const { note, rows } = await lane(pages);
     expect(note?.replaceAll("\u00a0", " ")).toBe("1,234 in 1 level, 234 not drawn");
     expect(rows[0]?.length).toBe(1000);
-    expect(pages.asked).toBe(9);
+    expect(pages.requests).toBe(9);
   });
 
   it("are drawn once if they have moved into the first page", () => {
-    const first = new Pages(150).first();
+    const first = new SpanServer(150).first();
     const { nodes } = withMoreSpans(first, [span(99), span(100)]);
     expect(nodes.map(({ id }) => id)).toEqual(upTo(101).map(({ id }) => id));
   });

@@ -74,7 +74,7 @@ export function Timeline({ cluster, onOpenMark }: TimelineProps) {
   const variables = {
     id: cluster.id,
     from: iso(shown.from),
-    // The end of a cluster that lives moves; without an end, the answer reaches to the last report.
+    // The end of a live cluster moves; without an end, the answer reaches to the last report.
     to: cluster.isLive && shown === extent ? null : iso(shown.to),
     width: bucketWidth(shown.to - shown.from),
     metrics: [...new Set(kinds.flatMap(({ metrics }) => metrics))],
@@ -91,19 +91,19 @@ export function Timeline({ cluster, onOpenMark }: TimelineProps) {
     () => [...deathMarks(ended), ...(marked ? marksOf(marked) : [])],
     [marked, ended],
   );
-  const spansBehind = moreSpans.data?.data ?? NO_SPANS;
+  const furtherSpans = moreSpans.data?.data ?? NO_SPANS;
   const byFunction = activity.lane;
   const drawn = useMemo(() => {
     const bars: Lane[] = [];
     if (marked && chosen.includes("spans") && marked.spans.totalCount > 0)
-      bars.push(spansLane(withMoreSpans(marked, spansBehind), extent.to));
+      bars.push(spansLane(withMoreSpans(marked, furtherSpans), extent.to));
     if (marked && chosen.includes("groups")) bars.push(groupsLane(marked));
     const plots = plotLanes(
       LANE_KINDS.filter(({ id }) => chosen.includes(id)),
       lanes.data?.data.cluster?.series ?? [],
     );
     return [...bars, ...(byFunction ? [byFunction] : []), ...plots];
-  }, [lanes.data, marked, spansBehind, extent, chosen, byFunction]);
+  }, [lanes.data, marked, furtherSpans, extent, chosen, byFunction]);
 
   const sheet = useMemo(() => lanesSheet(drawn, shown), [drawn, shown]);
 
@@ -122,10 +122,10 @@ export function Timeline({ cluster, onOpenMark }: TimelineProps) {
   };
   const zoom = (range: TimeRange | null) =>
     setSearch(range ? { from: iso(range.from), to: iso(range.to), zoom: "yes" } : NO_PART);
-  // A playback ends first, and then the chosen part.
+  // Ends a playback first, and clears the chosen part only without one.
   const clear = () => (playedTo === null ? select(null) : setPlayed(NOT_PLAYED));
   const setLanes = (ids: string[]) => setSearch({ lanes: ids.join(",") || undefined });
-  // The logs have this key for their own following.
+  // On the tab of the logs, this key follows the log.
   const { tab } = useParams({ strict: false });
   const live: Command = {
     id: "live",

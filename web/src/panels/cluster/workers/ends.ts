@@ -14,7 +14,7 @@ export const END_NAMES: Record<WorkerEndKind, string> = {
 
 export type WorkerStanding = "alive" | "ended" | "died";
 
-/** Returns how a worker stands, as of the last report. */
+/** Returns whether the worker is alive, has ended or has died, as of the last report. */
 export function standing({ end, endedAt }: Worker): WorkerStanding {
   if (end && isDeath(end.kind)) return "died";
   return end || endedAt ? "ended" : "alive";

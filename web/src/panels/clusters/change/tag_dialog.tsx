@@ -29,13 +29,13 @@ export default function TagDialog({ rows, onClose, onDone }: TagDialogProps) {
   const [text, setText] = useState("");
   const { isRunning, outcomes, run } = useChanges();
   const tag = parseTag(text.trim());
-  const change = async (event: FormEvent) => {
+  const submit = async (event: FormEvent) => {
     event.preventDefault();
-    // The mutation replaces all tags, so those of now are read first, and not taken from the list.
+    // The mutation replaces all tags, so the current ones are read first: those of the list may be old.
     const ids = rows.map(({ id }) => id);
-    const before = ask(TagsBeforeDocument, { ids }, { account });
+    const currentTags = ask(TagsBeforeDocument, { ids }, { account });
     const isComplete = await run(rows, async (row) => {
-      const found = (await before).data.viewer.account.clusters.nodes.find(({ id }) => id === row.id);
+      const found = (await currentTags).data.viewer.account.clusters.nodes.find(({ id }) => id === row.id);
       if (!found) return "The cluster was deleted";
       const tags = mode === "add" ? withTag(found.tags, tag) : withoutTag(found.tags, tag.key);
       const { data } = await ask(SetTagsDocument, { cluster: row.id, tags }, { account });
@@ -48,7 +48,7 @@ export default function TagDialog({ rows, onClose, onDone }: TagDialogProps) {
   const verb = mode === "add" ? "Add the tag to" : "Remove the tag from";
   return (
     <Dialog title={`Tag ${counted(rows.length, "cluster")}`} isOpen isWide onClose={onClose}>
-      <form onSubmit={(event) => void change(event)}>
+      <form onSubmit={(event) => void submit(event)}>
         <div className={styles.mode}>
           <Segmented
             label="Change"

@@ -1,7 +1,7 @@
 import type { Receipt } from "../receipts/receipts.ts";
 
 /** The reason why there is no profile. */
-export type Silence =
+export type NoProfileReason =
   /** The scheduler does not report what it sends. */
   | "unreported"
   /** The account refuses profiles now. */
@@ -18,7 +18,10 @@ export type Silence =
   | "off";
 
 /** Returns the reason why a profile is null. */
-export function silence(receipt: Omit<Receipt, "class"> | undefined, isPart: boolean): Silence {
+export function noProfileReason(
+  receipt: Omit<Receipt, "class"> | undefined,
+  isPart: boolean,
+): NoProfileReason {
   if (!receipt || receipt.sent === null) return receipt?.accepted === false ? "refused" : "unreported";
   const dropped = receipt.dropped ?? 0;
   if (receipt.sent > dropped) return isPart ? "other-part" : "deleted";
