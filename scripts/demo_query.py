@@ -20,19 +20,19 @@ DEADLINE_SECONDS = 30
 def main(url):
     deadline = time.monotonic() + DEADLINE_SECONDS
     while True:
-        answer = ask(url, os.environ["GALVO_TOKEN"])
-        wrong = differences(answer)
-        if not wrong or time.monotonic() > deadline:
+        answer = query_server(url, os.environ["GALVO_TOKEN"])
+        problems = differences(answer)
+        if not problems or time.monotonic() > deadline:
             break
         time.sleep(0.5)
     print(QUERY)
     print(json.dumps(answer, indent=2))
-    if wrong:
-        sys.exit("error: the answer is not what the workload did:\n  " + "\n  ".join(wrong))
+    if problems:
+        sys.exit("error: the answer is not what the workload did:\n  " + "\n  ".join(problems))
     print(f"The answer holds all {sum(TASKS.values())} tasks of the workload and its error.")
 
 
-def ask(url, token):
+def query_server(url, token):
     request = urllib.request.Request(
         url,
         data=json.dumps({"query": QUERY}).encode(),
@@ -55,7 +55,7 @@ def differences(answer):
     (cluster,) = clusters
     totals, errors = cluster["totals"], cluster["errors"]["nodes"]
     by_prefix = {group["prefix"]: group["tasks"] for group in cluster["taskGroups"]["nodes"]}
-    telling = [error["type"] for error in errors if ERROR_TEXT in error["message"]]
+    error_types = [error["type"] for error in errors if ERROR_TEXT in error["message"]]
     checks = [
         ("tasks by prefix", TASKS, by_prefix),
         ("tasks", sum(TASKS.values()), totals["tasks"]),
@@ -63,12 +63,12 @@ def differences(answer):
         ("tasks erred", 1, totals["tasksErred"]),
         ("errors", 1, totals["errors"]),
         ("workers", 2, totals["peakWorkers"]),
-        ("errors with the workload's text", ["ValueError"], telling),
+        ("errors with the workload's text", ["ValueError"], error_types),
     ]
     return [
-        f"{what}: expected {expected!r}, found {found!r}"
-        for what, expected, found in checks
-        if expected != found
+        f"{subject}: expected {expected!r}, found {actual!r}"
+        for subject, expected, actual in checks
+        if expected != actual
     ]
 
 

@@ -39,35 +39,37 @@ class Image:
     owners: dict[str, str] = field(default_factory=dict)
 
 
-def read(arguments: dict[str, str], file: Path = DOCKERFILE) -> Image:
+def read_image(arguments: dict[str, str], file: Path = DOCKERFILE) -> Image:
     """Returns the image with values of build arguments. Raises for an unknown instruction."""
     image, values = Image(), {}
-    stage, lays_out, copies = 0, False, False
+    stage, has_layout, has_copy = 0, False, False
     for instruction in instructions(file):
-        word, _, rest = instruction.partition(" ")
-        if word == "FROM":
+        name_of_instruction, _, arguments_text = instruction.partition(" ")
+        if name_of_instruction == "FROM":
             stage += 1
         if stage == 1:
-            lays_out |= instruction == LAYOUT
+            has_layout |= instruction == LAYOUT
             is_known = (
-                (word == "FROM" and rest.endswith(" AS build"))
-                or word in ("WORKDIR", "COPY")
+                (name_of_instruction == "FROM" and arguments_text.endswith(" AS build"))
+                or name_of_instruction in ("WORKDIR", "COPY")
                 or instruction == LAYOUT
                 or BUILD.fullmatch(instruction)
             )
         elif instruction == COPY:
-            copies = is_known = True
-        elif word == "ARG":
-            name, _, default = rest.partition("=")
+            has_copy = is_known = True
+        elif name_of_instruction == "ARG":
+            name, _, default = arguments_text.partition("=")
             values[name] = arguments.get(name, default)
             is_known = True
         else:
-            is_known = instruction == "FROM scratch" or apply(image, word, rest, values)
+            is_known = instruction == "FROM scratch" or apply_instruction(
+                image, name_of_instruction, arguments_text, values
+            )
         if not is_known:
             raise UnknownInstructionError(f"{file.name}: unknown instruction: {instruction}")
     unused = arguments.keys() - values.keys()
     missing = {"User", "WorkingDir", "Entrypoint", "Healthcheck"} - image.config.keys()
-    if unused or missing or not (lays_out and copies) or image.config["User"].startswith("0"):
+    if unused or missing or not (has_layout and has_copy) or image.config["User"].startswith("0"):
         raise ValueError(
             f"{file.name} lacks {sorted(unused | missing)}, or copies no layout, or runs as root"
         )
@@ -81,23 +83,25 @@ def instructions(file: Path) -> list[str]:
     return [line for line in joined.splitlines() if line]
 
 
-def apply(image: Image, word: str, rest: str, values: dict[str, str]) -> bool:
+def apply_instruction(
+    image: Image, name_of_instruction: str, arguments_text: str, values: dict[str, str]
+) -> bool:
     """Changes the image as an instruction says. Returns false for an unknown one."""
     config = image.config
-    if word in FIELDS:
-        name, parse = FIELDS[word]
-        config[name] = parse(rest)
-    elif word == "ENV":
-        config.setdefault("Env", []).extend(shlex.split(rest))
-    elif word == "EXPOSE":
-        config.setdefault("ExposedPorts", {})[f"{int(rest)}/tcp"] = {}
-    elif word == "LABEL":
-        pairs = (pair.split("=", 1) for pair in shlex.split(rest))
+    if name_of_instruction in FIELDS:
+        name, parse = FIELDS[name_of_instruction]
+        config[name] = parse(arguments_text)
+    elif name_of_instruction == "ENV":
+        config.setdefault("Env", []).extend(shlex.split(arguments_text))
+    elif name_of_instruction == "EXPOSE":
+        config.setdefault("ExposedPorts", {})[f"{int(arguments_text)}/tcp"] = {}
+    elif name_of_instruction == "LABEL":
+        pairs = (pair.split("=", 1) for pair in shlex.split(arguments_text))
         labels = {name: Template(value).substitute(values) for name, value in pairs}
         config.setdefault("Labels", {}).update(labels)
     else:
-        copy = re.fullmatch(r"--from=build --chown=(\d+:\d+) /image(/\S+) (/\S+)", rest)
-        if word != "COPY" or not copy or copy[2] != copy[3]:
+        copy = re.fullmatch(r"--from=build --chown=(\d+:\d+) /image(/\S+) (/\S+)", arguments_text)
+        if name_of_instruction != "COPY" or not copy or copy[2] != copy[3]:
             return False
         image.owners[copy[2]] = copy[1]
     return True

@@ -30,7 +30,7 @@ else
   unchecked+=("licences, bans and sources, because cargo-deny cannot be had")
 fi
 
-# The ids that deny.toml ignores, with its reasons, apply to both programs.
+# Both programs ignore the ids that deny.toml ignores, for the reasons given there.
 ignored=()
 while read -r id; do ignored+=(--ignore "$id"); done < <(grep -o 'RUSTSEC-[0-9-]*' deny.toml | sort -u)
 if ! audit=$(cargo_tool cargo-audit); then

@@ -34,11 +34,11 @@ TYPES = "application/vnd.oci.image."
 PREFIX = "org.opencontainers.image."
 
 
-def make(program: Path, file: Path) -> None:
+def write_archive(program: Path, file: Path) -> None:
     """Writes the archive. Its parts depend on the program and the environment alone."""
     seconds = int(os.environ["SOURCE_DATE_EPOCH"])
     created = datetime.fromtimestamp(seconds, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
-    image = dockerfile.read({"REVISION": os.environ["REVISION"]})
+    image = dockerfile.read_image({"REVISION": os.environ["REVISION"]})
     labels = image.config["Labels"]
     labels[f"{PREFIX}created"] = created
     version = labels[f"{PREFIX}version"]
@@ -67,7 +67,7 @@ def make(program: Path, file: Path) -> None:
         )
         manifest = {"config": config, "layers": layers, "annotations": labels}
         entry = {
-            **add_blob(blobs, *typed("manifest.v1+json", manifest)),
+            **add_blob(blobs, *encode_document("manifest.v1+json", manifest)),
             "platform": machine,
             # By the second name, engines on containerd call the image `galvo`.
             "annotations": {
@@ -78,9 +78,9 @@ def make(program: Path, file: Path) -> None:
         saved = {
             "Config": path_of(config["digest"]),
             "RepoTags": [f"galvo:{version}"],
-            "Layers": [path_of(one["digest"]) for one in layers],
+            "Layers": [path_of(layer_blob["digest"]) for layer_blob in layers],
         }
-        _, index = typed("index.v1+json", {"manifests": [entry]})
+        _, index = encode_document("index.v1+json", {"manifests": [entry]})
         (layout / "oci-layout").write_bytes(encode({"imageLayoutVersion": "1.0.0"}))
         (layout / "index.json").write_bytes(index)
         (layout / "manifest.json").write_bytes(encode([saved]))
@@ -91,7 +91,7 @@ def encode(content: object) -> bytes:
     return json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
 
 
-def typed(kind: str, content: dict) -> tuple[str, bytes]:
+def encode_document(kind: str, content: dict) -> tuple[str, bytes]:
     """Returns the kind and the text of a document that names its own type."""
     return kind, encode({"schemaVersion": 2, "mediaType": TYPES + kind, **content})
 
@@ -161,4 +161,4 @@ if __name__ == "__main__":
     if sys.argv[1] == "--settings":
         print(settings(Path(sys.argv[2])))
     else:
-        make(Path(sys.argv[1]), Path(sys.argv[2]))
+        write_archive(Path(sys.argv[1]), Path(sys.argv[2]))

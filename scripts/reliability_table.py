@@ -29,8 +29,8 @@ def rows(lines):
         row = merged.setdefault(
             key, {**outcome, "acknowledged": 0, "lost": 0, "facts": 0, "times": []}
         )
-        for what in ("acknowledged", "lost", "facts"):
-            row[what] += outcome[what]
+        for field in ("acknowledged", "lost", "facts"):
+            row[field] += outcome[field]
         if outcome["recovery_seconds"] is not None:
             row["times"].append(outcome["recovery_seconds"])
         row["note"] = outcome["note"]
@@ -49,14 +49,14 @@ def table(lines):
 
 
 def main():
-    written = table(Path(sys.argv[1]).read_text().splitlines())
+    text = table(Path(sys.argv[1]).read_text().splitlines())
     if len(sys.argv) < 3:
-        print(written, end="")
+        print(text, end="")
         return
     document = Path(sys.argv[2])
-    before, rest = document.read_text().split(BEGIN)
-    _, after = rest.split(END)
-    document.write_text(f"{before}{BEGIN}\n{written}{END}{after}")
+    before, after_begin = document.read_text().split(BEGIN)
+    _, after = after_begin.split(END)
+    document.write_text(f"{before}{BEGIN}\n{text}{END}{after}")
 
 
 if __name__ == "__main__":

@@ -41,41 +41,45 @@ def crates() -> tuple[list[dict], list[dict]]:
     """Returns the components, and the dependencies of each."""
     locked = tomllib.loads((ROOT / "Cargo.lock").read_text(encoding="utf-8"))["package"]
     command = ["cargo", "metadata", "--format-version", "1", "--locked", "--offline"]
-    said = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    if said.returncode:  # missing crates have to be fetched
-        said = subprocess.run(command[:-1], cwd=ROOT, capture_output=True, text=True, check=True)
-    metadata = json.loads(said.stdout)
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    if result.returncode:  # missing crates have to be fetched
+        result = subprocess.run(command[:-1], cwd=ROOT, capture_output=True, text=True, check=True)
+    metadata = json.loads(result.stdout)
     packages = {package["id"]: package for package in metadata["packages"]}
     nodes = {node["id"]: node for node in metadata["resolve"]["nodes"]}
     (program,) = (id_ for id_, package in packages.items() if package["name"] == "galvo")
 
     # The crates linked into the program, without those that build or test it.
-    shipped, waiting = set(), [program]
-    while waiting:
-        id_ = waiting.pop()
+    shipped, pending = set(), [program]
+    while pending:
+        id_ = pending.pop()
         if id_ not in shipped:
             shipped.add(id_)
             for dependency in nodes[id_]["deps"]:
                 if any(kind["kind"] is None for kind in dependency["dep_kinds"]):
-                    waiting.append(dependency["pkg"])
+                    pending.append(dependency["pkg"])
 
-    known = {(package["name"], package["version"]): package for package in packages.values()}
+    package_by_version = {
+        (package["name"], package["version"]): package for package in packages.values()
+    }
     components = []
     for package in locked:
         name, version = package["name"], package["version"]
-        told = known.get((name, version))
+        metadata_package = package_by_version.get((name, version))
         component = {
             "type": "library",
             "bom-ref": reference("cargo", name, version),
             "name": name,
             "version": version,
-            "scope": PART if told and told["id"] in shipped else TOOL,
+            "scope": PART if metadata_package and metadata_package["id"] in shipped else TOOL,
             "purl": reference("cargo", name, version),
         }
         if "checksum" in package:
             component["hashes"] = [{"alg": "SHA-256", "content": package["checksum"]}]
-        if told:
-            component |= licences(told["license"]) or licence_file(told["license_file"])
+        if metadata_package:
+            component |= licences(metadata_package["license"]) or licence_file(
+                metadata_package["license_file"]
+            )
         components.append(component)
     refs = {
         id_: reference("cargo", package["name"], package["version"])
@@ -147,7 +151,7 @@ def main(file: str) -> None:
     version = workspace["package"]["version"]
     components, dependencies = crates()
     # The program is the subject of the document, and one of the crates.
-    (program,) = (one for one in components if one["name"] == "galvo")
+    (program,) = (component for component in components if component["name"] == "galvo")
     others = [*components, *npm_packages(), *python_packages()]
     document = {
         "$schema": "http://cyclonedx.org/schema/bom-1.6.schema.json",
@@ -156,9 +160,10 @@ def main(file: str) -> None:
         "version": 1,
         "metadata": {"component": {**program, "type": "application", "version": version}},
         "components": sorted(
-            (one for one in others if one is not program), key=lambda one: one["bom-ref"]
+            (component for component in others if component is not program),
+            key=lambda component: component["bom-ref"],
         ),
-        "dependencies": sorted(dependencies, key=lambda one: one["ref"]),
+        "dependencies": sorted(dependencies, key=lambda component: component["ref"]),
     }
     text = json.dumps(document, indent=1, ensure_ascii=False) + "\n"
     check(document, text)
@@ -173,15 +178,23 @@ def check(document: dict, text: str) -> None:
     if error:
         raise SystemExit(f"the SBOM is not valid: {error}")
     everything = [document["metadata"]["component"], *document["components"]]
-    named = [one["purl"] for one in everything if one["purl"].startswith("pkg:cargo/")]
+    named = [
+        component["purl"] for component in everything if component["purl"].startswith("pkg:cargo/")
+    ]
     lock = (ROOT / "Cargo.lock").read_text(encoding="utf-8")
     locked = lock.count("\n[[package]]\n")
     if len(set(named)) != len(named) or len(named) != locked:
         raise SystemExit(f"the SBOM names {len(named)} crates, and Cargo.lock has {locked}")
-    unlicensed = [one["purl"] for one in everything if one["scope"] == PART and lacks_licence(one)]
-    if unlicensed:
-        raise SystemExit(f"of what is shipped some have no licence: {', '.join(unlicensed)}")
-    lost = {one["ref"] for one in document["dependencies"]} - {one["bom-ref"] for one in everything}
+    without_licence = [
+        component["purl"]
+        for component in everything
+        if component["scope"] == PART and lacks_licence(component)
+    ]
+    if without_licence:
+        raise SystemExit(f"of what is shipped some have no licence: {', '.join(without_licence)}")
+    lost = {component["ref"] for component in document["dependencies"]} - {
+        component["bom-ref"] for component in everything
+    }
     if lost:
         raise SystemExit(f"what depends on something is not there: {', '.join(sorted(lost))}")
 

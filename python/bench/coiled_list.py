@@ -25,8 +25,8 @@ from processes import GalvoServer, Processes, clean_environment
 SLOWEST = 1.5
 PAGE = 100
 HOUR, MINUTE = 3_600_000, 60_000
-LIST = "/api/v2/analytics/default/clusters/list"
-OTHERS = ("/api/v2/user/me", "/api/v2/user/me/memberships")
+LIST_PATH = "/api/v2/analytics/default/clusters/list"
+USER_PATHS = ("/api/v2/user/me", "/api/v2/user/me/memberships")
 
 PAGES = """
 import json, sys
@@ -82,7 +82,7 @@ def report(now):
     }
 
 
-def ask(server, path, body=None):
+def request_text(server, path, body=None):
     headers = {"Authorization": f"Bearer {server.token}", "Content-Type": "application/json"}
     request = urllib.request.Request(server.address + path, body, headers)
     with urllib.request.urlopen(request) as response:
@@ -100,22 +100,23 @@ def copy_rows(store, number):
 
         def insert(table, changes):
             row = rows[table] | changes
-            places = ", ".join("?" * len(row))
+            placeholders = ", ".join("?" * len(row))
             database.execute(
-                f"INSERT INTO {table} ({', '.join(row)}) VALUES ({places})", list(row.values())
+                f"INSERT INTO {table} ({', '.join(row)}) VALUES ({placeholders})",
+                list(row.values()),
             )
 
         first = rows["clusters"]
         for copy in range(1, number):
             started, cluster = first["started_at"] - copy * MINUTE, first["id"] - copy * 1_000
             closed = {"status": "closed", "closed_at": started + HOUR, "ended_key": started + HOUR}
-            named = {"id": cluster, "scheduler_id": f"Scheduler-{copy}", "started_at": started}
-            insert("clusters", named | closed)
+            identity = {"id": cluster, "scheduler_id": f"Scheduler-{copy}", "started_at": started}
+            insert("clusters", identity | closed)
             insert("usage_hours", {"cluster_id": cluster, "hour": started // HOUR})
     database.close()
 
 
-def lists(python, address, token, number, clusters, home):
+def measure_lists(python, address, token, number, clusters, home):
     """Returns the seconds that each of several lists took."""
     environment = {**clean_environment(), "HOME": str(home)}
     environment |= {"DASK_COILED__SERVER": address, "DASK_COILED__TOKEN": token}
@@ -151,14 +152,14 @@ def main():
 def measure(options, home, processes):
     # Listing this often uses up a minute's cost quota within seconds.
     server = GalvoServer(processes, settings={"GALVO_QUERY_COST_PER_MINUTE": "1000000000"}).start()
-    ask(server, "/api/v1/reports", json.dumps(report(time.time())).encode())
+    request_text(server, "/api/v1/reports", json.dumps(report(time.time())).encode())
     server.stop()
     copy_rows(server.store, options.clusters)
     server.start()
     offsets = range(0, options.clusters + PAGE, PAGE)
-    paths = [*OTHERS, *(f"{LIST}?limit={PAGE}&offset={offset}" for offset in offsets)]
+    paths = [*USER_PATHS, *(f"{LIST_PATH}?limit={PAGE}&offset={offset}" for offset in offsets)]
     pages = home / "pages.json"
-    pages.write_text(json.dumps({path: ask(server, path) for path in paths}))
+    pages.write_text(json.dumps({path: request_text(server, path) for path in paths}))
     arguments = [options.python, "-c", PAGES, pages]
     static = processes.start("pages", arguments, clean_environment())
     port = static.wait_for_log(r"^listening on (\d+)$").group(1)
@@ -166,7 +167,9 @@ def measure(options, home, processes):
     for _ in range(options.rounds):
         for name, address in (("pages", f"http://127.0.0.1:{port}"), ("galvo", server.address)):
             token = server.token
-            seconds[name] += lists(options.python, address, token, 4, options.clusters, home)
+            seconds[name] += measure_lists(
+                options.python, address, token, 4, options.clusters, home
+            )
     galvo, static = (statistics.median(seconds[name]) for name in ("galvo", "pages"))
     result(
         f"coiled client lists {options.clusters:,} clusters, {PAGE} a page, SQLite",

@@ -118,11 +118,11 @@ def publish(server, rounds):
     before, plain, slow = measure(server, objects, "1", "identity", rounds)
     after, compressed, fast = measure(server, documents, "1", "gzip", rounds)
     lanes = values_of(after["cluster_lanes"]["series"])
-    known = {metric: [v for v in row if v is not None] for metric, row in lanes.items()}
+    known_points = {metric: [v for v in row if v is not None] for metric, row in lanes.items()}
     # Columns have a place for each interval, points only for those with a value.
-    assert known == values_of(before["cluster_lanes"]["series"])
-    points = sum(map(len, known.values()))
-    title = f"first view of a cluster's page, {len(known)} series of {points:,} points"
+    assert known_points == values_of(before["cluster_lanes"]["series"])
+    points = sum(map(len, known_points.values()))
+    title = f"first view of a cluster's page, {len(known_points)} series of {points:,} points"
     result(
         f"{title}: size",
         f"{compressed / 1e3:.0f} kB as columns, compressed",

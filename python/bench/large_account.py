@@ -114,11 +114,11 @@ class Postgres:
 
     def _psql(self, url, script):
         options = ["-qAtX", "-v", "ON_ERROR_STOP=1"]
-        done = subprocess.run(
+        result = subprocess.run(
             ["psql", *options, url], input=script, capture_output=True, text=True, check=False
         )
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+        assert result.returncode == 0, result.stderr
+        return result.stdout
 
 
 def copies(store, table, changes, where="TRUE"):
@@ -138,13 +138,13 @@ def copies(store, table, changes, where="TRUE"):
 
 def script(store, clusters):
     """Returns the statements that make an account with so many clusters of the one in it."""
-    apart = YEAR // clusters
+    spacing = YEAR // clusters
 
     def shifted(*columns):
-        return {column: f"model.{column} - n * {apart}" for column in columns}
+        return {column: f"model.{column} - n * {spacing}" for column in columns}
 
-    of_cluster = {"cluster_id": "model.cluster_id + n"}
-    own = {
+    cluster_id_change = {"cluster_id": "model.cluster_id + n"}
+    cluster_changes = {
         "id": "model.id + n",
         "scheduler_id": "'Scheduler-' || n",
         "name": "'pipeline-' || (n % 50)",
@@ -154,10 +154,10 @@ def script(store, clusters):
         "total_tasks": "model.total_tasks + n % 1009",
         "duration_ms": "model.duration_ms + (n * 7919) % 86400000",
     }
-    own |= shifted(
+    cluster_changes |= shifted(
         "reported_at", "first_seen_at", "last_seen_at", "started_at", "closed_at", "ended_key"
     )
-    hours = of_cluster | {"hour": f"model.hour - n * {apart} / {HOUR}", "folded": "TRUE"}
+    hours = cluster_id_change | {"hour": f"model.hour - n * {spacing} / {HOUR}", "folded": "TRUE"}
     days = ", ".join(
         {
             "account_id": "hours.account_id",
@@ -174,10 +174,10 @@ def script(store, clusters):
         f"SELECT n + 1 FROM numbers WHERE n < {clusters - 1}) SELECT n FROM numbers",
         "CREATE TABLE bench_members AS SELECT row_number() OVER (ORDER BY name) - 1 AS ordinal, id "
         "FROM users WHERE name LIKE 'user-%'",
-        copies(store, "clusters", own),
+        copies(store, "clusters", cluster_changes),
         copies(store, "usage_hours", hours),
         *(
-            copies(store, table, of_cluster | shifted(*times), f"n % {DETAILED} = 0")
+            copies(store, table, cluster_id_change | shifted(*times), f"n % {DETAILED} = 0")
             for table, times in DETAILS.items()
         ),
         "DELETE FROM usage_days",
@@ -190,12 +190,12 @@ def script(store, clusters):
     return "; ".join(statements)
 
 
-def galvo(server, *words, stdin=""):
-    command, environment = [server.program, *words], server.environment
-    done = subprocess.run(
+def galvo(server, *arguments, stdin=""):
+    command, environment = [server.program, *arguments], server.environment
+    result = subprocess.run(
         command, input=stdin, env=environment, capture_output=True, text=True, check=False
     )
-    assert done.returncode == 0, f"{words}: {done.stderr}"
+    assert result.returncode == 0, f"{arguments}: {result.stderr}"
 
 
 def fill(server, store, processes, options):
@@ -250,19 +250,19 @@ def publish(store, server, options):
         for line in driver.stdout:
             event = json.loads(line)
             if event["event"] == "ready":
-                used = processor_seconds(pid)
+                seconds_used = processor_seconds(pid)
                 driver.stdin.write("\n")
                 driver.stdin.flush()
                 continue
-            used = (processor_seconds(pid) - used) / options.rounds
+            seconds_used = (processor_seconds(pid) - seconds_used) / options.rounds
             seconds = statistics.median(event["seconds"])
             longest = f"{event['longest']} ({event['longest_seconds']:.3f} s)"
             result(
                 f"{event['page']} of {options.clusters:,} clusters, {store.name}",
-                f"{seconds:.3f} s for {event['requests']} requests, {used:.3f} s of the server's "
-                f"processor time; the longest is {longest}",
-                aim=f"<= {SLOWEST:.0f} s",
-                held=seconds <= SLOWEST,
+                f"{seconds:.3f} s for {event['requests']} requests, {seconds_used:.3f} s of the "
+                f"server's processor time; the longest is {longest}",
+                target=f"<= {SLOWEST:.0f} s",
+                is_met=seconds <= SLOWEST,
             )
     assert driver.returncode == 0, "the browser failed"
 
@@ -270,15 +270,15 @@ def publish(store, server, options):
 def processor_time(store, server, query, rounds):
     """Returns the processor time of a query on the server and the database, and the list."""
 
-    def used():
+    def seconds_used():
         pids = [server.process.popen.pid, *store.processes()]
         return sum(processor_seconds(pid) for pid in pids if Path(f"/proc/{pid}").exists())
 
     server.query(query)
-    before = used()
+    before = seconds_used()
     for _ in range(rounds):
         answer = server.query(query)
-    return (used() - before) / rounds, answer["viewer"]["account"]["clusters"]
+    return (seconds_used() - before) / rounds, answer["viewer"]["account"]["clusters"]
 
 
 def publish_facets(store, server, options):
@@ -294,8 +294,8 @@ def publish_facets(store, server, options):
         f"{with_facets:.3f} s of processor time on the server and the database",
         f"{plain:.3f} s for the list without facets",
         with_facets / plain,
-        aim=f"<= {SLOWEST_FACETS} s",
-        held=with_facets <= SLOWEST_FACETS,
+        target=f"<= {SLOWEST_FACETS} s",
+        is_met=with_facets <= SLOWEST_FACETS,
     )
 
 

@@ -22,7 +22,7 @@ from results import result
 
 import galvo
 
-AIM = 1.05
+LARGEST_RATIO = 1.05
 
 
 def increment(x):
@@ -130,7 +130,7 @@ def main():
         reports = len(responder.reports())
     if reports < options.rounds:
         sys.exit("the plugin has sent no reports")
-    for process, aim in ((0, AIM), (1, None)):
+    for process, aim in ((0, LARGEST_RATIO), (1, None)):
         seconds = [(round_[0][process], round_[1][process]) for round_ in rounds]
         ratios = [with_plugin / without for without, with_plugin in seconds]
         ratio = statistics.median(ratios)

@@ -32,10 +32,11 @@ LARGEST_BYTES, LONGEST_MILLISECONDS = 250_000, 10.0
 WARM_UP_SECONDS = 70.0
 # The functions through which the event loop enters the plugin, apart from Dask's hooks.
 ENTRANCES = (
-    (CoiledTelemetry, "_tick"), (CoiledTelemetry, "_delivered"),
+    (CoiledTelemetry, "_tick"), (CoiledTelemetry, "_on_delivered"),
     (report_sender.ReportSender, "_message"), (report_sender.ReportSender, "_settle"),
     (ledger.Ledger, "build"),
-    (ledger.Ledger, "look_round"), (ledger.Ledger, "read_touched"), (samples.Samples, "_go_on"),
+    (ledger.Ledger, "find_changed_groups"), (ledger.Ledger, "read_marked_groups"),
+    (samples.Samples, "_sample_if_due"),
 )  # fmt: skip
 
 
@@ -52,11 +53,11 @@ class Clock:
             setattr(kind, name, self._timed(kind.__name__ + "." + name, getattr(kind, name)))
         call_one = collector.Collectors.call_one
 
-        def call_timed(collectors, one, method, *arguments):
+        def call_timed(collectors, target, method, *arguments):
             self._inside = True
             timed = method == "read"
-            called = self._timed(type(one).__name__ + ".read", call_one) if timed else call_one
-            called(collectors, one, method, *arguments)
+            called = self._timed(type(target).__name__ + ".read", call_one) if timed else call_one
+            called(collectors, target, method, *arguments)
 
         collector.Collectors.call_one = call_timed
         run = events.Handle._run
@@ -76,12 +77,12 @@ class Clock:
         @functools.wraps(function)
         def timed(*args, **kwargs):
             self._inside = True
-            begun = time.thread_time()
+            start = time.thread_time()
             try:
                 return function(*args, **kwargs)
             finally:
-                spent = 1e3 * (time.thread_time() - begun)
-                self.parts.setdefault(name, []).append(spent)
+                milliseconds = 1e3 * (time.thread_time() - start)
+                self.parts.setdefault(name, []).append(milliseconds)
 
         return timed
 
@@ -95,9 +96,9 @@ class Clock:
 
 
 def reference_milliseconds(numbers):
-    begun = time.thread_time()
+    start = time.thread_time()
     text = json.dumps(numbers)
-    return 1e3 * (time.thread_time() - begun), text
+    return 1e3 * (time.thread_time() - start), text
 
 
 async def measure(options, clock, responder):
@@ -133,7 +134,7 @@ async def measure(options, clock, responder):
         for _ in range(math.ceil(WARM_UP_SECONDS / options.interval)):
             await interval(range(options.active))
         first, first_reports = list(clock.steps), len(responder.reports())
-        first_parts = {name: max(spent) for name, spent in clock.parts.items()}
+        first_parts = {name: max(milliseconds) for name, milliseconds in clock.parts.items()}
         clock.clear()
         steady = []  # the steps of each report
         for _ in range(options.reports):
@@ -141,7 +142,7 @@ async def measure(options, clock, responder):
             clock.steps.clear()
             await interval(range(options.active))
             steady.append(list(clock.steps))
-        parts = {name: list(spent) for name, spent in clock.parts.items()}
+        parts = {name: list(milliseconds) for name, milliseconds in clock.parts.items()}
         reports = responder.reports()
     early, late = reports[:first_reports], reports[first_reports:]
     return first, first_parts, steady, parts, early, late, references
@@ -171,9 +172,9 @@ def main():
     numbers = len(gzip.compress(numbers.encode(), 6))
     sizes = [report["compressed"] for report in late]
     size = max(sizes)
-    what = f"steady report, {WORKERS} workers, {GROUPS:,} task groups"
+    subject = f"steady report, {WORKERS} workers, {GROUPS:,} task groups"
     result(
-        f"{what}: size",
+        f"{subject}: size",
         f"{size / 1e3:.0f} kB compressed (median {statistics.median(sizes) / 1e3:.0f},"
         f" {statistics.median(r['plain'] for r in late) / 1e3:.0f} kB plain, {len(late)} reports)",
         f"{numbers / 1e3:.0f} kB for {WORKERS} x 14 numbers as JSON",
@@ -183,28 +184,28 @@ def main():
     )
     per_report = [max(steps) for steps in steady]
     longest, median = max(per_report)[0], statistics.median(step[0] for step in per_report)
-    together = statistics.median(sum(step[0] for step in steps) for steps in steady)
+    total = statistics.median(sum(step[0] for step in steps) for steps in steady)
     reference = statistics.median(references)
     result(
-        f"{what}: longest hold of the event loop",
+        f"{subject}: longest hold of the event loop",
         f"{longest:.1f} ms processor (median {median:.1f}, wall median"
         f" {statistics.median(step[1] for step in per_report):.1f};"
-        f" all steps of a report together {together:.1f})",
+        f" all steps of a report together {total:.1f})",
         f"{reference:.1f} ms for json.dumps of {WORKERS} x 14 numbers",
         longest / reference,
         f"<= {LONGEST_MILLISECONDS:g} ms",
         longest <= LONGEST_MILLISECONDS,
     )
     result(
-        f"{what}: the first reports",
+        f"{subject}: the first reports",
         f"{max(r['compressed'] for r in early) / 1e3:.0f} kB compressed at most,"
         f" {sum(r['compressed'] for r in early) / 1e3:.0f} kB in {len(early)} reports,"
         f" holding the event loop for {max(step[0] for step in first):.0f} ms at most",
     )
     print("  milliseconds of the event loop by part: median, longest, longest of the first reports")
-    for name, spent in sorted(parts.items(), key=lambda part: -max(part[1])):
+    for name, milliseconds in sorted(parts.items(), key=lambda part: -max(part[1])):
         print(
-            f"    {name:28} {statistics.median(spent):7.2f} {max(spent):7.2f}"
+            f"    {name:28} {statistics.median(milliseconds):7.2f} {max(milliseconds):7.2f}"
             f" {first_parts.get(name, 0.0):8.1f}"
         )
     print("  bytes and items of the last report, before compression")

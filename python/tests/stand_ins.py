@@ -136,7 +136,7 @@ class Scheduler:
     def forget(self, key):
         self.transition(key, "forgotten")
 
-    def give_up(self, key):
+    def drop(self, key):
         """Cancels a task. Dask releases it first, whatever its state was."""
         if self.tasks[key].state != "released":
             self.transition(key, "released")
@@ -160,9 +160,9 @@ class Scheduler:
         """Continues with another plugin's ledger, from the present state or the given one."""
         if told is None:
             self.read()
-            told = self.ledger.bequeath(self)
+            told = self.ledger.export_state(self)
         self.ledger = Ledger(1, now=lambda: self.clock, **settings)
-        self.ledger.inherit(told)
+        self.ledger.import_state(told)
         self.ledger.adopt(self)
         self.plugin._ledger = self.ledger
         return told
@@ -171,7 +171,7 @@ class Scheduler:
     def unheard(self):
         """Runs a block without a plugin, followed by a successor that must catch up."""
         self.read()
-        told = self.ledger.bequeath(self)
+        told = self.ledger.export_state(self)
         self.plugin._ledger = None
         yield told
         self.succeed(told)

@@ -280,7 +280,9 @@ def test_a_restart_loses_nothing_that_was_counted(registered, cluster, client):
     wait(client.map(inc, range(5)))
     on_loop(cluster, lambda: cluster.scheduler.task_metadata.update(NAMED))
     plugin = cluster.scheduler.plugins["galvo"]
-    on_loop(cluster, lambda: setattr(plugin, "_due", 0.0))  # the first report was sent before
+    on_loop(
+        cluster, lambda: setattr(plugin, "_delivery_due_at", 0.0)
+    )  # the first report was sent before
     registered.wait_for(lambda: "ada's" in {r["cluster"]["name"] for r in registered.accepted})
     restart_without_workers(cluster)
     wait(client.map(inc, range(50, 52)))
@@ -385,7 +387,7 @@ def test_the_command_line_with_a_served_plugin(configured, tmp_path):
 
 
 def test_a_hung_server_disturbs_nothing(hung, cluster, client, caplog, monkeypatch):
-    monkeypatch.setattr(registration, "ANSWER_SECONDS", 0.1)
+    monkeypatch.setattr(registration, "RESPONSE_SECONDS", 0.1)
     with pytest.warns(UserWarning, match="no answer"):
         galvo.register(client, server=hung.address, token=TOKEN, ship_token=True)
     wait_until(lambda: hung.connections)
@@ -631,16 +633,16 @@ def test_workers_and_threads_are_added_up_without_a_history(monkeypatch):
     worker = SimpleNamespace(nthreads=4)
     workforce = galvo.plugin.workforce.Workforce(scheduler)
     scheduler.workers["a"] = worker
-    workforce.update(arrived=1)
+    workforce.update(new_workers=1)
     clock[0] += 10
     scheduler.workers["b"] = worker
-    workforce.update(arrived=1)
+    workforce.update(new_workers=1)
     clock[0] += 5
     scheduler.workers.clear()
     workforce.update()
     clock[0] += 100
     workforce.update()
-    assert (workforce.seen, workforce.peak_workers, workforce.peak_threads) == (2, 2, 8)
+    assert (workforce.total_workers, workforce.peak_workers, workforce.peak_threads) == (2, 2, 8)
     assert workforce.thread_seconds == 4 * 10 + 8 * 5
 
 

@@ -116,7 +116,7 @@ def test_memory_is_bounded(context, snippets, monkeypatch):
     monkeypatch.setattr(code, "MOST_SNIPPETS", 10)
     for i in range(25):
         snippets.frames([(frame(f"text {i}"),)])
-    assert len(snippets._records) == len(snippets._by_hash) == 10
+    assert len(snippets._records) == len(snippets._records_by_hash) == 10
     queued(context)
     snippets.frames([(frame("text 24"),)])
     assert queued(context) == []
@@ -247,8 +247,8 @@ def test_of_code_whose_call_is_nowhere_nothing_is_sent(context, snippets):
     # From the oldest releases, and a cell that replaced another file.
     for stack in (MODULE, (frame(MODULE, 99, 98),), (frame(MODULE, 140, 3),)):
         ((described,),) = snippets.frames([stack])
-        assert described["hash"] == sha(code.UNPLACED) and described["relative_line"] == 0
-    assert list(texts(context).values()) == [code.UNPLACED]
+        assert described["hash"] == sha(code.UNKNOWN_POSITION) and described["relative_line"] == 0
+    assert list(texts(context).values()) == [code.UNKNOWN_POSITION]
     # A statement with a lambda, or a short cell.
     ((described,),) = snippets.frames([(frame("f = lambda: x.compute()\n", 140, 0),)])
     assert list(texts(context).values()) == ["f = lambda: x.compute()\n"]

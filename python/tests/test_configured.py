@@ -10,7 +10,13 @@ import dask
 import pytest
 
 from galvo.plugin import configured
-from galvo.plugin.configured import INHERITED, find, remove, remove_from_nanny, runs_only_dask
+from galvo.plugin.configured import (
+    INHERITED,
+    find_tokens,
+    remove_tokens,
+    remove_tokens_from_nanny,
+    runs_only_dask,
+)
 from galvo.plugin.identity import fingerprint
 from galvo.plugin.worker_side import NannySide, WorkerSide
 
@@ -58,21 +64,21 @@ def inherited_from(serialized):
 
 
 def test_tokens_are_removed_wherever_they_are(everywhere):
-    assert find() == {TOKEN, OLDER}
-    remove(find())
+    assert find_tokens() == {TOKEN, OLDER}
+    remove_tokens(find_tokens())
     assert TOKEN not in held() and OLDER not in held()
     assert dask.config.get("galvo") == {"token": None, "server": "s"}
     assert dask.config.get("distributed.nanny.environ") == {"B": "b"}
-    assert find() == set()
+    assert find_tokens() == set()
 
 
 def test_only_these_tokens_are_removed(everywhere):
-    remove([OLDER])
+    remove_tokens([OLDER])
     assert dask.config.get("galvo.token") == TOKEN and OLDER not in held()
     before = held()
     assert TOKEN in before
-    remove([])
-    remove(["unknown"])
+    remove_tokens([])
+    remove_tokens(["unknown"])
     assert held() == before
 
 
@@ -92,7 +98,7 @@ def test_only_these_tokens_are_removed(everywhere):
 )
 def test_a_token_of_another_service_stays(coiled, known, found):
     with dask.config.set({"coiled": coiled}):
-        assert find(known) == found
+        assert find_tokens(known) == found
 
 
 @pytest.mark.parametrize(
@@ -106,27 +112,27 @@ def test_a_token_of_another_service_stays(coiled, known, found):
 def test_a_token_is_of_the_server_that_is_reported_to(server, found):
     coiled = {"token": OTHER, "server": "https://galvo.example"}
     with dask.config.set({"coiled": coiled, "galvo.server": server}):
-        assert find() == found
+        assert find_tokens() == found
 
 
 def test_a_placeholder_is_no_token(monkeypatch):
     monkeypatch.setenv("DASK_GALVO__TOKEN", "1")
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    assert find() == set()
+    assert find_tokens() == set()
 
 
 def test_settings_that_others_hold_or_change_meanwhile_stay(everywhere, monkeypatch):
     held_by_others = dask.config.get("galvo")
     mine = dask.config.set({"others.alone": 1})
-    without = configured.without
+    without = configured.clean_config
 
     def change_then_copy(*args):
         mine.__exit__(None, None, None)
-        monkeypatch.setattr(configured, "without", without)
+        monkeypatch.setattr(configured, "clean_config", without)
         return without(*args)
 
-    monkeypatch.setattr(configured, "without", change_then_copy)
-    remove(find())
+    monkeypatch.setattr(configured, "clean_config", change_then_copy)
+    remove_tokens(find_tokens())
     assert dask.config.get("others.alone", None) is None
     assert dask.config.get("galvo") is held_by_others
     assert TOKEN not in held()
@@ -136,9 +142,9 @@ def test_what_is_configured_strangely_does_no_harm(monkeypatch):
     monkeypatch.setenv(INHERITED, "no configuration")
     monkeypatch.setenv("DASK_GALVO__TOKEN", "")
     with dask.config.set({"galvo": None}):
-        assert find() == set()
+        assert find_tokens() == set()
     with dask.config.set({"galvo.token": TOKEN}):
-        remove([TOKEN])
+        remove_tokens([TOKEN])
         assert dask.config.get("galvo.token") is None
     assert os.environ[INHERITED] == "no configuration"
 
@@ -209,5 +215,5 @@ def test_a_nanny_of_dask_s_command_forgets_all_tokens(everywhere, monkeypatch):
 
 def test_a_nanny_without_these_attributes_does_no_harm():
     one = SimpleNamespace()
-    remove_from_nanny(one, [])
+    remove_tokens_from_nanny(one, [])
     assert vars(one) == {}

@@ -7,7 +7,7 @@ import distributed
 import pytest
 from distributed.scheduler import KilledWorker, WorkerState
 
-from galvo.plugin.errors import TYPES_OF_DASK, class_of_error, describe_error, shown
+from galvo.plugin.errors import TYPES_OF_DASK, class_of_error, describe_error, redact_text
 
 
 def test_an_exception_of_a_task():
@@ -174,8 +174,8 @@ def test_of_exceptions_there_may_be_types_and_frames_alone():
 
 def test_what_is_cut_off_holds_no_end_of_a_secret():
     text = "x" * 90 + " postgres://ada:hunter2@db/x " + "y" * 100
-    assert shown(text, 100, True) == ("x" * 90 + " postgres://")[:87] + "… [truncated]"
-    assert "hunter2" not in shown(text, 120, True)
+    assert redact_text(text, 100, True) == ("x" * 90 + " postgres://")[:87] + "… [truncated]"
+    assert "hunter2" not in redact_text(text, 120, True)
 
 
 class Reached(Exception):

@@ -55,35 +55,35 @@ def failed(function, *arguments):
 
 def test_five_lines_around_the_failing_one(work):
     own = Excerpts()
-    excerpt = own.take(failed(work.divide, 1))
+    excerpt = own.read_new(failed(work.divide, 1))
     lines = SOURCE.splitlines()
     assert excerpt == {
         "file": work.__file__, "line": 7, "first_line": 5, "lines": lines[4:9],
     }  # fmt: skip
     assert lines[6] == "    return number / 0"
-    assert own.take(failed(work.divide, 2)) is None  # it was sent before
+    assert own.read_new(failed(work.divide, 2)) is None  # it was sent before
     # The innermost frame is in Python's library, the excerpt is of the caller.
-    assert own.take(failed(work.parse, "{"))["line"] == 12
+    assert own.read_new(failed(work.parse, "{"))["line"] == 12
 
 
 def test_nothing_is_read_for_an_excerpt(work):
     linecache.clearcache()
     found = failed(work.divide, 1)
     linecache.clearcache()
-    assert Excerpts().take(found) is None
+    assert Excerpts().read_new(found) is None
     namespace = {}
     exec("def f():\n    raise ValueError", namespace)  # such as a cell of a notebook
     own = Excerpts()
-    excerpt = own.take(failed(namespace["f"]))
+    excerpt = own.read_new(failed(namespace["f"]))
     assert excerpt is None or excerpt["file"] == __file__
-    assert own.take("") is own.take("no traceback") is None
+    assert own.read_new("") is own.read_new("no traceback") is None
 
 
 def test_a_process_remembers_a_bounded_number_of_places(work, monkeypatch):
-    monkeypatch.setattr(excerpts, "MOST_PLACES", 1)
+    monkeypatch.setattr(excerpts, "MOST_LOCATIONS", 1)
     own = Excerpts()
     for function in (work.divide, work.parse, work.divide):
-        assert own.take(failed(function, "{")) is not None
+        assert own.read_new(failed(function, "{")) is not None
 
 
 class Reporter:
@@ -111,7 +111,7 @@ class Reporter:
 
 def test_errors_get_the_excerpt_of_their_failing_line(work):
     text = failed(work.divide, 1)
-    excerpt = json.loads(json.dumps(Excerpts().take(text)))
+    excerpt = json.loads(json.dumps(Excerpts().read_new(text)))
     reporter = Reporter(text, text.replace("line 7", "line 8"), text)
     reporter.records[2].sent_characters = 10
     source, other, sent = reporter.read({KEY: excerpt})

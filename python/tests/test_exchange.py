@@ -61,7 +61,7 @@ def test_a_token_that_has_ended_is_replaced(status, code, configured, cluster, c
 
     configured.always = refuse
     configured.wait_for(lambda: configured.reports[-1] not in configured.accepted)
-    wait_until(lambda: on_loop(cluster, lambda: plugin_of(cluster)._sender.failing))
+    wait_until(lambda: on_loop(cluster, lambda: plugin_of(cluster)._sender.is_failing))
     # Refuses reports as long as the old token is sent.
     shown = "Bearer " + SCHEDULER_TOKEN
     configured.always = lambda report: (
@@ -147,11 +147,11 @@ def test_what_happens_before_there_is_a_token_is_kept(configured, cluster, clien
 
 
 def test_trying_ends_with_the_client(hung, cluster, monkeypatch):
-    monkeypatch.setattr(registration, "ANSWER_SECONDS", 0.1)
+    monkeypatch.setattr(registration, "RESPONSE_SECONDS", 0.1)
     monkeypatch.setattr(registration, "LONGEST_PAUSE_SECONDS", 0.1)
     with Client(cluster) as client, pytest.warns(UserWarning, match="no answer"):
         galvo.register(client, server=hung.address, token=TOKEN)
-    wait_until(lambda: not registration._later)
+    wait_until(lambda: not registration._retry_tasks)
 
 
 # On the scheduler itself.
@@ -183,7 +183,7 @@ def test_a_scheduler_exchanges_what_it_was_configured_with(
     assert (settings["token"], settings["exchanged_for"]) == (SCHEDULER_TOKEN, fingerprint(TOKEN))
     # The original token is no longer anywhere that a client of the scheduler could read.
     assert dask.config.get("galvo.token") is None and TOKEN not in os.environ.values()
-    assert TOKEN not in repr(scrub._known) and TOKEN not in repr(dask.config.config)
+    assert TOKEN not in repr(scrub._secrets) and TOKEN not in repr(dask.config.config)
 
 
 def test_a_notebook_keeps_its_token(configured, cluster, monkeypatch):
@@ -197,7 +197,7 @@ def test_a_notebook_keeps_its_token(configured, cluster, monkeypatch):
 def test_configuration_that_is_handed_on_is_rid_of_the_token(own_process, monkeypatch):
     config = {"galvo": {"token": TOKEN, "server": "s"}, "coiled": {"token": "another"}}
     monkeypatch.setenv(INHERITED, dask.config.serialize(config))
-    exchange.forget(TOKEN)
+    exchange.forget_token(TOKEN)
     handed_on = dask.config.deserialize(os.environ[INHERITED])
     assert handed_on == {"galvo": {"server": "s"}, "coiled": {"token": "another"}}
 
@@ -267,7 +267,7 @@ def test_a_server_that_is_away_is_asked_again(configured, cluster, monkeypatch):
 
 def test_a_pickled_plugin_carries_no_other_token_once_it_was_exchanged(configured, cluster):
     plugin = CoiledTelemetry()
-    settings = exchange.awaiting(plugin._settings)
+    settings = exchange.settings_without_token(plugin._settings)
     assert TOKEN not in repr(settings) and settings["exchanged_for"] == fingerprint(TOKEN)
     with local_cluster() as other:
         preloaded(other)

@@ -26,7 +26,7 @@ class Watched:
         self.activity = FunctionActivity(Context(self.scheduler, {}, self.ledger))
 
     def ran(self, prefix, *times):
-        self.activity.ran(
+        self.activity.record_run(
             prefix,
             [
                 {"action": "compute", "start": BEGIN + start, "stop": BEGIN + stop}
@@ -83,7 +83,7 @@ def test_long_tasks_fill_all_intervals_in_which_they_ran(watched):
 def test_failed_attempts_and_transfers_do_not_count(watched):
     watched.ran(None, (0, 5))
     times = {"start": BEGIN, "stop": BEGIN + 5}
-    watched.activity.ran("inc", [{"action": "transfer", **times}])
+    watched.activity.record_run("inc", [{"action": "transfer", **times}])
     assert watched.rows(10) == {}
 
 
@@ -181,10 +181,10 @@ def test_values_never_fall(watched):
 def test_another_plugin_goes_on(watched):
     watched.ran("inc", (1, 2))
     watched.rows(10)
-    told = watched.activity.bequeath()
+    told = watched.activity.export_state()
     watched.scheduler.succeed()
     watched.begin()
-    watched.activity.inherit(told)
+    watched.activity.import_state(told)
     watched.ran("inc", (2, 4))
     assert watched.rows(20) == {0: {"inc": [3, 0, 0, 0]}}
 
@@ -196,10 +196,10 @@ def test_another_plugin_sends_what_may_not_have_arrived(watched, is_under_way):
     watched.activity.read(BEGIN + 140)
     if is_under_way:
         watched.ledger.build(LARGEST_LIMITS)
-    told = watched.activity.bequeath()
+    told = watched.activity.export_state()
     watched.scheduler.succeed()
     watched.begin()
-    watched.activity.inherit(told)
+    watched.activity.import_state(told)
     outbox = watched.ledger.outboxes["function_activity"]
     assert outbox.characters == sum(record.characters for record in outbox.records) > 300
     assert watched.rows(150) == {

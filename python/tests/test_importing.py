@@ -9,6 +9,7 @@ import uuid
 from datetime import datetime, timedelta
 
 import dask
+import msgpack
 import pytest
 from conftest import local_cluster
 from distributed import Client, performance_report, wait
@@ -365,7 +366,7 @@ def test_what_is_known_of_one_line_tells_the_zone():
     known = [(line, base + 20_000.0)]
     assert Zone.of([line], base, base + 86_400, known) == (7200, True)
     # Other log lines of the same cluster probably share the zone, but that is not certain.
-    assert Zone.of([line], base, base + 86_400, others=Zone(7200, True)) == (7200, False)
+    assert Zone.of([line], base, base + 86_400, other_zone=Zone(7200, True)) == (7200, False)
     # Contradictory clocks determine nothing.
     known.append((line, base + 10_000.0))
     assert not Zone.of([line], base, base + 86_400, known).certain
@@ -389,6 +390,21 @@ def test_a_dump_of_a_day_tells_its_zone_by_what_failed(work, tmp_path):
     assert len(failed) == 1
     assert work.begun < failed[0]["at"] < work.begun + work.lasted
     assert not any("time zone" in note for note in history.notes)
+
+
+def test_a_worker_began_with_its_first_transition(work, tmp_path):
+    """A dump without events and log lines has only the transitions in which a worker took part."""
+    dump = msgpack.unpackb(
+        gzip.decompress(work["dump.msgpack.gz"].read_bytes()), strict_map_key=False
+    )
+    dump["scheduler"]["events"] = {}
+    (worker,) = dump["workers"].values()
+    worker["logs"] = []
+    times = [entry[-1] for entry in worker["log"]]
+    assert min(times) < max(times)
+    (tmp_path / "bare.msgpack.gz").write_bytes(gzip.compress(msgpack.packb(dump)))
+    (found,) = read(tmp_path / "bare.msgpack.gz").sections["workers"]
+    assert found["started_at"] == pytest.approx(min(times), abs=1e-3)
 
 
 def test_lines_of_logs():

@@ -383,8 +383,8 @@ def test_models_that_refer_to_each_other_for_ever():
         {"id": "b", "attributes": {"next": {"id": "a"}, "gone": {"id": "nothing"}}},
     ]
     found = Page(page(loop))
-    assert [model["id"] for model in found.below(found.panel("System"))] == ["p1", "a", "b"]
-    assert list(found.below(None)) == []
+    assert [model["id"] for model in found.descendants(found.panel("System"))] == ["p1", "a", "b"]
+    assert list(found.descendants(None)) == []
 
 
 GREEN, BLACK, HERE, THERE = "#1E978A", "black", "tcp://10.0.0.2:1", "tcp://10.0.0.3:1"

@@ -19,9 +19,9 @@ from galvo.plugin.inheritance import (
     ATTRIBUTE,
     FORMAT,
     destination,
+    remove_forgotten,
     store_state,
     take_over_state,
-    thin_out,
 )
 from galvo.plugin.ledger import Ledger
 from galvo.plugin.sections import Outbox, Record
@@ -282,7 +282,7 @@ def test_what_dask_has_forgotten_is_let_go(monkeypatch):
     living, going = scheduler.submit("living-1", "going-1")
     scheduler.fail(scheduler.keys(going)[0])
     scheduler.read()
-    told = {"ledger": scheduler.ledger.bequeath(scheduler)}
+    told = {"ledger": scheduler.ledger.export_state(scheduler)}
     name = weakref.ref(going)
     assert set(told["ledger"]["groups"]) == {living, going}
     assert len(told["ledger"]["erring"]) == 1
@@ -318,14 +318,14 @@ def test_thinning_counts_how_long_the_unsent_waits():
     scheduler.finish(*scheduler.submit("a-1"))
     scheduler.read()
     told = {
-        "ledger": scheduler.ledger.bequeath(scheduler),
+        "ledger": scheduler.ledger.export_state(scheduler),
         "collectors": {"FunctionActivity": {"minutes": [1]}, "Usage": {}},
     }
     for _ in range(inheritance.UNSENT_THINNINGS - 1):
-        thin_out(scheduler, told)
+        remove_forgotten(scheduler, told)
     assert told["ledger"]["unsent"]["task_groups"]
     assert told["collectors"]["FunctionActivity"]
-    thin_out(scheduler, told)
+    remove_forgotten(scheduler, told)
     assert told["ledger"]["unsent"] == {}
     assert told["collectors"] == {"Usage": {}}
 
@@ -358,11 +358,11 @@ def test_what_is_made_again_is_sent_in_place_of_what_waited():
     first, second = Outbox(10), Outbox(10)
     for id in "abc":
         first.add(record(id, "early"))
-    second.inherit(first.bequeath(), made_again=True)
+    second.import_state(first.export_state(), is_recreated=True)
     taken = second.take(1)
     for id in "ab":
         second.add(record(id, "late"))
-    second.give_back(taken)
+    second.put_back(taken)
     assert [r.body for r in second.records] == [
         {"id": "c", "text": "early"}, {"id": "a", "text": "late"}, {"id": "b", "text": "late"},
     ]  # fmt: skip

@@ -42,7 +42,7 @@ class Pair:
 
     def heartbeat(self, arrives=True):
         taken, self.since = self.since, defaultdict(float)
-        number = self.unsent.take(self.worker)
+        number = self.unsent.record_heartbeat(self.worker)
         if arrives:
             self.state.metrics = {METRIC: {"heartbeat": number}}
             for key, value in taken.items():
@@ -162,7 +162,7 @@ class Rpc:
 
 @pytest.mark.parametrize("way", ["asked", "by itself", "gone", "back"])
 def test_a_worker_that_was_removed_and_told_nothing_is_asked(monkeypatch, way):
-    monkeypatch.setattr(last_metrics, "ASKED_AFTER", (0.02, 0.02))
+    monkeypatch.setattr(last_metrics, "QUERY_DELAYS", (0.02, 0.02))
     pair = Pair()
     pair.measure(1.0)
     pair.heartbeat()
@@ -184,7 +184,7 @@ def test_a_worker_that_was_removed_and_told_nothing_is_asked(monkeypatch, way):
     assert pair.total() == known
     assert rpc.asked == {"asked": [ADDRESS], "gone": [ADDRESS, ADDRESS]}.get(way, [])
     assert rpc.removed == ([ADDRESS] if way == "asked" else [])
-    assert not pair.collector._asking
+    assert not pair.collector._queries
 
 
 def test_no_more_workers_are_asked_at_a_time_than_may_be():
@@ -192,11 +192,11 @@ def test_no_more_workers_are_asked_at_a_time_than_may_be():
     rpc = pair.scheduler.rpc = Rpc({})
 
     async def remove():
-        for number in range(last_metrics.MOST_ASKED + 20):
+        for number in range(last_metrics.MOST_QUERIES + 20):
             pair.collector.worker_removed(f"tcp://w:{number + 2}")
-        assert len(pair.collector._asking) == last_metrics.MOST_ASKED
+        assert len(pair.collector._queries) == last_metrics.MOST_QUERIES
         pair.collector.close()
         await asyncio.sleep(0.01)
-        assert not pair.collector._asking and rpc.asked == []
+        assert not pair.collector._queries and rpc.asked == []
 
     asyncio.run(remove())

@@ -83,7 +83,7 @@ def test_a_lost_report_is_followed_by_the_newest_values(scheduler):
     (group,) = scheduler.submit("x-1", tasks=2)
     lost = report(scheduler)
     scheduler.compute(scheduler.keys(group)[0])
-    scheduler.ledger.give_back(lost)
+    scheduler.ledger.put_back(lost)
     (body,) = deliver(scheduler)["task_groups"]
     assert body["tasks_succeeded"] == 1
     assert is_empty(deliver(scheduler))
@@ -236,15 +236,15 @@ def test_what_is_given_up_undone_is_cancelled(scheduler, state):
     if state != "waiting":
         scheduler.transition(second, state)
     scheduler.clock += 5
-    scheduler.give_up(second)
+    scheduler.drop(second)
     scheduler.clock += 5
-    scheduler.give_up(third)
+    scheduler.drop(third)
     given_up = scheduler.clock
     scheduler.clock += 5
-    scheduler.give_up(first)
+    scheduler.drop(first)
     (row,) = deliver(scheduler)["computations"]
     assert (row["state"], row["stopped_at"]) == ("cancelled", given_up)
-    assert scheduler.ledger.undone == {}
+    assert scheduler.ledger.released_tasks == {}
     # The next computation is a separate one.
     scheduler.finish(*scheduler.submit("a-1"))
     assert state_of_latest(scheduler) == "finished"
@@ -256,7 +256,7 @@ def test_running_and_erred_tell_more_than_cancelled(scheduler, first):
     erring, given_up, last = scheduler.keys(group)
     if first == "erred":
         scheduler.fail(erring)
-    scheduler.give_up(given_up)
+    scheduler.drop(given_up)
     if first == "given up":
         scheduler.fail(erring)
     assert state_of_latest(scheduler) == "running"
@@ -276,10 +276,10 @@ def test_what_was_done_once_is_not_given_up(scheduler):
     scheduler.transition(key, "released")
     scheduler.transition(key, "waiting")
     scheduler.transition(key, "processing")
-    scheduler.give_up(key)
-    scheduler.give_up(retried)
+    scheduler.drop(key)
+    scheduler.drop(retried)
     assert state_of_latest(scheduler) == "finished"
-    assert scheduler.ledger.undone == {}
+    assert scheduler.ledger.released_tasks == {}
 
 
 def test_what_an_error_left_undone_is_not_held_against_a_later_computation(scheduler):
@@ -296,9 +296,9 @@ def test_what_an_error_left_undone_is_not_held_against_a_later_computation(sched
     assert again is group
     scheduler.compute(scheduler.keys(group, state="waiting")[0])
     for key in (blamed, failed, beside, waiting):  # now the program releases the first one
-        scheduler.give_up(key)
+        scheduler.drop(key)
     assert state_of_latest(scheduler) == "finished"
-    assert scheduler.ledger.undone == {}
+    assert scheduler.ledger.released_tasks == {}
 
 
 def test_totals_never_fall_and_need_only_what_changed(scheduler, monkeypatch):
@@ -336,7 +336,7 @@ def test_groups_that_are_gone_are_let_go(scheduler):
     del watched
     gc.collect()
     assert reference() is None  # although no report was acknowledged
-    scheduler.ledger.give_back(unsent)
+    scheduler.ledger.put_back(unsent)
     (row,) = deliver(scheduler)["task_groups"]
     assert row["tasks_succeeded"] == 2
     assert scheduler.ledger.groups == {} and scheduler.ledger.totals()["tasks"] == 2
@@ -350,7 +350,7 @@ def test_nothing_piles_up_over_many_computations(scheduler):
             deliver(scheduler)
     deliver(scheduler)
     ledger = scheduler.ledger
-    assert (len(ledger.groups), len(ledger.computations), len(ledger.touched)) == (0, 1, 0)
+    assert (len(ledger.groups), len(ledger.computations), len(ledger.groups_to_read)) == (0, 1, 0)
     assert next(iter(ledger.computations.values())).groups == {}
     assert ledger.totals()["tasks"] == 3000
 
@@ -361,7 +361,7 @@ def test_without_a_server_the_oldest_finished_are_dropped_and_counted(scheduler)
     for i in range(10_500):
         scheduler.finish(*scheduler.submit(f"x-{i}"))
         if i % 500 == 0:
-            scheduler.ledger.give_back(report(scheduler))
+            scheduler.ledger.put_back(report(scheduler))
     scheduler.read()
     ledger = scheduler.ledger
     assert {kind: len(box.records) for kind, box in ledger.outboxes.items()} == {
@@ -380,11 +380,11 @@ def test_without_a_server_the_oldest_finished_are_dropped_and_counted(scheduler)
 
 def test_crowded_tells_that_reading_should_not_wait(scheduler):
     scheduler.submit(*(f"x-{i}" for i in range(1000)))
-    assert not scheduler.ledger.crowded()
+    assert not scheduler.ledger.has_many_new_groups()
     scheduler.submit("one-more")
-    assert scheduler.ledger.crowded()
+    assert scheduler.ledger.has_many_new_groups()
     scheduler.read()
-    assert not scheduler.ledger.crowded()
+    assert not scheduler.ledger.has_many_new_groups()
 
 
 def test_errors_are_bounded_in_number_and_in_size(scheduler):
@@ -410,7 +410,7 @@ def test_limits_put_the_rest_into_the_next_report(scheduler):
         sent = report(scheduler, limits)
         scheduler.ledger.acknowledge(sent, sent.sequence)
         sizes.append(len(bodies(sent)))
-        more = sent.more
+        more = sent.has_more
     assert sizes == [3, 3, 1]
 
 
@@ -418,7 +418,7 @@ def test_sequence_and_base(scheduler):
     scheduler.ledger = scheduler.plugin._ledger = Ledger(1000, now=lambda: scheduler.clock)
     first = report(scheduler)
     assert (first.sequence, first.base) == (1001, None)
-    scheduler.ledger.give_back(first)
+    scheduler.ledger.put_back(first)
     second = report(scheduler)
     scheduler.ledger.acknowledge(second, 1002)
     third = report(scheduler)
@@ -453,7 +453,7 @@ def test_resend_covers_all_that_is_still_known(scheduler):
 def test_a_refused_item_is_given_up_alone(scheduler, pointer):
     (_, refused, _) = scheduler.submit("a-1", "b-1", "c-1")
     sent = report(scheduler)
-    assert scheduler.ledger.give_up(sent, pointer)
+    assert scheduler.ledger.drop(sent, pointer)
     assert [row["name"] for row in deliver(scheduler)["task_groups"]] == ["a-1", "c-1"]
     assert scheduler.ledger.outboxes["task_groups"].dropped == 1
     # It is not tried again when it changes, but still counts.
@@ -466,7 +466,7 @@ def test_a_refused_error_is_given_up_alone(scheduler):
     (group,) = scheduler.submit("a-1", tasks=3)
     for i, key in enumerate(scheduler.keys(group)):
         scheduler.fail(key, f"E({i})")
-    assert scheduler.ledger.give_up(report(scheduler), "/errors/0/message")
+    assert scheduler.ledger.drop(report(scheduler), "/errors/0/message")
     assert [row["message"] for row in deliver(scheduler)["errors"]] == ["E(1)", "E(2)"]
 
 
@@ -477,7 +477,7 @@ def test_a_refused_error_is_given_up_alone(scheduler):
 def test_without_a_usable_pointer_all_items_are_given_up(scheduler, pointer):
     group, _, _ = scheduler.submit("a-1", "b-1", "c-1")
     scheduler.fail(scheduler.keys(group)[0])
-    assert not scheduler.ledger.give_up(report(scheduler), pointer)
+    assert not scheduler.ledger.drop(report(scheduler), pointer)
     assert is_empty(deliver(scheduler))
     dropped = {kind: box.dropped for kind, box in scheduler.ledger.outboxes.items()}
     assert dropped == {**NOTHING, "computations": 1, "task_groups": 3, "errors": 1}
@@ -620,7 +620,7 @@ def test_what_was_not_sent_is_sent_by_the_next_one(scheduler):
     assert sent["sequence"] == under_way.sequence + 1
     # Data accepted under other settings may be withheld under these.
     stranger = Ledger(1, receipt=Receipt({"send_errors": False}))
-    stranger.inherit(told, has_same_settings=False)
+    stranger.import_state(told, has_same_settings=False)
     stranger.adopt(scheduler)
     stranger.read(scheduler.task_groups)
     sent = message(stranger.build(PLENTY))
@@ -664,7 +664,7 @@ def test_what_is_told_is_plain(scheduler):
             plain = type(value).__module__ == "builtins" and not callable(value)
             assert plain or value in (*scheduler.computations, *scheduler.task_groups.values())
 
-    look(scheduler.ledger.bequeath(scheduler))
+    look(scheduler.ledger.export_state(scheduler))
     assert len(seen) > 50
 
 
@@ -672,12 +672,12 @@ def test_groups_that_were_told_and_are_gone_are_let_go_with_their_computation(sc
     for i in range(3):
         scheduler.finish(*scheduler.submit(f"x-{i}"))
         deliver(scheduler)
-    assert [group.name for group in scheduler.ledger.gone] == ["x-2"]
+    assert [group.name for group in scheduler.ledger.forgotten_groups] == ["x-2"]
     scheduler.succeed()
     assert is_empty({**deliver(scheduler), "computations": []})
-    assert [group.name for group in scheduler.ledger.gone] == ["x-2"]
+    assert [group.name for group in scheduler.ledger.forgotten_groups] == ["x-2"]
     scheduler.submit("y-1")
-    assert not scheduler.ledger.gone
+    assert not scheduler.ledger.forgotten_groups
 
 
 def test_tasks_that_erred_and_are_forgotten_do_not_pile_up(scheduler, monkeypatch):
@@ -690,7 +690,7 @@ def test_tasks_that_erred_and_are_forgotten_do_not_pile_up(scheduler, monkeypatc
         (key,) = scheduler.keys(*scheduler.submit("f-1"))
         scheduler.fail(key)
         scheduler.forget(key)
-        assert len(scheduler.ledger._erring) <= 11
+        assert len(scheduler.ledger._reported_errors) <= 11
 
 
 @pytest.mark.parametrize("stimulus_id", ["task-erred-1700000000.5", None])
@@ -792,7 +792,7 @@ def test_links_and_shares_of_a_computation_are_bounded(scheduler, monkeypatch):
     # The mark stays with a successor, and whatever changes later.
     scheduler.succeed()
     for key in scheduler.keys(*groups):
-        scheduler.give_up(key)
+        scheduler.drop(key)
     for row in deliver(scheduler)["computations"]:
         assert any(share["joint"] for share in row["task_group_shares"])
 
@@ -1041,7 +1041,7 @@ class Hazardous:
         if what in ("arrives", "repeated"):
             ledger.acknowledge(sent, sent.sequence)
         else:
-            ledger.give_back(sent)
+            ledger.put_back(sent)
 
 
 @pytest.mark.parametrize("seed", range(60))

@@ -21,7 +21,7 @@ import galvo
 from galvo.client import cluster as cluster_module
 from galvo.client.cluster import key_of
 from galvo.client.log import SOURCES
-from galvo.client.moments import beginning, in_words, span
+from galvo.client.moments import format_duration, parse_duration, range_start
 from galvo.client.server import Server
 
 try:
@@ -493,7 +493,7 @@ NOW = datetime(2026, 11, 20, 12, tzinfo=timezone.utc)
     ],
 )
 def test_how_long_ago(since, begun):
-    assert beginning(since, NOW) == begun
+    assert range_start(since, NOW) == begun
 
 
 @pytest.fixture
@@ -547,11 +547,11 @@ def test_a_moment_that_is_not_known_is_none(api, unknown):
 )
 def test_what_is_no_time(since):
     with pytest.raises(ValueError):
-        beginning(since, NOW)
+        range_start(since, NOW)
 
 
 def test_durations_have_the_unit_that_dask_gives_them():
-    assert span("2 minutes") == timedelta(minutes=2)
+    assert parse_duration("2 minutes") == timedelta(minutes=2)
 
 
 @pytest.mark.parametrize(
@@ -568,7 +568,7 @@ def test_durations_have_the_unit_that_dask_gives_them():
     ],
 )
 def test_durations_in_words(seconds, words):
-    assert in_words(seconds) == words
+    assert format_duration(seconds) == words
 
 
 def test_settings_of_the_coiled_package_serve_as_well(api):

@@ -12,7 +12,7 @@ from fake_api import NOTHING, Answer, errors
 import galvo
 from galvo.client import login as login_module
 from galvo.client import transport
-from galvo.client.login import Identity, configuration_file, keep, login_with
+from galvo.client.login import Identity, configuration_file, login_with, store_configuration
 
 ASKED = Answer(201, b'{"identifier": "otter", "token": "otter-secret"}')
 WHO = Answer(200, b'{"username": "ada", "default_account": {"slug": "team"}}')
@@ -23,12 +23,12 @@ NOT_YET = errors("UNAUTHENTICATED", status=401)
 @pytest.fixture
 def home(tmp_path, monkeypatch):
     monkeypatch.setattr(dask.config, "PATH", str(tmp_path / "dask"))
-    monkeypatch.setattr(login_module, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(login_module, "POLL_SECONDS", 0.01)
     return tmp_path / "dask"
 
 
 def test_a_token_is_waited_for_and_kept(api, home, impatient, capsys, monkeypatch):
-    monkeypatch.setattr(transport, "PATIENCE_SECONDS", 0)
+    monkeypatch.setattr(transport, "RETRY_SECONDS", 0)
     api.answers = [ASKED, NOT_YET, NOTHING, Answer(502, b""), NOT_YET, WHO]
     assert galvo.login() == Identity("ada", "team", api.address)
     first, *others = api.requests
@@ -66,12 +66,12 @@ def test_scopes_that_there_are_not(scopes, api, home):
 def test_nobody_but_the_owner_reads_the_file(api, home):
     old = os.umask(0)
     try:
-        path = keep(ADA, "t-1")
+        path = store_configuration(ADA, "t-1")
     finally:
         os.umask(old)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     path.chmod(0o644)
-    keep(ADA, "t-2")
+    store_configuration(ADA, "t-2")
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert [file.name for file in home.iterdir()] == ["galvo.yaml"]
 
@@ -81,7 +81,7 @@ def test_other_settings_stay(home, plain_configuration):
     (home / "galvo.yaml").write_text(
         "galvo:\n  token: old\n  idle: {timeout: 20 minutes}\ndistributed: {scheduler: {x: 1}}\n"
     )
-    keep(ADA, "t-1")
+    store_configuration(ADA, "t-1")
     assert yaml.safe_load((home / "galvo.yaml").read_text()) == {
         "galvo": {
             "server": "http://galvo.example",
@@ -99,7 +99,7 @@ def test_a_file_that_is_something_else_is_left_alone(home, plain_configuration, 
     content = content if isinstance(content, bytes) else content.encode()
     (home / "galvo.yaml").write_bytes(content)
     with pytest.raises(galvo.NotConfigured, match=r"galvo\.yaml"):
-        keep(ADA, "t-1")
+        store_configuration(ADA, "t-1")
     assert (home / "galvo.yaml").read_bytes() == content
     assert len(list(home.iterdir())) == 1
 

@@ -377,7 +377,7 @@ def test_a_nanny_s_line_that_comes_twice_is_one():
 def test_lines_of_this_process_that_are_too_many_are_counted(monkeypatch):
     monkeypatch.setattr(logs_module, "MOST_WAITING", 3)
     stand = Stand()
-    handler = stand.logs._handler = LineHandler(stand.logs._overhear)
+    handler = stand.logs._handler = LineHandler(stand.logs._receive_own_line)
     for i in range(10):
         handler.handle(logging.LogRecord("distributed.x", 30, "f", 1, "line %d", (i,), None))
     rows = stand.sent()
@@ -405,7 +405,7 @@ class Asked:
 
 
 def test_those_that_hold_lines_are_asked_before_a_scheduler_closes(monkeypatch):
-    monkeypatch.setattr(logs_module, "ASK_SECONDS", 0.2)
+    monkeypatch.setattr(logs_module, "QUERY_SECONDS", 0.2)
     stand = Stand()
     now = stand.context.now()
 

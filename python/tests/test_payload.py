@@ -21,7 +21,7 @@ SETTINGS = {
     "galvo.token": TOKEN,
     "galvo.account": "ada",
 }
-WITHHELD = {
+WITHHOLDING_SETTINGS = {
     "user_errors": {"galvo.errors.transmit": False},
     "code": {"galvo.computation.code.transmit": False},
     "events": {"galvo.events.allow": []},
@@ -122,11 +122,11 @@ def test_no_text_of_a_cluster_moves_the_cursor():
     assert "\\u202ec" in shown
 
 
-@pytest.mark.parametrize("name", WITHHELD)
+@pytest.mark.parametrize("name", WITHHOLDING_SETTINGS)
 def test_classes_that_the_settings_withhold_say_so(scheduler, capsys, name):
-    with dask.config.set({**SETTINGS, **WITHHELD[name]}):
+    with dask.config.set({**SETTINGS, **WITHHOLDING_SETTINGS[name]}):
         shown = payload(capsys, scheduler.address)
-    (setting,) = WITHHELD[name]
+    (setting,) = WITHHOLDING_SETTINGS[name]
     line = next(line for line in shown.splitlines() if line.startswith(f"{name}:"))
     assert line.startswith(f"{name}: not sent, because {setting} is ")
 

@@ -233,7 +233,7 @@ class Driver:
         return self.bodies
 
     def finish(self):
-        wait_until(lambda: self.collector._under_way is None)
+        wait_until(lambda: self.collector._collection is None)
         return self.drain()
 
 
@@ -372,7 +372,7 @@ def test_workers_take_turns(cluster):
 
 
 def test_a_worker_that_does_not_answer_is_left_out(monkeypatch):
-    monkeypatch.setattr(profiles, "ANSWER_SECONDS", 0.5)
+    monkeypatch.setattr(profiles, "RESPONSE_SECONDS", 0.5)
     with local_cluster(n_workers=2) as cluster, Client(cluster) as client:
         driver = Driver(cluster)
         driver.read()
@@ -386,7 +386,7 @@ def test_a_worker_that_does_not_answer_is_left_out(monkeypatch):
         second.handlers["profile_metadata"] = hang
         begun = time.time()
         driver.read()
-        assert driver.collector._under_way is not None and time.time() - begun < 0.25
+        assert driver.collector._collection is not None and time.time() - begun < 0.25
         (body,) = driver.finish()
         assert body["workers"] == 2 and body["samples"] == samples_of(
             first, body["started_at"], body["stopped_at"]
@@ -448,7 +448,7 @@ def test_nothing_is_asked_when_profiles_are_not_to_be_sent(cluster, why):
         del driver.context.settings["send_profiles"]
     driver.read()
     driver.read(time.time() + 100)
-    assert driver.collector._under_way is None
+    assert driver.collector._collection is None
 
 
 def test_lines_are_left_out_with_the_code(cluster, client):
@@ -471,11 +471,11 @@ def test_closing_ends_what_is_under_way(cluster):
     driver = Driver(cluster)
     driver.read()
     driver.read(time.time() + 10)
-    assert driver.collector._under_way is not None
+    assert driver.collector._collection is not None
     driver.call(driver.collector.close)
     assert driver.finish() == []
     driver.read(time.time() + 100, closed_at=time.time())
-    assert driver.collector._under_way is None
+    assert driver.collector._collection is None
 
 
 def test_dask_still_does_not_count_innermost_frames():

@@ -147,7 +147,7 @@ def test_a_server_that_is_away_is_warned_of_and_reported_to_later(configured, cl
 def test_a_server_that_is_silent_is_waited_for_so_long_and_holds_up_nothing(
     hung, cluster, client, monkeypatch
 ):
-    monkeypatch.setattr(registration, "ANSWER_SECONDS", 2.0)
+    monkeypatch.setattr(registration, "RESPONSE_SECONDS", 2.0)
     other, done = Client(cluster), []
 
     def work():
@@ -175,7 +175,7 @@ def test_a_slow_server_is_waited_for_no_longer_in_two_steps(
     configured, cluster, client, monkeypatch
 ):
     """The limit holds for the exchange of the token and for the first report together."""
-    monkeypatch.setattr(registration, "ANSWER_SECONDS", 3.0)
+    monkeypatch.setattr(registration, "RESPONSE_SECONDS", 3.0)
     exchange, released = configured.exchange, threading.Event()
 
     def slow_exchange(headers, body):

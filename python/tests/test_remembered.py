@@ -58,7 +58,7 @@ def test_a_registration_is_remembered(request, client):
     assert MEMORY.last() is None
     galvo.register(client, server=fake.address + "/", token=INGEST_TOKEN, account="team")
     expected = (fake.address, INGEST_TOKEN, "team")
-    assert MEMORY.last() == MEMORY.of(client) == MEMORY.of(client.cluster) == expected
+    assert MEMORY.last() == MEMORY.find(client) == MEMORY.find(client.cluster) == expected
     wait_until(lambda: fake.reports)
 
 
@@ -132,8 +132,8 @@ def test_a_client_that_is_gone_is_forgotten():
     remembered(client, "http://galvo.example", "t-1")
     del client
     gc.collect()
-    assert len(MEMORY._of_each) == 0
-    assert MEMORY.of([]) is None and MEMORY.of(12) is None
+    assert len(MEMORY._registration_by_object) == 0
+    assert MEMORY.find([]) is None and MEMORY.find(12) is None
 
 
 def test_what_is_missing_is_told_with_the_ways_to_give_it():

@@ -23,7 +23,7 @@ from stand_ins import Scheduler
 from galvo.plugin import VERSION, report_sender
 from galvo.plugin.collector import Collector, Collectors, Context
 from galvo.plugin.report_sender import ReportSender
-from galvo.plugin.resolver import LastingResolver
+from galvo.plugin.resolver import CachingResolver
 from galvo.plugin.sections import LARGEST_LIMITS, Record
 
 DEAD = WorkerState.__new__(WorkerState)
@@ -532,7 +532,7 @@ def test_a_name_is_looked_up_each_time_as_long_as_that_does_not_block(monkeypatc
 
     async def main():
         monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", getaddrinfo)
-        resolver, found = LastingResolver(), []
+        resolver, found = CachingResolver(), []
         for _ in range(4):
             try:
                 found.append(await resolver.resolve("galvo", 80, socket.AF_INET))
@@ -705,7 +705,7 @@ class Reader(Collector):
 
     def __init__(self, name, context, order):
         super().__init__(context)
-        self.name, self.order, self.apart = name, order, name.startswith("apart")
+        self.name, self.order, self.is_separate = name, order, name.startswith("apart")
 
     def read(self, now, closed_at=None):
         self.order.append(self.name)
@@ -747,5 +747,5 @@ def test_a_report_has_a_size_and_large_items_go_one_by_one(galvo, scheduler):
     while more:
         report = scheduler.ledger.build(LARGEST_LIMITS)
         taken.append([int(record.id) for record, _ in report.items["code"]])
-        more = report.more
+        more = report.has_more
     assert taken == [[0], [1, 2], [3, 4]]

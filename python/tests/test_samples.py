@@ -314,10 +314,10 @@ def test_no_sample_is_made_between_reports_that_come_in_time():
     there = StandIn()
     there.read(15)
     there.clock += 7
-    there.collector._go_on()
+    there.collector._sample_if_due()
     assert there.take() == ([], {})
     there.clock += 7
-    there.collector._go_on()
+    there.collector._sample_if_due()
     assert len(there.take()[0]) == 1
 
 

@@ -10,9 +10,9 @@ import pytest
 
 from galvo.plugin.scrub import (
     NOT_VALUES,
+    add_secret,
     cut_inputs,
     is_secret_name,
-    keep_out,
     scrub,
     scrub_data,
     strip_source,
@@ -457,9 +457,9 @@ def test_twice_is_as_good_as_once():
 
 
 def test_the_token_of_this_process_goes_whatever_it_looks_like(monkeypatch):
-    monkeypatch.setattr("galvo.plugin.scrub._known", [])
+    monkeypatch.setattr("galvo.plugin.scrub._secrets", [])
     for secret in ("plain words", "plain words", "short", None):
-        keep_out(secret)
+        add_secret(secret)
     assert scrub("a plain words b, short") == "a [removed] b, short"
     assert scrub_data({"x": ["plain words!"]}) == {"x": ["[removed]!"]}
 

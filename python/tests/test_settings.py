@@ -3,7 +3,7 @@ import logging
 import dask
 import pytest
 
-from galvo.plugin import CoiledTelemetry, read_settings, what_is_missing
+from galvo.plugin import CoiledTelemetry, find_configuration_problem, read_settings
 from galvo.plugin.settings import server_of_module
 
 COILED = {
@@ -241,14 +241,14 @@ def test_wrong_values_are_named_once_and_the_default_taken(name, value, key, cap
     ],
 )
 def test_what_is_missing_says_so_and_shows_no_secret(changes, word):
-    problem = what_is_missing(settings_with(GALVO, changes))
+    problem = find_configuration_problem(settings_with(GALVO, changes))
     assert word in problem
     assert not any(secret in problem for secret in ("g-1", "pw@", "two", "clé"))
 
 
 def test_complete_settings_miss_nothing():
-    assert what_is_missing(settings_with(GALVO)) is None
-    assert what_is_missing(settings_with(GALVO, {"galvo.token": " padded \n"})) is None
+    assert find_configuration_problem(settings_with(GALVO)) is None
+    assert find_configuration_problem(settings_with(GALVO, {"galvo.token": " padded \n"})) is None
 
 
 def test_the_plugin_keeps_the_settings_of_the_moment_it_was_made():
@@ -274,8 +274,10 @@ def test_nothing_shows_the_token(caplog):
     ],
 )
 def test_an_address_below_the_server_is_not_the_server(server, root):
-    problem = what_is_missing(read_settings(server, "t-1"))
+    problem = find_configuration_problem(read_settings(server, "t-1"))
     assert problem is not None
     assert f"the address of the server itself, {root}, and not" in problem
-    assert what_is_missing(read_settings(root, "t-1")) is None
-    assert what_is_missing(read_settings("http://galvo.example/graphqlite", "t-1")) is None
+    assert find_configuration_problem(read_settings(root, "t-1")) is None
+    assert (
+        find_configuration_problem(read_settings("http://galvo.example/graphqlite", "t-1")) is None
+    )

@@ -149,7 +149,9 @@ def test_the_modules_import_each_other_only_in_the_way_the_bundle_can_see():
 def test_a_part_takes_only_what_it_needs_along(plugin):
     assert set(bundle.own_sources("values")) == {"bundle", "values"}
     assert set(bundle.own_sources("sections")) == {"bundle", "sections"}
-    reconstructor, (expression, scope) = bundle.by_source("sections", "Record", "id", {"a": 1})
+    reconstructor, (expression, scope) = bundle.reduce_to_source(
+        "sections", "Record", "id", {"a": 1}
+    )
     record = reconstructor(expression, scope)
     assert (record.id, record.body) == ("id", {"a": 1})
     assert not hasattr(sys.modules[type(record).__module__.partition(".")[0]], "telemetry")
@@ -223,7 +225,7 @@ def other_pythons():
 def test_a_pickle_opens_on_another_version_of_python(python, plugin, tmp_path):
     """The interpreters are named in GALVO_OTHER_PYTHONS; without it, this one is used."""
     preview = Preview({**plugin._settings, "account": "bob"})
-    worker = bundle.by_source("sections", "Record", "id", {"a": 1})
+    worker = bundle.reduce_to_source("sections", "Record", "id", {"a": 1})
     for name, value in (("plugin", plugin), ("preview", preview), ("part", ByPart(worker))):
         (tmp_path / name).write_bytes(cloudpickle.dumps(value, protocol=4))
     program = """

@@ -29,7 +29,9 @@ HEAD = {"server": "http://g", "account": None, "destination": "d", "scheduler_id
 
 
 def kept(directory, reports=("{}",), **head):
-    return spool.keep(str(directory), {**HEAD, "reports": len(reports), **head}, list(reports))
+    return spool.write_spool_file(
+        str(directory), {**HEAD, "reports": len(reports), **head}, list(reports)
+    )
 
 
 @pytest.fixture
@@ -56,7 +58,7 @@ def run_refused(server, numbers):
 
 
 def only(directory):
-    (path,) = spool.files(str(directory))
+    (path,) = spool.list_files(str(directory))
     return path
 
 
@@ -67,7 +69,7 @@ def test_what_could_not_be_sent_is_kept_and_sent(configured, directory, capsys):
     assert stat.S_IMODE(os.stat(directory).st_mode) == 0o700
     with gzip.open(path) as file:
         assert TOKEN.encode() not in file.read()  # with the scheduler's own token
-    found = spool.read(path)
+    found = spool.read_file(path)
     (report,) = (json.loads(report) for report in found.reports)
     check(report)
     assert report["final"] and report["base"] is None
@@ -79,7 +81,7 @@ def test_what_could_not_be_sent_is_kept_and_sent(configured, directory, capsys):
     assert configured.accepted == [report]
     told = sorted((group["prefix"], group["tasks_succeeded"]) for group in configured.groups())
     assert told == [("abs", 7), ("hex", 7)]
-    assert spool.files(str(directory)) == []
+    assert spool.list_files(str(directory)) == []
     assert main(["spool", "send"]) == 0
 
 
@@ -93,7 +95,7 @@ def test_as_many_reports_are_kept_as_it_takes(galvo, scheduler, tmp_path, monkey
 
     path = run(galvo, scheduler, act)
     (first,) = galvo.accepted
-    reports = [json.loads(report) for report in spool.read(path).reports]
+    reports = [json.loads(report) for report in spool.read_file(path).reports]
     for report in reports:
         check(report)
     assert [names(report) for report in reports] == [["x-1"], ["y-1"], ["z-1"]]
@@ -113,14 +115,14 @@ def refuse_more_than_one(kind):
 @pytest.mark.parametrize("way", ["the command", "a registration"])
 def test_what_the_server_finds_too_large_is_sent_in_parts(way, configured, directory):
     first = run_refused(configured, range(7))
-    (kept_report,) = (json.loads(report) for report in spool.read(only(directory)).reports)
+    (kept_report,) = (json.loads(report) for report in spool.read_file(only(directory)).reports)
     configured.always = refuse_more_than_one("task_groups")
     if way == "the command":
         assert main(["spool", "send"]) == 0
     else:
         with local_cluster() as cluster, Client(cluster) as client:
             package.register(client)
-            wait_until(lambda: spool.files(str(directory)) == [])
+            wait_until(lambda: spool.list_files(str(directory)) == [])
     sent = [report for report in configured.accepted if report["scheduler_id"] == first]
     for report in sent:
         check(report)
@@ -144,9 +146,9 @@ def test_a_single_item_that_is_too_large_is_dropped():
         **{"cluster": {"closed_at": 1.0}, "final": True, "sequence": 7, "base": 6},
         **{"task_groups": [{"id": "a"}], "logs": [], "dropped": {"task_groups": 1, "logs": 2}},
     }
-    (rest,) = map(json.loads, spool.split(json.dumps(report)))
+    (rest,) = map(json.loads, spool.split_report(json.dumps(report)))
     assert rest == {**report, "task_groups": [], "dropped": {"task_groups": 2, "logs": 2}}
-    assert spool.split(json.dumps(rest)) == []
+    assert spool.split_report(json.dumps(rest)) == []
 
 
 def test_the_next_registration_sends_what_was_kept(configured, directory):
@@ -155,18 +157,18 @@ def test_the_next_registration_sends_what_was_kept(configured, directory):
     with local_cluster() as cluster, Client(cluster) as client:
         package.register(client)
         second = cluster.scheduler.id
-        wait_until(lambda: spool.files(str(directory)) == [other])
+        wait_until(lambda: spool.list_files(str(directory)) == [other])
     finals = {r["scheduler_id"] for r in configured.accepted if r["final"]}
     assert finals == {first, second}
 
 
 def test_what_was_kept_is_sent_with_the_token_of_its_own_scheduler(configured, directory):
     first = run_refused(configured, range(3))
-    assert spool.read(only(directory)).head["token"] == SCHEDULER_TOKEN
+    assert spool.read_file(only(directory)).head["token"] == SCHEDULER_TOKEN
     before = len(configured.requests)
     with local_cluster() as cluster, Client(cluster) as client:
         package.register(client)
-        wait_until(lambda: spool.files(str(directory)) == [])
+        wait_until(lambda: spool.list_files(str(directory)) == [])
     bearers = {
         report["scheduler_id"]: headers["Authorization"]
         for report, (_, headers) in zip(configured.reports[before:], configured.requests[before:])
@@ -185,7 +187,7 @@ def test_what_was_kept_stays_when_its_token_has_ended(configured, directory, cap
     assert only(directory) == path and SCHEDULER_TOKEN not in caplog.text
     configured.always = None
     assert main(["spool", "send"]) == 0
-    assert spool.files(str(directory)) == []
+    assert spool.list_files(str(directory)) == []
 
 
 def test_what_arrived_is_not_kept(configured, directory):
@@ -204,12 +206,12 @@ def test_nothing_is_kept_unless_a_directory_is_configured(configured, tmp_path, 
 
 
 def test_a_server_that_is_silent_at_the_end(hung, directory, plain_configuration, monkeypatch):
-    monkeypatch.setattr(registration, "ANSWER_SECONDS", 0.1)
+    monkeypatch.setattr(registration, "RESPONSE_SECONDS", 0.1)
     with local_cluster() as cluster, Client(cluster) as client:
         with pytest.warns(UserWarning, match="no answer"):
             package.register(client, server=hung.address, token=TOKEN)
         wait(client.map(abs, range(3)))
-    reports = [json.loads(report) for report in spool.read(only(directory)).reports]
+    reports = [json.loads(report) for report in spool.read_file(only(directory)).reports]
     assert reports[-1]["final"]
 
 
@@ -248,10 +250,10 @@ BROKEN = [
 @pytest.mark.parametrize("how", BROKEN)
 def test_what_is_broken_is_set_aside_and_told_of(how, configured, directory, capsys, caplog):
     path = kept(directory, ['{"a": 1}', '{"b": "\u2028"}'])
-    assert spool.read(path).reports == ['{"a": 1}', '{"b": "\u2028"}']
+    assert spool.read_file(path).reports == ['{"a": 1}', '{"b": "\u2028"}']
     spoil(path, how)
     with pytest.raises(spool.Unusable):
-        spool.read(path)
+        spool.read_file(path)
     assert main(["spool", "list"]) == 1
     assert path in capsys.readouterr().err and os.path.exists(path)
     if how == "empty":  # by a registration as well
@@ -324,7 +326,7 @@ def test_a_token_that_cannot_be_exchanged(status, code, sent, configured, direct
     assert [bearer for _, bearer in bearers_by_scheduler(configured, begin)] == (
         ["Bearer " + TOKEN] * sent
     )
-    assert spool.files(str(directory)) == [path] * (1 - sent)
+    assert spool.list_files(str(directory)) == [path] * (1 - sent)
 
 
 def test_what_another_token_may_send_stays(configured, directory):
@@ -333,15 +335,15 @@ def test_what_another_token_may_send_stays(configured, directory):
     configured.always = refuse
     with dask.config.set({"galvo.token": "another"}):
         assert main(["spool", "send"]) == 1
-    assert spool.files(str(directory)) == [path]
+    assert spool.list_files(str(directory)) == [path]
     assert main(["spool", "delete"]) == 0
-    assert spool.files(str(directory)) == []
+    assert spool.list_files(str(directory)) == []
 
 
 def test_what_is_for_elsewhere_is_sent_only_when_it_is_named(configured, directory, capsys):
     run_refused(configured, range(3))
     path = only(directory)
-    found = spool.read(path)
+    found = spool.read_file(path)
     os.remove(path)
     path = kept(directory, found.reports, server="http://elsewhere")
     assert main(["spool", "send"]) == 0
@@ -356,21 +358,21 @@ def test_the_directory_has_bounds(tmp_path, monkeypatch, caplog):
     (tmp_path / "of somebody else").write_text("")
     for n in range(3, 5):
         paths.append(kept(tmp_path, scheduler_id=f"Scheduler-{n}"))
-    assert spool.files(str(tmp_path)) == paths[2:] and "there is too much" in caplog.text
+    assert spool.list_files(str(tmp_path)) == paths[2:] and "there is too much" in caplog.text
     monkeypatch.setattr(spool, "MOST_BYTES", 2 * os.path.getsize(paths[-1]) + 10)
     paths.append(kept(tmp_path, scheduler_id="Scheduler-5"))
-    assert spool.files(str(tmp_path)) == paths[-2:]
+    assert spool.list_files(str(tmp_path)) == paths[-2:]
     past = time.time() - spool.LONGEST_AGE_SECONDS - 10
     os.utime(paths[-1], (past, past))
     os.utime(paths[-2], (past + 100, past + 100))
     spool.make_room(str(tmp_path))
-    assert spool.files(str(tmp_path)) == paths[-2:-1] and "30 days" in caplog.text
+    assert spool.list_files(str(tmp_path)) == paths[-2:-1] and "30 days" in caplog.text
     assert (tmp_path / "of somebody else").exists()
     monkeypatch.setattr(spool, "MOST_FILE_BYTES", 10)
     with pytest.raises(OSError, match="too many"):
         kept(tmp_path)
     with pytest.raises(spool.Unusable, match="too large"):
-        spool.read(kept_large(tmp_path))
+        spool.read_file(kept_large(tmp_path))
 
 
 def kept_large(directory):

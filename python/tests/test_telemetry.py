@@ -102,7 +102,7 @@ class Watch:
         for _ in range(int(seconds * 4)):
             self.at += 0.25
             self.steady += 0.25
-            found = self.idleness.look()
+            found = self.idleness.check()
         return found
 
     def closes_after(self, within=1_000):
@@ -147,14 +147,14 @@ def test_dask_keeps_its_own_timeout():
         watch = Watch(Watched(idle_timeout=theirs, idle_since=None), ours)
         idleness = watch.idleness
         assert (idleness.timeout, idleness.since) == (shorter, None)
-        idleness.keep(100.0)
+        idleness.keep_alive_for(100.0)
         assert idleness.timeout == theirs
         assert not watch.after(99.75)
         assert idleness.timeout == theirs
         assert not watch.after(0.25)
         assert idleness.timeout == shorter
-        idleness.keep(100.0)
-        idleness.keep(0.0)
+        idleness.keep_alive_for(100.0)
+        idleness.keep_alive_for(0.0)
         assert (idleness.timeout, watch.scheduler.idle_timeout) == (shorter, theirs)
     watch = Watch(Watched(idle_timeout=0, idle_since=None, _active_graph_updates=2), None)
     assert (watch.idleness.timeout, watch.idleness.graph_updates()) == (None, 2)
@@ -183,15 +183,15 @@ def test_a_timeout_counts_from_registration(kind):
 def test_a_timeout_counts_from_the_end_of_what_kept_the_scheduler(kind):
     watch = idle_for(kind, 14.0)
     for _ in range(3):  # each answer contains it
-        watch.idleness.keep(30.0)
+        watch.idleness.keep_alive_for(30.0)
         assert not watch.after(20.0)
     # No more instructions arrive: the timeout expires by itself.
     assert watch.closes_after() == 10.0 + 10.25
     watch = idle_for(kind, 14.0)
-    watch.idleness.keep(3600.0)
+    watch.idleness.keep_alive_for(3600.0)
     assert not watch.after(20.0)
-    watch.idleness.keep(0.0)
-    watch.idleness.keep(0.0)
+    watch.idleness.keep_alive_for(0.0)
+    watch.idleness.keep_alive_for(0.0)
     assert watch.closes_after() == 10.25
 
 
@@ -200,7 +200,7 @@ def test_answers_that_keep_nothing_do_not_begin_anew(kind):
     watch = idle_for(kind, 0.0)
     for _ in range(9):
         assert not watch.after(1.0)
-        watch.idleness.keep(0.0)
+        watch.idleness.keep_alive_for(0.0)
     assert watch.closes_after() == 1.25
 
 
@@ -265,21 +265,21 @@ def test_small_differences_of_the_clocks_change_nothing(kind):
 def test_a_plugin_that_follows_goes_on_counting(kind, timeout, later, left):
     watch = idle_for(kind, 14.0)
     assert not watch.after(7.0)
-    told = watch.idleness.bequeath()
+    told = watch.idleness.export_state()
     follower = Watch(watch.scheduler, timeout, watch.at + later)
-    follower.idleness.inherit(told)
+    follower.idleness.import_state(told)
     assert follower.closes_after() == left
     # The state left by an earlier version is incomplete.
     follower = Watch(watch.scheduler, 10.0, watch.at)
-    follower.idleness.inherit({k: told[k] for k in ("since", "transitions", "kept_until")})
+    follower.idleness.import_state({k: told[k] for k in ("since", "transitions", "kept_until")})
     assert follower.closes_after() == 10.25
 
 
 def test_a_plugin_that_follows_keeps_as_long():
     watch = idle_for(Watched, 14.0)
-    watch.idleness.keep(30.0)
+    watch.idleness.keep_alive_for(30.0)
     follower = Watch(watch.scheduler, 10.0, watch.at + 5.0)
-    follower.idleness.inherit(watch.idleness.bequeath())
+    follower.idleness.import_state(watch.idleness.export_state())
     assert follower.closes_after() == 25.0 + 10.25
 
 
@@ -292,7 +292,7 @@ def obeys(**wishes):
             reasons.append(reason)
 
     async def main():
-        plugin._obey()
+        plugin._close_if_requested()
         if plugin._stopping is not None:
             await plugin._stopping
 
@@ -323,7 +323,7 @@ def test_a_stop_for_idleness_spares_a_scheduler_that_has_work_again():
 def plugin():
     with dask.config.set({"galvo.computation.interval": "20s", "galvo.events.interval": "5s"}):
         plugin = CoiledTelemetry(read_settings("http://x", "t"))
-    plugin._sender = SimpleNamespace(pause=20.0, failing=False, stop_requested=False)
+    plugin._sender = SimpleNamespace(pause=20.0, is_failing=False, stop_requested=False)
     plugin._ledger = SimpleNamespace(now=lambda: 0.0)
     plugin._timer = object()
     return plugin
@@ -358,7 +358,7 @@ def test_events_do_not_hurry_a_server_that_wants_fewer_reports(plugin):
 
 
 def test_events_do_not_hurry_a_server_that_said_when_to_come_back(plugin):
-    plugin._sender.pause, plugin._sender.failing = 12.0, True
+    plugin._sender.pause, plugin._sender.is_failing = 12.0, True
     assert heard(plugin, "a") == math.inf
 
 
@@ -373,7 +373,7 @@ class Recorder:
 def test_hooks_reach_the_collectors(plugin):
     recorder = Recorder()
     plugin._collectors = Collectors([recorder])
-    plugin._workforce = SimpleNamespace(update=lambda arrived=0, closed_at=None: None)
+    plugin._workforce = SimpleNamespace(update=lambda new_workers=0, closed_at=None: None)
     plugin._scheduler = scheduler = SimpleNamespace(tasks={}, computations=[None])
     plugin._ledger.graph = lambda computation, groups: None
 

@@ -97,7 +97,7 @@ def test_a_user_is_looked_for_among_the_live_clusters(api, run):  # noqa: F811
 
 
 def test_a_server_that_is_away_is_said_and_asked_again(api, impatient, monkeypatch):
-    monkeypatch.setattr(transport, "PATIENCE_SECONDS", 0)
+    monkeypatch.setattr(transport, "RETRY_SECONDS", 0)
     api.answers = [found(live(1, 1.0)), Answer(502, b"<html>"), found(live(1, 2.0))]
     states = follow(Server.configured(), None, Pace(0.001))
     first, second, third = (next(states) for _ in range(3))

@@ -117,7 +117,7 @@ def test_a_server_that_breaks_off_each_time_is_given_up(api, impatient):
 
 
 def test_a_server_that_does_not_answer_is_given_up(api, impatient, monkeypatch):
-    monkeypatch.setattr(transport, "ANSWER_SECONDS", 0.1)
+    monkeypatch.setattr(transport, "RESPONSE_SECONDS", 0.1)
 
     def late(_):
         time.sleep(0.5)

@@ -36,7 +36,7 @@ class Watched:
 
     def start(self):
         ledger = self.scheduler.ledger
-        ledger.receipt._kept |= set(self.settings.get("kept", ()))
+        ledger.receipt._withheld_classes |= set(self.settings.get("kept", ()))
         self.context = Context(self.scheduler, {}, ledger)
         self.usage = Usage(self.context)
         ledger.adopt(self.scheduler)
@@ -49,12 +49,12 @@ class Watched:
         """
         self.scheduler.read()
         self.usage.read(self.scheduler.clock)
-        told, self.usage = self.usage.bequeath(), None
+        told, self.usage = self.usage.export_state(), None
         with self.scheduler.unheard():
             yield
         context = Context(self.scheduler, {}, self.scheduler.ledger)
         self.usage = Usage(context)
-        self.usage.inherit(told)
+        self.usage.import_state(told)
 
     def at(self, second):
         self.scheduler.clock = BEGIN + second
@@ -446,7 +446,7 @@ def test_collectors_that_fail_are_logged_once_and_left_behind(caplog):
 
     watched = Watched()
     context = Context(watched.scheduler, {}, watched.scheduler.ledger)
-    collectors = Collectors.made([Broken, Unmakeable, Usage], context)
+    collectors = Collectors.create([Broken, Unmakeable, Usage], context)
     for _ in range(3):
         collectors.call("read", float(BEGIN), None)
     assert len(watched.scheduler.ledger.outboxes["usage"].records) == 1

@@ -67,11 +67,11 @@ class World:
     def replace(self):
         """Replaces the plugin by another one, which continues from its state."""
         self.read()
-        late, told = self.context.last_metrics, self.usage.bequeath()
+        late, told = self.context.last_metrics, self.usage.export_state()
         self.context = Context(self.scheduler, {}, self.scheduler.ledger)
         self.context.last_metrics = dict(late)
         self.usage = Usage(self.context)
-        self.usage.inherit(told)
+        self.usage.import_state(told)
 
     def integrate(self, start, stop, threads, sums):
         start = max(start, self.registered_at if self.registered_at is not None else stop)
@@ -114,7 +114,7 @@ class World:
             self.integrate(start, self.now, 1, self.computed)
         if self.usage is not None:
             ran = [{"action": "compute", "start": start, "stop": self.now}]
-            self.usage.ran(None if failed else "f", ran)
+            self.usage.record_run(None if failed else "f", ran)
             if not failed:
                 self.grown["f"] += self.now - start
 
@@ -158,7 +158,7 @@ class World:
             return
         grown, self.grown = self.grown, defaultdict(float)
         for prefix, seconds in grown.items():
-            self.usage._grow(prefix, (0, 1, 0, seconds, 0.0, 0, 0))
+            self.usage._add_growth(prefix, (0, 1, 0, seconds, 0.0, 0, 0))
         self.usage.read(self.now)
         while self.scheduler.ledger.outboxes["usage"].records:
             report = self.scheduler.ledger.build(LARGEST_LIMITS)

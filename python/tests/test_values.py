@@ -15,15 +15,15 @@ from stand_ins import Scheduler
 from galvo.plugin import values
 from galvo.plugin.sections import USUAL_LIMITS
 from galvo.plugin.values import (
-    carriable,
     clean,
-    count,
     cut,
     dumps,
-    duration,
     encode,
-    moment,
+    make_sendable,
     text_of,
+    time_or_none,
+    to_count,
+    to_duration,
     uuid7,
 )
 
@@ -102,11 +102,11 @@ def test_cut_takes_any_key(value, text):
 
 
 def test_numbers_stay_within_the_bounds_of_the_protocol():
-    assert [count(v) for v in (-5, 0, 7, 2.9, 2**60)] == [0, 0, 7, 2, 2**53 - 1]
+    assert [to_count(v) for v in (-5, 0, 7, 2.9, 2**60)] == [0, 0, 7, 2, 2**53 - 1]
     values = (1.5, 0.0, -0.1, math.nan, math.inf)
-    assert [duration(v) for v in values] == [1.5, 0.0, 0.0, 0.0, 0.0]
+    assert [to_duration(v) for v in values] == [1.5, 0.0, 0.0, 0.0, 0.0]
     times = (1.5, 0.0, -1, None, math.nan, math.inf)
-    assert [moment(v) for v in times] == [1.5, None, None, None, None, None]
+    assert [time_or_none(v) for v in times] == [1.5, None, None, None, None, None]
 
 
 def test_ids_are_of_version_7_and_sort_by_time():
@@ -123,7 +123,7 @@ def test_ids_keep_the_order_they_were_made_in(monkeypatch):
     # Within a millisecond, and when a clock is set back a little.
     times = [1000.0, 1000.0, 1000.0001, 999.9, 1000.0, 1000.001]
     monkeypatch.setattr(values, "time", iter(times).__next__)
-    monkeypatch.setattr(values, "_latest", 0)
+    monkeypatch.setattr(values, "_latest_id", 0)
     ids = [uuid7() for _ in times]
     assert ids == sorted(ids) and len(set(ids)) == len(ids)
     assert [uuid.UUID(i).int >> 80 for i in ids] == [1_000_000] * 5 + [1_000_001]
@@ -230,7 +230,7 @@ CARRIED = [
 @pytest.mark.parametrize("number", range(len(CARRIED)))
 def test_whatever_it_is_dasks_comms_carry_it(number):
     value, carried = CARRIED[number]
-    found = carriable(value)
+    found = make_sendable(value)
     assert found == carried and type(found) is type(carried)
     assert _is_dumpable(found)
     assert msgpack.unpackb(msgpack.packb({"x": [found]}), strict_map_key=False) == {"x": [carried]}
@@ -239,8 +239,8 @@ def test_whatever_it_is_dasks_comms_carry_it(number):
 @pytest.mark.parametrize("number", range(4))
 def test_what_is_carried_is_bounded(number):
     value = [ROUND, WIDE, "\ud800" * 10**6, ["x" * 10**6] * 1000][number]
-    assert len(msgpack.packb(carriable(value))) < 2_000_000
-    assert carriable("x" * 10**6, 20) == "xxxxxxx… [truncated]"
+    assert len(msgpack.packb(make_sendable(value))) < 2_000_000
+    assert make_sendable("x" * 10**6, 20) == "xxxxxxx… [truncated]"
 
 
 def test_any_value_is_a_text():
@@ -248,4 +248,4 @@ def test_any_value_is_a_text():
     assert cut(Hostile("a" * 50), 20) == "aaaaaaa… [truncated]"
     assert text_of(10**5000) == "<int>"
     assert text_of(Nameless()).startswith("<")
-    assert [count(value) for value in (math.nan, math.inf, "x", None, -1)] == [0, 0, 0, 0, 0]
+    assert [to_count(value) for value in (math.nan, math.inf, "x", None, -1)] == [0, 0, 0, 0, 0]

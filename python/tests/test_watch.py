@@ -59,7 +59,7 @@ class Screen:
     def show(self, snapshot):
         self.shown.append(str(snapshot))
 
-    def complain(self, problem):
+    def show_problem(self, problem):
         self.complaints.append(problem)
 
     def end(self):
@@ -96,7 +96,7 @@ def test_a_server_that_is_away_is_waited_for(api, impatient):
 
 
 def test_what_stands_in_front_of_a_server_may_say_that_it_is_away(api, monkeypatch):
-    monkeypatch.setattr(transport, "PATIENCE_SECONDS", 0)
+    monkeypatch.setattr(transport, "RETRY_SECONDS", 0)
     away = Answer(502, b"<html>")
     api.answers = [of(KEY), of(snapshot()), away, of(snapshot()), of(snapshot(**CLOSED))]
     screen = Screen()
@@ -187,7 +187,7 @@ def test_it_is_looked_more_seldom_while_nothing_changes():
 
     pace = Pace(2, Stopped())
     for changed in (True, False, False, False, False, False, False, False, True):
-        assert pace.rest(changed)
+        assert pace.wait_for_next(changed)
     assert waited == [2, 3, 4.5, 6.75, 10.12, 15, 15, 15, 2]
     with pytest.raises(ValueError, match="interval"):
         Pace(0)
@@ -240,7 +240,7 @@ class StepByStep:
         self.steps, self.seconds, self.clock = list(steps), seconds, 0.0
         self.changes = []
 
-    def rest(self, changed):
+    def wait_for_next(self, changed):
         self.changes.append(changed)
         self.clock += self.seconds
         if not self.steps:

@@ -418,7 +418,7 @@ def test_the_metric_never_fails():
     measured = metric(worker)
     assert 0 < measured["disk_free_bytes"] <= measured["disk_total_bytes"]
     assert measured["executable"] == sys.executable
-    assert worker_side.Measures()(SimpleNamespace()) == {"executable": sys.executable}
+    assert worker_side.WorkerMetric()(SimpleNamespace()) == {"executable": sys.executable}
     assert handlers() == []
     plugin.teardown(worker)
 
@@ -587,7 +587,7 @@ def test_a_worker_that_ends_or_is_asked_sends_what_it_holds():
 
 def test_the_metric_can_be_carried(monkeypatch):
     monkeypatch.setattr(sys, "executable", "/opt/caf\udce9/bin/python")
-    measured = worker_side.Measures()(Host())
+    measured = worker_side.WorkerMetric()(Host())
     msgpack.packb(measured)
     assert measured["executable"] == "/opt/caf\\udce9/bin/python"
 

@@ -433,13 +433,13 @@ def test_another_plugin_knows_who_was_there_before_it():
     there.scheduler.client_comms = {"Client-1": None}
     there.collector.client_added("Client-1")
     before = there.read(1)
-    told = there.collector.bequeath()
+    told = there.collector.export_state()
     del there.scheduler.workers[leaving.address]
     there.scheduler.client_comms = {"Client-2": None}
     there.ledger = Ledger(1, now=lambda: there.clock)
     there.context = Context(there.scheduler, {"interval_seconds": 0.5}, there.ledger)
     there.collector = Workers(there.context)
-    there.collector.inherit(told)
+    there.collector.import_state(told)
     asyncio.run(there.collector.start())
     items = there.read(10)
     rows = {row["id"]: row for row in items["workers"]}
@@ -474,7 +474,7 @@ def test_clients_come_and_go():
     for i in range(300):
         there.collector.client_added(f"Client-{i}")
         there.collector.client_removed(f"Client-{i}")
-    assert len(there.collector._departed) == 200
+    assert len(there.collector._disconnected_clients) == 200
     assert there.collector._clients == {}
 
 

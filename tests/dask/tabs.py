@@ -43,8 +43,10 @@ class Browser:
 
     def targets(self):
         """Returns the targets: pages, and frames with their own process."""
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/json/list", timeout=10) as list_:
-            return json.load(list_)
+        with urllib.request.urlopen(
+            f"http://127.0.0.1:{self.port}/json/list", timeout=10
+        ) as response:
+            return json.load(response)
 
     def pages(self):
         return [target for target in self.targets() if target["type"] == "page"]
@@ -56,7 +58,7 @@ class Browser:
         return tab
 
     def close(self):
-        """Ends it, and returns its network log."""
+        """Ends Chromium, and returns its network log."""
         if self.process.poll() is None:
             self.process.terminate()
             try:
@@ -71,8 +73,8 @@ class Tab:
     """A page with its frames."""
 
     def __init__(self, address):
-        self._open = contextlib.ExitStack()
-        self._socket = self._open.enter_context(connect(address, max_size=None))
+        self._resources = contextlib.ExitStack()
+        self._socket = self._resources.enter_context(connect(address, max_size=None))
         self._numbers = itertools.count(1)
         self._answers = {}
         self._changed = threading.Condition()
@@ -84,7 +86,7 @@ class Tab:
         self.call(
             "Target.setAutoAttach", autoAttach=True, waitForDebuggerOnStart=False, flatten=True
         )
-        # Records messages of a frame to the page, which has no script for them.
+        # Records the messages that a frame sends to the page, which has no script for them.
         self.call(
             "Page.addScriptToEvaluateOnNewDocument",
             source="addEventListener('message', e => (window.heard ??= []).push(e.data))",
@@ -100,8 +102,8 @@ class Tab:
                     if message["params"]["targetInfo"]["type"] == "iframe":
                         self.frames.append(message["params"]["sessionId"])
                 elif message["method"] == "Target.detachedFromTarget":
-                    gone = message["params"]["sessionId"]
-                    self.frames = [session for session in self.frames if session != gone]
+                    detached = message["params"]["sessionId"]
+                    self.frames = [session for session in self.frames if session != detached]
                 self._changed.notify_all()
 
     def _next(self):
@@ -113,10 +115,10 @@ class Tab:
 
     def call(self, method, session=None, **parameters):
         number = next(self._numbers)
-        order = {"id": number, "method": method, "params": parameters}
+        request = {"id": number, "method": method, "params": parameters}
         if session is not None:
-            order["sessionId"] = session
-        self._socket.send(json.dumps(order))
+            request["sessionId"] = session
+        self._socket.send(json.dumps(request))
         with self._changed:
             answered = self._changed.wait_for(lambda: number in self._answers, timeout=90)
             assert answered, f"{method} is not answered"

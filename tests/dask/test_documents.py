@@ -23,8 +23,8 @@ from stores import member
 PYTHON_MD = (REPOSITORY / "docs" / "python.md").read_text(encoding="utf-8")
 README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
 
-# The beginning of each script: examples run one after the other, as in a notebook.
-BEGINNING = "import dask, galvo\nif __name__ == '__main__':\n"
+# The first lines of each script. Its examples run one after the other, as in a notebook.
+SCRIPT_HEAD = "import dask, galvo\nif __name__ == '__main__':\n"
 
 
 def blocks(text, language):
@@ -34,15 +34,15 @@ def blocks(text, language):
 def run_as_script(python, examples, directory, settings):
     script = directory / "examples.py"
     lines = "\n".join(examples).splitlines()
-    script.write_text(BEGINNING + "\n".join(f"    {line}" for line in lines), encoding="utf-8")
+    script.write_text(SCRIPT_HEAD + "\n".join(f"    {line}" for line in lines), encoding="utf-8")
     return run_to_end([python, script], directory, settings)
 
 
 @pytest.mark.parametrize("python", ["newest"], indirect=True)
 def test_examples_of_the_package(galvo, processes, python):
-    seen = member(galvo, "documents")
+    user = member(galvo, "documents")
     settings = {
-        **settings_for(seen.address, seen.token),
+        **settings_for(user.address, user.token),
         "galvo.profile.transmit": True,
         "galvo.profile.interval": "5s",
     }
@@ -50,7 +50,7 @@ def test_examples_of_the_package(galvo, processes, python):
     assert len(examples) >= 7
     # Outside a notebook, ``watch`` would block the script.
     examples = [re.sub(r"^galvo\.watch\(.*$", "", one, flags=re.MULTILINE) for one in examples]
-    # Wait until the first report has arrived, and a profile: the example's tasks take no time.
+    # Waits for the first report and a profile, because the example's tasks take no time.
     waiting = (
         "import time\n"
         "work = client.submit(time.sleep, 3)\n"
@@ -72,14 +72,16 @@ def test_examples_of_the_package(galvo, processes, python):
 
 @pytest.mark.parametrize("python", ["newest"], indirect=True)
 def test_example_of_the_readme(galvo, processes, python):
-    seen = member(galvo, "readme")
+    user = member(galvo, "readme")
     (example,) = (one for one in blocks(README, "python") if "to_pandas" in one)
-    told = [
+    preparation = [
         "from dask.distributed import Client\nclient = Client(n_workers=1, dashboard_address=':0')"
     ]
-    told += ["galvo.register()\nimport time\nwhile not galvo.list_clusters():\n    time.sleep(0.1)"]
+    preparation += [
+        "galvo.register()\nimport time\nwhile not galvo.list_clusters():\n    time.sleep(0.1)"
+    ]
     run_as_script(
-        python, [*told, example], processes.directory, settings_for(seen.address, seen.token)
+        python, [*preparation, example], processes.directory, settings_for(user.address, user.token)
     )
 
 
@@ -109,15 +111,15 @@ def test_what_is_kept_back_is_kept_back():
 
 def test_a_local_cluster_that_is_configured_reports(galvo, processes, python):
     """Besides server and token, LocalCluster only needs this file."""
-    seen = member(galvo, "configured-" + Path(python).parts[-3])
-    (configured,) = (
+    user = member(galvo, "configured-" + Path(python).parts[-3])
+    (configuration,) = (
         block
         for block in blocks(PYTHON_MD, "yaml")
         if set(yaml.safe_load(block)) == {"distributed"}
     )
     directory = processes.directory / "dask"
     directory.mkdir()
-    (directory / "galvo.yaml").write_text(configured)
+    (directory / "galvo.yaml").write_text(configuration)
     example = """
 from dask.distributed import Client, LocalCluster
 with LocalCluster(n_workers=1, processes=False, dashboard_address=":0") as cluster:
@@ -125,26 +127,26 @@ with LocalCluster(n_workers=1, processes=False, dashboard_address=":0") as clust
         assert client.submit(sum, [1, 2]).result() == 3
         print(client.scheduler_info()["id"])
 """
-    settings = {"galvo.server": seen.address, "galvo.token": seen.token}
+    settings = {"galvo.server": user.address, "galvo.token": user.token}
     scheduler = run_as_script(python, [example], processes.directory, settings).split()[-1]
-    assert cluster_id(seen, scheduler)
+    assert cluster_id(user, scheduler)
 
 
 def test_a_scheduler_of_a_gateway_reports(galvo, processes, python):
     """The gateway appends a preload with options to the command, which are not for Galvo."""
-    seen = member(galvo, "gateway-" + Path(python).parts[-3])
-    (configured,) = (one for one in blocks(PYTHON_MD, "python no-run") if "scheduler_cmd" in one)
-    first = ast.parse(configured).body[0].value
+    user = member(galvo, "gateway-" + Path(python).parts[-3])
+    (configuration,) = (one for one in blocks(PYTHON_MD, "python no-run") if "scheduler_cmd" in one)
+    first = ast.parse(configuration).body[0].value
     command = ast.literal_eval(first)
     assert command == ["dask-scheduler", "--preload", "galvo"]
-    given = ast.parse(configured).body[1].value
+    environment = ast.parse(configuration).body[1].value
     names = {"DASK_GALVO__SERVER", "DASK_GALVO__TOKEN"}
-    assert {ast.literal_eval(name) for name in given.keys} == names
+    assert {ast.literal_eval(name) for name in environment.keys} == names
     dask = DaskCluster(
         processes,
         python,
         preloads=[*command[2:], WORKLOADS / "gateway.py"],
-        settings={"galvo.server": seen.address, "galvo.token": seen.token},
+        settings={"galvo.server": user.address, "galvo.token": user.token},
         workers=0,
         arguments=["--dg-heartbeat-period", "15"],
     )
@@ -152,7 +154,7 @@ def test_a_scheduler_of_a_gateway_reports(galvo, processes, python):
     (scheduler,) = wait_until(
         lambda: re.findall(
             r"Scheduler-[0-9a-f-]+",
-            str(seen.query("{ viewer { account { clusters { nodes { schedulerId } } } } }")),
+            str(user.query("{ viewer { account { clusters { nodes { schedulerId } } } } }")),
         ),
         "it reports",
     )

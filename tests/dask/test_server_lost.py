@@ -22,7 +22,7 @@ from accounts import (
     reports_say,
 )
 from conftest import settings_for
-from galvo.plugin.spool import keep
+from galvo.plugin.spool import write_spool_file
 from processes import GalvoServer, run_to_end, wait_until
 
 
@@ -111,7 +111,7 @@ def test_a_kept_report_of_too_many_rows_is_sent_in_parts(processes, tmp_path):
         "closed_at": closed_at,
         "reports": 1,
     }
-    path = keep(str(tmp_path), head, [json.dumps(report)])
+    path = write_spool_file(str(tmp_path), head, [json.dumps(report)])
     sent = run_to_end([sys.executable, "-m", "galvo", "spool", "send"], tmp_path, settings)
     assert sent == f"Sent {path}.\n"
     (found,) = galvo.query(

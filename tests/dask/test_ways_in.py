@@ -15,16 +15,16 @@ from processes import REPOSITORY, python_named
 from proxy import REPORTS
 
 PRELOAD = "/api/v2/analytics/preload"
-# Importable on the test machine, but not on every scheduler.
-FOREIGN = "coiled galvo aiohttp requests"
+# Packages that can be imported on the test machine, but not on every scheduler.
+ABSENT_PACKAGES = "coiled galvo aiohttp requests"
 
 
 def test_the_server_offers_the_plugin_of_this_repository(galvo):
     # Otherwise the other tests would silently test the plugin with which the server was built.
     with urllib.request.urlopen(galvo.address + PRELOAD, timeout=10) as response:
-        offered = response.read().decode()
+        source = response.read().decode()
     files = (REPOSITORY / "python/src/galvo/plugin").glob("*.py")
-    first, _, rest = offered.partition("\n")
+    first, _, rest = source.partition("\n")
     sources = json.loads(first[len("SOURCES = ") :])
     assert sources == {file.stem: file.read_text() for file in files}
     assert rest == sources["bundle"]
@@ -36,7 +36,7 @@ def test_preload_from_the_server(galvo, python, start_cluster, processes):
         preloads=[galvo.address + PRELOAD],
         # The plugin reports to the server that it came from.
         settings={"galvo.token": galvo.token, "galvo.computation.interval": REPORT_INTERVAL},
-        miss=FOREIGN,
+        miss=ABSENT_PACKAGES,
     )
     assert_reported(galvo, dask, dask.client(), processes)
 
@@ -50,7 +50,7 @@ def test_preload_of_the_package(galvo, python, start_cluster, processes):
 
 
 def test_galvo_register(galvo, python, start_cluster, processes):
-    dask = start_cluster(python, miss=FOREIGN)
+    dask = start_cluster(python, miss=ABSENT_PACKAGES)
     settings = settings_for(galvo.address, galvo.token)
     client = dask.client(settings=settings, miss="coiled aiohttp requests")
     client.call("register_with_galvo")
@@ -59,7 +59,7 @@ def test_galvo_register(galvo, python, start_cluster, processes):
 
 def test_coiled_register(galvo, python, start_cluster, start_proxy, processes):
     proxy = start_proxy(galvo.port)
-    dask = start_cluster(python, miss=FOREIGN)
+    dask = start_cluster(python, miss=ABSENT_PACKAGES)
     client = dask.client(settings=coiled_settings(proxy.address, galvo.token))
     client.call("register_with_coiled")
     # The plugin reports to the server from which the client got it.
@@ -78,7 +78,7 @@ def test_coiled_register(galvo, python, start_cluster, start_proxy, processes):
 def test_client_of_another_python(package, galvo, start_cluster, processes):
     """A client's data is pickled by its own version of Python; a scheduler may have another."""
     assert python_version("OTHER") != python_version("NEWEST")
-    dask = start_cluster(python_named("OTHER"), miss=FOREIGN)
+    dask = start_cluster(python_named("OTHER"), miss=ABSENT_PACKAGES)
     settings = {
         "galvo": settings_for(galvo.address, galvo.token),
         "coiled": coiled_settings(galvo.address, galvo.token),
@@ -116,14 +116,14 @@ def assert_reported(galvo, dask, client, processes, end="shutdown"):
     assert dask_says(forgotten)["totals"] == dask_says(held)["totals"]
     assert_agreement(galvo, forgotten)
 
-    asked = time.time()
+    requested_at = time.time()
     if end == "SIGTERM":
         dask.scheduler.send(signal.SIGTERM)
     else:
         client.call("shutdown")
     assert dask.scheduler.wait(10) == 0
     assert_agreement(galvo, forgotten, closed=True)
-    assert_ended(galvo, dask, forgotten, asked)
+    assert_ended(galvo, dask, forgotten, requested_at)
 
 
 def assert_mixture(report):
@@ -153,16 +153,16 @@ def assert_mixture(report):
     assert report["prefixes"]["add"]["durations"]["transfer"] > 0
 
 
-def assert_ended(galvo, dask, report, asked):
+def assert_ended(galvo, dask, report, requested_at):
     found = cluster(galvo, report["scheduler_id"])
     ended = seconds(found["endedAt"])
-    assert asked <= ended <= time.time()
+    assert requested_at <= ended <= time.time()
     # Dask only logs the reason, if at all.
     reason = re.search(r"Closing scheduler\. Reason: (.+)", dask.scheduler.log())
     reason = reason and reason.group(1).strip()
     assert found["closeReason"] == (None if reason == "unknown" else reason)
     history = [*report["threads_history"], (ended, 0)]
-    offered = sum(
+    thread_seconds = sum(
         threads * (until - since) for (since, threads), (until, _) in itertools.pairwise(history)
     )
-    assert found["totals"]["threadSeconds"] == pytest.approx(offered, abs=0.2)
+    assert found["totals"]["threadSeconds"] == pytest.approx(thread_seconds, abs=0.2)

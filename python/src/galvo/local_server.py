@@ -23,22 +23,22 @@ PORT = 8000
 START_SECONDS = 120.0
 # The server lets requests finish for 20 seconds.
 STOP_SECONDS = 40.0
-LOOK_SECONDS = 0.05
+POLL_SECONDS = 0.05
 # The account and the user that the server creates in an empty database.
 ACCOUNT, USER = "default", "admin"
 
 
-class Running(NamedTuple):
+class RunningServer(NamedTuple):
     """A running server."""
 
     address: str
     process_id: int
 
 
-class Start(NamedTuple):
-    """A server that was started now."""
+class StartedServer(NamedTuple):
+    """A server that this process has just started."""
 
-    running: Running
+    running: RunningServer
     process: subprocess.Popen[bytes]
     # The token of the first user, if the database was empty.
     token: str | None
@@ -53,18 +53,18 @@ class LocalServer:
         self.directory = data_directory() if directory is None else directory
         self.database = self.directory / "galvo.db"
         self.log = self.directory / "server.log"
-        self._state = self.directory / "server.json"
+        self._state_path = self.directory / "server.json"
 
     @property
     def database_url(self) -> str:
         return f"sqlite://{quote(str(self.database))}?mode=rwc"
 
-    def running(self) -> Running | None:
+    def running(self) -> RunningServer | None:
         """Returns the running server; None if there is none.
 
         Raises GalvoError if a server uses the database that was not started here.
         """
-        process_id = self._holder()
+        process_id = self._lock_holder()
         if process_id is None:
             return None
         address = self.last_address
@@ -73,7 +73,7 @@ class LocalServer:
                 f"the process {process_id} uses {self.database}, and `galvo up` did not start it:"
                 " stop it first"
             )
-        return Running(address, process_id)
+        return RunningServer(address, process_id)
 
     @property
     def last_address(self) -> str | None:
@@ -81,7 +81,7 @@ class LocalServer:
         address = self._read_state().get("address")
         return address if isinstance(address, str) else None
 
-    def start(self, program: Path, environment: dict[str, str], port: int | None) -> Start:
+    def start(self, program: Path, environment: dict[str, str], port: int | None) -> StartedServer:
         """Starts a server and returns once it listens.
 
         It does not get the signals of this terminal. Raises GalvoError with the end of its log if
@@ -92,10 +92,10 @@ class LocalServer:
         listen = f"127.0.0.1:{self._free_port() if port is None else port}"
         command = [str(program), "serve", "--bootstrap", "--listen", listen]
         command += ["--database-url", self.database_url]
-        # The output has the token, so it is in a file without a name. A pipe would break when this
-        # process ends before the server.
-        with tempfile.TemporaryFile() as output, _private(self.log) as log:
-            begin = log.tell()
+        # The output contains the token, so it goes to a file without a name. A pipe would break if
+        # this process ended before the server.
+        with tempfile.TemporaryFile() as output, _open_private(self.log) as log:
+            log_position = log.tell()
             process = subprocess.Popen(
                 command,
                 cwd=self.directory,
@@ -103,22 +103,25 @@ class LocalServer:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=log,
-                # Ctrl-C would be a first signal, and that of this process the second, which ends
-                # it at once.
+                # Otherwise Ctrl-C would send it a first signal, and this process a second one,
+                # which ends it at once.
                 start_new_session=True,
             )
             try:
-                text = self._wait_for_start(process, output, begin)
+                text = self._wait_for_start(process, output, log_position)
             except BaseException:
                 process.terminate()
                 process.wait()
                 raise
-        address = _found(r"^listening on (\S+)$", text)
+        address = _find_value(r"^listening on (\S+)$", text)
         assert address is not None
-        running = Running(address, process.pid)
+        running = RunningServer(address, process.pid)
         self._write_state({"address": address, "process_id": process.pid})
-        token, sign_in = _found(r"^token: +(\S+)", text), _found(r"^sign in: +(\S+)", text)
-        return Start(running, process, token, sign_in)
+        token, sign_in = (
+            _find_value(r"^token: +(\S+)", text),
+            _find_value(r"^sign in: +(\S+)", text),
+        )
+        return StartedServer(running, process, token, sign_in)
 
     def create_token(self, program: Path, environment: dict[str, str], label: str) -> str:
         """Returns a new token of the first user. Raises GalvoError with the program's reason."""
@@ -126,26 +129,28 @@ class LocalServer:
         for scope in ("ingest", "read", "admin"):
             command += ["--scope", scope]
         command += ["--label", label, "--database-url", self.database_url]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            reason = done.stderr.strip().splitlines()[-1:] or ["no reason is known"]
+        result = subprocess.run(
+            command, env=environment, capture_output=True, text=True, check=False
+        )
+        if result.returncode != 0:
+            reason = result.stderr.strip().splitlines()[-1:] or ["no reason is known"]
             raise GalvoError(f"no token could be created: {reason[0].removeprefix('galvo: ')}")
-        return done.stdout.strip()
+        return result.stdout.strip()
 
     def stop(self) -> int | None:
         """Stops the running server. Returns its process identifier; None if there is none."""
-        process_id = self._holder()
+        process_id = self._lock_holder()
         if process_id is None:
             return None
         os.kill(process_id, signal.SIGTERM)
         deadline = time.monotonic() + STOP_SECONDS
-        while self._holder() is not None:
+        while self._lock_holder() is not None:
             if time.monotonic() > deadline:
                 raise GalvoError(f"the server, process {process_id}, does not stop")
-            time.sleep(LOOK_SECONDS)
+            time.sleep(POLL_SECONDS)
         return process_id
 
-    def _holder(self) -> int | None:
+    def _lock_holder(self) -> int | None:
         """Returns the process that holds the lock of the database; None if there is none."""
         with (
             contextlib.suppress(FileNotFoundError),
@@ -157,55 +162,55 @@ class LocalServer:
             except BlockingIOError:
                 text = file.read().strip()
                 # The server writes its number after it has taken the lock.
-                return int(text) if text.isdigit() else self._holder_later()
+                return int(text) if text.isdigit() else self._retry_lock_holder()
         return None
 
-    def _holder_later(self) -> int | None:
-        time.sleep(LOOK_SECONDS)
-        return self._holder()
+    def _retry_lock_holder(self) -> int | None:
+        time.sleep(POLL_SECONDS)
+        return self._lock_holder()
 
     def _wait_for_start(
-        self, process: subprocess.Popen[bytes], output: IO[bytes], begin: int
+        self, process: subprocess.Popen[bytes], output: IO[bytes], log_position: int
     ) -> str:
         deadline = time.monotonic() + START_SECONDS
         while True:
-            ended = process.poll() is not None
+            has_ended = process.poll() is not None
             output.seek(0)
             text = output.read().decode(errors="replace")
             # The lines about signing in precede this one.
             if re.search(r"^connect Dask:$", text, re.MULTILINE):
                 return text
-            if ended:
-                raise GalvoError(f"the server did not start: {self._reason(begin)}")
+            if has_ended:
+                raise GalvoError(f"the server did not start: {self._failure_reason(log_position)}")
             if time.monotonic() > deadline:
                 raise GalvoError(f"the server did not start in time: see {self.log}")
-            time.sleep(LOOK_SECONDS)
+            time.sleep(POLL_SECONDS)
 
-    def _reason(self, begin: int) -> str:
+    def _failure_reason(self, log_position: int) -> str:
         with self.log.open("rb") as log:
-            log.seek(begin)
+            log.seek(log_position)
             lines = log.read().decode(errors="replace").strip().splitlines()
         return lines[-1].removeprefix("galvo: ") if lines else f"see {self.log}"
 
     def _free_port(self) -> int:
         """Returns the port of the last server if it is free, or 8000, or else 0."""
-        last = urlsplit(self.last_address or "").port
-        for port in (last, PORT):
+        last_port = urlsplit(self.last_address or "").port
+        for port in (last_port, PORT):
             if port is not None and _is_free(port):
                 return port
         return 0
 
     def _read_state(self) -> dict[str, object]:
         try:
-            state = json.loads(self._state.read_text(encoding="utf-8"))
+            state = json.loads(self._state_path.read_text(encoding="utf-8"))
         except (OSError, ValueError):
             return {}
         return state if isinstance(state, dict) else {}
 
     def _write_state(self, state: dict[str, object]) -> None:
-        part = self._state.with_suffix(".part")
-        part.write_text(json.dumps(state), encoding="utf-8")
-        os.replace(part, self._state)
+        temporary_file = self._state_path.with_suffix(".part")
+        temporary_file.write_text(json.dumps(state), encoding="utf-8")
+        os.replace(temporary_file, self._state_path)
 
 
 def data_directory() -> Path:
@@ -216,7 +221,7 @@ def data_directory() -> Path:
     return root / "galvo"
 
 
-def _private(path: Path) -> IO[bytes]:
+def _open_private(path: Path) -> IO[bytes]:
     """Opens a file that only its owner can read, at its end."""
     file = os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab")
     file.seek(0, os.SEEK_END)
@@ -225,7 +230,7 @@ def _private(path: Path) -> IO[bytes]:
 
 def _is_free(port: int) -> bool:
     with contextlib.closing(socket.socket()) as probe:
-        # As the server opens it: connections that have ended do not occupy it.
+        # The server sets this option, too: a port with ended connections only is free.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind(("127.0.0.1", port))
@@ -234,6 +239,6 @@ def _is_free(port: int) -> bool:
     return True
 
 
-def _found(pattern: str, text: str) -> str | None:
-    found = re.search(pattern, text, re.MULTILINE)
-    return found.group(1) if found else None
+def _find_value(pattern: str, text: str) -> str | None:
+    match = re.search(pattern, text, re.MULTILINE)
+    return match.group(1) if match else None

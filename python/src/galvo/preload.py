@@ -36,8 +36,8 @@ PRIVATE_NAMES = (".localhost", ".local", ".internal", ".lan", ".home.arpa", ".sv
 
 # Dask shows messages of loggers below "distributed" by default.
 logger = logging.getLogger("distributed.galvo")
-# By the identity of the scheduler: the event that ends the search for its plugin.
-_ends: Dict[int, threading.Event] = {}
+# By id(scheduler): the event that ends the attempts to fetch its plugin.
+_end_events: Dict[int, threading.Event] = {}
 
 
 async def dask_setup(scheduler: Any) -> None:
@@ -51,16 +51,18 @@ async def dask_setup(scheduler: Any) -> None:
             return
         address = str(server).strip().partition("?")[0].partition("#")[0].rstrip("/")
         if "://" not in address:
-            address = ("http://" if _is_near(address) else "https://") + address
-        end = _ends[id(scheduler)] = threading.Event()
-        arguments = (scheduler, address + PATH, end, asyncio.get_running_loop())
+            address = ("http://" if _is_private(address) else "https://") + address
+        end_event = _end_events[id(scheduler)] = threading.Event()
+        arguments = (scheduler, address + PATH, end_event, asyncio.get_running_loop())
         # A daemon thread does not delay the end of the process.
-        threading.Thread(target=_search, args=arguments, daemon=True, name="galvo-preload").start()
+        threading.Thread(
+            target=_fetch_until_found, args=arguments, daemon=True, name="galvo-preload"
+        ).start()
     except Exception:
         logger.warning("Galvo reports nothing: it could not start", exc_info=True)
 
 
-def _is_near(address: str) -> bool:
+def _is_private(address: str) -> bool:
     """True if an address without a scheme is on this machine or a private network.
 
     Code is downloaded from there. From any other place it is downloaded over TLS, unless the user
@@ -77,21 +79,21 @@ def _is_near(address: str) -> bool:
 
 
 async def dask_teardown(scheduler: Any) -> None:
-    end = _ends.pop(id(scheduler), None)
-    if end is not None:
-        end.set()
+    end_event = _end_events.pop(id(scheduler), None)
+    if end_event is not None:
+        end_event.set()
 
 
 def _is_disabled() -> bool:
     names = ("galvo.disabled", "coiled.analytics.disabled")
-    found = [
+    values = [
         value for value in (dask.config.get(name, None) for name in names) if value is not None
     ]
-    return bool(found) and str(found[0]).strip().lower() in ("true", "1", "yes", "on")
+    return bool(values) and str(values[0]).strip().lower() in ("true", "1", "yes", "on")
 
 
-def _search(
-    scheduler: Any, address: str, end: threading.Event, loop: asyncio.AbstractEventLoop
+def _fetch_until_found(
+    scheduler: Any, address: str, end_event: threading.Event, loop: asyncio.AbstractEventLoop
 ) -> None:
     pause, module = SHORTEST_PAUSE, None
     while module is None:
@@ -106,27 +108,27 @@ def _search(
                     type(problem).__name__,
                     problem,
                 )
-            if end.wait(pause * random.uniform(0.5, 1.0)):
+            if end_event.wait(pause * random.uniform(0.5, 1.0)):
                 return
             pause = min(LONGEST_PAUSE, pause * 2)
     with contextlib.suppress(RuntimeError):  # the event loop has ended
-        loop.call_soon_threadsafe(_begin, scheduler, module, end)
+        loop.call_soon_threadsafe(_start_plugin, scheduler, module, end_event)
 
 
-def _begin(scheduler: Any, module: ModuleType, end: threading.Event) -> None:
-    async def begin() -> None:
+def _start_plugin(scheduler: Any, module: ModuleType, end_event: threading.Event) -> None:
+    async def start() -> None:
         try:
             await module.dask_setup(scheduler)
         except Exception:
             logger.warning("Galvo reports nothing: it could not start", exc_info=True)
 
-    if not end.is_set():
-        task = asyncio.ensure_future(begin())
-        _beginning.add(task)
-        task.add_done_callback(_beginning.discard)
+    if not end_event.is_set():
+        task = asyncio.ensure_future(start())
+        _starting_tasks.add(task)
+        task.add_done_callback(_starting_tasks.discard)
 
 
-_beginning: Any = set()  # the event loop holds only weak references to tasks
+_starting_tasks: Any = set()  # the event loop holds only weak references to tasks
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
@@ -140,20 +142,20 @@ def _fetch(address: str) -> str:
     """Returns the plugin's source, within bounds of time and size."""
     deadline = time.monotonic() + WHOLE_SECONDS
     opener = urllib.request.build_opener(_NoRedirect)
-    parts, size = [], 0
+    chunks, size = [], 0
     with opener.open(address, timeout=SILENT_SECONDS) as answer:
-        whole = answer.headers.get("Content-Length")
+        expected_size = answer.headers.get("Content-Length")
         while True:
-            part = answer.read1(65_536)
-            if not part:
+            chunk = answer.read1(65_536)
+            if not chunk:
                 break
-            parts.append(part)
-            size += len(part)
+            chunks.append(chunk)
+            size += len(chunk)
             if size > LARGEST_BYTES or time.monotonic() > deadline:
                 raise TimeoutError("the answer is too slow or too large")
-    if whole is not None and size != int(whole):
-        raise http.client.IncompleteRead(b"", int(whole) - size)
-    return b"".join(parts).decode("utf-8")
+    if expected_size is not None and size != int(expected_size):
+        raise http.client.IncompleteRead(b"", int(expected_size) - size)
+    return b"".join(chunks).decode("utf-8")
 
 
 def _load(text: str, address: str) -> ModuleType:

@@ -25,22 +25,22 @@ from galvo.plugin import (
     FirstAnswer,
     MakeRoom,
     Preview,
+    find_configuration_problem,
     read_settings,
-    what_is_missing,
 )
-from galvo.plugin.exchange import BOUND_CODE, awaiting, is_due
+from galvo.plugin.exchange import BOUND_CODE, is_due, settings_without_token
 from galvo.plugin.registry import SAME, digest
-from galvo.plugin.values import carriable
+from galvo.plugin.values import make_sendable
 
 logger = logging.getLogger("distributed.galvo")
 
 # The longest time that a registration waits for the server: for the exchange of the token and the
 # response to the first report together. And the time that the scheduler may take beyond that.
-ANSWER_SECONDS, LATE_SECONDS = 5.0, 10.0
+RESPONSE_SECONDS, LATE_SECONDS = 5.0, 10.0
 LONGEST_PAUSE_SECONDS = 60.0
 # Error codes of a response to a scheduler's token that has expired or is bound to another
 # scheduler.
-ENDED = ("UNAUTHENTICATED", BOUND_CODE)
+EXPIRED_CODES = ("UNAUTHENTICATED", BOUND_CODE)
 ADVICE = {
     "MISSING_SCOPE": "galvo.token (DASK_GALVO__TOKEN) needs the scope `ingest`",
     "ACCOUNT_MISMATCH": "galvo.account (DASK_GALVO__ACCOUNT), or else coiled.workspace, names"
@@ -172,24 +172,24 @@ def register(
         settings["ship_token"] = bool(ship_token)
     if settings["disabled"]:
         logger.info("Galvo is disabled and reports nothing")
-        return _nothing() if client.asynchronous else None
+        return _return_none() if client.asynchronous else None
     if dry_run:
-        return _show_later(client, settings) if client.asynchronous else _show(client, settings)
+        return _show_async(client, settings) if client.asynchronous else _show(client, settings)
     settings["client"] = _describe_client()
-    problem = what_is_missing(settings)
+    problem = find_configuration_problem(settings)
     if problem is not None:
         raise ValueError("galvo.register: " + problem)
     if client.asynchronous:
-        return _register_and_judge(client, settings)
-    return _judge(client, settings, *client.sync(_register, client, settings))
+        return _register_and_evaluate(client, settings)
+    return _evaluate_response(client, settings, *client.sync(_register, client, settings))
 
 
-async def _nothing() -> None:
+async def _return_none() -> None:
     pass
 
 
-async def _register_and_judge(client: Client, settings: dict[str, Any]) -> Registration:
-    return _judge(client, settings, *await _register(client, settings))
+async def _register_and_evaluate(client: Client, settings: dict[str, Any]) -> Registration:
+    return _evaluate_response(client, settings, *await _register(client, settings))
 
 
 async def _register(client: Client, settings: dict[str, Any]) -> tuple[Mapping[str, Any], bool]:
@@ -198,73 +198,79 @@ async def _register(client: Client, settings: dict[str, Any]) -> tuple[Mapping[s
     It runs on the client's event loop, on which the client's methods must be awaited.
     """
     clock = asyncio.get_running_loop().time
-    deadline = clock() + ANSWER_SECONDS
+    deadline = clock() + RESPONSE_SECONDS
     if not is_due(settings):
-        return await _ship(client, settings, ANSWER_SECONDS)
-    before = EXCHANGED.of(client, settings)
-    if before is not None:
-        answer, is_new = await _ship(client, before, ANSWER_SECONDS)
-        if answer.get("code") not in ENDED and answer.get("status") != 401:
+        return await _register_settings(client, settings, RESPONSE_SECONDS)
+    stored_settings = EXCHANGED.settings_for(client, settings)
+    if stored_settings is not None:
+        answer, is_new = await _register_settings(client, stored_settings, RESPONSE_SECONDS)
+        if answer.get("code") not in EXPIRED_CODES and answer.get("status") != 401:
             return answer, is_new
         # The scheduler is another one now, or its token has expired.
         EXCHANGED.forget(client)
     loop = asyncio.get_running_loop()
-    exchanging = asyncio.ensure_future(loop.run_in_executor(None, exchange, settings))
-    await asyncio.wait([exchanging], timeout=max(0.0, deadline - clock()))
-    if exchanging.done():
+    exchange_future = asyncio.ensure_future(loop.run_in_executor(None, exchange, settings))
+    await asyncio.wait([exchange_future], timeout=max(0.0, deadline - clock()))
+    if exchange_future.done():
         try:
-            exchanged = exchanging.result()
+            exchanged_settings = exchange_future.result()
         except GalvoError as error:
             if not error.passes:
                 raise
             problem = str(error)
         else:
-            EXCHANGED.keep(client, settings, exchanged)
-            answer, is_new = await _ship(client, exchanged, deadline - clock())
-            if not is_new and (answer.get("code") in ENDED or answer.get("status") == 401):
+            EXCHANGED.store(client, settings, exchanged_settings)
+            answer, is_new = await _register_settings(
+                client, exchanged_settings, deadline - clock()
+            )
+            if not is_new and (answer.get("code") in EXPIRED_CODES or answer.get("status") == 401):
                 # The registered plugin has the same settings, but its token has expired.
-                answer, is_new = await _ship(client, exchanged, deadline - clock(), instead=True)
+                answer, is_new = await _register_settings(
+                    client, exchanged_settings, deadline - clock(), replace=True
+                )
             return answer, is_new
     else:
-        problem = f"no answer within {ANSWER_SECONDS:g} seconds"
+        problem = f"no answer within {RESPONSE_SECONDS:g} seconds"
     # The plugin collects data until it gets a token.
-    await _ship(client, awaiting(settings), 0.0)
-    later = asyncio.ensure_future(_register_later(client, settings, exchanging))
-    _later.add(later)
-    later.add_done_callback(_later.discard)
+    await _register_settings(client, settings_without_token(settings), 0.0)
+    retry_task = asyncio.ensure_future(_register_later(client, settings, exchange_future))
+    _retry_tasks.add(retry_task)
+    retry_task.add_done_callback(_retry_tasks.discard)
     return {"message": problem}, True
 
 
-async def _ship(
-    client: Client, settings: dict[str, Any], seconds: float, instead: bool = False
+async def _register_settings(
+    client: Client, settings: dict[str, Any], seconds: float, replace: bool = False
 ) -> tuple[Mapping[str, Any], bool]:
     """Registers the plugin with exactly these settings, unless an identical one is registered.
 
     It waits this many seconds for the server's response to the last report.
     """
-    found = await _outcome(client.run_on_scheduler(MakeRoom("" if instead else digest(settings))))
-    if found != SAME:
-        await _outcome(_register_plugin(client, CoiledTelemetry(settings)))
+    plugin_state = await _await_if_needed(
+        client.run_on_scheduler(MakeRoom("" if replace else digest(settings)))
+    )
+    if plugin_state != SAME:
+        await _await_if_needed(_register_plugin(client, CoiledTelemetry(settings)))
     seconds = max(0.0, seconds)
-    asking = _outcome(client.run_on_scheduler(FirstAnswer(seconds)))
+    response = _await_if_needed(client.run_on_scheduler(FirstAnswer(seconds)))
     try:
-        answer = await asyncio.wait_for(asking, seconds + LATE_SECONDS)
+        answer = await asyncio.wait_for(response, seconds + LATE_SECONDS)
     except asyncio.TimeoutError:
         answer = {}
-    return answer, found != SAME
+    return answer, plugin_state != SAME
 
 
 async def _register_later(
-    client: Client, settings: dict[str, Any], exchanging: asyncio.Future[dict[str, Any]]
+    client: Client, settings: dict[str, Any], exchange_future: asyncio.Future[dict[str, Any]]
 ) -> None:
     """Retries the exchange while the client is open.
 
-    The token does not leave this process before.
+    The token does not leave this process before the exchange succeeds.
     """
     pause = 1.0
     while True:
         try:
-            exchanged = await exchanging
+            exchanged_settings = await exchange_future
             break
         except GalvoError as error:
             if not error.passes:
@@ -275,24 +281,26 @@ async def _register_later(
         if client.status in ("closing", "closed"):
             return
         loop = asyncio.get_running_loop()
-        exchanging = asyncio.ensure_future(loop.run_in_executor(None, exchange, settings))
+        exchange_future = asyncio.ensure_future(loop.run_in_executor(None, exchange, settings))
     if client.status in ("closing", "closed"):
         return
-    EXCHANGED.keep(client, settings, exchanged)
+    EXCHANGED.store(client, settings, exchanged_settings)
     try:
-        await _ship(client, exchanged, 0.0)
+        await _register_settings(client, exchanged_settings, 0.0)
     except Exception:
         logger.warning("Galvo reports nothing: it could not be registered", exc_info=True)
 
 
-_later: set[asyncio.Future[None]] = set()  # the event loop holds only weak references to tasks
+_retry_tasks: set[asyncio.Future[None]] = (
+    set()
+)  # the event loop holds only weak references to tasks
 
 
-async def _outcome(result: Any) -> Any:
+async def _await_if_needed(result: Any) -> Any:
     return await result if inspect.isawaitable(result) else result
 
 
-def _judge(
+def _evaluate_response(
     client: Client, settings: dict[str, Any], answer: Mapping[str, Any], is_new: bool
 ) -> Registration:
     """Turns the server's response into a link, a warning or an exception for the caller."""
@@ -305,7 +313,7 @@ def _judge(
         raise RequestRefused(message, [code] if code else [], status)
     remember(client, settings)
     if status != 200:
-        problem = answer.get("message") or f"no answer within {ANSWER_SECONDS:g} seconds"
+        problem = answer.get("message") or f"no answer within {RESPONSE_SECONDS:g} seconds"
         _warn(
             f"the scheduler reports to {server}, which has taken nothing yet ({problem})."
             " It goes on trying; see galvo.server (DASK_GALVO__SERVER)"
@@ -337,12 +345,12 @@ def _show(client: Client, settings: Mapping[str, Any]) -> None:
     print(preview(client, settings))
 
 
-async def _show_later(client: Client, settings: Mapping[str, Any]) -> None:
+async def _show_async(client: Client, settings: Mapping[str, Any]) -> None:
     print(Payload(await client.run_on_scheduler(_preview(settings)), settings))
 
 
 def _describe_client() -> Any:
-    return carriable({"executable": sys.executable, "versions": get_versions()})
+    return make_sendable({"executable": sys.executable, "versions": get_versions()})
 
 
 def _register_plugin(client: Client, plugin: CoiledTelemetry) -> object:

@@ -36,11 +36,11 @@ def succeed_at_last(attempts, needed):
     """Fails until it has been called ``needed`` times; the attempts are counted in a file."""
     with open(attempts, "a") as file:
         file.write(".")
-    made = Path(attempts).stat().st_size
-    if made < needed:
-        raise OSError(f"attempt {made} of {needed}")
+    attempt = Path(attempts).stat().st_size
+    if attempt < needed:
+        raise OSError(f"attempt {attempt} of {needed}")
     time.sleep(0.02)
-    return made
+    return attempt
 
 
 def glance(number):
@@ -82,9 +82,9 @@ def failure(client, reading, stations):
 
 
 def mixture(client, attempts):
-    """Runs a mixture of everything.
+    """Runs tasks of every kind: successes, sums, arrays, failures, retries and scattered data.
 
-    Each part is waited for, so that it is a separate computation.
+    It waits for each part, so that each is a separate computation.
     """
     held = []
 
@@ -142,7 +142,7 @@ def lethal(client):
         "message": str(exception),
         "type": type(exception).__name__,
         "worker": exception.last_worker.address,
-        # Dask's own number of attempts on workers that died.
+        # The number of attempts on workers that died, as Dask counts it.
         "attempts": client.run_on_scheduler(suspicious, future.key),
     }
 
@@ -179,7 +179,7 @@ def waves(client, until):
 
     first, held = 0, []
     while not Path(until).exists():
-        # Existing groups would be used again, which Dask accounts for differently.
+        # Dask would reuse existing groups, and counts their tasks differently.
         held.clear()
         wait_until_forgotten(client)
         held = wave(first)

@@ -15,9 +15,9 @@ from galvo.client import html, quantities
 from galvo.client.conditions import problem_of
 from galvo.client.errors import GraphQLError, NotFound
 from galvo.client.export import Export
-from galvo.client.moments import Since, beginning, in_words, on_the_clock
+from galvo.client.moments import Since, format_duration, format_time, range_start
 from galvo.client.records import Column, Kind, Records, collect
-from galvo.client.server import PAGE, Row, Server
+from galvo.client.server import PAGE_SIZE, Row, Server
 
 # The argument that names the cluster that started last.
 NEWEST = "-1"
@@ -61,7 +61,7 @@ query ($filter: ClusterFilter, $first: Int!, $after: String) { viewer { account 
 } } }
 """
 
-MYSELF = "{ viewer { user { id name } } }"
+OWN_USER = "{ viewer { user { id name } } }"
 
 BY_ID = "query ($id: ID!) { cluster(id: $id) { id number schedulerId } }"
 
@@ -71,7 +71,7 @@ query ($scheduler: String!) { viewer { account {
 } } }
 """
 
-NAMED = """
+BY_NAME = """
 query ($name: String!, $first: Int!, $after: String) { viewer { account {
   list: clusters(filter: { search: $name }, first: $first, after: $after) {
     pageInfo { hasNextPage endCursor }
@@ -103,8 +103,8 @@ def state_of(row: Row) -> str:
 
 
 def _state(row: Row) -> html.Html:
-    word = state_of(row)
-    return html.element("span", word, "good" if word == "running" else "note")
+    state = state_of(row)
+    return html.element("span", state, "good" if state == "running" else "note")
 
 
 def _workers(row: Row) -> str:
@@ -127,8 +127,8 @@ KIND = Kind(
         Column("name", lambda row: row["name"] or row["schedulerId"]),
         Column("user", lambda row: row["user"]["name"] if row["user"] else ""),
         Column("state", _state, html.LINE),
-        Column("started", lambda row: on_the_clock(row["startedAt"]), html.LINE),
-        Column("for", lambda row: in_words(row["durationSeconds"]), html.NUMBER),
+        Column("started", lambda row: format_time(row["startedAt"]), html.LINE),
+        Column("for", lambda row: format_duration(row["durationSeconds"]), html.NUMBER),
         Column("workers", _workers, html.NUMBER),
         Column("tasks", lambda row: quantities.count(row["totals"]["tasks"]), html.NUMBER),
         Column("errors", _errors, html.NUMBER),
@@ -235,23 +235,23 @@ def clusters_of(
     server: Server,
     since: Since | None,
     user: str | None,
-    further: Mapping[str, Any] | None,
+    extra_conditions: Mapping[str, Any] | None,
     limit: int | None,
 ) -> Records:
     """Returns the clusters of a server that meet the conditions of ``list_clusters``."""
-    conditions = dict(further or {})
-    begun = beginning(since)
-    if begun is not None:
-        conditions.setdefault("startedIn", {"from": begun})
+    conditions = dict(extra_conditions or {})
+    start_time = range_start(since)
+    if start_time is not None:
+        conditions.setdefault("startedIn", {"from": start_time})
     try:
         if user is not None:
-            conditions["users"] = users_named(server, user, conditions)
+            conditions["users"] = find_user_ids(server, user, conditions)
         pages = server.pages(CLUSTERS, {"filter": conditions}, ("viewer", "account"), limit)
         return collect(pages, KIND, Export(server, "clusters", {"filter": conditions}), limit)
     except GraphQLError as error:
-        if not further or error.code != "BAD_USER_INPUT":
+        if not extra_conditions or error.code != "BAD_USER_INPUT":
             raise
-        problem = problem_of(server, "ClusterFilter", further, "filter")
+        problem = problem_of(server, "ClusterFilter", extra_conditions, "filter")
         raise ValueError(problem or f"filter: {error}") from None
 
 
@@ -267,20 +267,23 @@ def close_cluster(server: Server, cluster: ClusterKey) -> None:
         )
 
 
-def newest_cluster(server: Server, place: int = 1) -> ClusterKey:
-    """Returns the cluster that started last; with ``place=2``, the one before it.
+def newest_cluster(server: Server, position: int = 1) -> ClusterKey:
+    """Returns the cluster that started last; with ``position=2``, the one before it.
 
-    Raises NotFound if the account has fewer clusters, and ValueError if ``place`` exceeds a page.
+    Raises NotFound if the account has fewer clusters, and ValueError if ``position`` exceeds
+    a page.
     """
-    if place > PAGE:
-        raise ValueError(f"-{place} is too far back: give the cluster's number")
-    nodes = server.graphql(STARTED_LAST, {"first": place})["viewer"]["account"]["clusters"]["nodes"]
+    if position > PAGE_SIZE:
+        raise ValueError(f"-{position} is too far back: give the cluster's number")
+    nodes = server.graphql(STARTED_LAST, {"first": position})["viewer"]["account"]["clusters"][
+        "nodes"
+    ]
     if not nodes:
         raise NotFound("no cluster has reported to this account yet", ["NOT_FOUND"])
-    if len(nodes) < place:
-        problem = f"there is no cluster -{place} in this account, which has {len(nodes)}"
+    if len(nodes) < position:
+        problem = f"there is no cluster -{position} in this account, which has {len(nodes)}"
         raise NotFound(problem, ["NOT_FOUND"])
-    return _key(nodes[place - 1])
+    return _key(nodes[position - 1])
 
 
 def key_of(server: Server, cluster: ClusterLike | None, patience: float = 0.0) -> ClusterKey:
@@ -291,21 +294,23 @@ def key_of(server: Server, cluster: ClusterLike | None, patience: float = 0.0) -
     running client or cluster object it is at least ``FIRST_REPORT_SECONDS``.
     """
     if isinstance(cluster, str) and cluster.startswith("Scheduler-"):
-        return _reported(server, cluster, patience)
+        return _find_reported(server, cluster, patience)
     if isinstance(cluster, Integral) and not isinstance(cluster, bool):
         cluster = str(operator.index(cluster))
     if isinstance(cluster, str) and re.fullmatch(r"-[0-9]+", cluster):
         return newest_cluster(server, max(1, -int(cluster)))
     if isinstance(cluster, str):
-        return _named(server, cluster)
+        return _find_named(server, cluster)
     dask_object = current_client() if cluster is None else cluster
     if dask_object is None:
         return newest_cluster(server)
     scheduler = _scheduler_of(dask_object)
     # An asynchronous client's event loop would be blocked by waiting, and nothing could be
     # reported.
-    waits = _runs(dask_object) and not getattr(dask_object, "asynchronous", False)
-    return _reported(server, scheduler, max(patience, FIRST_REPORT_SECONDS if waits else 0.0))
+    may_wait = _runs(dask_object) and not getattr(dask_object, "asynchronous", False)
+    return _find_reported(
+        server, scheduler, max(patience, FIRST_REPORT_SECONDS if may_wait else 0.0)
+    )
 
 
 def key_to_close(server: Server, cluster: ClusterLike) -> ClusterKey:
@@ -317,7 +322,7 @@ def key_to_close(server: Server, cluster: ClusterLike) -> ClusterKey:
         raise TypeError("say which cluster to close: its number, its name, or a client of it")
     key = key_of(server, cluster)
     if isinstance(cluster, str) and not re.fullmatch(r"-?[0-9]+|Scheduler-.*", cluster):
-        running = [row for row in _all_named(server, cluster) if row["state"] != "CLOSED"]
+        running = [row for row in _find_all_named(server, cluster) if row["state"] != "CLOSED"]
         if len(running) > 1:
             numbers = ", ".join(str(row["number"]) for row in running)
             raise ValueError(f"several clusters are called {cluster}: give one of {numbers}")
@@ -334,15 +339,15 @@ def current_client() -> Any:
         return None
 
 
-def users_named(server: Server, name: str, conditions: Mapping[str, Any]) -> list[str]:
+def find_user_ids(server: Server, name: str, conditions: Mapping[str, Any]) -> list[str]:
     """Returns the identifier of the user with this name, as a filter takes it; empty if not found.
 
     Only admins may list users, but everyone may read the user of a cluster. So this searches for a
     cluster of that user among those that meet the other conditions.
     """
-    myself: dict[str, str] = server.graphql(MYSELF)["viewer"]["user"]
-    if myself["name"] == name:
-        return [myself["id"]]
+    own_user: dict[str, str] = server.graphql(OWN_USER)["viewer"]["user"]
+    if own_user["name"] == name:
+        return [own_user["id"]]
     pages = server.pages(USERS, {"filter": dict(conditions)}, ("viewer", "account"))
     for page in pages:
         for row in page:
@@ -351,14 +356,14 @@ def users_named(server: Server, name: str, conditions: Mapping[str, Any]) -> lis
     return []
 
 
-def _named(server: Server, name: str) -> ClusterKey:
+def _find_named(server: Server, name: str) -> ClusterKey:
     """Returns the cluster with this number or global identifier, else the newest with this name."""
-    found = server.graphql(BY_ID, {"id": name})["cluster"]
-    if found is not None:
-        return _key(found)
+    node = server.graphql(BY_ID, {"id": name})["cluster"]
+    if node is not None:
+        return _key(node)
     if re.fullmatch(r"[0-9]+", name):
         raise NotFound(f"there is no cluster {name} in this account", ["NOT_FOUND"])
-    for row in _all_named(server, name):
+    for row in _find_all_named(server, name):
         return _key(row)
     raise NotFound(
         f"{name!r} was taken for a cluster, and this account has none of this number, name or"
@@ -367,14 +372,14 @@ def _named(server: Server, name: str) -> ClusterKey:
     )
 
 
-def _all_named(server: Server, name: str) -> Iterator[Row]:
+def _find_all_named(server: Server, name: str) -> Iterator[Row]:
     """Yields the clusters with this name, the newest first."""
     if 1 <= len(name) <= LONGEST_SEARCH:
-        for page in server.pages(NAMED, {"name": name}, ("viewer", "account")):
+        for page in server.pages(BY_NAME, {"name": name}, ("viewer", "account")):
             yield from (row for row in page if row["name"] == name)
 
 
-def _reported(server: Server, scheduler: str, patience: float) -> ClusterKey:
+def _find_reported(server: Server, scheduler: str, patience: float) -> ClusterKey:
     """Returns the cluster of this scheduler.
 
     Waits up to ``patience`` seconds for its first report.
@@ -398,8 +403,8 @@ def _scheduler_of(dask_object: Any) -> str:
     """
     if not hasattr(dask_object, "scheduler_info"):
         raise TypeError(f"a cluster's number, identifier or client is needed, not {dask_object!r}")
-    for one in (dask_object, getattr(dask_object, "cluster", None)):
-        info = _identity(one)
+    for candidate in (dask_object, getattr(dask_object, "cluster", None)):
+        info = _identity(candidate)
         if isinstance(info, Mapping) and info.get("id"):
             return str(info["id"])
     raise ValueError(
@@ -424,5 +429,5 @@ def _runs(dask_object: Any) -> bool:
     return bool(getattr(status, "name", status) == "running")
 
 
-def _key(found: Mapping[str, Any]) -> ClusterKey:
-    return ClusterKey(found["id"], int(found["number"]), found["schedulerId"])
+def _key(node: Mapping[str, Any]) -> ClusterKey:
+    return ClusterKey(node["id"], int(node["number"]), node["schedulerId"])

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from galvo.client import html
 from galvo.client.cluster import LIMIT, ClusterLike
-from galvo.client.listing import Listing, listed, one_of
-from galvo.client.moments import Since, in_words, on_the_clock
+from galvo.client.listing import Listing, list_rows, single_cluster
+from galvo.client.moments import Since, format_duration, format_time
 from galvo.client.records import Column, Kind, Records
 from galvo.client.server import Row
 
 # The style of each state.
-LOOKS = {"ERRED": "bad", "CANCELLED": "notice", "FINISHED": "good"}
+STATE_STYLES = {"ERRED": "bad", "CANCELLED": "notice", "FINISHED": "good"}
 
 
 def _state(row: Row) -> html.Html:
-    return html.element("span", row["state"].lower(), LOOKS.get(row["state"], ""))
+    return html.element("span", row["state"].lower(), STATE_STYLES.get(row["state"], ""))
 
 
 def _took(row: Row) -> str:
-    return "" if row["wallSeconds"] is None else in_words(row["wallSeconds"])
+    return "" if row["wallSeconds"] is None else format_duration(row["wallSeconds"])
 
 
 def cluster_of(row: Row) -> str:
@@ -41,7 +41,7 @@ COMPUTATIONS = Listing(
             Column("cluster", cluster_of),
             Column("computation", lambda row: row["daskId"], html.LINE),
             Column("state", _state, html.LINE),
-            Column("started", lambda row: on_the_clock(row["startedAt"]), html.LINE),
+            Column("started", lambda row: format_time(row["startedAt"]), html.LINE),
             Column("took", _took, html.NUMBER),
         ),
     ),
@@ -97,5 +97,5 @@ def list_computations(
     >>> clusters = galvo.list_clusters()  # doctest: +SKIP
     >>> galvo.list_computations(clusters[0]["id"])  # doctest: +SKIP
     """
-    cluster = one_of(cluster_id, scheduler_id)
-    return listed(COMPUTATIONS, account, cluster, since, user, limit)
+    cluster = single_cluster(cluster_id, scheduler_id)
+    return list_rows(COMPUTATIONS, account, cluster, since, user, limit)

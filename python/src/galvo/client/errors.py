@@ -85,8 +85,8 @@ class GraphQLError(RequestRefused):
         self.errors = list(errors)
         self.data = data
         codes = [code_of(error) for error in self.errors]
-        found = [code for code in codes if code is not None]
-        super().__init__("; ".join(describe(error) for error in self.errors), found, status)
+        known_codes = [code for code in codes if code is not None]
+        super().__init__("; ".join(describe(error) for error in self.errors), known_codes, status)
 
 
 class NotFound(GalvoError, LookupError):
@@ -115,6 +115,6 @@ def describe(error: Mapping[str, Any]) -> str:
     """Formats a GraphQL error as one line: message, path and code."""
     message = str(error.get("message", "an error without a message"))
     path = error.get("path")
-    place = " at " + ".".join(map(str, path)) if isinstance(path, list) and path else ""
+    location = " at " + ".".join(map(str, path)) if isinstance(path, list) and path else ""
     code = code_of(error)
-    return message + place + (f" ({code})" if code else "")
+    return message + location + (f" ({code})" if code else "")

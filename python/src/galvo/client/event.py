@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from galvo.client import html
 from galvo.client.cluster import LIMIT, ClusterLike
 from galvo.client.computation import cluster_of
-from galvo.client.listing import Listing, listed, several
-from galvo.client.moments import Since, on_the_clock
+from galvo.client.listing import Listing, as_list, list_rows
+from galvo.client.moments import Since, format_time
 from galvo.client.records import Column, Kind, Records
 from galvo.client.server import Row
 
@@ -31,7 +31,7 @@ EVENTS = Listing(
         times=(("at",),),
         columns=(
             Column("cluster", cluster_of),
-            Column("at", lambda row: on_the_clock(row["at"]), html.LINE),
+            Column("at", lambda row: format_time(row["at"]), html.LINE),
             Column("topic", lambda row: row["topic"]),
             Column("data", _data),
         ),
@@ -79,5 +79,5 @@ def list_events(
     >>> import galvo
     >>> galvo.list_events(12, topics="scores").to_pandas()  # doctest: +SKIP
     """
-    further = {"topics": ("[String!]", several(topics))}
-    return listed(EVENTS, account, cluster_id, since, user, limit, further)
+    further = {"topics": ("[String!]", as_list(topics))}
+    return list_rows(EVENTS, account, cluster_id, since, user, limit, further)

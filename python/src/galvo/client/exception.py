@@ -5,8 +5,8 @@ from __future__ import annotations
 from galvo.client import html
 from galvo.client.cluster import LIMIT, ClusterLike
 from galvo.client.computation import cluster_of
-from galvo.client.listing import Listing, listed, one_of
-from galvo.client.moments import Since, on_the_clock
+from galvo.client.listing import Listing, list_rows, single_cluster
+from galvo.client.moments import Since, format_time
 from galvo.client.records import Column, Kind, Records
 from galvo.client.server import Row
 
@@ -33,7 +33,7 @@ EXCEPTIONS = Listing(
         times=(("at",),),
         columns=(
             Column("cluster", cluster_of),
-            Column("at", lambda row: on_the_clock(row["at"]), html.LINE),
+            Column("at", lambda row: format_time(row["at"]), html.LINE),
             Column("type", lambda row: row["type"] or ""),
             Column("message", _message),
             Column("task", lambda row: row["key"]),
@@ -86,5 +86,5 @@ def list_exceptions(
     >>> import galvo
     >>> galvo.list_exceptions(since="30 days", user="alice")  # doctest: +SKIP
     """
-    cluster = one_of(cluster_id, scheduler_id)
-    return listed(EXCEPTIONS, account, cluster, since, user, limit)
+    cluster = single_cluster(cluster_id, scheduler_id)
+    return list_rows(EXCEPTIONS, account, cluster, since, user, limit)

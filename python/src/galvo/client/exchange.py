@@ -13,9 +13,9 @@ from galvo.client.transport import Transport
 from galvo.plugin.exchange import (
     PATH,
     UNKNOWN_STATUS,
-    is_needless,
-    made,
-    parse,
+    issued_token,
+    needs_no_exchange,
+    parse_response,
     request_body,
     request_headers,
 )
@@ -42,22 +42,22 @@ def exchange(settings: Mapping[str, Any]) -> dict[str, Any]:
     transport = Transport(server)
     headers = {**request_headers(settings), "Authorization": "Bearer " + token}
     try:
-        response = transport.once("POST", PATH, headers, request_body(), EXCHANGE_SECONDS)
-        status, answer = response.status, parse(response.data)
-        exchanged = made(status, answer)
-        if exchanged is not None:
-            return {**settings, "token": exchanged, "exchanged_for": fingerprint(token)}
-        if is_needless(status, answer):
+        response = transport.send_once("POST", PATH, headers, request_body(), EXCHANGE_SECONDS)
+        status, answer = response.status, parse_response(response.data)
+        new_token = issued_token(status, answer)
+        if new_token is not None:
+            return {**settings, "token": new_token, "exchanged_for": fingerprint(token)}
+        if needs_no_exchange(status, answer):
             return {**settings, "exchanged_for": fingerprint(token)}
         if status in UNKNOWN_STATUS:
-            response = transport.once("POST", "/graphql", headers, SCOPES, EXCHANGE_SECONDS)
-            return _of_older(settings, response.status, parse(response.data))
+            response = transport.send_once("POST", "/graphql", headers, SCOPES, EXCHANGE_SECONDS)
+            return _use_unchanged_token(settings, response.status, parse_response(response.data))
     finally:
         transport.close()
     raise _refusal(settings, status, answer)
 
 
-def _of_older(
+def _use_unchanged_token(
     settings: Mapping[str, Any], status: int, answer: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Returns the settings unchanged if an older server does not let the token read."""
@@ -97,17 +97,19 @@ class Exchanged:
         self._lock = threading.Lock()
         # Keyed weakly by the client object, so that neither a client nor its token outlives its
         # use.
-        self._of_each: weakref.WeakKeyDictionary[Any, tuple[Any, str]] = weakref.WeakKeyDictionary()
+        self._token_by_client: weakref.WeakKeyDictionary[Any, tuple[Any, str]] = (
+            weakref.WeakKeyDictionary()
+        )
 
-    def keep(self, client: Any, settings: Mapping[str, Any], exchanged: Mapping[str, Any]) -> None:
+    def store(self, client: Any, settings: Mapping[str, Any], new_token: Mapping[str, Any]) -> None:
         """Stores the token that the server issued for these settings and this scheduler."""
         with self._lock:
-            self._of_each[client] = _key(settings), exchanged["token"]
+            self._token_by_client[client] = _key(settings), new_token["token"]
 
-    def of(self, client: Any, settings: Mapping[str, Any]) -> dict[str, Any] | None:
+    def settings_for(self, client: Any, settings: Mapping[str, Any]) -> dict[str, Any] | None:
         """Returns the settings with the token stored for these settings; None without one."""
         with self._lock:
-            key, token = self._of_each.get(client, (None, ""))
+            key, token = self._token_by_client.get(client, (None, ""))
         if key != _key(settings):
             return None
         return {**settings, "token": token, "exchanged_for": fingerprint(settings["token"])}
@@ -115,7 +117,7 @@ class Exchanged:
     def forget(self, client: Any) -> None:
         """Removes the token of a client's scheduler."""
         with self._lock:
-            self._of_each.pop(client, None)
+            self._token_by_client.pop(client, None)
 
 
 def _key(settings: Mapping[str, Any]) -> tuple[Any, ...]:

@@ -46,7 +46,7 @@ class Export:
         self._server = server
         self._name = name.strip("/")
         self._parameters = {
-            name: _written(plain(value, name))
+            name: _format_parameter(plain(value, name))
             for name, value in (parameters or {}).items()
             if value is not None
         }
@@ -66,31 +66,31 @@ class Export:
         The memory in use does not grow with the list. Needs pyarrow.
         """
         with self._reader() as reader:
-            yield from _the_first(self._limit, reader)
+            yield from _limit_rows(self._limit, reader)
 
     def to_arrow(self) -> Any:
         """Returns all rows as a ``pyarrow.Table``. Needs pyarrow."""
-        pyarrow = _package("pyarrow")
+        pyarrow = _import_package("pyarrow")
         with self._reader() as reader:
-            return pyarrow.Table.from_batches(_the_first(self._limit, reader), reader.schema)
+            return pyarrow.Table.from_batches(_limit_rows(self._limit, reader), reader.schema)
 
     def to_pandas(self, **options: Any) -> Any:
         """Returns all rows as a ``pandas.DataFrame``. Needs pandas and pyarrow.
 
         Options are those of ``pyarrow.Table.to_pandas``.
         """
-        _package("pandas")
+        _import_package("pandas")
         return self.to_arrow().to_pandas(**options)
 
     def to_polars(self) -> Any:
         """Returns all rows as a ``polars.DataFrame``. Needs polars, but not pyarrow."""
-        polars = _package("polars")
+        polars = _import_package("polars")
         file = io.BytesIO()
         with self._body(ARROW) as body:
             shutil.copyfileobj(body, file, PIECE)
         file.seek(0)
-        read = polars.read_ipc_stream(file)
-        return read if self._limit is None else read.head(self._limit)
+        frame = polars.read_ipc_stream(file)
+        return frame if self._limit is None else frame.head(self._limit)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Writes the exported file: CSV if the name ends in ``.csv``, otherwise an Arrow stream.
@@ -104,7 +104,7 @@ class Export:
 
     @contextlib.contextmanager
     def _reader(self) -> Iterator[Any]:
-        _package("pyarrow")
+        _import_package("pyarrow")
         ipc = importlib.import_module("pyarrow.ipc")
         with self._body(ARROW) as body, ipc.open_stream(io.BufferedReader(body, PIECE)) as reader:
             yield reader
@@ -114,33 +114,33 @@ class Export:
         try:
             response = self._server.download(path, self._parameters, media_type)
         except NotFound as error:
-            raise NotFound(_missing(self._server, self._name), error.codes) from None
+            raise NotFound(_describe_missing(self._server, self._name), error.codes) from None
         return Body(response, self._server.address)
 
 
-def _missing(server: Server, name: str) -> str:
+def _describe_missing(server: Server, name: str) -> str:
     """Returns a message that states what does not exist: the list itself, or the object it belongs
     to.
     """
     paths = server.get("/api/v1/openapi.json").get("paths", {})
     names = sorted(path[len(ROUTE) :] for path in paths if path.startswith(ROUTE))
-    for known in names:
-        if re.fullmatch(re.sub(r"\{\w+\}", "[^/]+", known), name):
-            thing = known.partition("/")[0].replace("-", " ").removesuffix("s")
-            return f"there is no such {thing} in this account"
+    for template in names:
+        if re.fullmatch(re.sub(r"\{\w+\}", "[^/]+", template), name):
+            object_name = template.partition("/")[0].replace("-", " ").removesuffix("s")
+            return f"there is no such {object_name} in this account"
     return f"there is no export {name!r}, but there are {', '.join(names)}"
 
 
-def _the_first(limit: int | None, batches: Iterable[Any]) -> Iterator[Any]:
+def _limit_rows(limit: int | None, batches: Iterable[Any]) -> Iterator[Any]:
     """Yields the batches with the first ``limit`` rows, cutting the last batch if necessary."""
-    left = limit
+    remaining = limit
     for batch in batches:
-        if left is None:
+        if remaining is None:
             yield batch
             continue
-        yield batch.slice(0, left)
-        left -= min(left, batch.num_rows)
-        if left == 0:
+        yield batch.slice(0, remaining)
+        remaining -= min(remaining, batch.num_rows)
+        if remaining == 0:
             return
 
 
@@ -154,7 +154,7 @@ class Body(io.RawIOBase):
         super().__init__()
         self._response = response
         self._address = address
-        self._whole = False
+        self._is_complete = False
 
     def readable(self) -> bool:
         return True
@@ -165,14 +165,14 @@ class Body(io.RawIOBase):
         except HTTPError as error:
             problem = f"{self._address} broke the export off, which is not complete: {error}"
             raise ServerUnreachable(problem) from None
-        self._whole = not piece
+        self._is_complete = not piece
         buffer[: len(piece)] = piece
         return len(piece)
 
     def close(self) -> None:
         if not self.closed:
             # A connection whose response was not read to the end cannot be reused.
-            if self._whole:
+            if self._is_complete:
                 self._response.release_conn()
             else:
                 self._response.close()
@@ -181,14 +181,14 @@ class Body(io.RawIOBase):
 
 def write_body(body: Body, target: Path) -> Path:
     """Writes a file that replaces another one only after the whole body has arrived."""
-    part = target.with_name(target.name + ".part")
+    temporary_file = target.with_name(target.name + ".part")
     try:
-        with body, part.open("wb") as file:
+        with body, temporary_file.open("wb") as file:
             shutil.copyfileobj(body, file, PIECE)
-        part.replace(target)
+        temporary_file.replace(target)
     finally:
-        if part.exists():
-            part.unlink()
+        if temporary_file.exists():
+            temporary_file.unlink()
     return target
 
 
@@ -224,16 +224,16 @@ def export(name: str, account: str | None = None, **parameters: Any) -> Export:
     >>> galvo.export("clusters/12/functions").to_pandas()  # doctest: +SKIP
     >>> galvo.export("logs", match="memory", levels=["ERROR"]).save("logs.csv")  # doctest: +SKIP
     """
-    named = {name.rstrip("_"): value for name, value in parameters.items()}
-    return Export(Server.configured(account), name, named)
+    plain_parameters = {name.rstrip("_"): value for name, value in parameters.items()}
+    return Export(Server.configured(account), name, plain_parameters)
 
 
-def _written(value: Any) -> str:
+def _format_parameter(value: Any) -> str:
     """Formats a parameter as the server parses it: strings unchanged, other values as JSON."""
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def _package(name: str) -> Any:
+def _import_package(name: str) -> Any:
     if importlib.util.find_spec(name) is None:
         raise MissingPackage(f"this needs {name}, which is not installed: pip install {name}")
     return importlib.import_module(name)

@@ -77,17 +77,17 @@ def document(title: str, *parts: object) -> str:
     )
 
 
-def link(address: str, words: str) -> Html:
+def link(address: str, text: str) -> Html:
     """Returns a link to a web page, or only the text if the address is not an HTTP address."""
     if not re.match(r"https?://", address):
-        return Html(escape(words))
+        return Html(escape(text))
     rel = 'rel="noopener noreferrer" target="_blank"'
-    return Html(f'<a href="{escape(address)}" {rel}>{escape(words)}</a>')
+    return Html(f'<a href="{escape(address)}" {rel}>{escape(text)}</a>')
 
 
 def _line(name: str, cells: Sequence[object], kinds: Sequence[str]) -> Html:
     kind_of_each = itertools.chain(kinds, itertools.repeat(""))
-    return element("tr", Html("".join(element(name, *one) for one in zip(cells, kind_of_each))))
+    return element("tr", Html("".join(element(name, *cell) for cell in zip(cells, kind_of_each))))
 
 
 def _inner(content: object) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from galvo.client.cluster import ClusterLike, key_of, users_named
+from galvo.client.cluster import ClusterLike, find_user_ids, key_of
 from galvo.client.export import Export
-from galvo.client.moments import Since, beginning
+from galvo.client.moments import Since, range_start
 from galvo.client.records import Kind, Records, collect
 from galvo.client.server import Server
 
@@ -35,14 +35,14 @@ class Listing(NamedTuple):
     kind: Kind
 
 
-def listed(
+def list_rows(
     listing: Listing,
     account: str | None,
     cluster: ClusterLike | None,
     since: Since | None,
     user: str | None,
     limit: int | None,
-    further: Mapping[str, tuple[str, Any]] | None = None,
+    extra_arguments: Mapping[str, tuple[str, Any]] | None = None,
 ) -> Records:
     """Returns the rows of one cluster, or of all matching clusters.
 
@@ -50,8 +50,8 @@ def listed(
     index but has no filter by time or user. If these are given, the account's list is searched for
     the cluster instead.
     """
-    types = {name: type_ for name, (type_, _) in (further or {}).items()}
-    values = {name: value for name, (_, value) in (further or {}).items()}
+    types = {name: type_ for name, (type_, _) in (extra_arguments or {}).items()}
+    values = {name: value for name, (_, value) in (extra_arguments or {}).items()}
     with Server.configured(account, about=cluster) as server:
         key = None if cluster is None else key_of(server, cluster)
         if key is not None and since is None and user is None:
@@ -63,17 +63,19 @@ def listed(
         if key is not None:
             conditions["search"] = key.scheduler_id
         if user is not None:
-            conditions["users"] = users_named(server, user, conditions)
+            conditions["users"] = find_user_ids(server, user, conditions)
         values["clusters"] = conditions or None
-        begun = beginning(since)
-        values[listing.during] = None if begun is None else {"from": begun}
+        start_time = range_start(since)
+        values[listing.during] = None if start_time is None else {"from": start_time}
         types = {**types, "clusters": "ClusterFilter", listing.during: "TimeRange"}
         query = _document(OF_ACCOUNT, listing, types, {})
         pages = server.pages(query, values, ("viewer", "account"), limit)
         return collect(pages, listing.kind, Export(server, listing.field, values), limit)
 
 
-def one_of(cluster_id: ClusterLike | None, scheduler_id: ClusterLike | None) -> ClusterLike | None:
+def single_cluster(
+    cluster_id: ClusterLike | None, scheduler_id: ClusterLike | None
+) -> ClusterLike | None:
     """Returns the cluster that two synonymous arguments name; None if neither is given.
 
     Raises ValueError if they differ.
@@ -83,7 +85,7 @@ def one_of(cluster_id: ClusterLike | None, scheduler_id: ClusterLike | None) -> 
     return scheduler_id if cluster_id is None else cluster_id
 
 
-def several(names: str | Iterable[str] | None) -> list[str] | None:
+def as_list(names: str | Iterable[str] | None) -> list[str] | None:
     """Returns the names as a list: a string is one name, and None stands for all."""
     if names is None:
         return None
@@ -91,14 +93,14 @@ def several(names: str | Iterable[str] | None) -> list[str] | None:
 
 
 def _document(
-    form: str, listing: Listing, types: Mapping[str, str], apart: Mapping[str, str]
+    template: str, listing: Listing, types: Mapping[str, str], own_arguments: Mapping[str, str]
 ) -> str:
     arguments = {**types, **PAGING}
-    return form % {
+    return template % {
         "field": listing.field,
         "selection": listing.selection,
         "variables": ", ".join(
-            f"${name}: {type_}" for name, type_ in {**apart, **arguments}.items()
+            f"${name}: {type_}" for name, type_ in {**own_arguments, **arguments}.items()
         ),
         "arguments": ", ".join(f"{name}: ${name}" for name in arguments),
     }

@@ -9,11 +9,11 @@ from datetime import datetime, timezone
 from typing import Any, TextIO
 
 from galvo.client import quantities
-from galvo.client.cluster import state_of, users_named
+from galvo.client.cluster import find_user_ids, state_of
 from galvo.client.errors import GalvoError
-from galvo.client.moments import in_words
+from galvo.client.moments import format_duration
 from galvo.client.pace import Pace
-from galvo.client.server import PAGE, UNREADABLE, Row, Server
+from galvo.client.server import PAGE_SIZE, UNREADABLE_CODES, Row, Server
 from galvo.client.terminal import printable, table
 
 STATES = ["STARTING", "RUNNING", "IDLE", "CLOSING"]
@@ -54,15 +54,15 @@ class Live:
 
     def headline(self) -> str:
         """Returns the sums of the clusters in one line."""
-        words = [f"{self.account}: {quantities.count(self.total, 'clusters')} live"]
+        parts = [f"{self.account}: {quantities.count(self.total, 'clusters')} live"]
         idle = sum(row["state"] == "IDLE" for row in self.clusters)
-        words += [f"{idle} idle"] if idle else []
-        words += [
+        parts += [f"{idle} idle"] if idle else []
+        parts += [
             quantities.count(sum(now[things] for now in self._sizes()), things)
             for things in ("workers", "threads")
         ]
-        words += self._money()
-        return " · ".join(words)
+        parts += self._money()
+        return " · ".join(parts)
 
     def lines(self) -> list[str]:
         """Returns the headline and the table as lines for a terminal."""
@@ -84,10 +84,10 @@ class Live:
             cost = row["costPerHour"]
             if cost is None:
                 continue
-            known = sums.setdefault(cost["currency"], {**cost, "amount": 0.0})
-            known["amount"] += cost["amount"]
+            total = sums.setdefault(cost["currency"], {**cost, "amount": 0.0})
+            total["amount"] += cost["amount"]
             if cost["basis"] == "ESTIMATED":
-                known["basis"] = "ESTIMATED"
+                total["basis"] = "ESTIMATED"
         unknown = sum(row["costPerHour"] is None for row in self.clusters)
         money = [f"{quantities.costs(sums.values())} per hour"] if sums else []
         return [*money, *([f"{unknown} of unknown cost"] if unknown else [])]
@@ -100,11 +100,13 @@ def live_clusters(server: Server, user: str | None) -> Live:
     """
     filter: dict[str, Any] = {"states": STATES}
     if user is not None:
-        filter["users"] = users_named(server, user, filter)
-    answer = server.graphql(LIVE, {"filter": filter, "first": PAGE}, UNREADABLE)
-    account = answer["viewer"]["account"]
-    found = account["clusters"]
-    return Live(account["slug"], found["nodes"], found["totalCount"], datetime.now(timezone.utc))
+        filter["users"] = find_user_ids(server, user, filter)
+    response = server.graphql(LIVE, {"filter": filter, "first": PAGE_SIZE}, UNREADABLE_CODES)
+    account = response["viewer"]["account"]
+    connection = account["clusters"]
+    return Live(
+        account["slug"], connection["nodes"], connection["totalCount"], datetime.now(timezone.utc)
+    )
 
 
 def follow(server: Server, user: str | None, pace: Pace) -> Iterator[list[str]]:
@@ -115,14 +117,14 @@ def follow(server: Server, user: str | None, pace: Pace) -> Iterator[list[str]]:
     latest: Live | None = None
     while True:
         try:
-            latest, words = live_clusters(server, user), "Ctrl-C ends"
+            latest, status = live_clusters(server, user), "Ctrl-C ends"
         except GalvoError as error:
             if latest is None or not error.passes:
                 raise
-            words = str(error)
-        last = f"{latest.at.astimezone():%H:%M:%S} · {words}"
-        yield [*latest.lines(), "", printable(last)]
-        if not pace.rest(True):
+            status = str(error)
+        status_line = f"{latest.at.astimezone():%H:%M:%S} · {status}"
+        yield [*latest.lines(), "", printable(status_line)]
+        if not pace.wait_for_next(True):
             return
 
 
@@ -146,8 +148,8 @@ class Screen:
         if len(lines) > height:
             # The last line says how current the state is.
             lines = [*lines[: height - 2], "…", lines[-1]]
-        drawn = "".join(f"{line[:width]}\x1b[K\r\n" for line in lines[:-1]) + lines[-1][:width]
-        self._stream.write("\x1b[H" + drawn + "\x1b[K\x1b[J")
+        output = "".join(f"{line[:width]}\x1b[K\r\n" for line in lines[:-1]) + lines[-1][:width]
+        self._stream.write("\x1b[H" + output + "\x1b[K\x1b[J")
         self._stream.flush()
 
 
@@ -169,8 +171,8 @@ def _cells(row: Row) -> list[str]:
         str(row["number"]),
         row["name"] or row["schedulerId"],
         row["user"]["name"] if row["user"] else "",
-        state if idle is None or state != "idle" else f"idle for {in_words(idle)}",
-        in_words(row["durationSeconds"]),
+        state if idle is None or state != "idle" else f"idle for {format_duration(idle)}",
+        format_duration(row["durationSeconds"]),
         "" if now is None else quantities.count(now["workers"]),
         "" if now is None else quantities.count(now["threads"]),
         memory,

@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 from galvo.client import html
 from galvo.client.cluster import LIMIT, ClusterKey, ClusterLike
 from galvo.client.computation import cluster_of
-from galvo.client.conditions import unknown_word
+from galvo.client.conditions import describe_unknown_value
 from galvo.client.errors import GalvoError, NotFound
-from galvo.client.listing import Listing, listed, several
-from galvo.client.moments import Since, moment, on_the_clock
+from galvo.client.listing import Listing, as_list, list_rows
+from galvo.client.moments import Since, format_time, parse_time
 from galvo.client.pace import Pace
 from galvo.client.records import Column, Kind, Records
-from galvo.client.server import PAGE, UNREADABLE, Row, Server
+from galvo.client.server import PAGE_SIZE, UNREADABLE_CODES, Row, Server
 
 # Lines of different processes may arrive in another order than that of their times. The last
 # seconds are therefore read again to find late lines.
@@ -59,7 +59,7 @@ LOGS = Listing(
         times=(("at",),),
         columns=(
             Column("cluster", cluster_of),
-            Column("at", lambda row: on_the_clock(row["at"]), html.LINE),
+            Column("at", lambda row: format_time(row["at"]), html.LINE),
             Column("source", lambda row: row["source"].lower(), html.LINE),
             Column("worker", lambda row: row["worker"] or ""),
             Column("level", lambda row: row["level"], html.LINE),
@@ -139,11 +139,11 @@ def list_logs(
         "levels": ("[String!]", values["levels"]),
         "sources": ("[LogSource!]", values["sources"]),
     }
-    return listed(LOGS, account, cluster_id, since, user, limit, further)
+    return list_rows(LOGS, account, cluster_id, since, user, limit, further)
 
 
 def tail(
-    server: Server, cluster: ClusterKey, wanted: LogFilter, count: int, pace: Pace | None = None
+    server: Server, cluster: ClusterKey, log_filter: LogFilter, count: int, pace: Pace | None = None
 ) -> Iterator[list[Row]]:
     """Yields the last lines that match. With a pace, then yields new lines until the cluster
     closes.
@@ -152,38 +152,38 @@ def tail(
     requests. A temporary failure of the server is retried.
     """
     if pace is None:
-        yield [_line(edge) for edge in _last_lines(server, cluster, wanted, count)]
+        yield [_line(edge) for edge in _last_lines(server, cluster, log_filter, count)]
         return
     # Take a start cursor before searching for the last lines. Lines that arrive during the search
     # follow that cursor and are yielded later.
-    newest = _page(server, cluster, LogFilter(), {"last": PAGE})["logs"]["pageInfo"]
+    newest = _page(server, cluster, LogFilter(), {"last": PAGE_SIZE})["logs"]["pageInfo"]
     # Cursors with the times at which they were reached. New lines are searched for after the oldest
     # one.
-    reached = deque([(pace.now(), newest["startCursor"])])
-    edges, _, _ = _lines_after(server, cluster, wanted, newest["startCursor"])
-    last = _last_lines(server, cluster, wanted, count)
+    cursors = deque([(pace.now(), newest["startCursor"])])
+    edges, _, _ = _lines_after(server, cluster, log_filter, newest["startCursor"])
+    last = _last_lines(server, cluster, log_filter, count)
     seen = {edge["cursor"] for edge in [*edges, *last]}
     yield [_line(edge) for edge in last]
-    looks_since_end = 0
+    polls_since_end = 0
     new: list[Row] = []
-    while pace.rest(bool(new)):
-        while len(reached) > 1 and pace.now() - reached[1][0] >= LATE_SECONDS:
-            reached.popleft()
+    while pace.wait_for_next(bool(new)):
+        while len(cursors) > 1 and pace.now() - cursors[1][0] >= LATE_SECONDS:
+            cursors.popleft()
         new = []
         try:
-            edges, end, state = _lines_after(server, cluster, wanted, reached[0][1])
+            edges, end, state = _lines_after(server, cluster, log_filter, cursors[0][1])
         except GalvoError as error:
             if not error.passes:
                 raise
             continue
         new = [edge for edge in edges if edge["cursor"] not in seen]
         seen = {edge["cursor"] for edge in edges}
-        if end != reached[-1][1]:
-            reached.append((pace.now(), end))
+        if end != cursors[-1][1]:
+            cursors.append((pace.now(), end))
         if new:
             yield [_line(edge) for edge in new]
-        looks_since_end = looks_since_end + 1 if state == "CLOSED" and not new else 0
-        if looks_since_end == 2:
+        polls_since_end = polls_since_end + 1 if state == "CLOSED" and not new else 0
+        if polls_since_end == 2:
             return
 
 
@@ -192,71 +192,73 @@ def _levels(names: str | Sequence[str] | None) -> list[str] | None:
 
     ``warn`` is Python's alias of ``WARNING``.
     """
-    found = several(names)
-    return None if found is None else [_level(name) for name in found]
+    requested = as_list(names)
+    return None if requested is None else [_level(name) for name in requested]
 
 
 def _level(name: str) -> str:
-    for written in (name, name.upper()):
-        number = logging.getLevelName(written)
+    for spelling in (name, name.upper()):
+        number = logging.getLevelName(spelling)
         # For an unknown name, getLevelName returns a string. It also names numbers without a name
         # "Level n".
         if isinstance(number, int):
             return str(logging.getLevelName(number))
-        if re.fullmatch(r"Level [0-9]+", written):
-            return written
-    raise ValueError(unknown_word(name, LEVELS, "levels"))
+        if re.fullmatch(r"Level [0-9]+", spelling):
+            return spelling
+    raise ValueError(describe_unknown_value(name, LEVELS, "levels"))
 
 
 def _sources(names: str | Sequence[str] | None) -> list[str] | None:
-    found = several(names)
-    if found is None:
+    requested = as_list(names)
+    if requested is None:
         return None
-    sources = [name.upper() for name in found]
-    problem = unknown_word(sources, SOURCES, "sources")
+    sources = [name.upper() for name in requested]
+    problem = describe_unknown_value(sources, SOURCES, "sources")
     if problem is not None:
         raise ValueError(problem)
     return sources
 
 
-def _last_lines(server: Server, cluster: ClusterKey, wanted: LogFilter, count: int) -> list[Row]:
+def _last_lines(
+    server: Server, cluster: ClusterKey, log_filter: LogFilter, count: int
+) -> list[Row]:
     """Returns the last matching lines in order. A search reads at most ``SEARCHED_PAGES`` pages."""
-    found: list[Row] = []
+    edges: list[Row] = []
     before = None
     for _ in range(SEARCHED_PAGES):
-        if len(found) >= count:
+        if len(edges) >= count:
             break
-        variables = {"last": min(PAGE, count - len(found)), "before": before}
-        page = _page(server, cluster, wanted, variables)["logs"]
-        found = page["edges"] + found
+        variables = {"last": min(PAGE_SIZE, count - len(edges)), "before": before}
+        page = _page(server, cluster, log_filter, variables)["logs"]
+        edges = page["edges"] + edges
         before = page["pageInfo"]["startCursor"]
         if not page["pageInfo"]["hasPreviousPage"]:
             break
-    return found
+    return edges
 
 
 def _lines_after(
-    server: Server, cluster: ClusterKey, wanted: LogFilter, after: str | None
+    server: Server, cluster: ClusterKey, log_filter: LogFilter, after: str | None
 ) -> tuple[list[Row], str | None, str]:
     """Returns all matching lines after a cursor, the last cursor, and the state of the cluster."""
     edges: list[Row] = []
     while True:
-        found = _page(server, cluster, wanted, {"first": PAGE, "after": after})
-        edges += found["logs"]["edges"]
-        turn = found["logs"]["pageInfo"]
-        after = turn["endCursor"] or after
-        if not turn["hasNextPage"]:
-            return edges, after, found["state"]
+        cluster_page = _page(server, cluster, log_filter, {"first": PAGE_SIZE, "after": after})
+        edges += cluster_page["logs"]["edges"]
+        page_info = cluster_page["logs"]["pageInfo"]
+        after = page_info["endCursor"] or after
+        if not page_info["hasNextPage"]:
+            return edges, after, cluster_page["state"]
 
 
-def _page(server: Server, cluster: ClusterKey, wanted: LogFilter, which: Row) -> Row:
-    variables = {"id": cluster.id, **wanted.variables(), **which}
-    found: Row | None = server.graphql(PAGE_OF_LINES, variables, UNREADABLE)["cluster"]
-    if found is None:
+def _page(server: Server, cluster: ClusterKey, log_filter: LogFilter, paging: Row) -> Row:
+    variables = {"id": cluster.id, **log_filter.variables(), **paging}
+    cluster_page: Row | None = server.graphql(PAGE_OF_LINES, variables, UNREADABLE_CODES)["cluster"]
+    if cluster_page is None:
         raise NotFound(f"cluster {cluster.number} is no longer there", ["NOT_FOUND"])
-    return found
+    return cluster_page
 
 
 def _line(edge: Row) -> Row:
     line: Row = edge["node"]
-    return {**line, "at": moment(line["at"])}
+    return {**line, "at": parse_time(line["at"])}

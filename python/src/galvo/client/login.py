@@ -20,11 +20,11 @@ import yaml
 from galvo.client.errors import GalvoError, NotConfigured, RequestRefused
 from galvo.client.server import Server
 from galvo.client.transport import Transport
-from galvo.plugin import read_settings, what_is_missing
+from galvo.plugin import find_configuration_problem, read_settings
 
 # The server discards a token that nobody activates within 10 minutes.
 PATIENCE_SECONDS = 600.0
-LOOK_SECONDS = 1.0
+POLL_SECONDS = 1.0
 FILE_NAME = "galvo.yaml"
 SCOPES = ("ingest", "read", "admin")
 UNAUTHENTICATED, FORBIDDEN = 401, 403
@@ -86,16 +86,16 @@ def login(
     """
     address = _address(server)
     transport = Transport(address)
-    asked_for = {"scope": " ".join(_checked(scopes))} if scopes is not None else {}
+    scope_parameter = {"scope": " ".join(_check_scopes(scopes))} if scopes is not None else {}
     label = f"{_user_name()}@{socket.gethostname()}"[:200]
     response = transport.send(
         "POST",
         "/api/v1/api-tokens-no-user/",
         {"Content-Type": "application/x-www-form-urlencoded", "Accept": "application/json"},
-        urlencode({"label": label, **asked_for}).encode(),
+        urlencode({"label": label, **scope_parameter}).encode(),
         repeatable=True,
     )
-    created = _parsed(response)
+    created = _parse_response(response)
     transport.close()
     identifier, token = created.get("identifier"), created.get("token")
     if not isinstance(identifier, str) or not isinstance(token, str):
@@ -104,7 +104,7 @@ def login(
     page = f"{address}/activate-token?id={quote(identifier, safe='')}"
     (show or _print)(Activation(page, identifier))
     identity = _wait(address, token, min(patience_seconds, PATIENCE_SECONDS))
-    keep(identity, token)
+    store_configuration(identity, token)
     return identity
 
 
@@ -120,17 +120,17 @@ def login_with(token: str, server: str | None = None) -> Identity:
             f"{address} does not accept this token (unknown, expired or revoked): nothing was kept"
         )
         raise RequestRefused(problem, error.codes, error.status) from None
-    keep(identity, token.strip())
+    store_configuration(identity, token.strip())
     return identity
 
 
 def identify(token: str, address: str) -> Identity:
     """Returns the owner of a token. Raises RequestRefused if the server does not accept it."""
     with _server(address, token) as server:
-        return _whose(server)
+        return _read_identity(server)
 
 
-def keep(identity: Identity, token: str) -> Path:
+def store_configuration(identity: Identity, token: str) -> Path:
     """Writes server, account and token to Dask's configuration, and applies them in this process.
 
     The account is written, too, because the ``coiled`` package may have configured another one.
@@ -144,24 +144,24 @@ def keep(identity: Identity, token: str) -> Path:
     except (yaml.YAMLError, UnicodeDecodeError):
         raise NotConfigured(f"{path} is not valid YAML: correct or remove it") from None
     content = {} if content is None else content
-    own = content.get("galvo") if isinstance(content, dict) else None
-    if not isinstance(content, dict) or not isinstance(own, (dict, type(None))):
+    galvo_section = content.get("galvo") if isinstance(content, dict) else None
+    if not isinstance(content, dict) or not isinstance(galvo_section, (dict, type(None))):
         raise NotConfigured(f"{path} is not a Dask configuration: correct or remove it")
-    kept = {"server": identity.address, "account": identity.account, "token": token}
-    content["galvo"] = {**(own or {}), **kept}
+    settings = {"server": identity.address, "account": identity.account, "token": token}
+    content["galvo"] = {**(galvo_section or {}), **settings}
     # mkstemp creates the file with mode 0600, in the same directory so that it can be renamed.
-    handle, part = tempfile.mkstemp(prefix=".galvo-", suffix=".part", dir=path.parent)
+    handle, temporary_path = tempfile.mkstemp(prefix=".galvo-", suffix=".part", dir=path.parent)
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             yaml.safe_dump(content, file, default_flow_style=False, allow_unicode=True)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(part, path)
+        os.replace(temporary_path, path)
     except BaseException:
         with contextlib.suppress(FileNotFoundError):
-            os.unlink(part)
+            os.unlink(temporary_path)
         raise
-    dask.config.set({f"galvo.{name}": value for name, value in kept.items()})
+    dask.config.set({f"galvo.{name}": value for name, value in settings.items()})
     return path
 
 
@@ -186,7 +186,7 @@ def overriding_variables() -> list[str]:
 
 def _address(server: str | None) -> str:
     settings = {**read_settings(server=server), "token": "-"}
-    problem = what_is_missing(settings)
+    problem = find_configuration_problem(settings)
     if problem is not None:
         raise NotConfigured(problem)
     return str(settings["server"])
@@ -202,32 +202,32 @@ def _wait(address: str, token: str, seconds: float) -> Identity:
     with server:
         while True:
             try:
-                return _whose(server)
+                return _read_identity(server)
             except GalvoError as error:
                 # The server returns 401 until the token is activated.
                 status = error.status if isinstance(error, RequestRefused) else None
                 if status not in (UNAUTHENTICATED, FORBIDDEN) and not error.passes:
                     raise
-            if time.monotonic() + LOOK_SECONDS > deadline:
+            if time.monotonic() + POLL_SECONDS > deadline:
                 raise GalvoError("nobody activated the token in time, or it was refused: try again")
-            time.sleep(LOOK_SECONDS)
+            time.sleep(POLL_SECONDS)
 
 
-def _whose(server: Server) -> Identity:
+def _read_identity(server: Server) -> Identity:
     user = server.get("/api/v2/user/me")
     account = user.get("default_account")
     slug = account.get("slug") if isinstance(account, dict) else None
     return Identity(str(user.get("username")), str(slug), server.address)
 
 
-def _checked(scopes: Collection[str]) -> list[str]:
-    given = [scopes] if isinstance(scopes, str) else list(scopes)
-    if not given or not set(given) <= set(SCOPES):
+def _check_scopes(scopes: Collection[str]) -> list[str]:
+    requested = [scopes] if isinstance(scopes, str) else list(scopes)
+    if not requested or not set(requested) <= set(SCOPES):
         raise ValueError(f"scopes={scopes!r}: give some of {', '.join(SCOPES)}")
-    return [scope for scope in SCOPES if scope in given]
+    return [scope for scope in SCOPES if scope in requested]
 
 
-def _parsed(response: Any) -> dict[str, Any]:
+def _parse_response(response: Any) -> dict[str, Any]:
     try:
         answer = json.loads(response.data)
     except ValueError:

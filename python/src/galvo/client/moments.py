@@ -15,7 +15,7 @@ Duration = Union[str, float, timedelta]
 Since = Union[Duration, datetime]
 
 
-def beginning(since: Since | None, now: datetime | None = None) -> str | None:
+def range_start(since: Since | None, now: datetime | None = None) -> str | None:
     """Returns the start of a time range as the server parses it; None if there is no limit.
 
     A duration counts back from now. A time without a time zone is in the local time zone. Raises
@@ -23,16 +23,16 @@ def beginning(since: Since | None, now: datetime | None = None) -> str | None:
     """
     if since is None:
         return None
-    begun = in_utc(since)
-    if begun is None:
+    start = to_utc(since)
+    if start is None:
         try:
-            begun = (now or datetime.now(timezone.utc)) - span(cast(Duration, since))
+            start = (now or datetime.now(timezone.utc)) - parse_duration(cast(Duration, since))
         except OverflowError:
             raise ValueError(f"{since!r} is longer ago than there are years") from None
-    return begun.isoformat(timespec="milliseconds")
+    return start.isoformat(timespec="milliseconds")
 
 
-def in_utc(value: object) -> datetime | None:
+def to_utc(value: object) -> datetime | None:
     """Converts a ``datetime``, also of pandas or NumPy, to UTC; None for anything else.
 
     A value without a time zone is in the local time zone.
@@ -47,7 +47,7 @@ def in_utc(value: object) -> datetime | None:
     return datetime.combine(value.date(), value.timetz()).astimezone(timezone.utc)
 
 
-def span(duration: Duration) -> timedelta:
+def parse_duration(duration: Duration) -> timedelta:
     """Parses a duration with ``dask.utils.parse_timedelta``, in seconds if it has no unit.
 
     Raises ValueError if it is negative, not finite or no duration.
@@ -63,30 +63,30 @@ def span(duration: Duration) -> timedelta:
         raise ValueError(f"{duration!r} is no duration, such as '7 days'") from None
 
 
-def moment(text: str) -> datetime:
+def parse_time(text: str) -> datetime:
     """Parses a timestamp of the server, in UTC."""
     return datetime.fromisoformat(text)
 
 
-def in_words(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """Formats a duration for people with its two largest units."""
     if seconds < 1:
         return f"{seconds * 1000:.0f} ms"
     if seconds < 59.5:
         return f"{seconds:.1f} s" if seconds < 9.95 else f"{seconds:.0f} s"
-    whole = round(seconds)
+    whole_seconds = round(seconds)
     units = (("d", 86400), ("h", 3600), ("min", 60), ("s", 1))
-    first = next(n for n, (_, length) in enumerate(units) if whole >= length)
-    count, rest = divmod(whole, units[first][1])
-    words = f"{count} {units[first][0]}"
-    if first + 1 < len(units):
-        smaller = rest // units[first + 1][1]
-        words += f" {smaller} {units[first + 1][0]}" if smaller else ""
-    return words
+    largest_unit = next(n for n, (_, length) in enumerate(units) if whole_seconds >= length)
+    count, remainder = divmod(whole_seconds, units[largest_unit][1])
+    text = f"{count} {units[largest_unit][0]}"
+    if largest_unit + 1 < len(units):
+        smaller_count = remainder // units[largest_unit + 1][1]
+        text += f" {smaller_count} {units[largest_unit + 1][0]}" if smaller_count else ""
+    return text
 
 
-def on_the_clock(when: Any) -> str:
+def format_time(time: Any) -> str:
     """Formats a time for people, to the second and in the local time zone."""
-    if not isinstance(when, datetime):
-        return "" if when is None else str(when)
-    return when.astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    if not isinstance(time, datetime):
+        return "" if time is None else str(time)
+    return time.astimezone().strftime("%Y-%m-%d %H:%M:%S")

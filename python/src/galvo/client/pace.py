@@ -17,14 +17,14 @@ class Pace:
         if not 0 < seconds <= 3600:
             raise ValueError("an interval has to be more than 0 and at most 3600 seconds")
         self._shortest = seconds
-        self._next = seconds
+        self._interval = seconds
         self._longest = max(seconds, LONGEST_SECONDS)
         self.stopped = threading.Event() if stopped is None else stopped
 
-    def rest(self, changed: bool) -> bool:
+    def wait_for_next(self, changed: bool) -> bool:
         """Waits for the next poll. Returns False if it was stopped meanwhile."""
-        self._next = self._shortest if changed else min(self._longest, self._next * GROWTH)
-        return not self.stopped.wait(self._next)
+        self._interval = self._shortest if changed else min(self._longest, self._interval * GROWTH)
+        return not self.stopped.wait(self._interval)
 
     def now(self) -> float:
         """Returns the time of a monotonic clock, in seconds."""

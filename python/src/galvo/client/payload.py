@@ -10,8 +10,8 @@ from galvo.client.terminal import printable
 from galvo.plugin.inputs import REMOVED
 from galvo.plugin.sections import DATA_CLASSES, SECTIONS
 
-# The settings that withhold a class of data.
-WITHHELD = {
+# By class of data: the setting that withholds it, and the reason to show for that.
+WITHHOLDING_SETTINGS = {
     "user_errors": ("send_errors", "galvo.errors.transmit is false"),
     "code": ("send_code", "galvo.computation.code.transmit is false"),
     "profiles": ("send_profiles", "galvo.profile.transmit is false"),
@@ -43,12 +43,12 @@ class Payload:
         return classes
 
     def removed(self) -> dict[str, int]:
-        """Returns the number of removed texts by their place in the report, a JSON Pointer."""
-        found: dict[str, int] = {}
-        for place, text in _texts(self.report, ""):
+        """Returns the number of removed texts by their JSON Pointer in the report."""
+        counts: dict[str, int] = {}
+        for pointer, text in _iterate_texts(self.report, ""):
             if REMOVED in text:
-                found[place] = found.get(place, 0) + text.count(REMOVED)
-        return found
+                counts[pointer] = counts.get(pointer, 0) + text.count(REMOVED)
+        return counts
 
     def __str__(self) -> str:
         server = self._settings.get("server") or "no server: galvo.server is not set"
@@ -58,16 +58,18 @@ class Payload:
             f" Nothing was sent.\n{size:,} bytes before compression"
         ]
         for name, part in self.by_class().items():
-            parts.append("\n".join([f"{name}: {self._summary(name, part)}", *_lines(part)]))
+            parts.append("\n".join([f"{name}: {self._summary(name, part)}", *_format_part(part)]))
         removed = self.removed()
-        total = f"removed as secrets or inputs of tasks: {sum(removed.values())}"
-        parts.append("\n".join([total, *(f"  {place}: {n}" for place, n in removed.items())]))
+        total_line = f"removed as secrets or inputs of tasks: {sum(removed.values())}"
+        parts.append(
+            "\n".join([total_line, *(f"  {pointer}: {n}" for pointer, n in removed.items())])
+        )
         return "\n\n".join(
             "\n".join(printable(line) for line in part.splitlines()) for part in parts
         )
 
     def _summary(self, name: str, part: Mapping[str, Any]) -> str:
-        setting, reason = WITHHELD.get(name, ("", ""))
+        setting, reason = WITHHOLDING_SETTINGS.get(name, ("", ""))
         if setting and not self._settings.get(setting, True):
             return f"not sent, because {reason}"
         items = sum(len(value) for section, value in part.items() if section in SECTIONS)
@@ -81,19 +83,19 @@ def _class_of(section: str, item: Mapping[str, Any]) -> str:
     return SECTIONS[section].data_class
 
 
-def _lines(part: Mapping[str, Any]) -> list[str]:
+def _format_part(part: Mapping[str, Any]) -> list[str]:
     return json.dumps(part, indent=2, ensure_ascii=False).splitlines() if part else []
 
 
-def _texts(value: Any, place: str) -> Iterator[tuple[str, str]]:
-    """Yields all texts in JSON, and the keys of its objects, each with its place."""
+def _iterate_texts(value: Any, pointer: str) -> Iterator[tuple[str, str]]:
+    """Yields all texts in JSON, and the keys of its objects, each with its JSON Pointer."""
     if isinstance(value, str):
-        yield place, value
+        yield pointer, value
     elif isinstance(value, dict):
         for key, item in value.items():
-            below = f"{place}/{key.replace('~', '~0').replace('/', '~1')}"
-            yield below, key
-            yield from _texts(item, below)
+            child_pointer = f"{pointer}/{key.replace('~', '~0').replace('/', '~1')}"
+            yield child_pointer, key
+            yield from _iterate_texts(item, child_pointer)
     elif isinstance(value, list):
         for number, item in enumerate(value):
-            yield from _texts(item, f"{place}/{number}")
+            yield from _iterate_texts(item, f"{pointer}/{number}")

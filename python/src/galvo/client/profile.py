@@ -13,7 +13,7 @@ from galvo.client.server import Server
 from galvo.client.values import plain
 
 # The ends of names of files in the format of pprof.
-PPROF_ENDS = (".pb.gz", ".pprof", ".prof")
+PPROF_SUFFIXES = (".pb.gz", ".pprof", ".prof")
 
 
 def save_profile(
@@ -63,9 +63,9 @@ def save_profile(
     """
     about = current_client() if cluster is None else cluster
     with Server.configured(account, about=about) as server:
-        found = key_of(server, about)
+        cluster_key = key_of(server, about)
         return write_profile(
-            server, Path(path), found.number, (start, end), min_share, functions, workers
+            server, Path(path), cluster_key.number, (start, end), min_share, functions, workers
         )
 
 
@@ -79,7 +79,7 @@ def write_profile(
     workers: str | Sequence[str] = (),
 ) -> Path:
     """Writes the profile of a cluster as :func:`save_profile` does."""
-    is_pprof = path.name.lower().endswith(PPROF_ENDS)
+    is_pprof = path.name.lower().endswith(PPROF_SUFFIXES)
     parameters = [
         ("format", "pprof" if is_pprof else "speedscope"),
         ("minShare", repr(float(min_share))),

@@ -13,18 +13,18 @@ def size(count: int | None) -> str:
     return "" if count is None else str(format_bytes(count))
 
 
-def count(number: float | None, things: str = "") -> str:
+def count(number: float | None, plural: str = "") -> str:
     """Formats a number with thousands separators. ``things`` is the plural of the counted noun."""
     if number is None:
         return ""
-    named = things[:-1] if number == 1 and things.endswith("s") else things
+    noun = plural[:-1] if number == 1 and plural.endswith("s") else plural
     digits = f"{int(number):,}" if number == int(number) else f"{number:,.4g}"
-    return digits + (f" {named}" if named else "")
+    return digits + (f" {noun}" if noun else "")
 
 
-def share(part: float | None) -> str:
+def share(ratio: float | None) -> str:
     """Formats a share from 0 to 1 as a percentage."""
-    return "" if part is None else f"{part:.0%}"
+    return "" if ratio is None else f"{ratio:.0%}"
 
 
 def amount(value: float, currency: str) -> str:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from galvo.client import html, quantities
 from galvo.client.export import Export
-from galvo.client.moments import moment
+from galvo.client.moments import parse_time
 from galvo.client.server import Row
 
 # The number of rows that a notebook shows.
@@ -71,12 +71,12 @@ class Records(list[Row]):
     def _repr_html_(self) -> str:
         columns = self._kind.columns
         rows = [[column.text(row) for column in columns] for row in self[:SHOWN]]
-        counted = quantities.count(len(self), self._kind.name)
-        counted += "" if self.complete else ", and there are more"
-        counted += f"; the first {SHOWN}:" if len(self) > SHOWN else ""
+        summary = quantities.count(len(self), self._kind.name)
+        summary += "" if self.complete else ", and there are more"
+        summary += f"; the first {SHOWN}:" if len(self) > SHOWN else ""
         titles, _, kinds = zip(*columns)
-        shown = html.table(titles, rows, kinds) if rows else ""
-        return html.block(html.element("div", counted, "note"), shown)
+        table = html.table(titles, rows, kinds) if rows else ""
+        return html.block(html.element("div", summary, "note"), table)
 
     def __reduce__(self) -> tuple[Any, ...]:
         # The other attributes hold a token, which must not be pickled to files or other machines.
@@ -110,11 +110,11 @@ def collect(pages: Iterable[list[Row]], kind: Kind, export: Export, limit: int |
 
 
 def _read_time(row: Row, path: tuple[str, ...]) -> None:
-    *above, name = path
-    place: Any = row
-    for step in above:
-        place = place[step]
-        if place is None:
+    *parents, name = path
+    container: Any = row
+    for step in parents:
+        container = container[step]
+        if container is None:
             return
-    if place[name] is not None:
-        place[name] = moment(place[name])
+    if container[name] is not None:
+        container[name] = parse_time(container[name])

@@ -23,30 +23,32 @@ class Memory:
         self._lock = threading.Lock()
         self._last: Registration | None = None
         # Keyed weakly by the object, so that neither a client nor its token outlives its use.
-        self._of_each: weakref.WeakKeyDictionary[Any, Registration] = weakref.WeakKeyDictionary()
+        self._registration_by_object: weakref.WeakKeyDictionary[Any, Registration] = (
+            weakref.WeakKeyDictionary()
+        )
 
     def remember(self, client: Any, settings: Mapping[str, Any]) -> None:
         """Stores the settings of a client's registration, also for its cluster object."""
-        made = Registration(settings["server"], settings["token"], settings["account"])
+        registration = Registration(settings["server"], settings["token"], settings["account"])
         with self._lock:
-            self._last = made
-            for one in (client, getattr(client, "cluster", None)):
-                if one is not None:
-                    self._of_each[one] = made
+            self._last = registration
+            for candidate in (client, getattr(client, "cluster", None)):
+                if candidate is not None:
+                    self._registration_by_object[candidate] = registration
 
-    def of(self, dask_object: Any) -> Registration | None:
+    def find(self, dask_object: Any) -> Registration | None:
         """Returns the registration of a client or of a cluster object; None if there is none.
 
         A client is also found by its cluster object.
         """
-        for one in (dask_object, getattr(dask_object, "cluster", None)):
+        for candidate in (dask_object, getattr(dask_object, "cluster", None)):
             try:
                 with self._lock:
-                    found = self._of_each.get(one)
+                    registration = self._registration_by_object.get(candidate)
             except TypeError:  # not hashable or not weakly referable
                 continue
-            if found is not None:
-                return found
+            if registration is not None:
+                return registration
         return None
 
     def last(self) -> Registration | None:
@@ -58,7 +60,7 @@ class Memory:
         """Removes all registrations."""
         with self._lock:
             self._last = None
-            self._of_each.clear()
+            self._registration_by_object.clear()
 
 
 MEMORY = Memory()
@@ -69,28 +71,32 @@ def remember(client: Any, settings: Mapping[str, Any]) -> None:
     MEMORY.remember(client, settings)
 
 
-def completed(settings: dict[str, Any], about: Any) -> dict[str, Any]:
+def complete_settings(settings: dict[str, Any], about: Any) -> dict[str, Any]:
     """Returns the settings for a request about a client or a cluster object, or None for any other.
 
     A request about a registered client goes to the server it was registered with. For all others,
     Dask's configuration applies. The last registration fills in if the configuration has no server
     or, for the same server, no token: a token is never sent to a server that it was not given for.
     """
-    made = None if about is None else MEMORY.of(about)
-    if made is not None:
-        return {**settings, **made._asdict(), "spare_token": _other(settings, made)}
-    made = MEMORY.last()
-    if made is None or (settings["server"] not in (None, made.server)):
+    registration = None if about is None else MEMORY.find(about)
+    if registration is not None:
+        return {
+            **settings,
+            **registration._asdict(),
+            "spare_token": _spare_token(settings, registration),
+        }
+    registration = MEMORY.last()
+    if registration is None or (settings["server"] not in (None, registration.server)):
         return settings
     if settings["server"] is not None and settings["token"] is not None:
         return settings
-    return {**settings, **made._asdict()}
+    return {**settings, **registration._asdict()}
 
 
-def _other(settings: Mapping[str, Any], made: Registration) -> str | None:
+def _spare_token(settings: Mapping[str, Any], registration: Registration) -> str | None:
     """Returns the configured token if it is for the same server.
 
     It may permit reading where the registered one does not.
     """
-    same = settings["server"] == made.server and settings["token"] != made.token
-    return settings["token"] if same else None
+    is_spare = settings["server"] == registration.server and settings["token"] != registration.token
+    return settings["token"] if is_spare else None

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 from galvo.client import html, quantities
 from galvo.client.cluster import ClusterLike, current_client, key_of, state_of
-from galvo.client.moments import in_words, moment, on_the_clock
-from galvo.client.server import UNREADABLE, Row, Server
+from galvo.client.moments import format_duration, format_time, parse_time
+from galvo.client.server import UNREADABLE_CODES, Row, Server
 from galvo.client.terminal import printable, table
 
 QUESTIONS = (
@@ -88,11 +88,11 @@ class Report:
         for questions, answer in self._answers():
             lines.append(f"{' '.join(questions)} [{_verdict(answer)}]")
             lines.append(f"    {answer['headline']}")
-            lines += [f"    - {_evidence(one)}" for one in answer["evidence"]]
+            lines += [f"    - {_evidence(item)}" for item in answer["evidence"]]
         lines = [printable(line) for line in lines]
-        for found in self._tables():
-            if found.rows:
-                lines += ["", found.title, table(found.heads, found.rows)]
+        for section in self._tables():
+            if section.rows:
+                lines += ["", section.title, table(section.heads, section.rows)]
         return "\n".join(lines) + "\n"
 
     def html(self) -> str:
@@ -115,7 +115,7 @@ class Report:
     def _parts(self) -> list[object]:
         rows = []
         for questions, answer in self._answers():
-            items = (html.element("li", _evidence(one)) for one in answer["evidence"])
+            items = (html.element("li", _evidence(item)) for item in answer["evidence"])
             evidence = html.element("ul", html.Html("".join(items))) if answer["evidence"] else ""
             cell = html.Html(html.element("div", answer["headline"]) + evidence)
             verdict = _verdict(answer)
@@ -124,25 +124,25 @@ class Report:
         parts: list[object] = [html.element("h3", self._title())]
         parts.append(html.table((), self._facts(), (html.LINE,)))
         parts.append(html.table(("question", "verdict", "answer"), rows))
-        for found in self._tables():
-            if found.rows:
-                parts.append(html.element("h4", found.title))
-                parts.append(html.table(found.heads, found.rows, found.kinds))
+        for section in self._tables():
+            if section.rows:
+                parts.append(html.element("h4", section.title))
+                parts.append(html.table(section.heads, section.rows, section.kinds))
         return parts
 
     def _answers(self) -> list[tuple[list[str], Row]]:
         """Returns the distinct answers, each with the questions that share it."""
-        folded: list[tuple[list[str], Row]] = []
+        grouped: list[tuple[list[str], Row]] = []
         for name, question in QUESTIONS:
             answer = self.data["answers"][name]
-            same = next(
-                (questions for questions, other in folded if _reads_like(other, answer)), None
+            questions_of_same = next(
+                (questions for questions, other in grouped if _is_same_answer(other, answer)), None
             )
-            if same is None:
-                folded.append(([question], answer))
+            if questions_of_same is None:
+                grouped.append(([question], answer))
             else:
-                same.append(question)
-        return folded
+                questions_of_same.append(question)
+        return grouped
 
     def _title(self) -> str:
         data = self.data
@@ -150,14 +150,16 @@ class Report:
 
     def _facts(self) -> list[tuple[str, str]]:
         data, totals = self.data, self.data["totals"]
-        begun = on_the_clock(moment(data["startedAt"]))
-        lasted = in_words(data["durationSeconds"])
+        start_time = format_time(parse_time(data["startedAt"]))
+        duration = format_duration(data["durationSeconds"])
         if data["state"] == "CLOSED":
             reason = f": {data['closeReason']}" if data["closeReason"] else ""
-            time = f"from {begun}, closed after {lasted}{reason}"
+            time = f"from {start_time}, closed after {duration}{reason}"
         else:
-            heard = on_the_clock(moment(data["lastSeenAt"]))
-            time = f"from {begun}, {state_of(data)}, up for {lasted}, last heard of {heard}"
+            last_seen = format_time(parse_time(data["lastSeenAt"]))
+            time = (
+                f"from {start_time}, {state_of(data)}, up for {duration}, last heard of {last_seen}"
+            )
         tags = (t["key"] + ("" if t["value"] is None else f"={t['value']}") for t in data["tags"])
         utilization = quantities.share(data["usage"]["utilization"])
         workers = quantities.count(totals["peakWorkers"], "workers")
@@ -170,7 +172,7 @@ class Report:
             ("Tasks", f"{totals['tasksSucceeded']:,} done, {totals['tasksErred']:,} erred"),
             (
                 "Thread time",
-                f"{in_words(totals['threadSeconds'])}"
+                f"{format_duration(totals['threadSeconds'])}"
                 + (f", of which {utilization} computed something" if utilization else ""),
             ),
             ("Cost", quantities.costs(data["usage"]["costs"])),
@@ -180,17 +182,22 @@ class Report:
     def _tables(self) -> list[_Table]:
         functions = [
             [
-                one["prefix"],
-                in_words(one["computeSeconds"]),
-                quantities.count(one["tasks"]),
-                quantities.count(one["tasksErred"]),
-                quantities.costs(one["costs"]),
+                row["prefix"],
+                format_duration(row["computeSeconds"]),
+                quantities.count(row["tasks"]),
+                quantities.count(row["tasksErred"]),
+                quantities.costs(row["costs"]),
             ]
-            for one in self.data["functions"]
+            for row in self.data["functions"]
         ]
         errors = [
-            [on_the_clock(moment(one["at"])), one["type"] or "", one["message"] or "", one["key"]]
-            for one in self.data["errors"]["nodes"]
+            [
+                format_time(parse_time(row["at"])),
+                row["type"] or "",
+                row["message"] or "",
+                row["key"],
+            ]
+            for row in self.data["errors"]["nodes"]
         ]
         return [
             _Table(
@@ -234,7 +241,7 @@ def report(cluster: ClusterLike | None = None, account: str | None = None) -> Re
 def report_of(server: Server, cluster: ClusterLike | None) -> Report:
     """Returns the report of a cluster from an open server connection, see ``report``."""
     key = key_of(server, cluster)
-    return Report(server.graphql(REPORT, {"id": key.id}, UNREADABLE)["cluster"])
+    return Report(server.graphql(REPORT, {"id": key.id}, UNREADABLE_CODES)["cluster"])
 
 
 def _verdict(answer: Row) -> str:
@@ -243,27 +250,27 @@ def _verdict(answer: Row) -> str:
         return verdict
     # An amount without a verdict is still a known value.
     amounts = [answer, *answer["evidence"]]
-    if verdict == "unknown" and any(_is_currency(one["unit"]) for one in amounts):
+    if verdict == "unknown" and any(_is_currency(item["unit"]) for item in amounts):
         return "estimated"
     return verdict + ", estimated"
 
 
-def _reads_like(one: Row, other: Row) -> bool:
-    return (_verdict(one), one["headline"], one["evidence"]) == (
+def _is_same_answer(answer: Row, other: Row) -> bool:
+    return (_verdict(answer), answer["headline"], answer["evidence"]) == (
         _verdict(other),
         other["headline"],
         other["evidence"],
     )
 
 
-def _evidence(one: Row) -> str:
-    value, unit = one["value"], one["unit"]
-    return one["label"] if value is None else f"{one['label']}: {_measured(value, unit)}"
+def _evidence(item: Row) -> str:
+    value, unit = item["value"], item["unit"]
+    return item["label"] if value is None else f"{item['label']}: {_format_value(value, unit)}"
 
 
-def _measured(value: Any, unit: str | None) -> str:
+def _format_value(value: Any, unit: str | None) -> str:
     if unit in ("seconds", "thread-seconds"):
-        return in_words(value)
+        return format_duration(value)
     if unit == "bytes":
         return quantities.size(int(value))
     if unit == "share":

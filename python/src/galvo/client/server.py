@@ -18,23 +18,23 @@ from galvo.client.errors import (
     RequestRefused,
     code_of,
 )
-from galvo.client.moments import span
-from galvo.client.remembered import completed
+from galvo.client.moments import parse_duration
+from galvo.client.remembered import complete_settings
 from galvo.client.transport import Transport
 from galvo.client.values import plain
-from galvo.plugin import exchange, read_settings, what_is_missing
+from galvo.plugin import exchange, find_configuration_problem, read_settings
 
-GRAPHQL_TYPES = "application/graphql-response+json, application/json;q=0.9"
+GRAPHQL_MEDIA_TYPES = "application/graphql-response+json, application/json;q=0.9"
 # Error codes of a single text in a list. That text is null, and the other data is intact.
-UNREADABLE = frozenset({"KEY_MISSING", "DAMAGED"})
-REPORTS = "/api/v1/reports"
-# The lifetime of a token for stored reports. It bounds the number of valid ones, of which a user
-# may have 1,000.
-REPORTER_SECONDS = 600
+UNREADABLE_CODES = frozenset({"KEY_MISSING", "DAMAGED"})
+REPORTS_PATH = "/api/v1/reports"
+# The lifetime of a scheduler's token for stored reports. It is short, because a user may have 1,000
+# valid ones.
+SCHEDULER_TOKEN_SECONDS = 600
 # The server's largest page size.
-PAGE = 100
+PAGE_SIZE = 100
 SLUG = "[a-z0-9][a-z0-9_-]{0,62}"
-WAYS_TO_CONFIGURE = (
+CONFIGURATION_HELP = (
     "; `galvo login` or galvo.login(server=…) does both, and so does"
     " galvo.register(server=…, token=…) for as long as this process runs"
 )
@@ -46,17 +46,17 @@ class Server:
     """Sends requests to a server with a token and within an account. It never reveals the token."""
 
     def __init__(self, settings: Mapping[str, Any]):
-        problem = what_is_missing(settings)
+        problem = find_configuration_problem(settings)
         if problem is not None:
             missing = not settings["server"] or not settings["token"]
-            raise NotConfigured(problem + WAYS_TO_CONFIGURE if missing else problem)
+            raise NotConfigured(problem + CONFIGURATION_HELP if missing else problem)
         self.address: str = settings["server"]
         self.account: str | None = settings["account"]
         self._token: str = settings["token"]
         # The token to use instead if the first lacks the scope to read.
-        self._spare: str | None = settings.get("spare_token")
+        self._spare_token: str | None = settings.get("spare_token")
         # The scheduler whose reports were sent last, and its token.
-        self._reporter: tuple[str, str] | None = None
+        self._scheduler_token: tuple[str, str] | None = None
         self._transport = Transport(self.address)
 
     @classmethod
@@ -69,10 +69,10 @@ class Server:
         ``about`` is the cluster that the requests concern, in any form. The server it was
         registered with is known only for a client or a cluster object.
         """
-        account = _checked_account(account)
+        account = _check_account(account)
         settings = read_settings(server=server, account=account)
         if server is None:
-            settings = completed(settings, about)
+            settings = complete_settings(settings, about)
         return cls(settings if account is None else {**settings, "account": account})
 
     def __repr__(self) -> str:
@@ -101,31 +101,35 @@ class Server:
         try:
             return self._graphql(query, variables, tolerated)
         except GraphQLError as error:
-            if error.code != "MISSING_SCOPE" or self._spare is None:
+            if error.code != "MISSING_SCOPE" or self._spare_token is None:
                 raise
-        self._token, self._spare = self._spare, None
+        self._token, self._spare_token = self._spare_token, None
         return self._graphql(query, variables, tolerated)
 
     def _graphql(
         self, query: str, variables: Mapping[str, Any] | None, tolerated: Collection[str]
     ) -> dict[str, Any]:
-        given = {name: plain(value, name) for name, value in (variables or {}).items()}
-        body = json.dumps({"query": query, "variables": given}).encode()
+        plain_variables = {name: plain(value, name) for name, value in (variables or {}).items()}
+        body = json.dumps({"query": query, "variables": plain_variables}).encode()
         response = self._transport.send(
             "POST",
             "/graphql",
-            {**self._credentials(), "Content-Type": "application/json", "Accept": GRAPHQL_TYPES},
+            {
+                **self._credentials(),
+                "Content-Type": "application/json",
+                "Accept": GRAPHQL_MEDIA_TYPES,
+            },
             body,
             # A query that merely contains the word is sent only once, too, which does no harm.
             repeatable=re.search(r"\bmutation\b", query) is None,
         )
-        answer = _parsed(response.data)
+        answer = _parse_object(response.data)
         errors = answer.get("errors")
         if errors:
             data = answer.get("data")
-            tolerable = isinstance(data, dict) and all(code_of(e) in tolerated for e in errors)
-            if not tolerable:
-                raise self._explained(GraphQLError(errors, data, response.status))
+            is_tolerable = isinstance(data, dict) and all(code_of(e) in tolerated for e in errors)
+            if not is_tolerable:
+                raise self._add_advice(GraphQLError(errors, data, response.status))
         if response.status >= 300 or not isinstance(answer.get("data"), dict):
             raise self._refusal(response.status, answer)
         data = answer["data"]
@@ -147,27 +151,27 @@ class Server:
         larger than needed to detect further rows.
         """
         after = None
-        first = PAGE if limit is None else min(PAGE, limit + 1)
+        first = PAGE_SIZE if limit is None else min(PAGE_SIZE, limit + 1)
         while True:
             page_variables = {**variables, "first": first, "after": after}
-            found: Any = self.graphql(query, page_variables, tolerated=UNREADABLE)
+            node: Any = self.graphql(query, page_variables, tolerated=UNREADABLE_CODES)
             for name in (*path, "list"):
-                found = found[name]
-                if found is None:
+                node = node[name]
+                if node is None:
                     raise NotFound(f"there is no such {name} in this account", ["NOT_FOUND"])
-            yield found["nodes"]
-            turn = found["pageInfo"]
-            if not turn["hasNextPage"]:
+            yield node["nodes"]
+            page_info = node["pageInfo"]
+            if not page_info["hasNextPage"]:
                 return
-            if turn["endCursor"] is None or turn["endCursor"] == after:
+            if page_info["endCursor"] is None or page_info["endCursor"] == after:
                 raise GalvoError(f"{self.address} answers with the same page again and again")
-            after = turn["endCursor"]
+            after = page_info["endCursor"]
 
     def get(self, path: str) -> dict[str, Any]:
         """Returns the JSON object that a REST route responds with."""
         headers = {**self._credentials(), "Accept": "application/json"}
         response = self._transport.send("GET", path, headers, repeatable=True)
-        answer = _parsed(response.data)
+        answer = _parse_object(response.data)
         if response.status >= 300:
             raise self._refusal(response.status, answer)
         return answer
@@ -179,14 +183,14 @@ class Server:
         The token is exchanged for a scheduler's token first, as by ``galvo.register()``. So the
         account sees no reports with a token that permits more than reports.
         """
-        if self._reporter is None or self._reporter[0] != scheduler:
-            self._reporter = scheduler, self._exchanged()
-        response = self._send_report(self._reporter[1], body, headers)
-        if response.status == 401 and self._reporter[1] != self._token:
+        if self._scheduler_token is None or self._scheduler_token[0] != scheduler:
+            self._scheduler_token = scheduler, self._exchange_token()
+        response = self._send_report(self._scheduler_token[1], body, headers)
+        if response.status == 401 and self._scheduler_token[1] != self._token:
             # A long series of reports outlives the scheduler's token.
-            self._reporter = scheduler, self._exchanged()
-            response = self._send_report(self._reporter[1], body, headers)
-        answer = _parsed(response.data)
+            self._scheduler_token = scheduler, self._exchange_token()
+            response = self._send_report(self._scheduler_token[1], body, headers)
+        answer = _parse_object(response.data)
         if response.status >= 300:
             pointer = answer.get("pointer")
             if isinstance(pointer, str) and isinstance(answer.get("message"), str):
@@ -196,22 +200,24 @@ class Server:
 
     def _send_report(self, token: str, body: bytes, headers: Mapping[str, str]) -> Any:
         headers = {**self._credentials(token), **headers}
-        return self._transport.send("POST", REPORTS, headers, body, repeatable=True)
+        return self._transport.send("POST", REPORTS_PATH, headers, body, repeatable=True)
 
-    def _exchanged(self) -> str:
+    def _exchange_token(self) -> str:
         """Returns a short-lived token for the reports of one scheduler.
 
         A token that is already a scheduler's is returned unchanged, and so is any token if the
         server is too old to exchange it.
         """
         headers = {**self._credentials(), "Content-Type": "application/json"}
-        body = json.dumps({"label": "stored reports", "lifetimeSeconds": REPORTER_SECONDS}).encode()
+        body = json.dumps(
+            {"label": "stored reports", "lifetimeSeconds": SCHEDULER_TOKEN_SECONDS}
+        ).encode()
         response = self._transport.send("POST", exchange.PATH, headers, body, repeatable=True)
-        answer = _parsed(response.data)
-        made = exchange.made(response.status, answer)
-        if made is not None:
-            return made
-        is_needless = exchange.is_needless(response.status, answer)
+        answer = _parse_object(response.data)
+        token = exchange.issued_token(response.status, answer)
+        if token is not None:
+            return token
+        is_needless = exchange.needs_no_exchange(response.status, answer)
         if is_needless or response.status in exchange.UNKNOWN_STATUS:
             return self._token
         raise self._refusal(response.status, answer)
@@ -225,7 +231,7 @@ class Server:
         response = self._transport.send("GET", target, headers, repeatable=True, streamed=True)
         if response.status != 200:
             try:
-                answer = _parsed(response.read())
+                answer = _parse_object(response.read())
             except HTTPError:  # the status is sufficient
                 answer = {}
             response.release_conn()
@@ -245,15 +251,15 @@ class Server:
             message = f"{self.address} answers with the status {status}, and not as Galvo does"
         if status == 404 and codes:
             return NotFound(message, codes)
-        return self._explained(RequestRefused(message, codes, status))
+        return self._add_advice(RequestRefused(message, codes, status))
 
-    def _explained(self, error: RequestRefused) -> RequestRefused:
+    def _add_advice(self, error: RequestRefused) -> RequestRefused:
         if error.code == "ACCOUNT_MISMATCH" and self.account is not None:
             error.args = (f"{error}: {self.account!r} was taken for the account",)
         return error
 
 
-def _checked_account(account: Any) -> str | None:
+def _check_account(account: Any) -> str | None:
     """Returns an account argument if it is a valid name.
 
     Catches arguments given in the wrong order.
@@ -267,17 +273,17 @@ def _checked_account(account: Any) -> str | None:
             f"{account!r} was taken for an account, and its name is needed: a cluster is given as"
             " cluster_id=…"
         )
-    named = f"{account!r} was taken for an account, and cannot be the name of one"
+    problem = f"{account!r} was taken for an account, and cannot be the name of one"
     if account.startswith("Scheduler-"):
-        raise ValueError(f"{named}: a cluster is given as cluster_id=…")
+        raise ValueError(f"{problem}: a cluster is given as cluster_id=…")
     try:
-        span(account)
+        parse_duration(account)
     except ValueError:
-        raise ValueError(f"{named}, which has lower-case letters, digits, '-' and '_'") from None
-    raise ValueError(f"{named}: a time is given as since=…")
+        raise ValueError(f"{problem}, which has lower-case letters, digits, '-' and '_'") from None
+    raise ValueError(f"{problem}: a time is given as since=…")
 
 
-def _parsed(body: bytes) -> dict[str, Any]:
+def _parse_object(body: bytes) -> dict[str, Any]:
     """Parses a body that should be a JSON object; empty if it is not, such as a proxy's page."""
     try:
         answer = json.loads(body)

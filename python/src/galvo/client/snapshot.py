@@ -8,9 +8,9 @@ from typing import Any
 from galvo.client import html, quantities
 from galvo.client.cluster import ClusterKey, state_of
 from galvo.client.errors import GalvoError, NotFound
-from galvo.client.moments import in_words, moment, on_the_clock
+from galvo.client.moments import format_duration, format_time, parse_time
 from galvo.client.pace import Pace
-from galvo.client.server import UNREADABLE, Row, Server
+from galvo.client.server import UNREADABLE_CODES, Row, Server
 
 SNAPSHOT = """
 query ($id: ID!) { cluster(id: $id) {
@@ -26,6 +26,8 @@ query ($id: ID!) { cluster(id: $id) {
   errors(first: 3) { nodes { at type message key } }
 } }
 """
+# The fields of a task group that count its finished tasks.
+FINISHED_COUNTS = ("tasksSucceeded", "tasksErred", "tasksBlamed")
 
 
 class Snapshot:
@@ -51,14 +53,17 @@ class Snapshot:
 
     def progress(self) -> list[tuple[Row, int, int]]:
         """Returns the newest computations, each with its numbers of finished and of all tasks."""
-        found = []
+        computations = []
         for computation in self.data["computations"]["nodes"]:
             groups = computation["taskGroups"]["nodes"]
             tasks = sum(group["tasks"] for group in groups)
             # A recomputed task is counted again in the totals, but is one task.
-            done = sum(min(group["tasks"], sum(group[name] for name in DONE)) for group in groups)
-            found.append((computation, done, tasks))
-        return found
+            finished = sum(
+                min(group["tasks"], sum(group[name] for name in FINISHED_COUNTS))
+                for group in groups
+            )
+            computations.append((computation, finished, tasks))
+        return computations
 
     def __str__(self) -> str:
         return " · ".join(self.words())
@@ -67,61 +72,62 @@ class Snapshot:
         """Returns the parts of the one-line description."""
         data, now, totals = self.data, self.data["now"], self.data["totals"]
         name = f" {data['name']}" if data["name"] else ""
-        lasted = in_words(data["durationSeconds"])
-        words = [f"cluster {data['number']}{name}"]
+        duration = format_duration(data["durationSeconds"])
+        parts = [f"cluster {data['number']}{name}"]
         if self.closed:
             reason = f" ({data['closeReason']})" if data["closeReason"] else ""
-            words.append(f"closed after {lasted}{reason}")
+            parts.append(f"closed after {duration}{reason}")
         else:
             state = state_of(data)
-            words.append(
-                f"running for {lasted}" if state == "running" else f"{state}, up for {lasted}"
+            parts.append(
+                f"running for {duration}" if state == "running" else f"{state}, up for {duration}"
             )
         if now is not None:
             limit = now["memoryLimit"]
             memory = quantities.size(now["memoryUsed"])
             memory += f" of {quantities.size(limit)}" if limit is not None else ""
             workers = quantities.count(now["workers"], "workers")
-            words += [f"{workers}, {quantities.count(now['threads'], 'threads')}", memory]
-        words.append(quantities.count(totals["tasksSucceeded"], "tasks") + " done")
-        running = [f"{done:,} of {tasks:,}" for c, done, tasks in self.progress() if _runs(c)]
+            parts += [f"{workers}, {quantities.count(now['threads'], 'threads')}", memory]
+        parts.append(quantities.count(totals["tasksSucceeded"], "tasks") + " done")
+        running = [
+            f"{finished:,} of {tasks:,}" for c, finished, tasks in self.progress() if _is_running(c)
+        ]
         if running:
-            words.append("under way: " + ", ".join(running))
+            parts.append("under way: " + ", ".join(running))
         if totals["errors"]:
-            words.append(quantities.count(totals["errors"], "errors"))
+            parts.append(quantities.count(totals["errors"], "errors"))
         cost = quantities.costs(data["usage"]["costs"])
-        words += [cost] if cost else []
+        parts += [cost] if cost else []
         if data["idleSince"] is not None and not self.closed:
-            words.append("idle since " + on_the_clock(moment(data["idleSince"])))
+            parts.append("idle since " + format_time(parse_time(data["idleSince"])))
         if self.problem is not None:
-            words.append(self.problem)
-        return words
+            parts.append(self.problem)
+        return parts
 
     def _repr_html_(self) -> str:
         first, *others = self.words()
         parts = [html.element("strong", first), html.element("div", " · ".join(others))]
-        parts.append(html.table((), (self._row(*one) for one in self.progress())))
+        parts.append(html.table((), (self._row(*computation) for computation in self.progress())))
         errors = self.data["errors"]["nodes"]
         rows = (
-            (on_the_clock(moment(e["at"])), e["type"] or "", e["message"] or "") for e in errors
+            (format_time(parse_time(e["at"])), e["type"] or "", e["message"] or "") for e in errors
         )
         if errors:
             parts += [html.element("div", "The newest errors:", "bad"), html.table((), rows)]
         return html.block(*parts)
 
-    def _row(self, computation: Row, done: int, tasks: int) -> list[object]:
-        took = computation["wallSeconds"]
-        bar = html.Html(f'<progress value="{done}" max="{max(tasks, 1)}"></progress>')
+    def _row(self, computation: Row, finished: int, tasks: int) -> list[object]:
+        duration = computation["wallSeconds"]
+        bar = html.Html(f'<progress value="{finished}" max="{max(tasks, 1)}"></progress>')
         groups = computation["taskGroups"]["nodes"]
         names = ", ".join(dict.fromkeys(group["prefix"] for group in groups))
-        state = computation["state"].lower() + ("" if took is None else f" in {in_words(took)}")
-        return [bar, f"{done:,} of {tasks:,}", state, names]
+        state = computation["state"].lower() + (
+            "" if duration is None else f" in {format_duration(duration)}"
+        )
+        return [bar, f"{finished:,} of {tasks:,}", state, names]
 
 
-DONE = ("tasksSucceeded", "tasksErred", "tasksBlamed")
-
-
-def _runs(computation: Row) -> bool:
+def _is_running(computation: Row) -> bool:
     return bool(computation["state"] == "RUNNING")
 
 
@@ -130,20 +136,23 @@ def snapshots(server: Server, cluster: ClusterKey, pace: Pace) -> Iterator[Snaps
 
     A temporary failure of the server is yielded as a snapshot with a problem, and retried.
     """
-    known: Snapshot | None = None
+    previous: Snapshot | None = None
     while True:
         try:
-            found: Any = server.graphql(SNAPSHOT, {"id": cluster.id}, UNREADABLE)["cluster"]
-            if found is None:
+            data: Any = server.graphql(SNAPSHOT, {"id": cluster.id}, UNREADABLE_CODES)["cluster"]
+            if data is None:
                 raise NotFound(f"cluster {cluster.number} is no longer there", ["NOT_FOUND"])
-            latest = Snapshot(found)
+            latest = Snapshot(data)
         except GalvoError as error:
-            if known is None or not error.passes:
+            if previous is None or not error.passes:
                 raise
-            latest = Snapshot(known.data, str(error))
-        changed = known is None or (latest.data, latest.problem) != (known.data, known.problem)
-        known = latest
+            latest = Snapshot(previous.data, str(error))
+        changed = previous is None or (latest.data, latest.problem) != (
+            previous.data,
+            previous.problem,
+        )
+        previous = latest
         if changed:
             yield latest
-        if latest.closed or not pace.rest(changed):
+        if latest.closed or not pace.wait_for_next(changed):
             return

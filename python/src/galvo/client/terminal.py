@@ -16,7 +16,7 @@ CONTROL = re.compile(
 
 def printable(text: str) -> str:
     """Returns the text on one line, with every control character escaped."""
-    return CONTROL.sub(lambda found: repr(found[0])[1:-1], text)
+    return CONTROL.sub(lambda match: repr(match[0])[1:-1], text)
 
 
 def table(titles: list[str], rows: list[list[str]]) -> str:

@@ -28,16 +28,17 @@ logger = logging.getLogger("galvo.client")
 
 CONNECT_SECONDS = 5.0
 # The server's query timeout is 30 seconds by default.
-ANSWER_SECONDS = 90.0
+RESPONSE_SECONDS = 90.0
 # Between its pages, an export waits while other queries use up the token's cost quota.
 EXPORT_SECONDS = 300.0
-# The number of attempts to connect, and the time for which postponed requests are retried.
+# The number of attempts to connect, and the time for which a request that the server cannot answer
+# yet is retried.
 CONNECTION_ATTEMPTS = 4
-PATIENCE_SECONDS = 60.0
+RETRY_SECONDS = 60.0
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.25, 15.0
 # A response that takes longer is announced to the user.
 NOTICE_SECONDS = 3.0
-TOO_MANY, BAD_GATEWAY, UNAVAILABLE = 429, 502, 503
+TOO_MANY_REQUESTS, BAD_GATEWAY, SERVICE_UNAVAILABLE = 429, 502, 503
 
 
 class Transport:
@@ -49,7 +50,7 @@ class Transport:
 
     def __init__(self, address: str):
         self._address = address
-        self._pool = _pool(address)
+        self._pool = _create_pool(address)
 
     def send(
         self,
@@ -73,14 +74,14 @@ class Transport:
         notice.daemon = True
         notice.start()
         try:
-            return self._persistently(method, path, headers, body, repeatable, streamed)
+            return self._send_with_retries(method, path, headers, body, repeatable, streamed)
         finally:
             notice.cancel()
 
     def _announce_wait(self) -> None:
         logger.warning("waiting for the server %s …", self._address)
 
-    def _persistently(
+    def _send_with_retries(
         self,
         method: str,
         path: str,
@@ -89,30 +90,30 @@ class Transport:
         repeatable: bool,
         streamed: bool,
     ) -> Any:
-        deadline = time.monotonic() + PATIENCE_SECONDS
+        deadline = time.monotonic() + RETRY_SECONDS
         attempts = 0
         while True:
             attempts += 1
             try:
-                response = self._once(method, path, headers, body, streamed)
+                response = self._send_attempt(method, path, headers, body, streamed)
             except HTTPError as error:
-                again = _never_left(error) or (repeatable and _broke_off(error))
-                if not again or attempts >= CONNECTION_ATTEMPTS:
-                    raise ServerUnreachable(self._complaint(error)) from None
-                pause = _pause(attempts)
+                is_retryable = _was_not_sent(error) or (repeatable and _was_interrupted(error))
+                if not is_retryable or attempts >= CONNECTION_ATTEMPTS:
+                    raise ServerUnreachable(self._describe_failure(error)) from None
+                pause = _retry_delay(attempts)
             else:
-                again = response.status == TOO_MANY or (
-                    repeatable and response.status in (BAD_GATEWAY, UNAVAILABLE)
+                is_retryable = response.status == TOO_MANY_REQUESTS or (
+                    repeatable and response.status in (BAD_GATEWAY, SERVICE_UNAVAILABLE)
                 )
-                wanted = _retry_after(response.headers.get("Retry-After"))
-                pause = _pause(attempts) if wanted is None else wanted
-                if not again or time.monotonic() + pause > deadline:
+                retry_after = _parse_retry_after(response.headers.get("Retry-After"))
+                pause = _retry_delay(attempts) if retry_after is None else retry_after
+                if not is_retryable or time.monotonic() + pause > deadline:
                     return response
                 response.drain_conn()
                 response.release_conn()
             time.sleep(pause)
 
-    def once(
+    def send_once(
         self, method: str, path: str, headers: Mapping[str, str], body: bytes, seconds: float
     ) -> Any:
         """Sends a request once with a timeout, and returns the response with any status.
@@ -122,13 +123,13 @@ class Transport:
         try:
             return self._request(method, path, headers, body, urllib3.Timeout(total=seconds))
         except HTTPError as error:
-            raise ServerUnreachable(self._complaint(error)) from None
+            raise ServerUnreachable(self._describe_failure(error)) from None
 
     def close(self) -> None:
         """Closes the connections. The next request opens a new one."""
         self._pool.clear()
 
-    def _once(
+    def _send_attempt(
         self,
         method: str,
         path: str,
@@ -136,8 +137,8 @@ class Transport:
         body: bytes | None,
         streamed: bool,
     ) -> Any:
-        patience = EXPORT_SECONDS if streamed else ANSWER_SECONDS
-        timeout = urllib3.Timeout(connect=CONNECT_SECONDS, read=patience)
+        read_timeout = EXPORT_SECONDS if streamed else RESPONSE_SECONDS
+        timeout = urllib3.Timeout(connect=CONNECT_SECONDS, read=read_timeout)
         return self._request(method, path, headers, body, timeout, streamed)
 
     def _request(
@@ -161,7 +162,7 @@ class Transport:
             redirect=False,
         )
 
-    def _complaint(self, error: Exception) -> str:
+    def _describe_failure(self, error: Exception) -> str:
         if isinstance(error, SSLError):
             return f"the certificate of {self._address} cannot be verified: {error}"
         if isinstance(error, ProxyError):
@@ -171,7 +172,7 @@ class Transport:
         return f"{self._address} does not answer: {error}"
 
 
-def _pool(address: str) -> Any:
+def _create_pool(address: str) -> Any:
     parts = urlsplit(address)
     options: dict[str, Any] = {"maxsize": 2, "block": False}
     if parts.scheme == "https":
@@ -183,32 +184,32 @@ def _pool(address: str) -> Any:
         return urllib3.PoolManager(**options)
     if "://" not in proxy:
         proxy = "http://" + proxy
-    place = urlsplit(proxy)
-    if place.scheme not in ("http", "https"):
-        raise NotConfigured(f"proxies of the kind {place.scheme} are not supported")
-    if place.username is not None:
-        credentials = f"{place.username}:{place.password or ''}"
+    proxy_url = urlsplit(proxy)
+    if proxy_url.scheme not in ("http", "https"):
+        raise NotConfigured(f"proxies of the kind {proxy_url.scheme} are not supported")
+    if proxy_url.username is not None:
+        credentials = f"{proxy_url.username}:{proxy_url.password or ''}"
         options["proxy_headers"] = urllib3.make_headers(proxy_basic_auth=credentials)
-        proxy = place._replace(netloc=place.netloc.rpartition("@")[2]).geturl()
+        proxy = proxy_url._replace(netloc=proxy_url.netloc.rpartition("@")[2]).geturl()
     return urllib3.ProxyManager(proxy, **options)
 
 
-def _never_left(error: HTTPError) -> bool:
+def _was_not_sent(error: HTTPError) -> bool:
     return isinstance(error, (NewConnectionError, ConnectTimeoutError))
 
 
-def _broke_off(error: HTTPError) -> bool:
+def _was_interrupted(error: HTTPError) -> bool:
     # A response that timed out would time out again.
     return isinstance(error, urllib3.exceptions.ProtocolError)
 
 
-def _pause(attempts: int) -> float:
+def _retry_delay(attempts: int) -> float:
     """Returns the retry delay in seconds: exponential, with jitter so that clients spread out."""
     longest = min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2.0 ** (attempts - 1))
     return random.uniform(longest / 2, longest)
 
 
-def _retry_after(text: str | None) -> float | None:
+def _parse_retry_after(text: str | None) -> float | None:
     """Returns the seconds of a Retry-After header. Galvo never sends a date there."""
     if text is None or not text.isdigit():
         return None

@@ -12,7 +12,7 @@ from typing import Any, TextIO
 
 from galvo.client.cluster import ClusterKey, ClusterLike, current_client, key_of
 from galvo.client.errors import GalvoError
-from galvo.client.moments import Duration, span
+from galvo.client.moments import Duration, parse_duration
 from galvo.client.pace import Pace
 from galvo.client.server import Server
 from galvo.client.snapshot import Snapshot, snapshots
@@ -69,30 +69,30 @@ class Watch:
         """Shows the current state, and then shows changes from a thread, so that a notebook stays
         usable.
         """
-        coming = snapshots(self._server, self._cluster, self._pace)
-        self._show(screen, itertools.islice(coming, 1))
+        stream = snapshots(self._server, self._cluster, self._pace)
+        self._show(screen, itertools.islice(stream, 1))
         # A notebook assigns output to the cell in whose context it is shown.
         context = contextvars.copy_context()
         self._thread = threading.Thread(
             target=context.run,
-            args=(self._follow_quietly, screen, coming),
+            args=(self._follow_quietly, screen, stream),
             name="galvo-watch",
             daemon=True,
         )
         self._thread.start()
 
-    def _follow_quietly(self, screen: Any, coming: Iterator[Snapshot]) -> None:
+    def _follow_quietly(self, screen: Any, stream: Iterator[Snapshot]) -> None:
         try:
-            self._show(screen, coming)
+            self._show(screen, stream)
         except GalvoError as error:
             # An exception in a thread would go unnoticed.
-            screen.complain(str(error))
+            screen.show_problem(str(error))
         finally:
             self._server.close()
             screen.end()
 
-    def _show(self, screen: Any, coming: Iterator[Snapshot]) -> None:
-        for snapshot in coming:
+    def _show(self, screen: Any, stream: Iterator[Snapshot]) -> None:
+        for snapshot in stream:
             self.latest = snapshot
             screen.show(snapshot)
 
@@ -129,17 +129,17 @@ class Notebook:
     def show(self, snapshot: Snapshot) -> None:
         self._put({"text/plain": str(snapshot), "text/html": snapshot._repr_html_()})
 
-    def complain(self, problem: str) -> None:
+    def show_problem(self, problem: str) -> None:
         self._put({"text/plain": problem})
 
     def end(self) -> None:
         pass
 
-    def _put(self, shown: dict[str, str]) -> None:
+    def _put(self, output: dict[str, str]) -> None:
         if self._handle is None:
-            self._handle = self._display(shown, raw=True, display_id=True)
+            self._handle = self._display(output, raw=True, display_id=True)
         else:
-            self._handle.update(shown, raw=True)
+            self._handle.update(output, raw=True)
 
 
 def watch(
@@ -183,7 +183,7 @@ def watch(
     cluster = current_client() if cluster is None else cluster
     server = Server.configured(account, about=cluster)
     key = key_of(server, cluster, PATIENCE_SECONDS)
-    followed = Watch(server, key, span(interval).total_seconds())
+    followed = Watch(server, key, parse_duration(interval).total_seconds())
     display = _display_of_notebook()
     if display is None:
         followed.follow(Terminal())

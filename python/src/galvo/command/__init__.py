@@ -69,9 +69,9 @@ ADVICE = {
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command, and returns the exit status."""
     arguments = sys.argv[1:] if arguments is None else list(arguments)
-    word = _word(arguments)
-    if word is not None and word not in COMMANDS:
-        return _pass_on(word, arguments)
+    command = _find_command(arguments)
+    if command is not None and command not in COMMANDS:
+        return _pass_on(command, arguments)
     try:
         args = _parser().parse_args(arguments)
     except SystemExit as end:  # argparse has printed the reason
@@ -88,30 +88,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
     except NotConfigured as error:
-        return _complain(str(error), WRONG_USAGE)
+        return _print_error(str(error), WRONG_USAGE)
     except GalvoError as error:
         # Advice to sign in is of no use while signing in.
         advice = None if args.command == "login" else ADVICE.get(error.code or "")
-        return _complain(f"{error}; {advice}" if advice else str(error), FAILED)
+        return _print_error(f"{error}; {advice}" if advice else str(error), FAILED)
     except (ValueError, TypeError) as error:
-        return _complain(str(error), WRONG_USAGE)
+        return _print_error(str(error), WRONG_USAGE)
     except OSError as error:
-        return _complain(str(error), FAILED)
+        return _print_error(str(error), FAILED)
 
 
-def _pass_on(word: str, arguments: Sequence[str]) -> int:
+def _pass_on(command: str, arguments: Sequence[str]) -> int:
     try:
-        return server_commands.pass_on(word, arguments, COMMANDS)
+        return server_commands.pass_on(command, arguments, COMMANDS)
     except NotConfigured as error:
-        return _complain(str(error), WRONG_USAGE)
+        return _print_error(str(error), WRONG_USAGE)
 
 
-def _word(arguments: Sequence[str]) -> str | None:
+def _find_command(arguments: Sequence[str]) -> str | None:
     """Returns the first argument that is neither an option nor the value of one of our options."""
-    left = iter(arguments)
-    for argument in left:
+    remaining = iter(arguments)
+    for argument in remaining:
         if argument in OPTIONS:
-            next(left, None)
+            next(remaining, None)
         elif not argument.startswith("-"):
             return argument
     return None
@@ -125,7 +125,7 @@ def _show_warnings() -> None:
     client.handlers, client.propagate = [handler], False
 
 
-def _complain(problem: str, status: int) -> int:
+def _print_error(problem: str, status: int) -> int:
     print(f"galvo: {problem}", file=sys.stderr)
     return status
 
@@ -141,11 +141,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"galvo {VERSION} (client)")
     common = argparse.ArgumentParser(add_help=False)
-    for name, (given, described) in OPTIONS.items():
-        parser.add_argument(name, metavar=given, help=described)
+    for name, (metavar, description) in OPTIONS.items():
+        parser.add_argument(name, metavar=metavar, help=description)
         # An option missing after the command must not replace one before it.
-        common.add_argument(name, metavar=given, help=described, default=argparse.SUPPRESS)
+        common.add_argument(name, metavar=metavar, help=description, default=argparse.SUPPRESS)
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name, command in COMMANDS.items():
-        command.describe(commands, name, common)
+        command.add_parser(commands, name, common)
     return parser

@@ -10,7 +10,7 @@ from typing import Any
 
 from galvo.client import quantities
 from galvo.client.cluster import clusters_of, state_of
-from galvo.client.moments import in_words, on_the_clock
+from galvo.client.moments import format_duration, format_time
 from galvo.client.server import Row, Server
 from galvo.client.terminal import table
 
@@ -18,7 +18,7 @@ STATES = ["starting", "running", "idle", "closing", "closed", "lost"]
 TITLES = ["NUMBER", "NAME", "USER", "STATE", "STARTED", "FOR", "WORKERS", "TASKS", "ERRORS", "COST"]
 
 
-def describe(commands: Any, name: str, common: argparse.ArgumentParser) -> None:
+def add_parser(commands: Any, name: str, common: argparse.ArgumentParser) -> None:
     parser = commands.add_parser(
         name, help="list clusters, the newest first", parents=[common], description=__doc__
     )
@@ -62,8 +62,8 @@ def _cells(row: Row) -> list[str]:
         row["name"] or row["schedulerId"],
         row["user"]["name"] if row["user"] else "",
         state_of(row),
-        on_the_clock(row["startedAt"]),
-        in_words(row["durationSeconds"]),
+        format_time(row["startedAt"]),
+        format_duration(row["durationSeconds"]),
         quantities.count(totals["peakWorkers"] if now is None else now["workers"]),
         quantities.count(totals["tasks"]),
         quantities.count(totals["errors"]),

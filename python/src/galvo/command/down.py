@@ -8,7 +8,7 @@ from typing import Any
 from galvo.client.errors import NotConfigured
 
 
-def describe(commands: Any, name: str, common: argparse.ArgumentParser) -> None:
+def add_parser(commands: Any, name: str, common: argparse.ArgumentParser) -> None:
     commands.add_parser(
         name,
         help="stop the server of this machine",

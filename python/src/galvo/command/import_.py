@@ -9,7 +9,7 @@ from typing import Any
 
 from galvo.client import quantities
 from galvo.client.errors import NotImportable
-from galvo.client.moments import in_words, on_the_clock
+from galvo.client.moments import format_duration, format_time
 from galvo.client.server import Server
 from galvo.client.terminal import printable
 from galvo.importing import Imported, import_file, import_with
@@ -17,7 +17,7 @@ from galvo.importing import Imported, import_file, import_with
 SHOWN = ("workers", "task_groups", "errors", "events", "logs", "samples")
 
 
-def describe(commands: Any, name: str, common: argparse.ArgumentParser) -> None:
+def add_parser(commands: Any, name: str, common: argparse.ArgumentParser) -> None:
     parser = commands.add_parser(
         name,
         help="make clusters of Dask's cluster dumps and performance reports",
@@ -44,17 +44,17 @@ def run(args: argparse.Namespace) -> int:
         raise ValueError("--name is for a single file")
     name, usage = args.name, args.usage
     if args.dry_run:
-        return _each(args, lambda path: import_file(path, name, usage=usage, dry_run=True))
+        return _import_each(args, lambda path: import_file(path, name, usage=usage, dry_run=True))
     with Server.configured(args.account, args.server) as server:
-        return _each(args, lambda path: import_with(server, path, name, usage))
+        return _import_each(args, lambda path: import_with(server, path, name, usage))
 
 
-def _each(args: argparse.Namespace, take: Any) -> int:
+def _import_each(args: argparse.Namespace, import_one: Any) -> int:
     """Imports each file. A file that cannot be imported must not prevent the others."""
     status = 0
     for path in args.files:
         try:
-            imported: Imported = take(path)
+            imported: Imported = import_one(path)
         except (NotImportable, OSError) as error:
             print(f"galvo: {printable(str(error))}", file=sys.stderr)
             status = 1
@@ -63,24 +63,24 @@ def _each(args: argparse.Namespace, take: Any) -> int:
             for report in imported.reports:
                 print(report)
         else:
-            print(printable(_words(imported)))
+            print(printable(_describe_import(imported)))
         for note in [] if imported.already else imported.notes:
             print(f"  {printable(note)}", file=sys.stderr if imported.reports else sys.stdout)
     return status
 
 
-def _words(imported: Imported) -> str:
+def _describe_import(imported: Imported) -> str:
     number = imported.number
     if imported.already:
         return f"{imported.path}: had been imported before, as cluster {number}"
-    lasted = in_words((imported.ended_at - imported.started_at).total_seconds())
-    found = [
+    duration = format_duration((imported.ended_at - imported.started_at).total_seconds())
+    counts = [
         quantities.count(imported.counts[section], section.replace("_", " "))
         for section in SHOWN
         if imported.counts[section]
     ]
     return (
         f"{imported.path}: cluster {number}, of a {imported.kind} from"
-        f" {on_the_clock(imported.started_at)} over {lasted}: {', '.join(found)};"
+        f" {format_time(imported.started_at)} over {duration}: {', '.join(counts)};"
         f" see `galvo report {number}`"
     )

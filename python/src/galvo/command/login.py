@@ -17,7 +17,7 @@ from galvo.client.login import (
 )
 
 
-def describe(commands: Any, name: str, common: argparse.ArgumentParser) -> None:
+def add_parser(commands: Any, name: str, common: argparse.ArgumentParser) -> None:
     parser = commands.add_parser(
         name,
         help="obtain a token through the browser, and store it",
@@ -53,10 +53,10 @@ def run(args: argparse.Namespace) -> int:
     if args.token_stdin and args.scopes:
         raise ValueError("--scope cannot be used with --token-stdin: the token exists already")
     if args.token_stdin:
-        typed = getpass.getpass("Token: ") if sys.stdin.isatty() else sys.stdin.readline()
-        if not typed.strip():
+        token = getpass.getpass("Token: ") if sys.stdin.isatty() else sys.stdin.readline()
+        if not token.strip():
             raise ValueError("there is no token on standard input")
-        identity = login_with(typed, args.server)
+        identity = login_with(token, args.server)
     else:
         identity = login(args.server, _show, scopes=args.scopes)
     print(f"Signed in at {identity.address} as {identity.user}, account {identity.account}.")

@@ -8,14 +8,14 @@ from typing import Any
 
 from galvo.client.cluster import NEWEST, key_of
 from galvo.client.log import LogFilter, tail
-from galvo.client.moments import span
+from galvo.client.moments import parse_duration
 from galvo.client.pace import Pace
 from galvo.client.server import Row, Server
 from galvo.client.terminal import printable
 from galvo.command.arguments import CLUSTER_HELP
 
 
-def describe(commands: Any, name: str, common: argparse.ArgumentParser) -> None:
+def add_parser(commands: Any, name: str, common: argparse.ArgumentParser) -> None:
     parser = commands.add_parser(
         name, help="show a cluster's logs", parents=[common], description=__doc__
     )
@@ -47,22 +47,24 @@ def describe(commands: Any, name: str, common: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     if args.tail < 0:
         raise ValueError("--tail has to be 0 or more")
-    pace = Pace(span(args.interval).total_seconds()) if args.follow else None
-    wanted = LogFilter(args.filter, args.level, args.source)
+    pace = Pace(parse_duration(args.interval).total_seconds()) if args.follow else None
+    log_filter = LogFilter(args.filter, args.level, args.source)
     with Server.configured(args.account, args.server) as server:
         cluster = key_of(server, args.cluster or NEWEST)
-        for lines in tail(server, cluster, wanted, args.tail, pace):
+        for lines in tail(server, cluster, log_filter, args.tail, pace):
             for line in lines:
-                print(json.dumps(line, default=str) if args.json else _words(line), flush=True)
+                print(
+                    json.dumps(line, default=str) if args.json else _format_line(line), flush=True
+                )
     return 0
 
 
-def _words(line: Row) -> str:
-    when = line["at"].astimezone().isoformat(sep=" ", timespec="milliseconds")
-    where = line["source"].lower() + (f" {line['worker']}" if line["worker"] else "")
+def _format_line(line: Row) -> str:
+    time = line["at"].astimezone().isoformat(sep=" ", timespec="milliseconds")
+    source = line["source"].lower() + (f" {line['worker']}" if line["worker"] else "")
     message = line["message"]
-    first, *others = (message or "").split("\n") if message is not None else ["[unreadable]"]
-    times = f" ({line['repeated']} times)" if line["repeated"] > 1 else ""
-    head = printable(f"{when} {line['level']} {where} {line['logger']}: {first}{times}")
+    first, *continuation = (message or "").split("\n") if message is not None else ["[unreadable]"]
+    repetition = f" ({line['repeated']} times)" if line["repeated"] > 1 else ""
+    head = printable(f"{time} {line['level']} {source} {line['logger']}: {first}{repetition}")
     # Continuation lines are indented, so that only a real log line looks like one.
-    return "\n".join([head, *("    " + printable(other) for other in others)])
+    return "\n".join([head, *("    " + printable(line_text) for line_text in continuation)])

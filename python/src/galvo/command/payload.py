@@ -12,7 +12,7 @@ from galvo.plugin import read_settings
 from galvo.registration import preview
 
 
-def describe(commands: Any, name: str, common: argparse.ArgumentParser) -> None:
+def add_parser(commands: Any, name: str, common: argparse.ArgumentParser) -> None:
     parser = commands.add_parser(
         name,
         help="what a scheduler would send, by class of data",

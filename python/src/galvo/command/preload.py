@@ -11,13 +11,13 @@ from typing import Any
 import dask.config
 
 from galvo import preload
-from galvo.plugin.settings import normalise_server, what_is_missing
+from galvo.plugin.settings import find_configuration_problem, normalise_server
 
-NAME = "galvo_preload.py"
-NO_SERVER = "SERVER: Optional[str] = None\n"
+DEFAULT_NAME = "galvo_preload.py"
+UNSET_SERVER_LINE = "SERVER: Optional[str] = None\n"
 
 
-def describe(commands: Any, name: str, common: argparse.ArgumentParser) -> None:
+def add_parser(commands: Any, name: str, common: argparse.ArgumentParser) -> None:
     parser = commands.add_parser(
         name,
         help="write a file for `dask scheduler --preload`, where this package is not installed",
@@ -27,7 +27,10 @@ def describe(commands: Any, name: str, common: argparse.ArgumentParser) -> None:
         " installed, `--preload galvo` needs no file.",
     )
     parser.add_argument(
-        "file", nargs="?", default=NAME, help=f"where to write it, by default {NAME}; - prints it"
+        "file",
+        nargs="?",
+        default=DEFAULT_NAME,
+        help=f"where to write it, by default {DEFAULT_NAME}; - prints it",
     )
 
 
@@ -40,7 +43,9 @@ def run(args: argparse.Namespace) -> int:
     path = Path(args.file)
     # Dask imports it by its name.
     if path.suffix != ".py" or not path.stem.isidentifier() or path.stem == "galvo":
-        raise ValueError(f"Dask cannot preload a file of this name: {path.name}; say {NAME}")
+        raise ValueError(
+            f"Dask cannot preload a file of this name: {path.name}; say {DEFAULT_NAME}"
+        )
     path.write_text(text, encoding="utf-8")
     print(f"Wrote {path}. Settings and token are read from Dask's configuration there:")
     print(f"  DASK_GALVO__TOKEN=<token> dask scheduler --preload {path}")
@@ -54,8 +59,10 @@ def preload_text(server: str | None) -> str:
         return text
     address = normalise_server(server)
     # The token is not part of the file, and is not checked.
-    problem = what_is_missing({"server": address, "token": "-"})
+    problem = find_configuration_problem({"server": address, "token": "-"})
     if problem is not None:
         raise ValueError(problem)
-    assert text.count(NO_SERVER) == 1
-    return text.replace(NO_SERVER, NO_SERVER.replace("None\n", repr(address) + "\n"))
+    assert text.count(UNSET_SERVER_LINE) == 1
+    return text.replace(
+        UNSET_SERVER_LINE, UNSET_SERVER_LINE.replace("None\n", repr(address) + "\n")
+    )

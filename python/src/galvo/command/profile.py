@@ -12,7 +12,7 @@ from galvo.client.server import Server
 from galvo.command.arguments import CLUSTER_HELP
 
 
-def describe(commands: Any, name: str, common: argparse.ArgumentParser) -> None:
+def add_parser(commands: Any, name: str, common: argparse.ArgumentParser) -> None:
     parser = commands.add_parser(
         name,
         help="write a cluster's profile as a file for speedscope or pprof",
@@ -45,9 +45,9 @@ def describe(commands: Any, name: str, common: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     with Server.configured(args.account, args.server) as server:
-        found = key_of(server, args.cluster or NEWEST)
-        path = Path(args.output or f"cluster-{found.number}.speedscope.json")
-        parts = {"functions": args.function, "workers": args.worker}
-        written = write_profile(server, path, found.number, **parts)
-        print(f"Written to {written}")
+        cluster_key = key_of(server, args.cluster or NEWEST)
+        path = Path(args.output or f"cluster-{cluster_key.number}.speedscope.json")
+        filters = {"functions": args.function, "workers": args.worker}
+        output_path = write_profile(server, path, cluster_key.number, **filters)
+        print(f"Written to {output_path}")
     return 0

@@ -23,7 +23,7 @@ mutation ($day: Date!) {{ changed: deleteCostRate(validFrom: $day) {{ {CHANGED} 
 TITLES = ["FROM", "PER THREAD-HOUR", "PER GIB-HOUR", "PER WORKER-HOUR"]
 
 
-def describe(commands: Any, name: str, common: argparse.ArgumentParser) -> None:
+def add_parser(commands: Any, name: str, common: argparse.ArgumentParser) -> None:
     parser = commands.add_parser(
         name,
         help="show or set what an hour of a thread costs",
@@ -95,7 +95,7 @@ def _changed(answer: Row) -> Row:
 
 def _cells(rate: Row) -> list[str]:
     amounts = (rate[name] for name in ("perThreadHour", "perGibHour", "perWorkerHour"))
-    return [rate["validFrom"], *(quantities.amount(one, rate["currency"]) for one in amounts)]
+    return [rate["validFrom"], *(quantities.amount(amount, rate["currency"]) for amount in amounts)]
 
 
 def _day(text: str) -> date:

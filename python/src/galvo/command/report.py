@@ -11,7 +11,7 @@ from galvo.client.server import Server
 from galvo.command.arguments import CLUSTER_HELP
 
 
-def describe(commands: Any, name: str, common: argparse.ArgumentParser) -> None:
+def add_parser(commands: Any, name: str, common: argparse.ArgumentParser) -> None:
     parser = commands.add_parser(
         name,
         help="did it finish, did anything fail, what did it cost, what took the time",

@@ -39,20 +39,20 @@ COMMANDS = (
     "session",
     "service",
 )
-WAYS_TO_GET_IT = (
+INSTALL_HELP = (
     "`pip install 'galvo[server]'` installs it beside this command, with `--find-links DIRECTORY`"
     " from a release's files, and GALVO_SERVER_BIN names one that is elsewhere"
 )
 
 
-def pass_on(word: str, arguments: Sequence[str], known: Collection[str]) -> int:
+def pass_on(command: str, arguments: Sequence[str], own_commands: Collection[str]) -> int:
     """Replaces this process by the server's program. Returns only if that is not found."""
     program = server_program()
-    if word not in COMMANDS and (program is None or not _has_command(program, arguments)):
-        print(f"galvo: {_unknown(word, known)}", file=sys.stderr)
+    if command not in COMMANDS and (program is None or not _has_command(program, arguments)):
+        print(f"galvo: {_describe_unknown_command(command, own_commands)}", file=sys.stderr)
         return 2
     if program is None:
-        print(f"galvo: {_advice(word)}", file=sys.stderr)
+        print(f"galvo: {_describe_missing_program(command)}", file=sys.stderr)
         return 2
     sys.stdout.flush()
     os.execve(program, [str(program), *arguments], environment())
@@ -69,13 +69,15 @@ def _has_command(program: Path, arguments: Sequence[str]) -> bool:
     It is not the first word if options precede it. A newer program may have commands that the list
     here lacks.
     """
-    return any(word in COMMANDS for word in arguments) or not _listed(program).isdisjoint(arguments)
+    return any(word in COMMANDS for word in arguments) or not _list_commands(program).isdisjoint(
+        arguments
+    )
 
 
-def _listed(program: Path) -> set[str]:
+def _list_commands(program: Path) -> set[str]:
     """Returns the commands that the program's help lists."""
     try:
-        done = subprocess.run(
+        result = subprocess.run(
             [str(program), "--help"],
             env=environment(),
             capture_output=True,
@@ -84,22 +86,22 @@ def _listed(program: Path) -> set[str]:
         )
     except OSError:
         return set()
-    listed = done.stdout.partition("Commands:\n")[2].partition("\n\n")[0]
+    listed = result.stdout.partition("Commands:\n")[2].partition("\n\n")[0]
     return {line.split()[0] for line in listed.splitlines() if line.strip()}
 
 
-def _advice(word: str) -> str:
+def _describe_missing_program(command: str) -> str:
     return (
-        f"`galvo {word}` is a command of the server's own program, which is not installed here."
-        f" {WAYS_TO_GET_IT}. To manage a server that runs elsewhere, run the command there, with"
-        f" the same GALVO_DATABASE_URL: `docker exec CONTAINER galvo {word}` in a container"
+        f"`galvo {command}` is a command of the server's own program, which is not installed here."
+        f" {INSTALL_HELP}. To manage a server that runs elsewhere, run the command there, with"
+        f" the same GALVO_DATABASE_URL: `docker exec CONTAINER galvo {command}` in a container"
     )
 
 
-def _unknown(word: str, known: Collection[str]) -> str:
-    near = difflib.get_close_matches(word, [*known, *COMMANDS], 1)
-    meant = f", did you mean `{near[0]}`?" if near else ""
-    return f"there is no command `{word}`{meant or ': see --help'}"
+def _describe_unknown_command(command: str, own_commands: Collection[str]) -> str:
+    matches = difflib.get_close_matches(command, [*own_commands, *COMMANDS], 1)
+    suggestion = f", did you mean `{matches[0]}`?" if matches else ""
+    return f"there is no command `{command}`{suggestion or ': see --help'}"
 
 
 def server_program() -> Path | None:
@@ -111,9 +113,9 @@ def server_program() -> Path | None:
     """
     if os.name != "posix":
         return None
-    named = os.environ.get(VARIABLE)
-    if named:
-        program = Path(named).absolute()
+    configured_path = os.environ.get(VARIABLE)
+    if configured_path:
+        program = Path(configured_path).absolute()
         if not _is_program(program):
             raise NotConfigured(f"{VARIABLE} names no program: {program}")
         return program

@@ -13,15 +13,23 @@ from galvo.client.server import Server
 from galvo.client.terminal import printable
 from galvo.plugin import read_settings
 from galvo.plugin.settings import normalise_server
-from galvo.plugin.spool import Spooled, Unusable, directory_of, files, read, set_aside, split
+from galvo.plugin.spool import (
+    Spooled,
+    Unusable,
+    directory_of,
+    list_files,
+    read_file,
+    set_aside,
+    split_report,
+)
 from galvo.plugin.values import compress
 
-# Statuses that neither a retry nor another token changes.
-UNUSABLE_STATUS = (400, 404, 413, 422)
+# Statuses that neither a retry nor another token can turn into success.
+UNUSABLE_STATUSES = (400, 404, 413, 422)
 TOO_LARGE = 413
 
 
-def describe(commands: Any, name: str, common: argparse.ArgumentParser) -> None:
+def add_parser(commands: Any, name: str, common: argparse.ArgumentParser) -> None:
     parser = commands.add_parser(
         name,
         help="what schedulers could not send before they closed",
@@ -41,70 +49,74 @@ def run(args: argparse.Namespace) -> int:
         directory = args.directory or directory_of(read_settings())
         if directory is None:
             raise ValueError("no directory is configured: set galvo.spool.directory")
-        paths = files(directory)
+        paths = list_files(directory)
     if args.action == "delete":
         for path in paths:
             os.remove(path)
             print(f"Deleted {path}.")
         return 0
-    kept, status = [], 0
+    spooled_files, status = [], 0
     for path in paths:
         try:
-            kept.append(read(path))
+            spooled_files.append(read_file(path))
         except Unusable as problem:
             status = 1
             print(f"galvo: {path} cannot be used: {printable(str(problem))}", file=sys.stderr)
             if args.action == "send" and os.path.exists(path):
                 print(f"galvo: it is set aside as {set_aside(path)}", file=sys.stderr)
     if args.action == "list":
-        for one in kept:
-            print(_line(one))
+        for spooled in spooled_files:
+            print(_describe_file(spooled))
         return status
-    return max(status, _send(args, kept)) if kept else status
+    return max(status, _send_files(args, spooled_files)) if spooled_files else status
 
 
-def _line(kept: Spooled) -> str:
-    head = kept.head
+def _describe_file(spooled: Spooled) -> str:
+    head = spooled.head
     closed = datetime.fromtimestamp(float(head.get("closed_at") or 0), timezone.utc)
     summary = f"{closed:%Y-%m-%d %H:%M:%S} UTC  {head.get('scheduler_id')}  {head.get('server')}"
     account = f"  account {head['account']}" if head.get("account") else ""
-    return printable(f"{kept.path}  {summary}{account}  {len(kept.reports)} reports")
+    return printable(f"{spooled.path}  {summary}{account}  {len(spooled.reports)} reports")
 
 
-def _send_reports(server: Server, kept: Spooled) -> None:
+def _send_reports(server: Server, spooled: Spooled) -> None:
     """Sends the reports of a file, and those that are too large in parts."""
-    waiting = list(kept.reports)
-    while waiting:
-        report = waiting.pop(0)
+    pending_reports = list(spooled.reports)
+    while pending_reports:
+        report = pending_reports.pop(0)
         try:
-            server.report(str(kept.head.get("scheduler_id")), *compress(report))
+            server.report(str(spooled.head.get("scheduler_id")), *compress(report))
         except RequestRefused as refusal:
-            halves = split(report) if refusal.status == TOO_LARGE else []
+            halves = split_report(report) if refusal.status == TOO_LARGE else []
             if not halves:
                 raise
-            waiting[:0] = halves
+            pending_reports[:0] = halves
 
 
-def _send(args: argparse.Namespace, kept: list[Spooled]) -> int:
+def _send_files(args: argparse.Namespace, spooled_files: list[Spooled]) -> int:
     status = 0
     with Server.configured(args.account, args.server) as server:
-        for one in kept:
-            account = one.head.get("account")
+        for spooled in spooled_files:
+            account = spooled.head.get("account")
             # A file named explicitly is sent to the server given.
-            is_here = normalise_server(one.head.get("server")) == server.address
-            is_here = is_here and (not account or not server.account or account == server.account)
-            if not is_here and not args.files:
-                print(f"{one.path} is for {printable(str(one.head.get('server')))}.")
+            is_for_server = normalise_server(spooled.head.get("server")) == server.address
+            is_for_server = is_for_server and (
+                not account or not server.account or account == server.account
+            )
+            if not is_for_server and not args.files:
+                print(f"{spooled.path} is for {printable(str(spooled.head.get('server')))}.")
                 continue
             try:
-                _send_reports(server, one)
+                _send_reports(server, spooled)
             except RequestRefused as refusal:
-                if refusal.status not in UNUSABLE_STATUS:
+                if refusal.status not in UNUSABLE_STATUSES:
                     raise
                 status = 1
-                print(f"galvo: {one.path} is refused: {printable(str(refusal))}", file=sys.stderr)
-                print(f"galvo: it is set aside as {set_aside(one.path)}", file=sys.stderr)
+                print(
+                    f"galvo: {spooled.path} is refused: {printable(str(refusal))}", file=sys.stderr
+                )
+                print(f"galvo: it is set aside as {set_aside(spooled.path)}", file=sys.stderr)
                 continue
-            os.remove(one.path)
-            print(f"Sent {one.path}.")
+            os.remove(spooled.path)
+            print(f"Sent {spooled.path}.")
     return status

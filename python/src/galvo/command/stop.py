@@ -7,12 +7,12 @@ import sys
 from typing import Any
 
 from galvo.client.cluster import close_cluster, key_to_close
-from galvo.client.server import UNREADABLE, Server
+from galvo.client.server import UNREADABLE_CODES, Server
 from galvo.client.snapshot import SNAPSHOT, Snapshot
 from galvo.client.terminal import printable
 
 
-def describe(commands: Any, name: str, common: argparse.ArgumentParser) -> None:
+def add_parser(commands: Any, name: str, common: argparse.ArgumentParser) -> None:
     parser = commands.add_parser(
         name,
         help="close a cluster",
@@ -27,7 +27,9 @@ def describe(commands: Any, name: str, common: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     with Server.configured(args.account, args.server) as server:
         cluster = key_to_close(server, args.cluster)
-        snapshot = Snapshot(server.graphql(SNAPSHOT, {"id": cluster.id}, UNREADABLE)["cluster"])
+        snapshot = Snapshot(
+            server.graphql(SNAPSHOT, {"id": cluster.id}, UNREADABLE_CODES)["cluster"]
+        )
         print(printable(str(snapshot)))
         if snapshot.closed:
             return 0

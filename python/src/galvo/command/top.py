@@ -8,12 +8,12 @@ import sys
 from typing import Any
 
 from galvo.client.live import Screen, follow, live_clusters
-from galvo.client.moments import span
+from galvo.client.moments import parse_duration
 from galvo.client.pace import Pace
 from galvo.client.server import Server
 
 
-def describe(commands: Any, name: str, common: argparse.ArgumentParser) -> None:
+def add_parser(commands: Any, name: str, common: argparse.ArgumentParser) -> None:
     parser = commands.add_parser(
         name,
         help="show what runs now and what it costs per hour",
@@ -28,7 +28,7 @@ def describe(commands: Any, name: str, common: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    pace = Pace(span(args.interval).total_seconds())
+    pace = Pace(parse_duration(args.interval).total_seconds())
     with Server.configured(args.account, args.server) as server:
         if args.json or args.once or not sys.stdout.isatty():
             live = live_clusters(server, args.user)
@@ -38,12 +38,12 @@ def run(args: argparse.Namespace) -> int:
             else:
                 print("\n".join(live.lines()))
             return 0
-        states = follow(server, args.user, pace)
-        first = next(states)  # an error is said on the ordinary screen
+        screens = follow(server, args.user, pace)
+        first = next(screens)  # an error is printed on the ordinary screen
         try:
             with Screen() as screen:
                 screen.show(first)
-                for lines in states:
+                for lines in screens:
                     screen.show(lines)
         except KeyboardInterrupt:
             pass

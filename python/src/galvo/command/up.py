@@ -16,17 +16,17 @@ from galvo.client.login import (
     UNAUTHENTICATED,
     configuration_file,
     identify,
-    keep,
     overriding_variables,
+    store_configuration,
 )
-from galvo.command.server import WAYS_TO_GET_IT, environment, server_program
+from galvo.command.server import INSTALL_HELP, environment, server_program
 from galvo.plugin import read_settings
 
 if TYPE_CHECKING:
     from galvo.local_server import LocalServer
 
 
-def describe(commands: Any, name: str, common: argparse.ArgumentParser) -> None:
+def add_parser(commands: Any, name: str, common: argparse.ArgumentParser) -> None:
     parser = commands.add_parser(
         name,
         help="run a server on this machine, and configure Dask for it",
@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
         raise ValueError("--server and --account are not for up: it runs a server of its own")
     program = server_program()
     if program is None:
-        raise NotConfigured(f"the server's program is not installed here: {WAYS_TO_GET_IT}")
+        raise NotConfigured(f"the server's program is not installed here: {INSTALL_HELP}")
     # The module needs file locks, which only the systems have that the server runs on.
     from galvo.local_server import LocalServer
 
@@ -128,7 +128,7 @@ def _configure_dask(
     if token is None:
         token = create_token()
     identity = identify(token, address)
-    keep(identity, token)
+    store_configuration(identity, token)
     print(f"Dask is configured for it: {file} has the address and a token of {identity.user}.")
     for variable in overriding_variables():
         print(f"galvo: {variable} is set, and overrides that file", file=sys.stderr)

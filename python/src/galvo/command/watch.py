@@ -6,13 +6,13 @@ import argparse
 from typing import Any
 
 from galvo.client.cluster import NEWEST, key_of
-from galvo.client.moments import span
+from galvo.client.moments import parse_duration
 from galvo.client.server import Server
 from galvo.client.watch import Terminal, Watch
 from galvo.command.arguments import CLUSTER_HELP
 
 
-def describe(commands: Any, name: str, common: argparse.ArgumentParser) -> None:
+def add_parser(commands: Any, name: str, common: argparse.ArgumentParser) -> None:
     parser = commands.add_parser(
         name, help="follow a cluster until it is closed", parents=[common], description=__doc__
     )
@@ -22,6 +22,6 @@ def describe(commands: Any, name: str, common: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     server = Server.configured(args.account, args.server)
-    seconds = span(args.interval).total_seconds()
+    seconds = parse_duration(args.interval).total_seconds()
     Watch(server, key_of(server, args.cluster or NEWEST), seconds).follow(Terminal())
     return 0

@@ -145,8 +145,8 @@ def _import(history: History, path: Path, server: Server | None, account: str | 
         path=str(path),
         kind=history.kind,
         scheduler_id=history.ids.scheduler,
-        started_at=_moment(history.started_at),
-        ended_at=_moment(history.ended_at),
+        started_at=_to_datetime(history.started_at),
+        ended_at=_to_datetime(history.ended_at),
         counts={section: len(history.sections[section]) for section in ORDER},
         notes=history.notes,
     )
@@ -166,7 +166,7 @@ def _import(history: History, path: Path, server: Server | None, account: str | 
             " only there"
         )
     imported.number = Delivery(history, account).send(server)
-    imported.notes += _what_goes(server, imported)
+    imported.notes += _describe_expiring_data(server, imported)
     return imported
 
 
@@ -181,13 +181,13 @@ def read(path: Path, name: str | None = None, usage: bool = True) -> History:
     try:
         artefact = Artefact(path)
         settings = _settings()
-        shown = name or path.name
+        shown_name = name or path.name
         if artefact.beginning.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] == b"<":
-            history = History(performance_history.KIND, shown, artefact.digest, settings)
-            performance_history.tell(PerformanceReport(artefact), history)
+            history = History(performance_history.KIND, shown_name, artefact.digest, settings)
+            performance_history.fill_history(PerformanceReport(artefact), history)
         elif artefact.beginning:
-            history = History(dump_history.KIND, shown, artefact.digest, settings)
-            dump_history.tell(Dump.read(artefact), history)
+            history = History(dump_history.KIND, shown_name, artefact.digest, settings)
+            dump_history.fill_history(Dump.read(artefact), history)
         else:
             raise NotImportable("it is empty")
     except NotImportable as error:
@@ -219,17 +219,19 @@ def _cluster_of(server: Server, scheduler: str) -> dict[str, Any] | None:
     return next((node for node in nodes if node["schedulerId"] == scheduler), None)
 
 
-def _what_goes(server: Server, imported: Imported) -> list[str]:
+def _describe_expiring_data(server: Server, imported: Imported) -> list[str]:
     """Returns the kinds of data that exceed the account's retention, and so are deleted again."""
-    kept: dict[str, int] = {}
+    retention_days: dict[str, int] = {}
     with contextlib.suppress(GraphQLError):
-        found: Any = server.graphql(POLICY)["viewer"]["account"]["dataPolicies"]
-        kept = {row["class"]: row["retentionDays"] for row in found if row["retentionDays"]}
+        policies: Any = server.graphql(POLICY)["viewer"]["account"]["dataPolicies"]
+        retention_days = {
+            row["class"]: row["retentionDays"] for row in policies if row["retentionDays"]
+        }
     age = (datetime.now(timezone.utc) - imported.ended_at).total_seconds() / 86_400
     old = [
-        f"{words} ({kept.get(name, days)} days)"
-        for name, section, words, days in AGING
-        if imported.counts[section] and age > kept.get(name, days)
+        f"{description} ({retention_days.get(name, days)} days)"
+        for name, section, description, days in AGING
+        if imported.counts[section] and age > retention_days.get(name, days)
     ]
     if old:
         return [f"older than the account's retention, so the server deletes it: {', '.join(old)}"]
@@ -238,5 +240,5 @@ def _what_goes(server: Server, imported: Imported) -> list[str]:
     return []
 
 
-def _moment(seconds: float) -> datetime:
+def _to_datetime(seconds: float) -> datetime:
     return datetime.fromtimestamp(seconds, timezone.utc)

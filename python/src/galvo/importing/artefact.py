@@ -41,15 +41,15 @@ class Artefact:
         file.seek(0)
         return io.BufferedReader(_Inflated(file), CHUNK) if compressed else file
 
-    def text(self, most: int) -> str:
+    def text(self, max_bytes: int) -> str:
         """Returns the content as text.
 
         Raises NotImportable if it exceeds ``most`` bytes or is not UTF-8.
         """
         with self.open() as stream:
-            content = stream.read(most + 1)
-        if len(content) > most:
-            raise NotImportable(f"it is larger than {most // MEBIBYTE} MiB")
+            content = stream.read(max_bytes + 1)
+        if len(content) > max_bytes:
+            raise NotImportable(f"it is larger than {max_bytes // MEBIBYTE} MiB")
         try:
             return content.decode("utf-8")
         except UnicodeDecodeError as error:
@@ -62,36 +62,36 @@ class _Inflated(io.RawIOBase):
     def __init__(self, file: BinaryIO):
         self._file = file
         self._inflate: Any = zlib.decompressobj(31)
-        self._taken = 0
+        self._size = 0
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
         try:
-            found = self._read(len(buffer))
+            content = self._read(len(buffer))
         except zlib.error as error:
             raise NotImportable(f"it is damaged: {error}") from None
-        self._taken += len(found)
-        if self._taken > MOST_INFLATED:
+        self._size += len(content)
+        if self._size > MOST_INFLATED:
             raise NotImportable(f"there are more than {MOST_INFLATED // MEBIBYTE} MiB in it")
-        buffer[: len(found)] = found
-        return len(found)
+        buffer[: len(content)] = content
+        return len(content)
 
-    def _read(self, most: int) -> bytes:
+    def _read(self, max_bytes: int) -> bytes:
         while True:
             if self._inflate.eof:
-                rest = self._inflate.unused_data or self._file.read(CHUNK)
-                if not rest.strip(b"\0"):
+                compressed = self._inflate.unused_data or self._file.read(CHUNK)
+                if not compressed.strip(b"\0"):
                     return b""
                 self._inflate = zlib.decompressobj(31)  # another member follows
             else:
-                rest = self._inflate.unconsumed_tail or self._file.read(CHUNK)
-                if not rest:
+                compressed = self._inflate.unconsumed_tail or self._file.read(CHUNK)
+                if not compressed:
                     raise NotImportable("it is damaged: its end is missing")
-            found: bytes = self._inflate.decompress(rest, most)
-            if found:
-                return found
+            content: bytes = self._inflate.decompress(compressed, max_bytes)
+            if content:
+                return content
 
     def close(self) -> None:
         self._file.close()

@@ -47,30 +47,30 @@ class Page:
 
     def __init__(self, html: str):
         self._models: dict[str, Model] = {}  # by identifier
-        linked = LINK.search(html)
-        self.version = linked[1] if linked else None
+        link = LINK.search(html)
+        self.version = link[1] if link else None
         documents = 0
         for text in _scripts(html):
             try:
-                found = json.loads(ENTITY.sub(lambda entity: ENTITIES[entity[1]], text))
+                content = json.loads(ENTITY.sub(lambda entity: ENTITIES[entity[1]], text))
             except (ValueError, RecursionError):
                 raise NotImportable("a JSON script in the page cannot be read") from None
-            for document in found.values() if isinstance(found, dict) else ():
+            for document in content.values() if isinstance(content, dict) else ():
                 if isinstance(document, dict) and "roots" in document:
                     documents += 1
                     version = document.get("version")
                     if isinstance(version, str) and re.match(r"\d", version):
                         self.version = version[:20]
-                    self._list(document["roots"])
+                    self._collect_models(document["roots"])
         if not documents:
-            raise NotImportable(self.blame("there is no document of Bokeh in the page"))
+            raise NotImportable(self.explain("there is no document of Bokeh in the page"))
 
     @property
     def is_old(self) -> bool:
         """True if the release is older than the supported ones."""
         return self.version is not None and _numbers(self.version) < OLDEST
 
-    def blame(self, problem: str) -> str:
+    def explain(self, problem: str) -> str:
         """Returns the problem, with the release of Bokeh if that is the likely cause."""
         if self.version is None or OLDEST <= _numbers(self.version) < NEXT:
             return problem
@@ -88,11 +88,11 @@ class Page:
     def models(self) -> Iterator[Model]:
         return iter(self._models.values())
 
-    def below(self, model: Model | None) -> Iterator[Model]:
+    def descendants(self, model: Model | None) -> Iterator[Model]:
         """Yields a model and all its parts, in breadth-first order."""
-        waiting: list[Any] = [] if model is None else [model]
+        pending: list[Any] = [] if model is None else [model]
         seen: set[int] = set()
-        for value in waiting:  # grows during the loop
+        for value in pending:  # grows during the loop
             if isinstance(value, dict):
                 identifier = value.get("id")
                 if isinstance(identifier, str) and "attributes" not in value:
@@ -102,22 +102,22 @@ class Page:
                 seen.add(id(value))
                 if "attributes" in value:
                     yield value
-                waiting.extend(value.values())
+                pending.extend(value.values())
             elif isinstance(value, list):
-                waiting.extend(item for item in value if isinstance(item, (dict, list)))
-            if len(waiting) > MOST_VISITED:
+                pending.extend(item for item in value if isinstance(item, (dict, list)))
+            if len(pending) > MOST_VISITED:
                 raise NotImportable("there is too much in the page")
 
-    def _list(self, roots: Any) -> None:
-        waiting = [roots]
-        for value in waiting:  # grows during the loop
+    def _collect_models(self, roots: Any) -> None:
+        pending = [roots]
+        for value in pending:  # grows during the loop
             if isinstance(value, dict):
                 if isinstance(value.get("attributes"), dict) and isinstance(value.get("id"), str):
                     self._models.setdefault(value["id"], value)
-                waiting.extend(v for v in value.values() if isinstance(v, (dict, list)))
+                pending.extend(v for v in value.values() if isinstance(v, (dict, list)))
             elif isinstance(value, list):
-                waiting.extend(item for item in value if isinstance(item, (dict, list)))
-            if len(waiting) > MOST_VISITED:
+                pending.extend(item for item in value if isinstance(item, (dict, list)))
+            if len(pending) > MOST_VISITED:
                 raise NotImportable("there is too much in the page")
 
 
@@ -168,20 +168,20 @@ class _Scripts(_Reader):
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=False)
-        self.found: list[list[str]] = []
+        self.scripts: list[list[str]] = []
         self._inside = False
 
     def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
         if tag == "script" and dict(attributes).get("type") == "application/json":
             self._inside = True
-            self.found.append([])
+            self.scripts.append([])
 
     def handle_endtag(self, tag: str) -> None:
         self._inside = self._inside and tag != "script"
 
     def handle_data(self, data: str) -> None:
         if self._inside:
-            self.found[-1].append(data)
+            self.scripts[-1].append(data)
 
 
 class _Lines(_Reader):
@@ -203,7 +203,7 @@ def _scripts(html: str) -> Iterator[str]:
     reader = _Scripts()
     reader.feed(html)
     reader.close()
-    return ("".join(parts) for parts in reader.found)
+    return ("".join(parts) for parts in reader.scripts)
 
 
 def _attributes(model: Model) -> dict[str, Any]:

@@ -32,44 +32,45 @@ class Delivery:
         self._history = history
         self._account = account
         self._sequence = 0
-        self._base: int | None = None  # the last one that arrived
-        self._accepts: object = None  # the classes that the account accepts, from its response
-        self._waiting = list(_batches(history))
-        self._sent: dict[int, Record] = {}  # what was counted, by the identity of the item
+        self._base: int | None = None  # the number of the last report that arrived
+        # The classes that the account accepts, as in the last response.
+        self._accepted_classes: object = None
+        self._pending_batches = list(_batches(history))
+        self._records: dict[int, Record] = {}  # what the receipt has counted, by id(item)
 
     def write(self) -> Iterator[str]:
         """Yields the reports as JSON without sending anything."""
-        while self._waiting:
-            yield self._write(self._waiting.pop(0))
+        while self._pending_batches:
+            yield self._write_report(self._pending_batches.pop(0))
             self._base = self._sequence
 
     def send(self, server: Server) -> int:
         """Sends the reports, and returns the number of their cluster."""
-        number = None
-        while self._waiting:
-            batch = self._waiting.pop(0)
-            body, headers = compress(self._write(batch))
+        cluster_number = None
+        while self._pending_batches:
+            batch = self._pending_batches.pop(0)
+            body, headers = compress(self._write_report(batch))
             try:
                 answer = server.report(self._history.ids.scheduler, body, headers)
             except RequestRefused as error:
-                halves = _halves(batch) if error.status == TOO_LARGE else []
+                halves = _split_batch(batch) if error.status == TOO_LARGE else []
                 if not halves:
                     raise
-                self._waiting[:0] = halves
+                self._pending_batches[:0] = halves
                 continue
-            number, self._base = answer.get("cluster_id"), self._sequence
-            if answer.get("accepts") != self._accepts:
-                self._accepts = answer.get("accepts")
-                self._history.receipt.accept(self._accepts)
+            cluster_number, self._base = answer.get("cluster_id"), self._sequence
+            if answer.get("accepts") != self._accepted_classes:
+                self._accepted_classes = answer.get("accepts")
+                self._history.receipt.accept(self._accepted_classes)
                 self._drop_refused()
-        if not isinstance(number, int):
+        if not isinstance(cluster_number, int):
             raise GalvoError(f"{server.address} does not answer as Galvo does")
-        return number
+        return cluster_number
 
     def _drop_refused(self) -> None:
         """Leaves out data that the account does not accept, once this is known."""
         receipt = self._history.receipt
-        for batch in self._waiting:
+        for batch in self._pending_batches:
             for section, items in batch.items():
                 accepted = []
                 for item in items:
@@ -79,27 +80,27 @@ class Delivery:
                         receipt.withhold(class_of(section, item))
                 batch[section] = accepted
 
-    def _write(self, batch: Batch) -> str:
+    def _write_report(self, batch: Batch) -> str:
         history, receipt = self._history, self._history.receipt
         self._sequence += 1
-        is_final = not self._waiting
-        parts = []
+        is_final = not self._pending_batches
+        sections = []
         for section, items in batch.items():
             texts = []
             for item in items:
                 text = dumps(item)
-                record = self._sent.setdefault(id(item), Record(""))
+                record = self._records.setdefault(id(item), Record(""))
                 receipt.send(record, class_of(section, item), len(text))
                 texts.append(text)
             if texts:
-                parts.append(f'"{section}":[{",".join(texts)}]')
+                sections.append(f'"{section}":[{",".join(texts)}]')
         message = {
             "version": 1,
             "account": self._account,
             "scheduler_id": history.ids.scheduler,
             "sequence": self._sequence,
             "base": self._base,
-            # By the clock of the file, like all other times.
+            # In the clock of the file, like all other times.
             "sent_at": history.ended_at,
             "interval_seconds": INTERVAL_SECONDS,
             "final": is_final,
@@ -107,27 +108,29 @@ class Delivery:
             "dropped": history.dropped,
             "receipt": receipt.describe(),
         }
-        return ",".join([dumps(message)[:-1], *parts]) + "}"
+        return ",".join([dumps(message)[:-1], *sections]) + "}"
 
 
 def _batches(history: History) -> Iterator[Batch]:
     """Yields items in batches that fit into a report; at least one batch, even if it is empty."""
     batch: Batch = {}
-    free = MOST_CHARACTERS
+    free_characters = MOST_CHARACTERS
     for section in ORDER:
         for item in history.sections[section]:
             # The report serializes it again: keeping all texts would take as much memory as the
             # items.
             size = len(dumps(item))
-            if batch and (size > free or len(batch.get(section, ())) >= USUAL_LIMITS[section]):
+            if batch and (
+                size > free_characters or len(batch.get(section, ())) >= USUAL_LIMITS[section]
+            ):
                 yield batch
-                batch, free = {}, MOST_CHARACTERS
+                batch, free_characters = {}, MOST_CHARACTERS
             batch.setdefault(section, []).append(item)
-            free -= size
+            free_characters -= size
     yield batch
 
 
-def _halves(batch: Batch) -> list[Batch]:
+def _split_batch(batch: Batch) -> list[Batch]:
     """Splits a batch in two; empty for a single item."""
     items = [(section, item) for section, items in batch.items() for item in items]
     if len(items) < 2:

@@ -18,8 +18,8 @@ from galvo.client.errors import NotImportable
 from galvo.importing.artefact import Artefact
 from galvo.importing.dump_events import Event
 from galvo.importing.log_lines import Line
-from galvo.importing.selection import WHOLE, Each, Items, Packed, Places, Written
-from galvo.importing.values import Fields, group_of, key_of, moment_of, text_of
+from galvo.importing.selection import WHOLE, Each, Items, MessagePackReader, Positions, YamlReader
+from galvo.importing.values import Fields, group_of, key_of, text_of, time_of
 from galvo.plugin.workers import FIRE_AND_FORGET
 
 # Dask's text for a task inside another value.
@@ -63,8 +63,8 @@ class Dump:
     lines:
         The log lines of each worker, by address, the newest first; plain text if the time is
         unknown.
-    stories:
-        The earliest time in each worker's story, by address.
+    first_log_times:
+        The earliest time in the log of each worker, by address.
     silent:
         Workers that did not respond when the dump was made.
     latest:
@@ -88,7 +88,7 @@ class Dump:
         self.transitions = 0
         self.events: list[Event] = []
         self.lines: dict[str, list[Line | str]] = {}
-        self.stories: dict[str, float] = {}
+        self.first_log_times: dict[str, float] = {}
         self.silent = 0
         self.latest = 0.0
         self._remembered: defaultdict[str, set[str]] = defaultdict(set)
@@ -103,47 +103,47 @@ class Dump:
         kind = "MessagePack" if is_packed else "YAML"
         try:
             with artefact.open() as stream:
-                reader = Packed(stream) if is_packed else Written(stream)
-                found = reader.read(dump._selection())
+                reader = MessagePackReader(stream) if is_packed else YamlReader(stream)
+                content = reader.read(dump._selection())
         except NotImportable:
             raise
         except BROKEN as error:
             reason = " ".join(str(error).split()) or type(error).__name__
             raise NotImportable(f"it cannot be read as {kind}: {reason[:300]}") from None
-        scheduler = found.get("scheduler") if isinstance(found, dict) else None
+        scheduler = content.get("scheduler") if isinstance(content, dict) else None
         if not isinstance(scheduler, dict) or not isinstance(scheduler.get("id"), str):
             raise NotImportable("it is no cluster dump: there is no scheduler in it")
-        if moment_of(scheduler.get("started")) is None:
+        if time_of(scheduler.get("started")) is None:
             raise NotImportable("scheduler.started is no time")
-        versions = found.get("versions")
+        versions = content.get("versions")
         dump.scheduler, dump.versions = scheduler, versions if isinstance(versions, dict) else {}
-        dump.see(scheduler["started"])
+        dump.note_time(scheduler["started"])
         return dump
 
     @property
     def is_complete(self) -> bool:
         """True if the transition log goes back to the first transition."""
-        known = self.transitions <= MOST_TRANSITIONS
-        return known and self.scheduler.get("transition_counter") == self.transitions
+        is_bounded = self.transitions <= MOST_TRANSITIONS
+        return is_bounded and self.scheduler.get("transition_counter") == self.transitions
 
-    def see(self, value: Any) -> float | None:
+    def note_time(self, value: Any) -> float | None:
         """Converts a time of the scheduler's clock; None if it is not a time."""
-        at = moment_of(value)
+        at = time_of(value)
         if at is not None:
             self.latest = max(self.latest, at)
         return at
 
     def _selection(self) -> Fields:
-        of_task = "key group_key state exception_blame exception_text traceback_text exception"
-        of_worker = "address name nthreads memory_limit nbytes server_id last_seen metrics"
+        task_fields = "key group_key state exception_blame exception_text traceback_text exception"
+        worker_fields = "address name nthreads memory_limit nbytes server_id last_seen metrics"
         return {
             "scheduler": {
-                **_whole("id address started transition_counter"),
-                "transition_log": Items(Places((0, 1, 2, 4, 5)), self._transition),
+                **_select_whole("id address started transition_counter"),
+                "transition_log": Items(Positions((0, 1, 2, 4, 5)), self._transition),
                 "task_groups": Each(WHOLE, self._group),
-                "tasks": Each(_whole(of_task + " erred_on suspicious"), self._task),
-                "workers": Each(_whole(of_worker), self._worker),
-                "clients": Each(_whole("client_key last_seen"), self._client),
+                "tasks": Each(_select_whole(task_fields + " erred_on suspicious"), self._task),
+                "workers": Each(_select_whole(worker_fields), self._worker),
+                "clients": Each(_select_whole("client_key last_seen"), self._client),
                 "events": Each(Items(WHOLE, most=MOST), self._topic),
             },
             "workers": Each(
@@ -158,7 +158,7 @@ class Dump:
         if not isinstance(entry, tuple) or self.transitions > MOST_TRANSITIONS:
             return
         key, start, finish, stimulus, at = entry
-        key, at = key_of(key), self.see(at)
+        key, at = key_of(key), self.note_time(at)
         group, text = group_of(key), str(key)
         remembered = self._remembered[group]
         if finish == "forgotten":
@@ -184,15 +184,15 @@ class Dump:
     def _group(self, name: Any, group: Any) -> None:
         if isinstance(name, str) and isinstance(group, dict) and len(self.groups) < MOST:
             self.groups[name] = group
-            self.see(group.get("stop"))
+            self.note_time(group.get("stop"))
 
     def _task(self, name: Any, task: Any) -> None:
         if not isinstance(task, dict) or task.get("state") != "erred":
             return
         key = key_of(task.get("key", name))
         group = text_of(task.get("group_key")) or group_of(key)
-        found = TASK.match(text_of(task.get("exception_blame")))
-        is_blamed = found is not None and found[1] not in (repr(key), str(key))
+        match = TASK.match(text_of(task.get("exception_blame")))
+        is_blamed = match is not None and match[1] not in (repr(key), str(key))
         if is_blamed or not (task.get("exception_text") or task.get("exception")):
             self.blamed[group] += 1
         elif len(self.erred) < MOST:
@@ -201,18 +201,18 @@ class Dump:
     def _worker(self, address: Any, worker: Any) -> None:
         if isinstance(address, str) and isinstance(worker, dict):
             self.workers[text_of(worker.get("address")) or address] = worker
-            self.see(worker.get("last_seen"))
+            self.note_time(worker.get("last_seen"))
 
     def _client(self, name: Any, client: Any) -> None:
         if isinstance(name, str) and isinstance(client, dict) and name != FIRE_AND_FORGET:
             self.clients[text_of(client.get("client_key")) or name] = client
-            self.see(client.get("last_seen"))
+            self.note_time(client.get("last_seen"))
 
     def _topic(self, topic: Any, events: Any) -> None:
         # Newer releases have the name of a container there instead of a list.
         for event in events or ():
             if isinstance(event, list) and len(event) == 2 and isinstance(topic, str):
-                at = self.see(event[0])
+                at = self.note_time(event[0])
                 if at is not None and len(self.events) < MOST:
                     self.events.append(Event(at, topic, event[1]))
 
@@ -226,10 +226,10 @@ class Dump:
                 text = entry[-1][:LONGEST_LINE]
                 lines.append(Line.read(text) or text)
         for entry in state.get("log") or ():
-            at = moment_of(entry[-1]) if isinstance(entry, list) and entry else None
+            at = time_of(entry[-1]) if isinstance(entry, list) and entry else None
             if at is not None:
-                self.stories[address] = at
+                self.first_log_times[address] = at
 
 
-def _whole(names: str) -> Fields:
+def _select_whole(names: str) -> Fields:
     return dict.fromkeys(names.split(), WHOLE)

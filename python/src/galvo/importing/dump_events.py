@@ -24,31 +24,31 @@ class Event(NamedTuple):
 
 def without_copies(events: list[Event]) -> Iterator[tuple[Event, list[str]]]:
     """Yields each event once, with all of its topics."""
-    found: dict[tuple[float, str], tuple[Event, list[str]]] = {}
-    alike: dict[tuple[str, str], list[float]] = {}
+    topics_by_event: dict[tuple[float, str], tuple[Event, list[str]]] = {}
+    times_by_event: dict[tuple[str, str], list[float]] = {}
     for event in events:
         if event.topic != LOG_TOPIC:
             text = dumps(sized_copy(event.message, True)[0])
-            found.setdefault((event.at, text), (event, []))[1].append(event.topic)
+            topics_by_event.setdefault((event.at, text), (event, []))[1].append(event.topic)
             if event.topic != "all":
-                alike.setdefault((event.topic, text), []).append(event.at)
-    for event, topics in sorted(found.values(), key=lambda one: one[0].at):
-        if topics == ["all"] and _is_copy_for_all(event, alike):
+                times_by_event.setdefault((event.topic, text), []).append(event.at)
+    for event, topics in sorted(topics_by_event.values(), key=lambda item: item[0].at):
+        if topics == ["all"] and _is_copy_for_all(event, times_by_event):
             continue
         yield event, topics
 
 
-def _is_copy_for_all(event: Event, alike: Mapping[tuple[str, str], list[float]]) -> bool:
+def _is_copy_for_all(event: Event, times_by_event: Mapping[tuple[str, str], list[float]]) -> bool:
     """True if it is the "all" copy of a worker's or client's event, which adds that worker or
     client.
     """
     message = event.message
     if not isinstance(message, dict):
         return False
-    for name, whom in message.items():
-        if isinstance(whom, str) and "action" in message:
-            rest = {key: item for key, item in message.items() if key != name}
-            times = alike.get((whom, dumps(sized_copy(rest, True)[0])), ())
+    for name, sender in message.items():
+        if isinstance(sender, str) and "action" in message:
+            original = {key: item for key, item in message.items() if key != name}
+            times = times_by_event.get((sender, dumps(sized_copy(original, True)[0])), ())
             if any(abs(at - event.at) < SAME_TIME for at in times):
                 return True
     return False

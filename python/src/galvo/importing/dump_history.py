@@ -15,20 +15,20 @@ from galvo.importing.values import (
     MOST_THREADS,
     Fields,
     counts_of,
+    creation_time_of,
     durations_of,
     function_of,
     host_of,
     list_of,
-    made_at,
-    measured,
+    measure,
     memory_of,
     metrics_of,
-    moment_of,
-    name_in,
+    name_of,
     number_of,
     text_of,
     texts_of,
     threads_of,
+    time_of,
     versions_of,
 )
 from galvo.plugin.errors import describe_error
@@ -39,11 +39,11 @@ from galvo.plugin.scrub import scrub
 from galvo.plugin.values import (
     ADDRESS_LENGTH,
     NAME_LENGTH,
-    count,
     cut,
     dumps,
-    identifier,
-    moment,
+    time_or_none,
+    to_count,
+    uuid_or_none,
 )
 from galvo.plugin.workers import CLIENT_LENGTH
 
@@ -52,39 +52,39 @@ KIND = "cluster dump"
 FAILURE = re.compile(r"\s*Compute Failed\s+Key:\s+(.+)")
 START = re.compile(r"\s*Start worker at:\s*(\S+)")
 # The states in which Dask considers a task done.
-DONE = ("memory", "released", "forgotten")
+DONE_STATES = ("memory", "released", "forgotten")
 STATES_IN_SAMPLES = (
     "processing", "waiting", "queued", "no-worker", "memory", "erred", "released"
 )  # fmt: skip
 DEPENDENCIES, TYPES, TYPE_NAME_LENGTH = 1000, 100, 512
 
 
-def tell(dump: Dump, history: History) -> None:
+def fill_history(dump: Dump, history: History) -> None:
     """Adds the content of the dump to the history."""
-    _Teller(dump, history).tell()
+    _DumpConverter(dump, history).convert()
 
 
-class _Teller:
+class _DumpConverter:
     def __init__(self, dump: Dump, history: History):
         self._dump = dump
         self._history = history
         self._ids = history.ids
         history.scheduler = text_of(dump.scheduler.get("id"))
-        history.lasts(float(dump.scheduler["started"]), dump.latest)
+        history.set_period(float(dump.scheduler["started"]), dump.latest)
         self._workers: dict[str, Item] = {}  # by address
         self._zones: dict[str, Zone] = {}
         self._group_ids = {name: self._ids.of("group", name) for name in dump.groups}
 
-    def tell(self) -> None:
+    def convert(self) -> None:
         history, dump = self._history, self._dump
-        self._tell_workers()
-        self._tell_clients()
-        self._tell_groups()
-        self._tell_errors()
-        self._tell_samples()
-        self._tell_events()
-        self._tell_logs()
-        self._tell_cluster()
+        self._add_workers()
+        self._add_clients()
+        self._add_groups()
+        self._add_errors()
+        self._add_samples()
+        self._add_events()
+        self._add_logs()
+        self._add_cluster()
         history.notes.append(
             "a dump has no computations, spans, profiles or code, and no time of its own: the"
             " cluster ends with the last moment in it"
@@ -94,12 +94,12 @@ class _Teller:
                 f"it has the last {dump.transitions:,} transitions, not all: tasks that were"
                 " released or forgotten are counted as done, and retries are not all counted"
             )
-            history.lack(
+            history.add_gap(
                 "tasks that Dask forgot before its log of transitions begins may be missing"
             )
         elif dump.forgotten:
             forgotten = quantities.count(dump.forgotten, "tasks")
-            history.lack(f"Dask had forgotten {forgotten} when it was written")
+            history.add_gap(f"Dask had forgotten {forgotten} when it was written")
         if dump.silent:
             history.notes.append(
                 f"{quantities.count(dump.silent, 'workers')} did not answer when the dump was made,"
@@ -108,7 +108,7 @@ class _Teller:
 
     # Workers and clients.
 
-    def _tell_workers(self) -> None:
+    def _add_workers(self) -> None:
         history, dump = self._history, self._dump
         versions = dump.versions.get("workers")
         versions = versions if isinstance(versions, dict) else {}
@@ -118,20 +118,23 @@ class _Teller:
             if action_of(event) == "add-worker" and "://" in event.topic
         }
         self._find_zones(arrivals)
-        guessed, left = 0, MOST_THREADS
-        for address, told in dump.workers.items():
+        guessed, free_threads = 0, MOST_THREADS
+        for address, fields in dump.workers.items():
             lines = [line for line in dump.lines.get(address, ()) if isinstance(line, Line)]
             zone = self._zones.get(address, Zone(0.0, True))
             started_at = arrivals.get(address) or self._start_of(address, lines, zone)
             guessed += started_at is None
-            started_at = history.within(started_at or history.started_at)
+            started_at = history.clamp_time(started_at or history.started_at)
             # Their sum is bounded by the most a cluster can have.
-            threads, limit = threads_of(told.get("nthreads")), memory_of(told.get("memory_limit"))
-            threads = min(threads, left)
-            left -= threads
-            name = told.get("name")
+            threads, limit = (
+                threads_of(fields.get("nthreads")),
+                memory_of(fields.get("memory_limit")),
+            )
+            threads = min(threads, free_threads)
+            free_threads -= threads
+            name = fields.get("name")
             worker: Item = {
-                "id": self._id_of(address, told),
+                "id": self._id_of(address, fields),
                 "name": cut(name if isinstance(name, (str, int)) else address, ADDRESS_LENGTH),
                 "address": cut(address, ADDRESS_LENGTH),
                 "host": host_of(address),
@@ -142,84 +145,89 @@ class _Teller:
             }
             if history.add("workers", worker):
                 self._workers[address] = worker
-                history.hours.worker(started_at, history.ended_at, threads, limit)
+                history.hours.add_worker(started_at, history.ended_at, threads, limit)
         threads = 0
         history.add("thread_history", {"at": history.started_at, "threads": 0})
         for worker in sorted(self._workers.values(), key=lambda worker: worker["started_at"]):
             threads += worker["threads"]
-            # Two changes at the same time would be taken for one.
-            before = history.sections["thread_history"][-1]
-            at = max(worker["started_at"], before["at"] + 1e-6)
+            # The server takes two changes at the same time for one.
+            previous_change = history.sections["thread_history"][-1]
+            at = max(worker["started_at"], previous_change["at"] + 1e-6)
             history.add("thread_history", {"at": at, "threads": threads})
         if guessed:
             history.notes.append(
                 f"of {quantities.count(guessed, 'workers')} it is not known when they came: they"
                 " are told to be there from the start of the scheduler"
             )
-        gone = len(arrivals.keys() - dump.workers.keys())
-        if gone:
+        departed = len(arrivals.keys() - dump.workers.keys())
+        if departed:
             history.notes.append(
-                f"{quantities.count(gone, 'workers')} had left, of which there are only events"
+                f"{quantities.count(departed, 'workers')} had left, of which there are only events"
             )
 
     def _find_zones(self, arrivals: Mapping[str, float]) -> None:
         """Determines the time zones of the workers' logs, starting with those that are certain."""
-        begin, end = self._history.started_at, self._history.ended_at
+        start, end = self._history.started_at, self._history.ended_at
         doubtful: list[tuple[str, list[Line]]] = []
         certain: set[Zone] = set()
-        for address, written in self._dump.lines.items():
-            lines = [line for line in written if isinstance(line, Line)]
-            known = []
+        for address, entries in self._dump.lines.items():
+            lines = [line for line in entries if isinstance(line, Line)]
+            known_times = []
             for line in lines:
-                failed, started = FAILURE.match(line.message), START.match(line.message)
-                if failed and failed[1].strip() in self._dump.erred_at:
-                    known.append((line, self._dump.erred_at[failed[1].strip()]))
-                elif started and started[1] == address and address in arrivals:
-                    known.append((line, arrivals[address]))
-            zone = self._zones[address] = Zone.of(lines, begin, end, known)
+                failure_match, start_match = FAILURE.match(line.message), START.match(line.message)
+                if failure_match and failure_match[1].strip() in self._dump.erred_at:
+                    known_times.append((line, self._dump.erred_at[failure_match[1].strip()]))
+                elif start_match and start_match[1] == address and address in arrivals:
+                    known_times.append((line, arrivals[address]))
+            zone = self._zones[address] = Zone.of(lines, start, end, known_times)
             if not zone.certain:
                 doubtful.append((address, lines))
             elif lines:
                 certain.add(zone)
-        others = certain.pop() if len(certain) == 1 else None
+        common_zone = certain.pop() if len(certain) == 1 else None
         for address, lines in doubtful:
-            self._zones[address] = Zone.of(lines, begin, end, others=others)
+            self._zones[address] = Zone.of(lines, start, end, other_zone=common_zone)
 
-    def _id_of(self, address: str, told: Fields) -> str:
-        known = identifier(text_of(told.get("server_id")).rpartition("Worker-")[2])
-        return known or self._ids.of("worker", address)
+    def _id_of(self, address: str, fields: Fields) -> str:
+        worker_id = uuid_or_none(text_of(fields.get("server_id")).rpartition("Worker-")[2])
+        return worker_id or self._ids.of("worker", address)
 
     def _start_of(self, address: str, lines: list[Line], zone: Zone) -> float | None:
         """Returns the worker's start time as far as the worker itself knows it."""
         for line in lines:  # the newest first
-            found = START.match(line.message)
-            if found and found[1] == address:
+            match = START.match(line.message)
+            if match and match[1] == address:
                 return line.clock - zone.seconds
-        known = [line.clock - zone.seconds for line in lines[-1:]]
-        known += [self._dump.stories[address]] if address in self._dump.stories else []
-        return min(known) if known else None
+        known_times = [line.clock - zone.seconds for line in lines[-1:]]
+        first_log_times = self._dump.first_log_times
+        known_times += [first_log_times[address]] if address in first_log_times else []
+        return min(known_times) if known_times else None
 
-    def _tell_clients(self) -> None:
+    def _add_clients(self) -> None:
         history, clients = self._history, self._dump.clients
-        came: dict[str, float] = {}
-        left: dict[str, float] = {}
+        connect_times: dict[str, float] = {}
+        disconnect_times: dict[str, float] = {}
         for event in self._dump.events:
             action = action_of(event)
             if action in ("add-client", "remove-client"):
                 client = text_of(event.message.get("client")) or event.topic
                 if client not in ("all", "fire-and-forget"):
-                    (came if action == "add-client" else left).setdefault(client, event.at)
-        for client in {**dict.fromkeys(came), **dict.fromkeys(clients)}:
-            seen = moment_of(clients.get(client, {}).get("last_seen")) or history.ended_at
-            connected_at = history.within(came.get(client) or made_at(client) or seen)
+                    (connect_times if action == "add-client" else disconnect_times).setdefault(
+                        client, event.at
+                    )
+        for client in {**dict.fromkeys(connect_times), **dict.fromkeys(clients)}:
+            last_seen_at = time_of(clients.get(client, {}).get("last_seen")) or history.ended_at
+            connected_at = history.clamp_time(
+                connect_times.get(client) or creation_time_of(client) or last_seen_at
+            )
             item = {"id": cut(client, CLIENT_LENGTH), "connected_at": connected_at}
-            if client not in clients and client in left:
-                item["disconnected_at"] = max(left[client], connected_at)
+            if client not in clients and client in disconnect_times:
+                item["disconnected_at"] = max(disconnect_times[client], connected_at)
             history.add("clients", item)
 
     # Tasks.
 
-    def _tell_groups(self) -> None:
+    def _add_groups(self) -> None:
         history, dump, ids = self._history, self._dump, self._group_ids
         erred = Counter(task["group_key"] for task in dump.erred)
         for name, group in dump.groups.items():
@@ -227,30 +235,32 @@ class _Teller:
             tasks = sum(states.values())
             succeeded = dump.succeeded[name]
             if not dump.is_complete:
-                succeeded = max(succeeded, sum(states.get(state, 0) for state in DONE))
-            started_at, stopped_at = moment_of(group.get("start")), moment_of(group.get("stop"))
+                succeeded = max(succeeded, sum(states.get(state, 0) for state in DONE_STATES))
+            started_at, stopped_at = time_of(group.get("start")), time_of(group.get("stop"))
             durations = durations_of(group.get("all_durations"))
-            seen = [at for at in (dump.first_seen.get(name), started_at) if at is not None]
+            first_times = [at for at in (dump.first_seen.get(name), started_at) if at is not None]
             item: Item = {
                 "id": ids[name],
                 "name": cut(name, NAME_LENGTH),
-                "prefix": cut(name_in(group.get("prefix")) or function_of(name), NAME_LENGTH),
-                "first_seen_at": history.within(min(seen, default=history.ended_at)),
+                "prefix": cut(name_of(group.get("prefix")) or function_of(name), NAME_LENGTH),
+                "first_seen_at": history.clamp_time(min(first_times, default=history.ended_at)),
                 "started_at": started_at,
                 "stopped_at": stopped_at,
                 "states": {state: number for state, number in states.items() if number},
-                "tasks": count(tasks),
-                "tasks_succeeded": count(max(succeeded, states.get("memory", 0))),
+                "tasks": to_count(tasks),
+                "tasks_succeeded": to_count(max(succeeded, states.get("memory", 0))),
                 "tasks_erred": erred[name],
-                "tasks_blamed": count(dump.blamed[name]),
-                "tasks_retried": count(dump.retried[name]),
+                "tasks_blamed": to_count(dump.blamed[name]),
+                "tasks_retried": to_count(dump.retried[name]),
                 "durations": durations,
-                "bytes": count(number_of(group.get("nbytes_total"))),
+                "bytes": to_count(number_of(group.get("nbytes_total"))),
                 "types": sorted(texts_of(group.get("types"), TYPES, TYPE_NAME_LENGTH)),
                 "dependencies": [
-                    ids[on]
-                    for on in map(name_in, list_of(group.get("dependencies"))[:DEPENDENCIES])
-                    if on in ids and on != name
+                    ids[dependency]
+                    for dependency in map(
+                        name_of, list_of(group.get("dependencies"))[:DEPENDENCIES]
+                    )
+                    if dependency in ids and dependency != name
                 ],
             }
             if not history.sends("task_groups"):
@@ -258,8 +268,8 @@ class _Teller:
             else:
                 history.add("task_groups", item)
             # The total time of its tasks is known, and when the last one of them stopped.
-            history.hours.tasks(
-                history.within(stopped_at or history.ended_at),
+            history.hours.add_tasks(
+                history.clamp_time(stopped_at or history.ended_at),
                 item["prefix"],
                 compute=durations.get("compute", 0.0),
                 transfer=durations.get("transfer", 0.0),
@@ -270,36 +280,40 @@ class _Teller:
             )
             history.count_tasks(item)
 
-    def _tell_errors(self) -> None:
+    def _add_errors(self) -> None:
         history, dump = self._history, self._dump
         for task in dump.erred:
             key, group = str(task["key"]), task["group_key"]
-            places = texts_of(task.get("erred_on"), 1, ADDRESS_LENGTH)
-            worker = self._workers.get(places[0]) if places else None
+            addresses = texts_of(task.get("erred_on"), 1, ADDRESS_LENGTH)
+            worker = self._workers.get(addresses[0]) if addresses else None
             # Never the pickled exception itself, because reading it would require unpickling.
-            said = {name: text_of(task.get(name)) for name in ("exception_text", "traceback_text")}
+            error_texts = {
+                name: text_of(task.get(name)) for name in ("exception_text", "traceback_text")
+            }
             described = describe_error(
-                {**said, "worker": places[0] if places else None},
+                {**error_texts, "worker": addresses[0] if addresses else None},
                 history.receipt.sends("code"),
                 history.receipt.types_only,
             )
-            if not said["exception_text"] and "KilledWorker" in text_of(task.get("exception")):
-                times = count(number_of(task.get("suspicious")))
+            if not error_texts["exception_text"] and "KilledWorker" in text_of(
+                task.get("exception")
+            ):
+                times = to_count(number_of(task.get("suspicious")))
                 described["type"], described["origin"] = "KilledWorker", "dask"
                 described["message"] = f"{times} workers died that were running {key}"
-            stopped_at = moment_of(dump.groups.get(group, {}).get("stop"))
-            at = history.within(dump.erred_at.get(key) or stopped_at or history.ended_at)
+            stopped_at = time_of(dump.groups.get(group, {}).get("stop"))
+            at = history.clamp_time(dump.erred_at.get(key) or stopped_at or history.ended_at)
             item = {
                 "id": self._ids.at(at, "error", key),
                 "at": at,
                 "key": cut(key, NAME_LENGTH),
                 "task_group_id": self._group_ids.get(group),
                 **described,
-                "retries": count(dump.retries[key]),
+                "retries": to_count(dump.retries[key]),
                 "worker_id": None if worker is None else worker["id"],
             }
             history.totals["errors"] += 1
-            history.hours.error(at)
+            history.hours.add_error(at)
             if history.sends("errors", item):
                 history.add("errors", item)
             else:
@@ -307,35 +321,35 @@ class _Teller:
 
     # Measurements and logs.
 
-    def _tell_samples(self) -> None:
+    def _add_samples(self) -> None:
         history, dump = self._history, self._dump
-        all_own = []
+        worker_metrics = []
         for address, worker in self._workers.items():
-            told = dump.workers[address]
-            metrics = measured(told, worker["memory_limit_bytes"])
+            fields = dump.workers[address]
+            metrics = measure(fields, worker["memory_limit_bytes"])
             if metrics:
-                all_own.append(metrics)
-                at = history.within(moment_of(told.get("last_seen")) or history.ended_at)
+                worker_metrics.append(metrics)
+                at = history.clamp_time(time_of(fields.get("last_seen")) or history.ended_at)
                 history.add("samples", {"at": at, "metrics": metrics, "worker_id": worker["id"]})
         workers = list(self._workers.values())
         limits = [worker["memory_limit_bytes"] for worker in workers]
-        whole: dict[str, float] = {
+        cluster_metrics: dict[str, float] = {
             "workers": len(workers),
             "threads": sum(worker["threads"] for worker in workers),
         }
         if limits and all(limits):
-            whole["memory_limit_bytes"] = sum(limits)
+            cluster_metrics["memory_limit_bytes"] = sum(limits)
         for name in SUMMED:
-            values = [own[name] for own in all_own if name in own]
+            values = [own_metrics[name] for own_metrics in worker_metrics if name in own_metrics]
             if values and len(values) == len(workers):
-                whole[name] = sum(values)
+                cluster_metrics[name] = sum(values)
         states = [counts_of(group.get("states")) for group in dump.groups.values()]
         for state in STATES_IN_SAMPLES:
             name = "tasks_" + state.replace("-", "_")
-            whole[name] = count(sum(counts.get(state, 0) for counts in states))
-        history.add("samples", {"at": history.ended_at, "metrics": whole})
+            cluster_metrics[name] = to_count(sum(counts.get(state, 0) for counts in states))
+        history.add("samples", {"at": history.ended_at, "metrics": cluster_metrics})
 
-    def _tell_events(self) -> None:
+    def _add_events(self) -> None:
         history, allowed = self._history, self._history.settings["events_allow"]
         for event, topics in without_copies(self._dump.events):
             if not history.sends("events") or not ("*" in allowed or set(topics) & set(allowed)):
@@ -358,7 +372,7 @@ class _Teller:
                 },
             )
 
-    def _tell_logs(self) -> None:
+    def _add_logs(self) -> None:
         history, receipt = self._history, self._history.receipt
         timeless, doubtful = 0, 0
         for address, lines in self._dump.lines.items():
@@ -371,7 +385,7 @@ class _Teller:
                 if not history.sends("logs"):
                     receipt.withhold("logs")
                     continue
-                at = moment(line.clock - zone.seconds) or history.started_at
+                at = time_or_none(line.clock - zone.seconds) or history.started_at
                 history.add(
                     "logs",
                     {
@@ -401,12 +415,12 @@ class _Teller:
 
     # The cluster as a whole.
 
-    def _tell_cluster(self) -> None:
+    def _add_cluster(self) -> None:
         history, dump = self._history, self._dump
         workers = list(self._workers.values())
         threads = sum(worker["threads"] for worker in workers)
         limits = [worker["memory_limit_bytes"] for worker in workers]
-        used = [metrics_of(dump.workers[address]).get("memory") for address in self._workers]
+        memory_used = [metrics_of(dump.workers[address]).get("memory") for address in self._workers]
         address = text_of(dump.scheduler.get("address"))
         history.cluster = {
             "address": cut(address, ADDRESS_LENGTH) or None,
@@ -414,12 +428,12 @@ class _Teller:
             "workers": len(workers),
             "threads": threads,
             "memory_limit_bytes": sum(limits) if limits and all(limits) else None,
-            "memory_used_bytes": count(sum(map(number_of, used))),
+            "memory_used_bytes": to_count(sum(map(number_of, memory_used))),
         }
-        lasted = [history.ended_at - worker["started_at"] for worker in workers]
-        offered = sum(w["threads"] * seconds for w, seconds in zip(workers, lasted))
+        durations = [history.ended_at - worker["started_at"] for worker in workers]
+        thread_seconds = sum(w["threads"] * seconds for w, seconds in zip(workers, durations))
         history.totals.update(
-            thread_seconds=offered,
+            thread_seconds=thread_seconds,
             workers=len(workers),
             peak_workers=len(workers),
             peak_threads=threads,

@@ -11,10 +11,10 @@ from typing import Any
 
 from galvo.client.errors import NotImportable
 from galvo.importing.hours import Hours
-from galvo.plugin.code import presentable_code
+from galvo.plugin.code import redact_code
 from galvo.plugin.errors import class_of_error
 from galvo.plugin.sections import Receipt
-from galvo.plugin.values import NAME_LENGTH, count, cut, moment
+from galvo.plugin.values import NAME_LENGTH, cut, time_or_none, to_count
 from galvo.plugin.workers import describe_environment
 
 Item = dict[str, Any]
@@ -121,9 +121,13 @@ class History:
         self.partial: list[str] = []
         self._environments: set[str] = set()
 
-    def lasts(self, started_at: float, ended_at: float) -> None:
+    def set_period(self, started_at: float, ended_at: float) -> None:
         """Sets the covered time range. Call it before all other methods. Raises NotImportable."""
-        if moment(started_at) is None or moment(ended_at) is None or ended_at < started_at:
+        if (
+            time_or_none(started_at) is None
+            or time_or_none(ended_at) is None
+            or ended_at < started_at
+        ):
             raise NotImportable("its times are none that a cluster can have")
         if ended_at - started_at > self.LONGEST_SECONDS:
             raise NotImportable("its first and last moments are more than two years apart")
@@ -162,18 +166,18 @@ class History:
             self.receipt.withhold("code")
             return []
         # Outside a function, the relevant lines are those around the call that wrote the file.
-        call = re.search(r"\bperformance_report[ \t]{0,4}\(", text)
-        line = text.count("\n", 0, call.start()) + 1 if call else 0
-        shown, _ = presentable_code(text, line, max(line - 1, 0))
-        hash_ = hashlib.sha256(shown.encode("utf-8")).hexdigest()
-        self.add("code", {"hash": hash_, "text": shown})
+        call_match = re.search(r"\bperformance_report[ \t]{0,4}\(", text)
+        line = text.count("\n", 0, call_match.start()) + 1 if call_match else 0
+        snippet, _ = redact_code(text, line, max(line - 1, 0))
+        hash_ = hashlib.sha256(snippet.encode("utf-8")).hexdigest()
+        self.add("code", {"hash": hash_, "text": snippet})
         return [[{"hash": hash_, "file": "", "line": 0, "relative_line": 0}]]
 
-    def within(self, at: float) -> float:
+    def clamp_time(self, at: float) -> float:
         """Returns the time within the cluster's life that is closest to this one."""
         return min(max(at, self.started_at), self.ended_at)
 
-    def lack(self, reason: str) -> None:
+    def add_gap(self, reason: str) -> None:
         """Records the reason why a part of the work is missing in the file. Answers include it."""
         self.partial.append(reason)
         self.notes.append(f"it holds a part of the work: {reason}")
@@ -182,7 +186,7 @@ class History:
         """Adds a task group to the totals."""
         totals, durations = self.totals, group["durations"]
         for name in ("tasks", "tasks_succeeded", "tasks_erred", "bytes"):
-            totals[name] = count(totals[name] + group[name])
+            totals[name] = to_count(totals[name] + group[name])
         totals["compute_seconds"] += durations.get("compute", 0.0)
         totals["transfer_seconds"] += durations.get("transfer", 0.0)
 
@@ -191,8 +195,8 @@ class History:
         if usage:
             self.sections["usage"] = self.hours.describe(self.receipt.sends("tasks"))
         for section, number in self.dropped.items():
-            words = section.replace("_", " ")
-            self.notes.append(f"{number:,} {words} are more than one import takes")
+            section_name = section.replace("_", " ")
+            self.notes.append(f"{number:,} {section_name} are more than one import takes")
 
     def describe_cluster(self, final: bool) -> Item:
         """Returns the cluster as a whole, as in a report."""

@@ -7,13 +7,13 @@ from heapq import nlargest
 from typing import Any
 
 from galvo.plugin.usage import FUNCTIONS, GIB
-from galvo.plugin.values import count
+from galvo.plugin.values import to_count
 
 HOUR = 3600
 DURATIONS = (
     "thread_seconds", "worker_seconds", "memory_gib_seconds", "compute_seconds", "transfer_seconds"
 )  # fmt: skip
-NUMBERS = ("tasks", "tasks_erred", "retries", "errors", "bytes", "spilled_bytes", "workers")
+COUNTS = ("tasks", "tasks_erred", "retries", "errors", "bytes", "spilled_bytes", "workers")
 
 
 class Hours:
@@ -22,30 +22,34 @@ class Hours:
     def __init__(self) -> None:
         self._sums: dict[int, dict[str, Any]] = {}
         self._functions: dict[int, dict[str, list[Any]]] = {}
-        # The increase in workers, threads and bytes from an hour on, for the whole of it.
+        # The increase of workers, threads and bytes at the start of an hour. It counts for whole
+        # hours.
         self._changes: dict[int, list[int]] = {}
 
-    def worker(self, start: float, stop: float, threads: int, memory: int | None) -> None:
+    def add_worker(self, start: float, stop: float, threads: int, memory: int | None) -> None:
         """Adds a worker that existed from one time to another."""
-        self.offer(start, stop, 1, threads, memory or 0)
+        self.add_workers(start, stop, 1, threads, memory or 0)
 
-    def offer(self, start: float, stop: float, workers: int, threads: int, memory: int) -> None:
-        """Adds workers of which only the number is known."""
-        there = (workers, threads, memory)
+    def add_workers(
+        self, start: float, stop: float, workers: int, threads: int, memory: int
+    ) -> None:
+        """Adds a number of workers that existed from one time to another."""
+        capacity = (workers, threads, memory)
         first, last = int(start // HOUR), int(stop // HOUR)
-        self._hour(first)["workers"] += workers
+        self._sums_of(first)["workers"] += workers
         if first == last:
-            self._add(first, stop - start, there)
+            self._add_capacity(first, stop - start, capacity)
             return
-        self._add(first, (first + 1) * HOUR - start, there)
-        self._add(last, stop - last * HOUR, there)
-        # The hours between are summed once for all workers, because there may be many of both.
+        self._add_capacity(first, (first + 1) * HOUR - start, capacity)
+        self._add_capacity(last, stop - last * HOUR, capacity)
+        # The whole hours in between are summed once for all workers: there may be many hours and
+        # many workers.
         for hour, sign in ((first + 1, 1), (last, -1)):
             change = self._changes.setdefault(hour, [0, 0, 0])
-            for i, number in enumerate(there):
+            for i, number in enumerate(capacity):
                 change[i] += sign * number
 
-    def tasks(
+    def add_tasks(
         self,
         at: float,
         prefix: str,
@@ -57,9 +61,9 @@ class Hours:
         retries: int = 0,
         nbytes: int = 0,
     ) -> None:
-        """Adds tasks of a function that were done by a time."""
+        """Adds tasks of a function that ended at this time."""
         hour = int(at // HOUR)
-        sums = self._hour(hour)
+        sums = self._sums_of(hour)
         sums["compute_seconds"] += compute
         sums["transfer_seconds"] += transfer
         sums["tasks"] += tasks
@@ -71,8 +75,8 @@ class Hours:
         for i, value in enumerate((compute, transfer, tasks, erred, nbytes)):
             function[i] += value
 
-    def error(self, at: float) -> None:
-        self._hour(int(at // HOUR))["errors"] += 1
+    def add_error(self, at: float) -> None:
+        self._sums_of(int(at // HOUR))["errors"] += 1
 
     def describe(self, with_functions: bool) -> list[dict[str, Any]]:
         """Returns the items of a report, ordered by time."""
@@ -80,47 +84,49 @@ class Hours:
         described = []
         for hour, sums in sorted(self._sums.items()):
             item: dict[str, Any] = {"hour": hour, **{name: sums[name] for name in DURATIONS}}
-            item.update((name, count(sums[name])) for name in NUMBERS)
+            item.update((name, to_count(sums[name])) for name in COUNTS)
             if with_functions:
                 functions = nlargest(
-                    FUNCTIONS, self._functions.get(hour, {}).items(), key=lambda one: one[1][0]
+                    FUNCTIONS,
+                    self._functions.get(hour, {}).items(),
+                    key=lambda entry: entry[1][0],
                 )
                 item["functions"] = [
                     {
                         "prefix": prefix,
                         "compute_seconds": function[0],
                         "transfer_seconds": function[1],
-                        "tasks": count(function[2]),
-                        "tasks_erred": count(function[3]),
-                        "bytes": count(function[4]),
+                        "tasks": to_count(function[2]),
+                        "tasks_erred": to_count(function[3]),
+                        "bytes": to_count(function[4]),
                     }
                     for prefix, function in functions
                 ]
             described.append(item)
         return described
 
-    def _hour(self, hour: int) -> dict[str, Any]:
+    def _sums_of(self, hour: int) -> dict[str, Any]:
         sums = self._sums.get(hour)
         if sums is None:
             sums = self._sums[hour] = dict.fromkeys(DURATIONS, 0.0)
-            sums.update(dict.fromkeys(NUMBERS, 0))
+            sums.update(dict.fromkeys(COUNTS, 0))
         return sums
 
-    def _add(self, hour: int, seconds: float, there: Sequence[int]) -> None:
+    def _add_capacity(self, hour: int, seconds: float, capacity: Sequence[int]) -> None:
         if seconds <= 0.0:
             return
-        sums = self._hour(hour)
-        workers, threads, memory = there
+        sums = self._sums_of(hour)
+        workers, threads, memory = capacity
         sums["worker_seconds"] += workers * seconds
         sums["thread_seconds"] += threads * seconds
         sums["memory_gib_seconds"] += memory / GIB * seconds
 
     def _add_whole_hours(self) -> None:
-        there = [0, 0, 0]
+        capacity = [0, 0, 0]
         changes = sorted(self._changes.items())
-        for (hour, change), (following, _) in zip(changes, changes[1:]):
-            there = [number + more for number, more in zip(there, change)]
-            if any(there):
-                for within in range(hour, following):
-                    self._add(within, HOUR, there)
+        for (hour, change), (next_hour, _) in zip(changes, changes[1:]):
+            capacity = [number + increase for number, increase in zip(capacity, change)]
+            if any(capacity):
+                for whole_hour in range(hour, next_hour):
+                    self._add_capacity(whole_hour, HOUR, capacity)
         self._changes.clear()

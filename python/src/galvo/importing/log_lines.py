@@ -33,15 +33,15 @@ class Line(NamedTuple):
     @classmethod
     def read(cls, text: str) -> Line | None:
         """Parses this text; None if it has another format."""
-        found = LINE.match(text)
-        if found is None:
+        match = LINE.match(text)
+        if match is None:
             return None
         try:
-            shown = datetime.strptime(found[1], "%Y-%m-%d %H:%M:%S")
+            local_time = datetime.strptime(match[1], "%Y-%m-%d %H:%M:%S")
         except ValueError:  # there is no such day
             return None
-        clock = shown.replace(tzinfo=timezone.utc).timestamp() + int(found[2]) / 1000
-        return cls(clock, found[3], found[4], found[5])
+        clock = local_time.replace(tzinfo=timezone.utc).timestamp() + int(match[2]) / 1000
+        return cls(clock, match[3], match[4], match[5])
 
 
 class Zone(NamedTuple):
@@ -54,10 +54,10 @@ class Zone(NamedTuple):
     def of(
         cls,
         lines: Iterable[Line],
-        begin: float,
+        start: float,
         end: float,
-        known: Iterable[tuple[Line, float]] = (),
-        others: Zone | None = None,
+        known_times: Iterable[tuple[Line, float]] = (),
+        other_zone: Zone | None = None,
     ) -> Zone:
         """Returns the time zone in which all lines were written between two times.
 
@@ -65,27 +65,27 @@ class Zone(NamedTuple):
         zone in which all of them fit. If there are several, the result is that of others who
         probably share it, that of this machine, or the one closest to UTC.
         """
-        offsets = {QUARTER * round((line.clock - at) / QUARTER) for line, at in known}
+        offsets = {QUARTER * round((line.clock - at) / QUARTER) for line, at in known_times}
         if len(offsets) == 1:
             return cls(offsets.pop(), True)
         clocks = [line.clock for line in lines]
         if not clocks:
             return cls(0.0, True)
         first, last = min(clocks), max(clocks)
-        fit = [
+        fitting_offsets = [
             offset
             for offset in OFFSETS
-            if first - offset >= begin - LEEWAY and last - offset <= end + LEEWAY
+            if first - offset >= start - LEEWAY and last - offset <= end + LEEWAY
         ]
-        if len(fit) == 1:
-            return cls(fit[0], True)
-        if others is not None and others.seconds in fit:
-            return cls(others.seconds, False)
-        here = datetime.fromtimestamp(end).astimezone().utcoffset()
-        own = here.total_seconds() if here is not None else 0.0
-        if own in fit:
-            return cls(own, False)
-        return cls(min(fit, key=abs) if fit else own, False)
+        if len(fitting_offsets) == 1:
+            return cls(fitting_offsets[0], True)
+        if other_zone is not None and other_zone.seconds in fitting_offsets:
+            return cls(other_zone.seconds, False)
+        utc_offset = datetime.fromtimestamp(end).astimezone().utcoffset()
+        local_offset = utc_offset.total_seconds() if utc_offset is not None else 0.0
+        if local_offset in fitting_offsets:
+            return cls(local_offset, False)
+        return cls(min(fitting_offsets, key=abs) if fitting_offsets else local_offset, False)
 
 
 def presentable(message: str, with_source: bool, types_only: bool = False) -> str:

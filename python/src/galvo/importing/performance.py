@@ -32,40 +32,40 @@ class PerformanceReport:
 
     def __init__(self, artefact: Artefact):
         page = Page(artefact.text(MOST_BYTES))
-        self.drawn_by, self.is_old, self.blame = page.version, page.is_old, page.blame
+        self.drawn_by, self.is_old, self.explain = page.version, page.is_old, page.explain
         try:
             self._read(page)
         except NotImportable as error:
-            raise NotImportable(page.blame(str(error))) from None
+            raise NotImportable(page.explain(str(error))) from None
 
     def _read(self, page: Page) -> None:
         texts = (text_in(model) or "" for model in page.models())
         summary = next((text for text in texts if TITLE in text), None)
         if summary is None:
             raise NotImportable("it is no performance report: there is no summary in it")
-        head, _, rest = summary.partition(CODE)
-        self._said = _pairs(lines_of(head))
+        entries_html, _, code_html = summary.partition(CODE)
+        self._summary = _pairs(lines_of(entries_html))
         # Unmodified, because nothing is escaped there.
-        self.code = rest.partition("<pre>")[2].rpartition("</pre>")[0].strip("\n")
+        self.code = code_html.partition("<pre>")[2].rpartition("</pre>")[0].strip("\n")
         self.tasks = self._columns(page, None, TASKS)
         if self.tasks is None:
             raise NotImportable("it is no performance report: there is no task stream in it")
         self.system = self._columns(page, "System", SYSTEM) or {name: [] for name in SYSTEM}
         self.flames = self._columns(page, "Worker Profile (compute)", FLAMES)
         panel = page.panel("Scheduler Logs")
-        logs = next((text for text in map(text_in, page.below(panel)) if text), "")
+        logs = next((text for text in map(text_in, page.descendants(panel)) if text), "")
         self.logs = [HOUR.sub("", line, count=1) for line in lines_of(logs)]
 
     @staticmethod
     def _columns(page: Page, title: str | None, names: tuple[str, ...]) -> Any:
         """Returns the first data source with these columns, in the tab with this title."""
-        models = page.models() if title is None else page.below(page.panel(title))
-        found = (columns_in(model, *names) for model in models)
-        return next((columns for columns in found if columns is not None), None)
+        models = page.models() if title is None else page.descendants(page.panel(title))
+        sources = (columns_in(model, *names) for model in models)
+        return next((columns for columns in sources if columns is not None), None)
 
     def text_of_line(self, name: str) -> str | None:
         """Returns an entry of the summary as text; None if there is none."""
-        return self._said.get(name.lower())
+        return self._summary.get(name.lower())
 
     def number(self, name: str) -> int | None:
         text = self.text_of_line(name)
@@ -74,18 +74,18 @@ class PerformanceReport:
     def seconds(self, name: str) -> float | None:
         """Returns a duration in seconds, which was rounded for display; None if there is none."""
         try:
-            found = float(parse_timedelta(self.text_of_line(name) or "", default="s"))
+            duration = float(parse_timedelta(self.text_of_line(name) or "", default="s"))
         except (ValueError, KeyError, TypeError, OverflowError, IndexError):
             return None
-        return found if 0 <= found < math.inf else None
+        return duration if 0 <= duration < math.inf else None
 
     def size(self, name: str) -> int | None:
         """Returns bytes, which were rounded for display; None if there are none."""
         try:
-            found = parse_bytes(self.text_of_line(name) or "")
+            nbytes = parse_bytes(self.text_of_line(name) or "")
         except (ValueError, TypeError, OverflowError):
             return None
-        return memory_of(found)
+        return memory_of(nbytes)
 
 
 def _pairs(lines: list[str]) -> dict[str, str]:

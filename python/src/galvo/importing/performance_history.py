@@ -15,7 +15,14 @@ from galvo.importing.performance import PerformanceReport
 from galvo.importing.values import MOST_THREADS, function_of, group_of, host_of, is_finite, key_of
 from galvo.plugin.logs import LEVEL_LENGTH, LOGGER_LENGTH
 from galvo.plugin.profiles import Profile
-from galvo.plugin.values import ADDRESS_LENGTH, MESSAGE_LENGTH, NAME_LENGTH, cut, duration, moment
+from galvo.plugin.values import (
+    ADDRESS_LENGTH,
+    MESSAGE_LENGTH,
+    NAME_LENGTH,
+    cut,
+    time_or_none,
+    to_duration,
+)
 
 KIND = "performance report"
 # The default number of task runs that Dask keeps for its task stream.
@@ -30,12 +37,12 @@ DEEPEST = 200
 LARGEST = 2**53
 
 
-def tell(report: PerformanceReport, history: History) -> None:
+def fill_history(report: PerformanceReport, history: History) -> None:
     """Adds the content of the report to the history."""
     try:
-        _Teller(report, history).tell()
+        _ReportConverter(report, history).convert()
     except NotImportable as error:
-        raise NotImportable(report.blame(str(error))) from None
+        raise NotImportable(report.explain(str(error))) from None
 
 
 class _Rectangle:
@@ -44,23 +51,23 @@ class _Rectangle:
     __slots__ = ("action", "erred", "group", "key", "seconds", "start", "stop", "thread", "worker")
 
     def __init__(self, row: int, columns: dict[str, list[Any]]):
-        middle, lasted = columns["start"][row], columns["duration"][row]
-        if not (is_finite(middle) and is_finite(lasted)):
+        middle, milliseconds = columns["start"][row], columns["duration"][row]
+        if not (is_finite(middle) and is_finite(milliseconds)):
             raise NotImportable(f"the task stream has no time in row {row}")
         # Rectangles are placed by their middle, in milliseconds.
-        self.seconds = duration(lasted / 1000)
+        self.seconds = to_duration(milliseconds / 1000)
         self.start = middle / 1000 - self.seconds / 2
         self.stop = self.start + self.seconds
-        if moment(self.start) is None or moment(self.stop) is None:
+        if time_or_none(self.start) is None or time_or_none(self.stop) is None:
             raise NotImportable(f"the task stream has an impossible time in row {row}")
         key = key_of(columns["key"][row])
         self.key, self.group = cut(str(key), NAME_LENGTH), group_of(key)
         name = columns["name"][row]
         name = name if isinstance(name, str) else ""
         # "transfer-add" is the transfer of a task's inputs, unless its function has that name.
-        own = function_of(key)
-        shown = [action for action in ACTIONS if name == f"{action}-{own}"]
-        self.action = shown[0] if shown and name != own else "compute"
+        function = function_of(key)
+        matching_actions = [action for action in ACTIONS if name == f"{action}-{function}"]
+        self.action = matching_actions[0] if matching_actions and name != function else "compute"
         self.erred = self.action == "compute" and columns["color"][row] == FAILED
         worker, thread = columns["worker"][row], columns["worker_thread"][row]
         self.worker = worker if isinstance(worker, str) else ""
@@ -91,49 +98,49 @@ class _Run:
     def has_succeeded(self) -> bool:
         return self.has_ended and not self.last.erred
 
-    def takes(self, rectangle: _Rectangle) -> bool:
+    def continues_with(self, rectangle: _Rectangle) -> bool:
         """True if the next rectangle belongs to the same run."""
         last = self.last
         is_same = last.key == rectangle.key and last.thread == rectangle.thread
         return is_same and not self.has_ended
 
     @staticmethod
-    def all(stream: list[_Rectangle]) -> list[_Run]:
+    def group_stream(stream: list[_Rectangle]) -> list[_Run]:
         """Returns the runs ordered by their end, which is the order of the stream."""
         runs: list[_Run] = []
-        for one in stream:
-            if runs and runs[-1].takes(one):
-                runs[-1].rectangles.append(one)
+        for rectangle in stream:
+            if runs and runs[-1].continues_with(rectangle):
+                runs[-1].rectangles.append(rectangle)
             else:
-                runs.append(_Run(one))
+                runs.append(_Run(rectangle))
         return runs
 
 
-class _Teller:
+class _ReportConverter:
     def __init__(self, report: PerformanceReport, history: History):
         self._report = report
         self._history = history
         rows = range(len(report.tasks["start"]))
         self._stream = [_Rectangle(row, report.tasks) for row in rows]
-        self._runs = _Run.all(self._stream)
+        self._runs = _Run.group_stream(self._stream)
         times = [at / 1000 for at in report.system["time"] if is_finite(at)]
-        starts = [one.start for one in self._stream] + times[:1]
+        starts = [rectangle.start for rectangle in self._stream] + times[:1]
         if not starts:
             raise NotImportable("it has neither tasks nor measurements, so it has no time")
-        started_at, lasted = min(starts), report.seconds("duration")
-        stops = [one.stop for one in self._stream]
-        history.lasts(started_at, max([started_at + (lasted or 0.0), *stops]))
+        started_at, total_seconds = min(starts), report.seconds("duration")
+        stops = [rectangle.stop for rectangle in self._stream]
+        history.set_period(started_at, max([started_at + (total_seconds or 0.0), *stops]))
         self._workers: dict[str, Item] = {}
 
-    def tell(self) -> None:
+    def convert(self) -> None:
         history, report = self._history, self._report
-        self._tell_workers()
-        groups = self._tell_tasks()
-        self._tell_computation(groups)
-        self._tell_samples()
-        self._tell_profile()
-        self._tell_logs()
-        self._tell_cluster()
+        self._add_workers()
+        groups = self._add_tasks()
+        self._add_computation(groups)
+        self._add_samples()
+        self._add_profile()
+        self._add_logs()
+        self._add_cluster()
         history.notes.append(
             "a performance report does not tell the sizes of results, dependencies, why tasks"
             " failed, nor which tasks never ran; its block of code is told as one computation"
@@ -149,84 +156,91 @@ class _Teller:
         """Adds notes about tasks that ran several times, and about work missing in the report."""
         history, runs = self._history, len(self._runs)
         times = Counter(run.last.key for run in self._runs if run.has_ended)
-        again = sum(number > 1 for number in times.values())
-        if again:
+        repeated_tasks = sum(number > 1 for number in times.values())
+        if repeated_tasks:
             tasks, all_runs = quantities.count(len(times), "tasks"), sum(times.values())
             history.notes.append(
-                f"{again:,} of {tasks} ran more than once, as tasks do whose results are lost: each"
-                f" of {all_runs:,} runs is counted as it ended"
+                f"{repeated_tasks:,} of {tasks} ran more than once, as tasks do whose results are"
+                f" lost: each of {all_runs:,} runs is counted as it ended"
             )
-        history.lack("a performance report does not tell which tasks never ran")
-        stated = self._report.number("number of tasks")
-        if stated is not None and stated > runs:
-            history.lack(
-                f"its summary counts {stated:,} runs of tasks, of which {runs:,} are drawn"
+        history.add_gap("a performance report does not tell which tasks never ran")
+        count_in_summary = self._report.number("number of tasks")
+        if count_in_summary is not None and count_in_summary > runs:
+            history.add_gap(
+                f"its summary counts {count_in_summary:,} runs of tasks, of which {runs:,} are"
+                " drawn"
             )
         if runs == STREAM_LENGTH:
-            history.lack(
+            history.add_gap(
                 f"it has {STREAM_LENGTH:,} runs of tasks, which is what Dask keeps unless it is"
                 " configured otherwise: earlier ones may be missing"
             )
         if not times:
             history.notes.append("no task ran in its block of code, so there is no computation")
 
-    def _tell_workers(self) -> None:
+    def _add_workers(self) -> None:
         history = self._history
         threads: dict[str, set[str]] = {}
-        for one in self._stream:
-            threads.setdefault(one.worker, set()).add(one.thread)
+        for rectangle in self._stream:
+            threads.setdefault(rectangle.worker, set()).add(rectangle.thread)
         threads.pop("", None)
-        for address, own in threads.items():
+        for address, worker_threads in threads.items():
             worker = {
                 "id": history.ids.of("worker", address),
                 "name": cut(address, ADDRESS_LENGTH),
                 "address": cut(address, ADDRESS_LENGTH),
                 "host": host_of(address),
-                "threads": len(own),
+                "threads": len(worker_threads),
                 "started_at": history.started_at,
             }
             if history.add("workers", worker):
                 self._workers[address] = worker
-        stated = self._report.number("workers")
-        if stated is not None and stated != len(threads):
-            workers = quantities.count(stated, "workers")
+        count_in_summary = self._report.number("workers")
+        if count_in_summary is not None and count_in_summary != len(threads):
+            workers = quantities.count(count_in_summary, "workers")
             history.notes.append(
                 f"there were {workers} at its end, and {len(threads):,} ran tasks: only those can"
                 " be told of"
             )
 
-    def _tell_tasks(self) -> dict[str, Item]:
+    def _add_tasks(self) -> dict[str, Item]:
         """Returns the task groups by name."""
         history = self._history
         groups: dict[str, Item] = {}
         keys: dict[str, set[str]] = {}
         for run in self._runs:
-            for one in run.rectangles:
-                group = groups.get(one.group)
+            for rectangle in run.rectangles:
+                group = groups.get(rectangle.group)
                 if group is None:
-                    group = groups[one.group] = self._group(one)
-                    keys[one.group] = set()
-                keys[one.group].add(one.key)
-                group["first_seen_at"] = min(group["first_seen_at"], one.start)
+                    group = groups[rectangle.group] = self._group(rectangle)
+                    keys[rectangle.group] = set()
+                keys[rectangle.group].add(rectangle.key)
+                group["first_seen_at"] = min(group["first_seen_at"], rectangle.start)
                 # As in Dask, a failed task took no time.
-                done, is_task = run.has_succeeded, one.action == "compute"
-                if done:
-                    group["durations"][one.action] = (
-                        group["durations"].get(one.action, 0.0) + one.seconds
+                has_succeeded, is_task = run.has_succeeded, rectangle.action == "compute"
+                if has_succeeded:
+                    group["durations"][rectangle.action] = (
+                        group["durations"].get(rectangle.action, 0.0) + rectangle.seconds
                     )
-                if done and is_task:
+                if has_succeeded and is_task:
                     start, stop = group["started_at"], group["stopped_at"]
-                    group["started_at"] = one.start if start is None else min(start, one.start)
-                    group["stopped_at"] = one.stop if stop is None else max(stop, one.stop)
-                group["tasks_succeeded"] += done and is_task
-                group["tasks_erred"] += one.erred
-                history.hours.tasks(
-                    history.within(one.stop),
+                    group["started_at"] = (
+                        rectangle.start if start is None else min(start, rectangle.start)
+                    )
+                    group["stopped_at"] = (
+                        rectangle.stop if stop is None else max(stop, rectangle.stop)
+                    )
+                group["tasks_succeeded"] += has_succeeded and is_task
+                group["tasks_erred"] += rectangle.erred
+                history.hours.add_tasks(
+                    history.clamp_time(rectangle.stop),
                     group["prefix"],
-                    compute=one.seconds if done and is_task else 0.0,
-                    transfer=one.seconds if done and one.action == "transfer" else 0.0,
-                    tasks=int(done and is_task),
-                    erred=int(one.erred),
+                    compute=rectangle.seconds if has_succeeded and is_task else 0.0,
+                    transfer=rectangle.seconds
+                    if has_succeeded and rectangle.action == "transfer"
+                    else 0.0,
+                    tasks=int(has_succeeded and is_task),
+                    erred=int(rectangle.erred),
                 )
         for name, group in groups.items():
             group["tasks"] = len(keys[name])
@@ -236,15 +250,15 @@ class _Teller:
                 history.add("task_groups", group)
             else:
                 history.receipt.withhold("tasks")
-        self._tell_errors(groups)
+        self._add_errors(groups)
         return groups
 
-    def _group(self, one: _Rectangle) -> Item:
+    def _group(self, rectangle: _Rectangle) -> Item:
         return {
-            "id": self._history.ids.of("group", one.group),
-            "name": cut(one.group, NAME_LENGTH),
-            "prefix": cut(function_of(one.group), NAME_LENGTH),
-            "first_seen_at": one.start,
+            "id": self._history.ids.of("group", rectangle.group),
+            "name": cut(rectangle.group, NAME_LENGTH),
+            "prefix": cut(function_of(rectangle.group), NAME_LENGTH),
+            "first_seen_at": rectangle.start,
             "started_at": None,
             "stopped_at": None,
             "tasks": 0,
@@ -255,23 +269,23 @@ class _Teller:
             "bytes": 0,
         }
 
-    def _tell_errors(self, groups: dict[str, Item]) -> None:
+    def _add_errors(self, groups: dict[str, Item]) -> None:
         history = self._history
-        for one in (one for one in self._stream if one.erred):
+        for rectangle in (rectangle for rectangle in self._stream if rectangle.erred):
             history.totals["errors"] += 1
-            at = history.within(one.stop)
-            history.hours.error(at)
-            worker = self._workers.get(one.worker)
+            at = history.clamp_time(rectangle.stop)
+            history.hours.add_error(at)
+            worker = self._workers.get(rectangle.worker)
             item = {
-                "id": history.ids.at(at, "error", one.key),
+                "id": history.ids.at(at, "error", rectangle.key),
                 "at": at,
-                "key": one.key,
-                "task_group_id": groups[one.group]["id"],
+                "key": rectangle.key,
+                "task_group_id": groups[rectangle.group]["id"],
                 "computation_id": self._computation_id(),
                 # A failure is drawn in black. The reason is unknown, so it has no origin.
                 "message": "",
                 "traceback": "",
-                "worker": cut(one.worker, ADDRESS_LENGTH) or None,
+                "worker": cut(rectangle.worker, ADDRESS_LENGTH) or None,
                 "worker_id": None if worker is None else worker["id"],
             }
             if history.sends("errors", item):
@@ -282,7 +296,7 @@ class _Teller:
     def _computation_id(self) -> str:
         return self._history.ids.of("computation")
 
-    def _tell_computation(self, groups: dict[str, Item]) -> None:
+    def _add_computation(self, groups: dict[str, Item]) -> None:
         history = self._history
         if not history.sends("computations"):
             history.receipt.withhold("tasks")
@@ -303,7 +317,7 @@ class _Teller:
             },
         )
 
-    def _tell_samples(self) -> None:
+    def _add_samples(self) -> None:
         history, system = self._history, self._report.system
         for at, cpu, memory in zip(system["time"], system["cpu"], system["memory"]):
             metrics = {}
@@ -311,10 +325,10 @@ class _Teller:
                 metrics["scheduler_cpu_cores"] = cpu / 100
             if is_finite(memory) and abs(memory) < LARGEST:
                 metrics["scheduler_memory_bytes"] = memory
-            if metrics and is_finite(at) and moment(at / 1000) is not None:
+            if metrics and is_finite(at) and time_or_none(at / 1000) is not None:
                 history.add("samples", {"at": at / 1000, "metrics": metrics})
 
-    def _tell_profile(self) -> None:
+    def _add_profile(self) -> None:
         history, report = self._history, self._report
         tree = None if report.flames is None else _tree(report.flames)
         if tree is None:
@@ -335,7 +349,7 @@ class _Teller:
             }
             history.add("profiles", item)
 
-    def _tell_logs(self) -> None:
+    def _add_logs(self) -> None:
         history, receipt = self._history, self._history.receipt
         entries: list[Line] = []
         for text in self._report.logs:
@@ -351,7 +365,7 @@ class _Teller:
             if not history.sends("logs"):
                 receipt.withhold("logs")
                 continue
-            at = moment(line.clock - zone.seconds) or history.started_at
+            at = time_or_none(line.clock - zone.seconds) or history.started_at
             history.add(
                 "logs",
                 {
@@ -370,7 +384,7 @@ class _Teller:
                 " else the one closest to UTC in which it fits"
             )
 
-    def _tell_cluster(self) -> None:
+    def _add_cluster(self) -> None:
         history, report = self._history, self._report
         workers = report.number("workers")
         workers = len(self._workers) if workers is None else workers
@@ -379,24 +393,28 @@ class _Teller:
         threads = min(threads, MOST_THREADS)
         versions = {"dask": "dask version", "distributed": "dask.distributed version"}
         packages = {name: report.text_of_line(line) for name, line in versions.items()}
-        known = {name: version for name, version in packages.items() if version}
+        known_packages = {name: version for name, version in packages.items() if version}
         history.cluster = {
             "address": cut(report.text_of_line("address") or "", ADDRESS_LENGTH) or None,
-            "environment_id": history.environment({"packages": known} if known else None),
+            "environment_id": history.environment(
+                {"packages": known_packages} if known_packages else None
+            ),
             "workers": workers,
             "threads": threads,
             "memory_limit_bytes": limit,
             "memory_used_bytes": 0,
         }
-        lasted = history.ended_at - history.started_at
+        seconds = history.ended_at - history.started_at
         history.totals.update(
-            thread_seconds=threads * lasted,
+            thread_seconds=threads * seconds,
             workers=workers,
             peak_workers=workers,
             peak_threads=threads,
         )
         history.add("thread_history", {"at": history.started_at, "threads": threads})
-        history.hours.offer(history.started_at, history.ended_at, workers, threads, limit or 0)
+        history.hours.add_workers(
+            history.started_at, history.ended_at, workers, threads, limit or 0
+        )
 
 
 def _tree(flames: dict[str, list[Any]]) -> dict[str, Any] | None:
@@ -406,8 +424,8 @@ def _tree(flames: dict[str, list[Any]]) -> dict[str, Any] | None:
     not drawn.
     """
     path: list[dict[str, Any]] = []
-    whole = 0
-    for row, (bottom, width, took) in enumerate(
+    total_samples = 0
+    for row, (bottom, width, duration_text) in enumerate(
         zip(flames["bottom"], flames["width"], flames["time"])
     ):
         if is_finite(bottom) and bottom > DEEPEST:
@@ -416,16 +434,16 @@ def _tree(flames: dict[str, list[Any]]) -> dict[str, Any] | None:
             raise NotImportable(f"the profile is no tree in row {row}")
         if not path:
             try:
-                whole = round(float(parse_timedelta(str(took))) / SAMPLE_SECONDS)
+                total_samples = round(float(parse_timedelta(str(duration_text))) / SAMPLE_SECONDS)
             except (ValueError, KeyError, OverflowError, IndexError):
-                whole = 0
-            if not 0 < whole < 2**53:
+                total_samples = 0
+            if not 0 < total_samples < 2**53:
                 return None
         elif bottom == 0:
             raise NotImportable(f"the profile has a second root in row {row}")
         line = flames["line_number"][row]
         node = {
-            "count": max(round(min(width, 1) * whole), 1),
+            "count": max(round(min(width, 1) * total_samples), 1),
             "children": {},
             "description": {
                 "filename": str(flames["filename"][row])[:ADDRESS_LENGTH],

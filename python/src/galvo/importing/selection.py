@@ -1,7 +1,7 @@
 """Extracts parts of nested data that may be too large for memory: MessagePack and YAML.
 
 A *selection* describes the parts: ``WHOLE``; a dictionary of selections by key, for some keys of a
-map; ``Each``, for all keys of a map; ``Items``, for the items of a list; ``Places``, for some
+map; ``Each``, for all keys of a map; ``Items``, for the items of a list; ``Positions``, for some
 positions of a short list. All other data is skipped without creating objects.
 """
 
@@ -24,8 +24,8 @@ LARGEST = 32 * MEBIBYTE
 READ_SIZE = MEBIBYTE
 # The bound up to which the declared length of a list or map is trusted.
 MOST_ITEMS = 10_000_000
-# Levels of YAML. The deeper the nesting, the longer each level takes.
-DEEPEST = 200
+# The bound of nested levels in YAML. The deeper the nesting, the longer each level takes to parse.
+MOST_LEVELS = 200
 WHOLE = object()
 
 
@@ -44,10 +44,10 @@ class Items(NamedTuple):
     most: int = MOST_ITEMS
 
 
-class Places(NamedTuple):
+class Positions(NamedTuple):
     """Selects the items at these positions of a short list, as a tuple; None for missing ones."""
 
-    places: tuple[int, ...]
+    positions: tuple[int, ...]
 
 
 class Reader(ABC):
@@ -67,30 +67,30 @@ class Reader(ABC):
                 selection.take(self._whole(), self.read(selection.selection))
             return None
         if isinstance(selection, Items):
-            first: list[Any] = []
-            take = selection.take or first.append
+            items: list[Any] = []
+            take = selection.take or items.append
             for n, _ in enumerate(steps):
                 if n < selection.most:
                     take(self.read(selection.selection))
                 else:
                     self._skip()
-            return first
-        if isinstance(selection, Places):
-            wanted: dict[int, Any] = {}
+            return items
+        if isinstance(selection, Positions):
+            values: dict[int, Any] = {}
             for n, _ in enumerate(steps):
-                if n in selection.places:
-                    wanted[n] = self._whole()
+                if n in selection.positions:
+                    values[n] = self._whole()
                 else:
                     self._skip()
-            return tuple(wanted.get(n) for n in selection.places)
-        found = {}
+            return tuple(values.get(n) for n in selection.positions)
+        entries = {}
         for _ in steps:
             key = self._whole()
             if isinstance(key, str) and key in selection:
-                found[key] = self.read(selection[key])
+                entries[key] = self.read(selection[key])
             else:
                 self._skip()
-        return found
+        return entries
 
     @abstractmethod
     def _map(self) -> Iterable[Any] | None:
@@ -112,13 +112,13 @@ class Reader(ABC):
         """Skips the next value."""
 
 
-class Packed(Reader):
+class MessagePackReader(Reader):
     """Reads MessagePack."""
 
     def __init__(self, stream: BinaryIO):
-        self._fed = _Fed(stream)
+        self._bounded_stream = _BoundedStream(stream)
         self._unpacker = msgpack.Unpacker(
-            self._fed,
+            self._bounded_stream,
             read_size=READ_SIZE,
             max_buffer_size=LARGEST + 2 * READ_SIZE,
             # Workers may have numbers as names, and strings may be invalid UTF-8.
@@ -138,7 +138,7 @@ class Packed(Reader):
         return self._steps(self._unpacker.read_array_header)
 
     def _steps(self, read_length: Callable[[], int]) -> Iterable[Any] | None:
-        self._fed.left = None
+        self._bounded_stream.remaining = None
         try:
             return range(read_length())
         except ValueError:
@@ -146,15 +146,15 @@ class Packed(Reader):
             return None
 
     def _whole(self) -> Any:
-        self._fed.left = LARGEST
+        self._bounded_stream.remaining = LARGEST
         return self._unpacker.unpack()
 
     def _skip(self) -> None:
-        self._fed.left = None
+        self._bounded_stream.remaining = None
         self._unpacker.skip()
 
 
-class Written(Reader):
+class YamlReader(Reader):
     """Reads YAML, of which Dask writes plain values without references.
 
     It reads event by event, because the constructor of whole values can be made to recurse until
@@ -164,7 +164,7 @@ class Written(Reader):
     def __init__(self, stream: BinaryIO):
         loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
         self._events = yaml.parse(stream, Loader=loader)
-        self._ahead: Any = None
+        self._next_event: Any = None
         self._depth = 0
         while isinstance(self._peek(), (yaml.StreamStartEvent, yaml.DocumentStartEvent)):
             self._next()
@@ -189,21 +189,21 @@ class Written(Reader):
     def _whole(self) -> Any:
         result: list[Any] = []
         # The open containers: a list, or a map as the list of its keys and values.
-        open_: list[tuple[list[Any], bool]] = [(result, False)]
-        left = LARGEST
+        containers: list[tuple[list[Any], bool]] = [(result, False)]
+        remaining = LARGEST
         while not result:
             event = self._next()
-            left -= 8 + (len(event.value) if isinstance(event, yaml.ScalarEvent) else 0)
-            if left < 0:
+            remaining -= 8 + (len(event.value) if isinstance(event, yaml.ScalarEvent) else 0)
+            if remaining < 0:
                 raise NotImportable(f"a value in it is larger than {LARGEST // MEBIBYTE} MiB")
             if isinstance(event, yaml.ScalarEvent):
-                open_[-1][0].append(_scalar(event))
+                containers[-1][0].append(_read_scalar(event))
             elif isinstance(event, (yaml.MappingStartEvent, yaml.SequenceStartEvent)):
-                open_.append(([], isinstance(event, yaml.MappingStartEvent)))
+                containers.append(([], isinstance(event, yaml.MappingStartEvent)))
             elif isinstance(event, (yaml.MappingEndEvent, yaml.SequenceEndEvent)):
-                items, is_map = open_.pop()
+                items, is_map = containers.pop()
                 value = dict(zip(items[::2], items[1::2])) if is_map else items
-                open_[-1][0].append(value)
+                containers[-1][0].append(value)
             else:
                 raise NotImportable("it ends where a value should be")
         return result[0]
@@ -222,65 +222,67 @@ class Written(Reader):
                 return
 
     def _peek(self) -> Any:
-        if self._ahead is None:
-            self._ahead = next(self._events, yaml.StreamEndEvent())
-            if isinstance(self._ahead, yaml.AliasEvent) or getattr(self._ahead, "anchor", None):
+        if self._next_event is None:
+            self._next_event = next(self._events, yaml.StreamEndEvent())
+            if isinstance(self._next_event, yaml.AliasEvent) or getattr(
+                self._next_event, "anchor", None
+            ):
                 raise NotImportable("it has references (`&` and `*`), which no cluster dump has")
-        return self._ahead
+        return self._next_event
 
     def _next(self) -> Any:
-        event, self._ahead = self._peek(), None
+        event, self._next_event = self._peek(), None
         if isinstance(event, (yaml.MappingStartEvent, yaml.SequenceStartEvent)):
             self._depth += 1
         elif isinstance(event, (yaml.MappingEndEvent, yaml.SequenceEndEvent)):
             self._depth -= 1
-        if self._depth > DEEPEST:
-            raise NotImportable(f"it has more than {DEEPEST} levels")
+        if self._depth > MOST_LEVELS:
+            raise NotImportable(f"it has more than {MOST_LEVELS} levels")
         return event
 
 
 RESOLVER, CONSTRUCTOR = yaml.resolver.Resolver(), yaml.constructor.SafeConstructor()
-PREFIX = "tag:yaml.org,2002:"
-PLAIN = ("null", "bool", "int", "float")
+TAG_PREFIX = "tag:yaml.org,2002:"
+PLAIN_KINDS = ("null", "bool", "int", "float")
 
 
-def _scalar(event: Any) -> Any:
+def _read_scalar(event: Any) -> Any:
     """Returns a string, a number, a boolean or None. Timestamps stay strings."""
     tag = event.tag
     if tag is None:
-        return _plain(event.value) if event.implicit[0] else event.value
-    kind = tag[len(PREFIX) :] if tag.startswith(PREFIX) else None
+        return _resolve_plain(event.value) if event.implicit[0] else event.value
+    kind = tag[len(TAG_PREFIX) :] if tag.startswith(TAG_PREFIX) else None
     if kind == "str":
         return event.value
-    if kind not in PLAIN:
+    if kind not in PLAIN_KINDS:
         raise NotImportable(f"it has a value of the kind {tag[:100]}, which no cluster dump has")
-    return _constructed(kind, event.value)
+    return _construct(kind, event.value)
 
 
 @lru_cache(maxsize=10_000)
-def _plain(text: str) -> Any:
+def _resolve_plain(text: str) -> Any:
     tag: str = RESOLVER.resolve(yaml.ScalarNode, text, (True, False))
-    kind = tag[len(PREFIX) :]
-    return _constructed(kind, text) if kind in PLAIN else text
+    kind = tag[len(TAG_PREFIX) :]
+    return _construct(kind, text) if kind in PLAIN_KINDS else text
 
 
-def _constructed(kind: str, text: str) -> Any:
+def _construct(kind: str, text: str) -> Any:
     if kind == "int" and len(text) > 100:  # Python would take long, or refuse
         return text
-    node = yaml.ScalarNode(PREFIX + kind, text)
+    node = yaml.ScalarNode(TAG_PREFIX + kind, text)
     return getattr(CONSTRUCTOR, f"construct_yaml_{kind}")(node)
 
 
-class _Fed:
+class _BoundedStream:
     """A stream that bounds the bytes read for one value."""
 
     def __init__(self, stream: BinaryIO):
         self._stream = stream
-        self.left: int | None = None  # None if the data is not kept
+        self.remaining: int | None = None  # None if the data is not kept
 
     def read(self, size: int) -> bytes:
-        if self.left is not None:
-            if self.left <= 0:
+        if self.remaining is not None:
+            if self.remaining <= 0:
                 raise NotImportable(f"a value in it is larger than {LARGEST // MEBIBYTE} MiB")
-            self.left -= size
+            self.remaining -= size
         return self._stream.read(size)

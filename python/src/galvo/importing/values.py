@@ -1,4 +1,4 @@
-"""Converts values in files of Dask, each of which may be anything."""
+"""Converts values in files of Dask, which may be of any type."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from galvo.plugin.values import (
     NAME_LENGTH,
     STATES,
     TYPE_LENGTH,
-    count,
     cut,
-    duration,
-    moment,
+    time_or_none,
+    to_count,
+    to_duration,
 )
 
 Fields = dict[str, Any]
@@ -29,10 +29,10 @@ Key = Any  # of a task: a string, or a tuple
 
 # Dask's text for a group or a prefix inside another value.
 GROUP = re.compile(r"<(.+?): (?:[a-z-]+: \d+(?:, )?)*>\Z", re.DOTALL)
-# The bounds of a cluster: threads in one place, bytes of memory in it, and thread-seconds.
+# The bounds of imported values: threads, bytes of memory, and thread-seconds.
 MOST_THREADS, MOST_MEMORY, MOST_SECONDS = 1_000_000, 2**46, 1e10
-# The actions in which the tasks of a group spend their time.
-ACTIONS = 100
+# The bound of actions whose durations are kept for a group.
+MOST_ACTIONS = 100
 # The seconds from the start of the Gregorian calendar, from which identifiers of clients count, to
 # 1970.
 GREGORIAN_SECONDS = 12_219_292_800
@@ -50,17 +50,17 @@ def number_of(value: Any) -> float:
 
 def threads_of(value: Any) -> int:
     """Returns a number of threads within the bound."""
-    return count(min(number_of(value), MOST_THREADS))
+    return to_count(min(number_of(value), MOST_THREADS))
 
 
 def memory_of(value: Any) -> int | None:
     """Returns a worker's memory limit in bytes; None if it has none."""
-    return count(min(number_of(value), MOST_MEMORY)) or None
+    return to_count(min(number_of(value), MOST_MEMORY)) or None
 
 
-def moment_of(value: Any) -> float | None:
+def time_of(value: Any) -> float | None:
     """Returns the value if it is a time in seconds since 1970; None otherwise."""
-    return moment(value) if is_finite(value) else None
+    return time_or_none(value) if is_finite(value) else None
 
 
 def key_of(value: Any, depth: int = 0) -> Key:
@@ -78,40 +78,46 @@ def group_of(key: Key) -> str:
         return "Other"
 
 
-def made_at(client: str) -> float | None:
+def creation_time_of(client: str) -> float | None:
     """Returns a client's creation time, which its identifier contains by the client's clock."""
     try:
-        made = uuid.UUID(client[-36:])
+        client_uuid = uuid.UUID(client[-36:])
     except ValueError:
         return None
-    return moment(made.time / 1e7 - GREGORIAN_SECONDS) if made.version == 1 else None
+    return (
+        time_or_none(client_uuid.time / 1e7 - GREGORIAN_SECONDS)
+        if client_uuid.version == 1
+        else None
+    )
 
 
-def measured(fields: Fields, limit: int | None) -> dict[str, float]:
+def measure(fields: Fields, limit: int | None) -> dict[str, float]:
     """Returns the metrics of a worker's last heartbeat, under the names of a report."""
     metrics = metrics_of(fields)
     nbytes = number_of(fields.get("nbytes"))
     if not metrics:
         return {}
     try:
-        measured = measure_worker(
+        all_metrics = measure_worker(
             SimpleNamespace(metrics=metrics, memory_limit=limit, nbytes=nbytes)
         )
     except (AttributeError, TypeError, ValueError, OverflowError):  # not as Dask writes it
         return {}
-    return {name: value for name, value in measured.items() if abs(value) < 2**53}
+    return {name: value for name, value in all_metrics.items() if abs(value) < 2**53}
 
 
 def metrics_of(fields: Fields) -> Fields:
     """Returns only numbers and maps of numbers."""
     metrics = fields.get("metrics")
-    kept: Fields = {}
+    numeric_metrics: Fields = {}
     for name, value in metrics.items() if isinstance(metrics, dict) else ():
         if isinstance(value, dict):
-            kept[name] = {k: number_of(v) for k, v in value.items() if isinstance(k, str)}
+            numeric_metrics[name] = {
+                k: number_of(v) for k, v in value.items() if isinstance(k, str)
+            }
         elif is_finite(value):
-            kept[name] = value
-    return kept
+            numeric_metrics[name] = value
+    return numeric_metrics
 
 
 def versions_of(value: Any) -> Fields | None:
@@ -126,15 +132,15 @@ def versions_of(value: Any) -> Fields | None:
 
 
 def counts_of(states: Any) -> dict[str, int]:
-    known = states.items() if isinstance(states, dict) else ()
-    return {state: count(number_of(number)) for state, number in known if state in STATES}
+    items = states.items() if isinstance(states, dict) else ()
+    return {state: to_count(number_of(number)) for state, number in items if state in STATES}
 
 
 def durations_of(value: Any) -> dict[str, float]:
-    known = list(value.items())[:ACTIONS] if isinstance(value, dict) else ()
+    items = list(value.items())[:MOST_ACTIONS] if isinstance(value, dict) else ()
     return {
-        cut(action, TYPE_LENGTH): duration(float(number_of(seconds)))
-        for action, seconds in known
+        cut(action, TYPE_LENGTH): to_duration(float(number_of(seconds)))
+        for action, seconds in items
         if isinstance(action, str) and number_of(seconds) < MOST_SECONDS
     }
 
@@ -155,9 +161,9 @@ def function_of(key: Key) -> str:
         return "Other"
 
 
-def name_in(shown: Any) -> str | None:
-    found = GROUP.match(text_of(shown)[: NAME_LENGTH + 1000])
-    return found[1] if found else None
+def name_of(text: Any) -> str | None:
+    match = GROUP.match(text_of(text)[: NAME_LENGTH + 1000])
+    return match[1] if match else None
 
 
 def host_of(address: str) -> str | None:
@@ -173,5 +179,5 @@ def host_of(address: str) -> str | None:
 
 def is_finite(value: Any) -> bool:
     """True if the value is a finite number."""
-    known = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return known and (isinstance(value, int) or math.isfinite(value))
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return is_number and (isinstance(value, int) or math.isfinite(value))

@@ -15,7 +15,7 @@ from .collector import Collector, Context
 from .ledger import Ledger
 from .registry import FirstAnswer, MakeRoom
 from .report_sender import ReportSender
-from .settings import VERSION, read_settings, what_is_missing
+from .settings import VERSION, find_configuration_problem, read_settings
 from .telemetry import CoiledTelemetry, Preview, dask_setup
 
 __all__ = [
@@ -29,6 +29,6 @@ __all__ = [
     "Preview",
     "ReportSender",
     "dask_setup",
+    "find_configuration_problem",
     "read_settings",
-    "what_is_missing",
 ]  # fmt: skip

@@ -14,7 +14,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any, Dict, List, Mapping, Optional, Tuple
 
-# Evaluated where the pickle is loaded, with the names that ``by_source`` provides.
+# Evaluated where the pickle is loaded, with the names that ``reduce_to_source`` provides.
 REBUILD = (
     "(lambda bundle: (exec(compile(SOURCES['bundle'], NAME, 'exec', 0, True), bundle),"
     " getattr(bundle['module'](MODULE), CLASS)(*ARGUMENTS))[1])"
@@ -27,7 +27,7 @@ COMMENT = re.compile(r"^[ \t]*#[^\n]*$", re.MULTILINE)
 IMPORT = re.compile(r"^from \.(\w+) import ", re.MULTILINE)
 
 
-def by_source(name: str, of_class: str, *arguments: Any) -> Tuple[Any, ...]:
+def reduce_to_source(name: str, class_name: str, *arguments: Any) -> Tuple[Any, ...]:
     """Returns the ``__reduce__`` value for an object of this class in the module of this name.
 
     The object is rebuilt from the arguments, which must be plain values. The package itself, named
@@ -37,7 +37,7 @@ def by_source(name: str, of_class: str, *arguments: Any) -> Tuple[Any, ...]:
         "SOURCES": own_sources() if name == "__init__" else own_sources(name),
         "NAME": origin(),
         "MODULE": name,
-        "CLASS": of_class,
+        "CLASS": class_name,
         "ARGUMENTS": arguments,
     }
     return eval, (REBUILD, scope)
@@ -57,7 +57,7 @@ def own_sources(name: Optional[str] = None) -> Dict[str, str]:
     if name is None:
         return dict(sources)
     needed = order(sources, ["bundle", name])
-    return {one: COMMENT.sub("", sources[one]) for one in needed}
+    return {module_name: COMMENT.sub("", sources[module_name]) for module_name in needed}
 
 
 def origin() -> str:
@@ -89,28 +89,28 @@ def load(sources: Mapping[str, str], origin: str) -> ModuleType:
     """
     digest = hashlib.sha256(repr((origin, sorted(sources.items()))).encode("utf-8", "replace"))
     package_name = "_galvo_" + digest.hexdigest()[:16]
-    present = sys.modules.get(package_name)
-    if present is not None and getattr(present, "COMPLETE", False):
-        return present
+    existing = sys.modules.get(package_name)
+    if existing is not None and getattr(existing, "COMPLETE", False):
+        return existing
     package = _empty_module(package_name, True)
     package.__dict__.update(SOURCES=dict(sources), ORIGIN=origin)
-    made = {package_name: package}
+    modules = {package_name: package}
     for name in sources:
         if name != "__init__":
-            made[package_name + "." + name] = _empty_module(package_name + "." + name, False)
-    sys.modules.update(made)
+            modules[package_name + "." + name] = _empty_module(package_name + "." + name, False)
+    sys.modules.update(modules)
     try:
         for name in order(sources, sources):
-            whole_name = package_name + ("" if name == "__init__" else "." + name)
+            full_name = package_name + ("" if name == "__init__" else "." + name)
             # Tracebacks show these file names.
             file_name = "<galvo>/%s.py" % name
             code = compile(sources[name], file_name, "exec", 0, True)
-            exec(code, made[whole_name].__dict__)
+            exec(code, modules[full_name].__dict__)
             if name != "__init__":
-                setattr(package, name, made[whole_name])
+                setattr(package, name, modules[full_name])
     except BaseException:
-        for whole_name in made:
-            sys.modules.pop(whole_name, None)
+        for full_name in modules:
+            sys.modules.pop(full_name, None)
         raise
     package.__dict__["COMPLETE"] = True
     return package

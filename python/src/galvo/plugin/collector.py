@@ -37,7 +37,7 @@ class Context:
         """True if the settings and the server permit sending this class. Check it each time."""
         return self.ledger.receipt.sends(data_class)
 
-    def withheld(self, data_class: str, n: int = 1) -> None:
+    def count_withheld(self, data_class: str, n: int = 1) -> None:
         """Counts ``n`` items as withheld. Items that an outbox refuses are counted there."""
         self.ledger.receipt.withhold(data_class, n)
 
@@ -70,7 +70,7 @@ class Collector:
 
     # True if the data has its own timestamp and need not be consistent with other collectors. Such
     # a collector is read before the others, in a separate step of the event loop.
-    apart = False
+    is_separate = False
 
     def __init__(self, context: Context):
         self.context = context
@@ -115,10 +115,10 @@ class Collector:
 
     # For the handover to another plugin on the same scheduler, see ``inheritance``.
 
-    def bequeath(self) -> Any:
+    def export_state(self) -> Any:
         """Returns the state that the next collector of this kind needs; None if it needs none."""
 
-    def inherit(self, inherited: Any) -> None:
+    def import_state(self, inherited: Any) -> None:
         """Continues from a predecessor's state. Called before ``start``."""
 
     def records(self) -> Iterable[Record]:
@@ -131,10 +131,10 @@ class Collectors:
 
     def __init__(self, collectors: Sequence[Collector] = ()):
         self._collectors = list(collectors)
-        self._mishaps: Dict[str, int] = {}
+        self._error_counts: Dict[str, int] = {}
 
     @classmethod
-    def made(
+    def create(
         cls, kinds: Sequence[Callable[[Context], Collector]], context: Context
     ) -> "Collectors":
         """Creates one collector of each kind, and leaves out those that fail."""
@@ -143,7 +143,7 @@ class Collectors:
             try:
                 collectors._collectors.append(kind(context))
             except Exception:
-                collectors._mishap(getattr(kind, "__name__", "?"), "made")
+                collectors._log_error_once(getattr(kind, "__name__", "?"), "made")
         return collectors
 
     async def start(self) -> None:
@@ -151,14 +151,14 @@ class Collectors:
             try:
                 await collector.start()
             except Exception:
-                self._mishap(type(collector).__name__, "started")
+                self._log_error_once(type(collector).__name__, "started")
 
     async def finish(self) -> None:
         for collector in self._collectors:
             try:
                 await collector.finish()
             except Exception:
-                self._mishap(type(collector).__name__, "finished")
+                self._log_error_once(type(collector).__name__, "finished")
 
     def find(self, kind: type) -> Any:
         """Returns the collector of this kind; None if there is none."""
@@ -167,23 +167,23 @@ class Collectors:
     def __iter__(self) -> Iterator[Collector]:
         return iter(self._collectors)
 
-    def bequeath(self) -> Dict[str, Any]:
+    def export_state(self) -> Dict[str, Any]:
         """Returns the state of each collector by name, and leaves out those that fail."""
         states = {}
         for collector in self._collectors:
             name = type(collector).__name__
             try:
-                states[name] = collector.bequeath()
+                states[name] = collector.export_state()
             except Exception:
-                self._mishap(name, "asked for what it knows")
-        return {name: own for name, own in states.items() if own is not None}
+                self._log_error_once(name, "asked for what it knows")
+        return {name: state for name, state in states.items() if state is not None}
 
-    def inherit(self, inherited: Mapping[str, Any]) -> None:
+    def import_state(self, states_by_name: Mapping[str, Any]) -> None:
         """Passes the state to each collector. Raises errors, because all must then start afresh."""
         for collector in self._collectors:
-            own = inherited.get(type(collector).__name__)
-            if own is not None:
-                collector.inherit(own)
+            state = states_by_name.get(type(collector).__name__)
+            if state is not None:
+                collector.import_state(state)
 
     def call(self, method: str, *arguments: Any) -> None:
         """Calls this method of each collector."""
@@ -194,11 +194,11 @@ class Collectors:
         try:
             getattr(collector, method)(*arguments)
         except Exception:
-            self._mishap(type(collector).__name__, "called for " + method)
+            self._log_error_once(type(collector).__name__, "called for " + method)
 
-    def _mishap(self, name: str, what: str) -> None:
-        self._mishaps[name] = self._mishaps.get(name, 0) + 1
-        if self._mishaps[name] == 1:
+    def _log_error_once(self, name: str, action: str) -> None:
+        self._error_counts[name] = self._error_counts.get(name, 0) + 1
+        if self._error_counts[name] == 1:
             logger.warning(
-                "Galvo's %s could not be %s; this is said once", name, what, exc_info=True
+                "Galvo's %s could not be %s; this is said once", name, action, exc_info=True
             )

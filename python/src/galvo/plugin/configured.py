@@ -27,7 +27,7 @@ COMMANDS = (
 )
 # The domain of Coiled's own servers. Their tokens are none of Galvo's.
 COILED = "coiled.io"
-# Shorter ones are placeholders. What has the same text is no token.
+# Shorter texts are placeholders, and other settings may have the same value.
 SHORTEST_TOKEN = 8
 
 
@@ -38,22 +38,24 @@ def runs_only_dask() -> bool:
     return program in COMMANDS or any(name in sys.modules for name in COMMANDS)
 
 
-def find(known: Collection[Any] = (), *others: Mapping[str, Any]) -> Set[str]:
+def find_tokens(fingerprints: Collection[Any] = (), *others: Mapping[str, Any]) -> Set[str]:
     """Returns the tokens of Galvo servers in the configuration of this process, and in ``others``.
 
     ``coiled.token`` is one if it is for a Galvo server, or if its fingerprint is known.
     """
-    found: Set[str] = set()
-    for config in _all((dask.config.config, *_of_variables(os.environ), *others)):
-        token, other = (_text(config, name) for name in SETTINGS)
+    tokens: Set[str] = set()
+    for config in _with_inherited((dask.config.config, *_variable_configs(os.environ), *others)):
+        token, coiled_token = (_text(config, name) for name in SETTINGS)
         if token:
-            found.add(token)
-        if other and (fingerprint(other) in known or _is_galvo(_host(config, "coiled.server"))):
-            found.add(other)
-    return {token for token in found if len(token) >= SHORTEST_TOKEN}
+            tokens.add(token)
+        if coiled_token and (
+            fingerprint(coiled_token) in fingerprints or _is_galvo(_host(config, "coiled.server"))
+        ):
+            tokens.add(coiled_token)
+    return {token for token in tokens if len(token) >= SHORTEST_TOKEN}
 
 
-def remove(tokens: Collection[str]) -> None:
+def remove_tokens(tokens: Collection[str]) -> None:
     """Removes these tokens from the configuration and the environment of this process."""
     if not tokens:
         return
@@ -62,20 +64,20 @@ def remove(tokens: Collection[str]) -> None:
             dask.config.set({name: None})
     with dask.config.config_lock:
         _remove_from(dask.config.config, tokens)
-    kept = without_variables(os.environ, tokens)
+    cleaned = clean_variables(os.environ, tokens)
     for variable in list(os.environ):
-        if variable not in kept:
+        if variable not in cleaned:
             del os.environ[variable]
-        elif kept[variable] != os.environ[variable]:
-            os.environ[variable] = kept[variable]
+        elif cleaned[variable] != os.environ[variable]:
+            os.environ[variable] = cleaned[variable]
 
 
-def remove_from_nanny(nanny: Any, known: Collection[Any]) -> None:
+def remove_tokens_from_nanny(nanny: Any, fingerprints: Collection[Any]) -> None:
     """Removes tokens from what a nanny hands to the workers that it starts.
 
     The nanny may be in the process of a user, which keeps its own configuration.
     """
-    handed = [
+    holders = [
         (holder, name, getattr(holder, name))
         for holder in (nanny, getattr(nanny, "process", None))
         for name in ("config", "env", "pre_spawn_env")
@@ -83,48 +85,50 @@ def remove_from_nanny(nanny: Any, known: Collection[Any]) -> None:
     ]
     configs = [
         config
-        for _, name, value in handed
-        for config in ([value] if name == "config" else _of_variables(value))
+        for _, name, value in holders
+        for config in ([value] if name == "config" else _variable_configs(value))
     ]
-    tokens = find(known, *configs)
-    for holder, name, value in handed:
-        take_out = without if name == "config" else without_variables
-        setattr(holder, name, take_out(value, tokens))
+    tokens = find_tokens(fingerprints, *configs)
+    for holder, name, value in holders:
+        clean = clean_config if name == "config" else clean_variables
+        setattr(holder, name, clean(value, tokens))
 
 
-def without(held: Any, tokens: Collection[str]) -> Any:
+def clean_config(config: Any, tokens: Collection[str]) -> Any:
     """Returns a copy of nested dicts and lists without these tokens."""
-    if isinstance(held, dict):
+    if isinstance(config, dict):
         return {
-            key: _without_inherited(value, tokens) if _is_inherited(key) else without(value, tokens)
-            for key, value in held.items()
-            if not _is(value, tokens)
+            key: _without_inherited(value, tokens)
+            if _is_inherited(key)
+            else clean_config(value, tokens)
+            for key, value in config.items()
+            if not _is_token(value, tokens)
         }
-    if isinstance(held, list):
-        return [without(value, tokens) for value in held if not _is(value, tokens)]
-    return held
+    if isinstance(config, list):
+        return [clean_config(value, tokens) for value in config if not _is_token(value, tokens)]
+    return config
 
 
 def _remove_from(config: Dict[str, Any], tokens: Collection[str]) -> None:
-    """Removes these tokens, and touches nothing else: others read and change it meanwhile."""
+    """Removes these tokens and changes nothing else, because other threads use it meanwhile."""
     for key, value in list(config.items()):
         if isinstance(value, dict):
             _remove_from(value, tokens)
             continue
-        kept = without({key: value}, tokens)
-        if key not in kept:
+        cleaned = clean_config({key: value}, tokens)
+        if key not in cleaned:
             config.pop(key, None)
-        elif kept[key] != value:
-            config[key] = kept[key]
+        elif cleaned[key] != value:
+            config[key] = cleaned[key]
 
 
-def without_variables(environment: Mapping[str, str], tokens: Collection[str]) -> Dict[str, str]:
+def clean_variables(environment: Mapping[str, str], tokens: Collection[str]) -> Dict[str, str]:
     """Returns a copy of environment variables without these tokens."""
     return {
         variable: _without_inherited(value, tokens) if variable == INHERITED else value
         for variable, value in environment.items()
         # Dask reads variables as Python's literals.
-        if not _is(str(value).strip().strip("\"'"), tokens)
+        if not _is_token(str(value).strip().strip("\"'"), tokens)
     }
 
 
@@ -152,8 +156,8 @@ def _host(config: Mapping[str, Any], name: str) -> Optional[str]:
 
 def _without_inherited(serialized: Any, tokens: Collection[str]) -> Any:
     config = _deserialized(serialized)
-    kept = without(config, tokens)
-    return serialized if kept == config else dask.config.serialize(kept)
+    cleaned = clean_config(config, tokens)
+    return serialized if cleaned == config else dask.config.serialize(cleaned)
 
 
 def _deserialized(serialized: Any) -> Any:
@@ -163,7 +167,7 @@ def _deserialized(serialized: Any) -> Any:
         return None
 
 
-def _of_variables(environment: Mapping[str, str]) -> Iterator[Any]:
+def _variable_configs(environment: Mapping[str, str]) -> Iterator[Any]:
     """Returns the configurations that Dask makes of environment variables."""
     yield _deserialized(environment.get(INHERITED))
     variables = {key: value for key, value in environment.items() if key != INHERITED}
@@ -171,7 +175,7 @@ def _of_variables(environment: Mapping[str, str]) -> Iterator[Any]:
         yield dask.config.collect_env(variables)
 
 
-def _all(configs: Iterable[Any]) -> Iterator[Mapping[str, Any]]:
+def _with_inherited(configs: Iterable[Any]) -> Iterator[Mapping[str, Any]]:
     """Returns these configurations, and those that they were inherited from."""
     for config in configs:
         while isinstance(config, Mapping):
@@ -187,5 +191,5 @@ def _text(config: Mapping[str, Any], name: str) -> Optional[str]:
     return str(value).strip() if value else None
 
 
-def _is(value: Any, tokens: Collection[str]) -> bool:
+def _is_token(value: Any, tokens: Collection[str]) -> bool:
     return isinstance(value, str) and value.strip() in tokens

@@ -5,15 +5,15 @@ from typing import Any, Dict, Mapping, Optional, Tuple
 
 from .collector import Collector, Context
 from .events import Feed
-from .excerpts import KEY, LINE_LENGTH, LINES_AROUND, places_of
+from .excerpts import KEY, LINE_LENGTH, LINES_AROUND, locations_of
 from .scrub import scrub
 from .values import ADDRESS_LENGTH, cut
 from .worker_side import TOPIC
 
-MOST_PLACES = 1_000
+MOST_LOCATIONS = 1_000
 MOST_ERRORS = 200  # that are examined for one report
 
-Place = Tuple[str, int]
+Location = Tuple[str, int]
 
 
 class ErrorSources(Collector):
@@ -22,23 +22,23 @@ class ErrorSources(Collector):
     def __init__(self, context: Context):
         super().__init__(context)
         self._feed = Feed(context.scheduler)
-        self._known: Dict[Place, Dict[str, Any]] = {}
+        self._excerpts: Dict[Location, Dict[str, Any]] = {}
 
     async def start(self) -> None:
         self._feed.skip()
 
     def event(self, topic: Any, message: Any, now: float) -> None:
         if topic == TOPIC and not self._feed.is_needed:
-            self._hear(message)
+            self._receive_excerpt(message)
 
     def read(self, now: float, closed_at: Optional[float] = None) -> None:
         for _, _, message in self._feed.fetch(only=TOPIC):
-            self._hear(message)
+            self._receive_excerpt(message)
         types_only = self.context.ledger.receipt.types_only
-        if self._known and not types_only and self.context.sends("code"):
+        if self._excerpts and not types_only and self.context.sends("code"):
             self._add_excerpts()
 
-    def _hear(self, message: Any) -> None:
+    def _receive_excerpt(self, message: Any) -> None:
         """Receives an excerpt as an event, which any client could have logged."""
         excerpt = message.get(KEY) if isinstance(message, Mapping) else None
         if not isinstance(excerpt, Mapping):
@@ -56,19 +56,19 @@ class ErrorSources(Collector):
             or not all(isinstance(text, str) for text in lines)
         ):
             return
-        self._known.pop((file, line), None)
-        self._known[file, line] = {
+        self._excerpts.pop((file, line), None)
+        self._excerpts[file, line] = {
             "file": cut(file, ADDRESS_LENGTH),
             "line": line,
             "first_line": first,
             "lines": [cut(text, LINE_LENGTH) for text in lines],
         }
-        if len(self._known) > MOST_PLACES:
-            del self._known[next(iter(self._known))]
+        if len(self._excerpts) > MOST_LOCATIONS:
+            del self._excerpts[next(iter(self._excerpts))]
 
     def _add_excerpts(self) -> None:
         outbox = self.context.outboxes["errors"]
-        found: Dict[str, Optional[Dict[str, Any]]] = {}  # failing tasks of one kind share it
+        sources: Dict[str, Optional[Dict[str, Any]]] = {}  # failing tasks of one kind share it
         for record in list(islice(outbox.records, MOST_ERRORS)):
             body = record.body
             # The server may have received an error that was sent before, and keeps it as it was.
@@ -76,20 +76,25 @@ class ErrorSources(Collector):
             if body is None or is_sent or "source" in body or not body["traceback"]:
                 continue
             traceback = body["traceback"]
-            if traceback not in found:
-                found[traceback] = self._excerpt_of(traceback)
-            source = found[traceback]
+            if traceback not in sources:
+                sources[traceback] = self._excerpt_of(traceback)
+            source = sources[traceback]
             if source is not None:
                 record.body = {**body, "source": source}
                 outbox.resize(record, record.characters + sum(map(len, source["lines"])))
 
     def _excerpt_of(self, traceback: str) -> Optional[Dict[str, Any]]:
-        innermost_first = reversed(places_of(traceback))
-        known = next(
-            (self._known[place] for place in innermost_first if place in self._known), None
+        innermost_first = reversed(locations_of(traceback))
+        excerpt = next(
+            (
+                self._excerpts[location]
+                for location in innermost_first
+                if location in self._excerpts
+            ),
+            None,
         )
-        if known is None:
+        if excerpt is None:
             return None
         # Together, because a secret may have several lines.
-        lines = scrub("\n".join(known["lines"])).split("\n")
-        return {**known, "lines": lines} if len(lines) == len(known["lines"]) else None
+        lines = scrub("\n".join(excerpt["lines"])).split("\n")
+        return {**excerpt, "lines": lines} if len(lines) == len(excerpt["lines"]) else None

@@ -20,21 +20,21 @@ TYPES_OF_DASK = frozenset(
 )  # fmt: skip
 
 
-class Verdict(pickle.Unpickler):
+class DaskExceptionUnpickler(pickle.Unpickler):
     """Unpickles an exception that the scheduler created, and refuses all other classes."""
 
     def find_class(self, module: str, name: str) -> Any:
-        if (module, name) in PARTS_OF_VERDICTS:
+        if (module, name) in DASK_EXCEPTION_CLASSES:
             return super().find_class(module, name)
         if module == "builtins" or module.partition(".")[0] == "distributed":
-            found = super().find_class(module, name)
-            if isinstance(found, type) and issubclass(found, BaseException):
-                return found
+            found_class = super().find_class(module, name)
+            if isinstance(found_class, type) and issubclass(found_class, BaseException):
+                return found_class
         raise pickle.UnpicklingError(f"{module}.{name} is no part of an exception of Dask's")
 
 
 # The other classes in such exceptions: a worker that died, as Dask keeps it.
-PARTS_OF_VERDICTS = {
+DASK_EXCEPTION_CLASSES = {
     ("distributed.scheduler", "WorkerState"),
     ("distributed.core", "Status"),
     ("builtins", "int"),
@@ -53,15 +53,15 @@ def describe_error(
     ``types_only`` the only texts are those of the scheduler's own exceptions.
     """
     kind, message, origin = None, text_of(kwargs.get("exception_text") or ""), "user"
-    is_verdict = False
+    is_from_scheduler = False
     exception = kwargs.get("exception")
     if not message and isinstance(exception, bytes):
         # The scheduler's own exceptions, such as KilledWorker, have no text. Their bytes were
         # pickled by this process. Data from workers has another type and is never unpickled.
-        origin, is_verdict = "dask", True
+        origin, is_from_scheduler = "dask", True
         try:
-            opened = Verdict(io.BytesIO(exception)).load()
-            kind, message = type(opened).__name__, str(opened)
+            dask_exception = DaskExceptionUnpickler(io.BytesIO(exception)).load()
+            kind, message = type(dask_exception).__name__, str(dask_exception)
         except Exception:
             message = "an exception of the scheduler that could not be read"
     elif message:
@@ -72,17 +72,17 @@ def describe_error(
     traceback = text_of(kwargs.get("traceback_text") or "")
     has_text = bool(message or traceback)
     if types_only:
-        message, traceback = message if is_verdict else "", frames_of(traceback)
-    described = {
+        message, traceback = message if is_from_scheduler else "", frames_of(traceback)
+    error = {
         "type": None if kind is None else cut(kind, TYPE_LENGTH),
         # Some messages contain tracebacks of other processes.
-        "message": shown(message, MESSAGE_LENGTH, with_source),
-        "traceback": shown(traceback, TRACEBACK_LENGTH, with_source),
+        "message": redact_text(message, MESSAGE_LENGTH, with_source),
+        "traceback": redact_text(traceback, TRACEBACK_LENGTH, with_source),
         "worker": None if worker is None else cut(worker, ADDRESS_LENGTH),
     }
     if has_text:
-        described["origin"] = origin
-    return described
+        error["origin"] = origin
+    return error
 
 
 def class_of_error(body: Mapping[str, Any]) -> str:
@@ -91,7 +91,7 @@ def class_of_error(body: Mapping[str, Any]) -> str:
 
 
 @lru_cache(maxsize=128)  # failing tasks of one kind share a traceback
-def shown(text: str, length: int, with_source: bool) -> str:
+def redact_text(text: str, length: int, with_source: bool) -> str:
     """Redacts text, and removes lines of source if they may not be sent."""
     # The examined text is longer than the text sent, so that a secret is recognized even if only
     # its beginning is sent.

@@ -26,10 +26,10 @@ from .values import (
     TRACEBACK_LENGTH,
     cut,
     dumps,
-    identifier,
     text_of,
     type_name,
     uuid7,
+    uuid_or_none,
 )
 from .worker_side import TOPIC as LOG_TOPIC
 
@@ -43,7 +43,7 @@ HISTORIES = ("story", "transition_log")
 EXCEPTIONS, TRACEBACKS = ("exception", "exception_text"), ("traceback", "traceback_text")
 MOST_PENDING = 1000
 # The largest number of events per topic and minute: for Dask's own topics and for user topics.
-MOST_CHATTER, MOST_OF_TOPIC, MINUTE = 120, 6000, 60.0
+MOST_OF_DASK_TOPIC, MOST_OF_TOPIC, MINUTE = 120, 6000, 60.0
 NAMED = 3  # the rank of topics with a name of their own, above Dask's generic topics
 
 # Topics for failures within Dask. Their names changed, so every name that a topic had or was
@@ -83,7 +83,7 @@ class Events(Collector):
         super().__init__(context)
         allowed = context.settings.get("events_allow")
         allowed = ["*"] if allowed is None else [allowed] if isinstance(allowed, str) else allowed
-        self._all = "*" in allowed
+        self._allows_all = "*" in allowed
         self._allowed = set(allowed)
         kinds = {FAILURES[topic] for topic in allowed if topic in FAILURES}
         self._allowed.update(topic for topic, kind in FAILURES.items() if kind in kinds)
@@ -92,7 +92,7 @@ class Events(Collector):
         # The worker of an event is resolved later: the event may arrive before the worker is known.
         self._pending: Deque[Tuple[Record, Optional[str]]] = deque()
         self._minute, self._counts = -math.inf, {}  # type: Tuple[float, Dict[str, int]]
-        self._gone: Dict[str, None] = {}  # clients whose departure was already reported
+        self._departed_clients: Dict[str, None] = {}  # clients whose departure was already reported
 
     async def start(self) -> None:
         self._feed.skip()
@@ -100,25 +100,25 @@ class Events(Collector):
     def event(self, topic: Any, message: Any, now: float) -> None:
         # If messages with several topics do not arrive through the hook, all are fetched instead.
         if not self._feed.is_needed:
-            self._take(text_of(topic), message, now)
+            self._record_event(text_of(topic), message, now)
 
     def read(self, now: float, closed_at: Optional[float] = None) -> None:
         for topic, at, message in self._feed.fetch(except_for=LOG_TOPIC):
-            self._take(topic, message, at)
-        self.context.outboxes["events"].dropped += self._feed.take_missed()
-        self._finish()
-        self._release()
+            self._record_event(topic, message, at)
+        self.context.outboxes["events"].dropped += self._feed.pop_missed_count()
+        self._finish_event()
+        self._queue_records()
 
     def close(self) -> None:
         self._latest = None
         self._pending.clear()
 
-    def _take(self, topic: str, message: Any, at: float) -> None:
+    def _record_event(self, topic: str, message: Any, at: float) -> None:
         if topic == LOG_TOPIC:
             return
         latest = self._latest
         if latest is None or not _is_copy(latest, topic, message):
-            self._finish()
+            self._finish_event()
             latest = self._latest = Event(message, at)
         latest.topics.append(topic)
         if latest.size == 0 and self._is_sent(topic):
@@ -130,7 +130,7 @@ class Events(Collector):
                 latest.data, latest.size = "a message that cannot be read", 31
 
     def _is_allowed(self, topic: str) -> bool:
-        return self._all or topic in self._allowed
+        return self._allows_all or topic in self._allowed
 
     def _is_sent(self, topic: str) -> bool:
         """True if events of this topic may be sent.
@@ -139,13 +139,13 @@ class Events(Collector):
         """
         return self._is_allowed(topic) and (topic in FAILURES or self.context.sends("events"))
 
-    def _finish(self) -> None:
+    def _finish_event(self) -> None:
         """Finishes the latest event, which has all of its topics."""
         event, self._latest = self._latest, None
         if event is None or self._is_repetition(event):
             return
         for topic in self._sent_topics(event.topics):
-            if self._is_too_much(topic, event.at):
+            if self._exceeds_rate_limit(topic, event.at):
                 self.context.outboxes["events"].dropped += 1
                 continue
             worker = event.data.get("worker") if isinstance(event.data, dict) else None
@@ -162,27 +162,27 @@ class Events(Collector):
             if topic in FAILURES:
                 record.data_class = "dask_errors"
                 if _is_failure(topic, event.data):
-                    self._error(topic, event, worker)
+                    self._add_error(topic, event, worker)
             self._pending.append((record, worker))
         if len(self._pending) > MOST_PENDING:
-            self._release()
+            self._queue_records()
 
     def _sent_topics(self, topics: List[str]) -> List[str]:
         """Returns the topics under which to report the event, and counts withheld ones."""
-        named = [topic for topic in topics if _rank(topic) == NAMED]
-        sent = [topic for topic in named if self._is_sent(topic)]
-        own = [topic for topic in topics if _rank(topic) < NAMED]
-        withheld = len(named) - len(sent)
-        if not sent and own:
+        named_topics = [topic for topic in topics if _rank(topic) == NAMED]
+        sent = [topic for topic in named_topics if self._is_sent(topic)]
+        generic_topics = [topic for topic in topics if _rank(topic) < NAMED]
+        withheld = len(named_topics) - len(sent)
+        if not sent and generic_topics:
             # Dask's own topics are copies of one event. If one is allowed, the most specific is
             # reported.
-            best = most_specific(own)
-            if any(map(self._is_sent, own)):
-                sent = best
+            most_specific_topics = most_specific(generic_topics)
+            if any(map(self._is_sent, generic_topics)):
+                sent = most_specific_topics
             else:
-                withheld = withheld or len(best)
+                withheld = withheld or len(most_specific_topics)
         if withheld:
-            self.context.withheld("events", withheld)
+            self.context.count_withheld("events", withheld)
         return sent
 
     def _is_repetition(self, event: Event) -> bool:
@@ -194,23 +194,23 @@ class Events(Collector):
             return False
         action, client = message.get("action"), message["client"]
         if action == "add-client":
-            self._gone.pop(client, None)
+            self._departed_clients.pop(client, None)
         elif action == "remove-client":
-            if client in self._gone:
+            if client in self._departed_clients:
                 return True
-            self._gone[client] = None
-            if len(self._gone) > 1000:
-                del self._gone[next(iter(self._gone))]
+            self._departed_clients[client] = None
+            if len(self._departed_clients) > 1000:
+                del self._departed_clients[next(iter(self._departed_clients))]
         return False
 
-    def _is_too_much(self, topic: str, at: float) -> bool:
+    def _exceeds_rate_limit(self, topic: str, at: float) -> bool:
         if not 0 <= at - self._minute < MINUTE:
             self._minute, self._counts = at, {}
         number = self._counts[topic] = self._counts.get(topic, 0) + 1
         is_chatter = _rank(topic) < NAMED or topic == "stealing"
-        return number > (MOST_CHATTER if is_chatter else MOST_OF_TOPIC)
+        return number > (MOST_OF_DASK_TOPIC if is_chatter else MOST_OF_TOPIC)
 
-    def _release(self) -> None:
+    def _queue_records(self) -> None:
         outbox = self.context.outboxes["events"]
         while self._pending:
             record, worker = self._pending.popleft()
@@ -219,27 +219,27 @@ class Events(Collector):
             outbox.add(record)
         outbox.enforce_bounds()
 
-    def _error(self, topic: str, event: Event, worker: Optional[str]) -> None:
+    def _add_error(self, topic: str, event: Event, worker: Optional[str]) -> None:
         message, data = event.message, event.data
         key = message.get("key") if isinstance(message, dict) else None
         task = self.context.scheduler.tasks.get(key) if _is_hashable(key) else None
         group = None if task is None else self.context.ledger.groups.get(task.group)
         computation = getattr(group, "computation", None)
-        said = data if isinstance(data, dict) else {}
+        fields = data if isinstance(data, dict) else {}
         body = {
             "id": uuid7(),
             "number": self.context.next_number("errors"),
             "at": event.at,
-            "key": cut(str(said.get("key") or ""), NAME_LENGTH),
+            "key": cut(str(fields.get("key") or ""), NAME_LENGTH),
             "task_group_id": getattr(group, "id", None),
             "computation_id": getattr(computation, "id", None),
             "type": FAILURES[topic],
-            "message": cut(_explain(topic, said), MESSAGE_LENGTH),
+            "message": cut(_explain(topic, fields), MESSAGE_LENGTH),
             "traceback": cut(self._traceback(message), TRACEBACK_LENGTH),
             "worker": None if worker is None else cut(worker, ADDRESS_LENGTH),
             "origin": "dask",
             "retries": 0,
-            "span_id": identifier(getattr(getattr(task, "group", None), "span_id", None)),
+            "span_id": uuid_or_none(getattr(getattr(task, "group", None), "span_id", None)),
             "worker_id": None if worker is None else self.context.worker_id(worker),
         }
         error = Record(body["id"], body, settled=True)
@@ -272,7 +272,7 @@ class Feed:
         self._seen: Dict[str, int] = {}
         self._missed = 0
 
-    def take_missed(self) -> int:
+    def pop_missed_count(self) -> int:
         """Returns the number of events that Dask discarded before they were fetched."""
         number, self._missed = self._missed, 0
         return number
@@ -289,7 +289,7 @@ class Feed:
         if not self.is_needed:
             return
         counts, events = self._scheduler.event_counts, self._scheduler.events
-        found: Dict[int, Tuple[Any, List[str]]] = {}
+        topics_by_event: Dict[int, Tuple[Any, List[str]]] = {}
         for topic in list(counts) if only is None else [only]:
             number = counts.get(topic, 0) - self._seen.get(topic, 0)
             self._seen[topic] = counts.get(topic, 0)
@@ -298,9 +298,9 @@ class Feed:
                 if _rank(topic) in (0, NAMED):
                     self._missed += max(0, number - len(events.get(topic, ())))
                 for event in reversed(list(islice(reversed(events.get(topic, ())), number))):
-                    found.setdefault(id(event), (event, []))[1].append(topic)
+                    topics_by_event.setdefault(id(event), (event, []))[1].append(topic)
         # A message with several topics is the same tuple in each list.
-        for event, topics in sorted(found.values(), key=lambda item: item[0][0]):
+        for event, topics in sorted(topics_by_event.values(), key=lambda item: item[0][0]):
             for topic in topics:
                 yield topic, event[0], event[1]
 
@@ -316,20 +316,20 @@ def copy(message: Any, source: bool = True, types_only: bool = False) -> Any:
 def sized_copy(message: Any, source: bool, types_only: bool = False) -> Tuple[Any, int]:
     """Returns the copy and its size in bytes of JSON. Exceptions may be reduced to their types."""
     for characters in (LARGEST_DATA * 3 // 4, LARGEST_DATA // 4, LARGEST_DATA // 16):
-        copied = _Copy(characters, source, types_only).of(message, 0)
-        size = len(dumps(copied).encode("utf-8"))
+        result = _Copier(characters, source, types_only).copy(message, 0)
+        size = len(dumps(result).encode("utf-8"))
         if size <= LARGEST_DATA:
-            return copied, size
+            return result, size
     return "a message that is too large", 30
 
 
-class _Copy:
+class _Copier:
     def __init__(self, characters: int, source: bool, types_only: bool):
         self._characters = characters
         self._source = source and not types_only
         self._types_only = types_only
 
-    def of(self, value: Any, depth: int) -> Any:
+    def copy(self, value: Any, depth: int) -> Any:
         kind = type(value)
         if value is None or kind is bool:
             return value
@@ -369,7 +369,7 @@ class _Copy:
         return text
 
     def _dict(self, value: Dict[Any, Any], depth: int) -> Dict[str, Any]:
-        copied: Dict[str, Any] = {}
+        result: Dict[str, Any] = {}
         first = dict(islice(value.items(), MOST_KEYS))
         for key, item in without_named_value(first).items():
             if self._characters <= 0:
@@ -385,14 +385,14 @@ class _Copy:
                 item = list(item[-MOST_ITEMS:])
             name = cut(scrub(name if self._source else strip_source(name)), LONGEST_KEY)
             self._characters -= len(name) + 4
-            copied[name] = self.of(item, depth + 1)
-        if len(copied) < len(value):
-            copied["…"] = "%d more" % (len(value) - len(copied))
-        return copied
+            result[name] = self.copy(item, depth + 1)
+        if len(result) < len(value):
+            result["…"] = "%d more" % (len(value) - len(result))
+        return result
 
-    def _list(self, value: Any, depth: int, most: int) -> List[Any]:
-        copied: List[Any] = []
-        items: Iterator[Any] = iter(without_paired_values(list(islice(value, most))))
+    def _list(self, value: Any, depth: int, limit: int) -> List[Any]:
+        result: List[Any] = []
+        items: Iterator[Any] = iter(without_paired_values(list(islice(value, limit))))
         if self._types_only:
             items = iter(_without_exceptions_in_lines(list(items)))
         if not self._source:
@@ -401,18 +401,18 @@ class _Copy:
         for item in items:
             if self._characters <= 0:
                 break
-            copied.append(self.of(item, depth + 1))
-        if len(copied) < len(value):
-            copied.append("… %d more" % (len(value) - len(copied)))
-        return copied
+            result.append(self.copy(item, depth + 1))
+        if len(result) < len(value):
+            result.append("… %d more" % (len(value) - len(result)))
+        return result
 
     def _set(self, value: Any, depth: int) -> List[Any]:
         # Only a part of a very large set is sorted.
         names = sorted(map(_name, islice(value, MOST_SORTED)))
-        copied = self._list(names[:MOST_OF_A_SET], depth, MOST_OF_A_SET)
-        if copied and len(names[:MOST_OF_A_SET]) < len(value):
-            copied.append("… %d more" % (len(value) - len(names[:MOST_OF_A_SET])))
-        return copied
+        result = self._list(names[:MOST_OF_A_SET], depth, MOST_OF_A_SET)
+        if result and len(names[:MOST_OF_A_SET]) < len(value):
+            result.append("… %d more" % (len(value) - len(names[:MOST_OF_A_SET])))
+        return result
 
 
 def _without_exceptions_in_lines(items: List[Any]) -> List[Any]:
@@ -455,14 +455,14 @@ def _is_copy(event: Event, topic: str, message: Any) -> bool:
         return isinstance(message, (dict, list, set)) or (
             isinstance(message, tuple) and len(message) > 0
         )
-    before = event.message
-    if topic != "all" or not isinstance(message, dict) or not isinstance(before, dict):
+    original = event.message
+    if topic != "all" or not isinstance(message, dict) or not isinstance(original, dict):
         return False
-    if len(message) != len(before) + 1 or any(
-        name not in message or message[name] is not item for name, item in before.items()
+    if len(message) != len(original) + 1 or any(
+        name not in message or message[name] is not item for name, item in original.items()
     ):
         return False
-    added = [item for name, item in message.items() if name not in before]
+    added = [item for name, item in message.items() if name not in original]
     return "action" in message and added == event.topics[-1:]
 
 
@@ -477,9 +477,9 @@ def _rank(topic: str) -> int:
 
 def most_specific(topics: List[str]) -> List[str]:
     """Returns the most specific of Dask's own topics. Several workers have one event each."""
-    most = max(map(_rank, topics))
-    best = [topic for topic in topics if _rank(topic) == most]
-    return best if all("://" in topic for topic in best) else best[:1]
+    highest = max(map(_rank, topics))
+    top = [topic for topic in topics if _rank(topic) == highest]
+    return top if all("://" in topic for topic in top) else top[:1]
 
 
 def _is_failure(topic: str, data: Any) -> bool:
@@ -496,16 +496,16 @@ def _is_hashable(value: Any) -> bool:
     return value is not None
 
 
-def _explain(topic: str, said: Dict[str, Any]) -> str:
-    """Describes the failure in a sentence. ``said`` is its message, already cut and redacted."""
+def _explain(topic: str, fields: Dict[str, Any]) -> str:
+    """Describes the failure in a sentence. ``fields`` are cut and redacted already."""
     if topic == "worker-fail-hard":
-        return str(said.get("exception_text") or "a worker has failed")
+        return str(fields.get("exception_text") or "a worker has failed")
     if topic == "worker-restart-memory":
-        rss = said.get("rss")
+        rss = fields.get("rss")
         used = "" if not isinstance(rss, int) else " at %.2f GiB" % (rss / 2**30)
         return "a worker used too much memory%s and was restarted by its nanny" % used
     if topic == "p2p":
-        return "a P2P shuffle has failed: %s" % said.get("shuffle")
-    if "start" in said and "finish" in said:
-        return "impossible transition from %s to %s" % (said["start"], said["finish"])
-    return "impossible state: %s" % said.get("state")
+        return "a P2P shuffle has failed: %s" % fields.get("shuffle")
+    if "start" in fields and "finish" in fields:
+        return "impossible transition from %s to %s" % (fields["start"], fields["finish"])
+    return "impossible state: %s" % fields.get("state")

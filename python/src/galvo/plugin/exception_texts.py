@@ -35,8 +35,8 @@ _ENDINGS = ("Error", "Exception", "Warning", "Exit", "Interrupt", "Iteration", "
 
 def type_in(text: str) -> Optional[str]:
     """Returns the class name in an exception's ``repr``, without its package; None if not found."""
-    found = _CALL.match(text)
-    return found.group(1).rpartition(".")[2] if found else None
+    match = _CALL.match(text)
+    return match.group(1).rpartition(".")[2] if match else None
 
 
 def frames_of(traceback: str) -> str:
@@ -47,27 +47,27 @@ def frames_of(traceback: str) -> str:
     >>> frames_of('  File "a.py", line 1, in f\\n    load("x")\\nValueError: no x\\nbut a note')
     '  File "a.py", line 1, in f\\nValueError'
     """
-    kept: List[str] = []
+    kept_lines: List[str] = []
     margin: Optional[int] = None  # the margin of the latest frame, until its exception was found
     for line in traceback.split("\n"):
         frame = _FRAME.match(line)
         if frame is not None:
-            kept.append(frame.group(1) + frame.group(2))
+            kept_lines.append(frame.group(1) + frame.group(2))
             margin = len(frame.group(1))
         elif _HEADING.match(line) or _RULE.match(line):
-            kept.append(line)
+            kept_lines.append(line)
             # In a group, the exception follows its own frames.
             margin = None if margin is None else 0
         elif margin is not None and line.strip(" \t|\r") and _indent(line) <= max(margin - 1, 0):
-            named = _NAME.match(line)
-            if named is not None and _is_exception(named.group(2)):
-                kept.append(named.group(1) + named.group(2))
+            name_match = _NAME.match(line)
+            if name_match is not None and _is_exception(name_match.group(2)):
+                kept_lines.append(name_match.group(1) + name_match.group(2))
             else:
-                kept.append(REMOVED)
+                kept_lines.append(REMOVED)
             margin = None
-    if kept and traceback.endswith("\n"):
-        kept.append("")
-    return "\n".join(kept)
+    if kept_lines and traceback.endswith("\n"):
+        kept_lines.append("")
+    return "\n".join(kept_lines)
 
 
 def without_exceptions(text: str, is_warning: bool = False) -> str:
@@ -77,21 +77,21 @@ def without_exceptions(text: str, is_warning: bool = False) -> str:
     its last message. Of a warning, the location and category remain.
     """
     if is_warning:
-        found = _WARNING.match(text)
-        return found.group() if found else REMOVED
+        match = _WARNING.match(text)
+        return match.group() if match else REMOVED
     if text.startswith("Compute Failed"):
         # Dask shows the exception as its ``repr``, and its traceback as the ``repr`` of a string.
-        found = _FAILED.search(text)
-        return text[: found.end()] + (type_in(text[found.end() :]) or REMOVED) if found else text
-    begins = _BEGINS.search(text)
-    if begins is None:
+        match = _FAILED.search(text)
+        return text[: match.end()] + (type_in(text[match.end() :]) or REMOVED) if match else text
+    traceback_start = _BEGINS.search(text)
+    if traceback_start is None:
         return text
-    start = text.rfind("\n", 0, begins.start()) + 1
-    before, rest = text[:start], text[start:]
-    first = rest.partition("\n")[0]
+    start = text.rfind("\n", 0, traceback_start.start()) + 1
+    before, traceback = text[:start], text[start:]
+    first = traceback.partition("\n")[0]
     if _FRAME.match(first) or _HEADING.match(first):
-        return before + frames_of(rest)
-    return text[: begins.start()] + REMOVED  # within a line, so it is quoted
+        return before + frames_of(traceback)
+    return text[: traceback_start.start()] + REMOVED  # within a line, so it is quoted
 
 
 def holds_traceback(text: str) -> bool:
@@ -99,11 +99,13 @@ def holds_traceback(text: str) -> bool:
 
 
 def _indent(line: str) -> int:
-    found = _MARGIN.match(line)
-    return found.end() if found else 0
+    match = _MARGIN.match(line)
+    return match.end() if match else 0
 
 
 def _is_exception(name: str) -> bool:
-    last = name.rpartition(".")[2]
-    known = getattr(builtins, last, None)
-    return last.endswith(_ENDINGS) or (isinstance(known, type) and issubclass(known, BaseException))
+    class_name = name.rpartition(".")[2]
+    builtin = getattr(builtins, class_name, None)
+    return class_name.endswith(_ENDINGS) or (
+        isinstance(builtin, type) and issubclass(builtin, BaseException)
+    )

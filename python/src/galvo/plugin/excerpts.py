@@ -12,7 +12,7 @@ from typing import Any, Dict, List, Optional, Tuple
 KEY = "excerpt"
 LINES_AROUND, LINE_LENGTH = 2, 2000
 # The places that a process remembers to have sent, and the end of a traceback that is examined.
-MOST_PLACES, EXAMINED_LENGTH = 256, 4_000
+MOST_LOCATIONS, EXAMINED_LENGTH = 256, 4_000
 FRAME = re.compile(r'File "([^"\n]{1,2048})", line (\d{1,9})')
 INSTALLED = tuple(
     path
@@ -28,38 +28,40 @@ class Excerpts:
     def __init__(self) -> None:
         self._sent: Dict[Tuple[str, int], List[str]] = {}
 
-    def take(self, traceback: str) -> Optional[Dict[str, Any]]:
+    def read_new(self, traceback: str) -> Optional[Dict[str, Any]]:
         """Returns the excerpt of a traceback; None if there is none, or if it was sent before."""
-        place = _failing_place(traceback)
-        if place is None:
+        location = _failing_location(traceback)
+        if location is None:
             return None
-        file, line = place
+        file, line = location
         first = max(line - LINES_AROUND, 1)
         lines = [
             text.rstrip("\r\n") for text in _known_lines(file)[first - 1 : line + LINES_AROUND]
         ]
-        if self._sent.get(place) == lines:
+        if self._sent.get(location) == lines:
             return None
-        self._sent.pop(place, None)
-        self._sent[place] = lines
-        if len(self._sent) > MOST_PLACES:
+        self._sent.pop(location, None)
+        self._sent[location] = lines
+        if len(self._sent) > MOST_LOCATIONS:
             del self._sent[next(iter(self._sent))]
-        shown = [text[:LINE_LENGTH] for text in lines]
-        return {"file": file, "line": line, "first_line": first, "lines": shown}
+        shortened = [text[:LINE_LENGTH] for text in lines]
+        return {"file": file, "line": line, "first_line": first, "lines": shortened}
 
 
-def places_of(traceback: str) -> List[Tuple[str, int]]:
+def locations_of(traceback: str) -> List[Tuple[str, int]]:
     """Returns the files and lines of the innermost frames, the innermost last."""
     frames = FRAME.finditer(traceback[-EXAMINED_LENGTH:])
     return [(frame.group(1), int(frame.group(2))) for frame in frames]
 
 
-def _failing_place(traceback: str) -> Optional[Tuple[str, int]]:
+def _failing_location(traceback: str) -> Optional[Tuple[str, int]]:
     """Returns the file and line of the innermost frame with known source, of the user's if any."""
-    places = places_of(traceback)
-    known = [place for place in places if 1 <= place[1] <= len(_known_lines(place[0]))]
-    own = [place for place in known if not place[0].startswith(INSTALLED)]
-    return (own or known or [None])[-1]
+    locations = locations_of(traceback)
+    readable = [
+        location for location in locations if 1 <= location[1] <= len(_known_lines(location[0]))
+    ]
+    own = [location for location in readable if not location[0].startswith(INSTALLED)]
+    return (own or readable or [None])[-1]
 
 
 def _known_lines(file: str) -> List[str]:

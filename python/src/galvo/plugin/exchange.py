@@ -10,13 +10,12 @@ import json
 import re
 from typing import Any, Dict, Mapping, MutableMapping, Optional
 
-from .configured import find, remove, runs_only_dask
+from .configured import find_tokens, remove_tokens, runs_only_dask
 from .identity import fingerprint, identity
-from .scrub import forget as forget_secret
-from .scrub import keep_out
+from .scrub import add_secret, remove_secret
 
 PATH = "/api/v1/scheduler-tokens"
-MADE = 201
+CREATED = 201
 # Servers without token exchange do not know this path.
 UNKNOWN_STATUS = (404, 405)
 # The token is already bound to a scheduler.
@@ -26,11 +25,11 @@ SLUG = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}\Z")
 
 def is_due(settings: Mapping[str, Any]) -> bool:
     """True if the token must be exchanged before anything is reported with it."""
-    done = settings.get("exchanged_for") or settings.get("ship_token")
-    return bool(settings.get("token")) and not done
+    is_exchanged = settings.get("exchanged_for") or settings.get("ship_token")
+    return bool(settings.get("token")) and not is_exchanged
 
 
-def awaiting(settings: Mapping[str, Any]) -> Dict[str, Any]:
+def settings_without_token(settings: Mapping[str, Any]) -> Dict[str, Any]:
     """Returns the settings without a token, for a plugin that collects until a successor has one.
 
     The successor replaces it and continues from its state.
@@ -58,7 +57,7 @@ def request_body(scheduler_id: Optional[str] = None) -> bytes:
     return json.dumps(body).encode("utf-8")
 
 
-def parse(body: Any) -> Dict[str, Any]:
+def parse_response(body: Any) -> Dict[str, Any]:
     """Parses the response; empty if it is not a JSON object."""
     try:
         answer = json.loads(body)
@@ -67,42 +66,42 @@ def parse(body: Any) -> Dict[str, Any]:
     return answer if isinstance(answer, dict) else {}
 
 
-def made(status: int, answer: Mapping[str, Any]) -> Optional[str]:
+def issued_token(status: int, answer: Mapping[str, Any]) -> Optional[str]:
     """Returns the issued token; None if there is none."""
     token = answer.get("token")
-    usable = status == MADE and isinstance(token, str) and re.match(r"[!-~]+\Z", token)
-    return token if usable else None
+    is_usable = status == CREATED and isinstance(token, str) and re.match(r"[!-~]+\Z", token)
+    return token if is_usable else None
 
 
-def is_needless(status: int, answer: Mapping[str, Any]) -> bool:
+def needs_no_exchange(status: int, answer: Mapping[str, Any]) -> bool:
     """True if the token is already bound to a scheduler and must be used unchanged."""
     return status == BOUND_STATUS and answer.get("code") == BOUND_CODE
 
 
-def adopt(settings: MutableMapping[str, Any], token: str) -> None:
+def adopt_token(settings: MutableMapping[str, Any], token: str) -> None:
     """Replaces the token by the issued one, and discards the old one in this process."""
-    before = settings["token"]
-    settings.update(token=token, exchanged_for=fingerprint(before))
-    keep_out(token)
-    forget(before)
+    old_token = settings["token"]
+    settings.update(token=token, exchanged_for=fingerprint(old_token))
+    add_secret(token)
+    forget_token(old_token)
 
 
-def forget(token: str) -> None:
+def forget_token(token: str) -> None:
     """Removes a token from the configuration of a process that only runs a scheduler.
 
     In any other process, such as a notebook, it stays in use. The configuration file or environment
     variable that it came from is not changed.
     """
-    forget_secret(token)
+    remove_secret(token)
     if runs_only_dask():
-        remove([token])
+        remove_tokens([token])
 
 
-def forget_others(settings: Mapping[str, Any]) -> None:
+def forget_other_tokens(settings: Mapping[str, Any]) -> None:
     """Removes all tokens but the plugin's own from a process that only runs a scheduler.
 
     A client's configuration, which the scheduler may have inherited, has the token that the
     plugin's was exchanged for, or another one of the same user. Nothing on the scheduler uses it.
     """
     if runs_only_dask():
-        remove(find([identity(settings)]) - {settings.get("token")})
+        remove_tokens(find_tokens([identity(settings)]) - {settings.get("token")})

@@ -21,7 +21,7 @@ PERIOD = 10  # minutes in which the same functions are named; the server stores 
 NAMED, FROM_BEFORE, FIRST_COME = 20, 8, 14
 LARGE = 0.005  # of the thread time of a period
 # Minutes that can still change. Of a task that ran for longer, only its last part counts.
-KEPT = 24 * 60
+CHANGEABLE_MINUTES = 24 * 60
 MOST_FUNCTIONS = 5000  # distinguished in a period
 # Functions whose whole intervals a read distinguishes, since each may take thousands of steps.
 # Those of all other functions count as others.
@@ -29,7 +29,7 @@ MOST_LONG = 20
 
 # Of the tasks of a function that ended: seconds by interval, and the changes of the number of
 # threads that were occupied for whole intervals.
-Ended = Tuple[Dict[int, float], Dict[int, int]]
+EndedTasks = Tuple[Dict[int, float], Dict[int, int]]
 
 
 class MinuteRecord(Record):
@@ -59,27 +59,27 @@ class MinuteRecord(Record):
 class FunctionActivity(Collector):
     """Sums the compute time of succeeded tasks by function and interval."""
 
-    apart = True  # each minute is complete in itself
+    is_separate = True  # each minute is complete in itself
 
     def __init__(self, context: Context):
         super().__init__(context)
         self._minutes: Dict[int, MinuteRecord] = {}
-        self._ended: Dict[str, Ended] = {}  # since the latest read, by function
-        self._named: Dict[int, Dict[str, None]] = {}  # by period
+        self._ended_tasks: Dict[str, EndedTasks] = {}  # since the latest read, by function
+        self._named_functions: Dict[int, Dict[str, None]] = {}  # by period
         # The time of all functions in the present period, and in the one before.
         self._period = 0
-        self._now: Dict[str, float] = {}
-        self._before: Dict[str, float] = {}
+        self._current_totals: Dict[str, float] = {}
+        self._previous_totals: Dict[str, float] = {}
         self._threads = 0  # at most, in the present period
-        context.ledger.on_run.append(self.ran)
+        context.ledger.on_run.append(self.record_run)
 
-    def ran(self, prefix: Optional[str], startstops: Iterable[Mapping[str, Any]]) -> None:
+    def record_run(self, prefix: Optional[str], startstops: Iterable[Mapping[str, Any]]) -> None:
         """Records the compute times of an ended task; without a prefix if it failed."""
         if prefix is None:
             return
-        ended = self._ended.get(prefix)
+        ended = self._ended_tasks.get(prefix)
         if ended is None:
-            ended = self._ended[prefix] = ({}, {})
+            ended = self._ended_tasks[prefix] = ({}, {})
         seconds, changes = ended
         for startstop in startstops:
             if startstop["action"] != "compute":
@@ -87,7 +87,7 @@ class FunctionActivity(Collector):
             start, stop = startstop["start"], startstop["stop"]
             if not 0.0 < stop - start < inf:
                 continue
-            start = max(start, stop - KEPT * 60)
+            start = max(start, stop - CHANGEABLE_MINUTES * 60)
             first, last = int(start // INTERVAL), int(stop // INTERVAL)
             if first == last:
                 seconds[first] = seconds.get(first, 0.0) + (stop - start)
@@ -100,12 +100,15 @@ class FunctionActivity(Collector):
                 changes[last] = changes.get(last, 0) - 1
 
     def read(self, now: float, closed_at: Optional[float] = None) -> None:
-        ended, self._ended = self._ended, {}
+        ended, self._ended_tasks = self._ended_tasks, {}
         present = int(now // 60)
-        self._turn(present // PERIOD)
+        self._start_period(present // PERIOD)
         self._threads = max(self._threads, getattr(self.context.scheduler, "total_nthreads", 0))
         # A worker's clock may be ahead, but not by this much.
-        period = range((present - KEPT + 1) * PER_MINUTE, (present + KEPT) * PER_MINUTE)
+        period = range(
+            (present - CHANGEABLE_MINUTES + 1) * PER_MINUTE,
+            (present + CHANGEABLE_MINUTES) * PER_MINUTE,
+        )
         changed: Dict[MinuteRecord, None] = {}
         # Those with the most time first, since they are to be named.
         for prefix, (seconds, changes) in sorted(
@@ -114,7 +117,7 @@ class FunctionActivity(Collector):
             _fill(seconds, changes, period)
             self._add(prefix, seconds, period, changed)
         for record in changed:
-            self._put(record)
+            self._queue(record)
         self._settle(present)
         self.context.outboxes["function_activity"].enforce_bounds()
 
@@ -126,24 +129,26 @@ class FunctionActivity(Collector):
         changed: Dict[MinuteRecord, None],
     ) -> None:
         """Adds the seconds by interval to the minutes in the period. None stands for others."""
-        if prefix is not None and (prefix in self._now or len(self._now) < MOST_FUNCTIONS):
-            total = sum(more for interval, more in seconds.items() if interval in period)
-            self._now[prefix] = self._now.get(prefix, 0.0) + total
+        if prefix is not None and (
+            prefix in self._current_totals or len(self._current_totals) < MOST_FUNCTIONS
+        ):
+            total = sum(amount for interval, amount in seconds.items() if interval in period)
+            self._current_totals[prefix] = self._current_totals.get(prefix, 0.0) + total
         record: Optional[MinuteRecord] = None
         row: List[float] = []
-        for interval, more in seconds.items():
+        for interval, amount in seconds.items():
             if interval not in period:
                 continue
-            minute, place = divmod(interval, PER_MINUTE)
+            minute, position = divmod(interval, PER_MINUTE)
             if record is None or record.minute != minute:
                 record = self._minutes.get(minute)
                 if record is None:
                     record = self._minutes[minute] = MinuteRecord(minute)
                 row = self._row(record, prefix)
                 changed[record] = None
-            row[place] += more
+            row[position] += amount
 
-    def _put(self, record: MinuteRecord) -> None:
+    def _queue(self, record: MinuteRecord) -> None:
         record.body = record.describe()
         size = 100 + sum(len(prefix) + 60 for prefix in record.functions)
         outbox = self.context.outboxes["function_activity"]
@@ -157,28 +162,30 @@ class FunctionActivity(Collector):
     def records(self) -> Iterable[Record]:
         return self._minutes.values()
 
-    def bequeath(self) -> Dict[str, Any]:
+    def export_state(self) -> Dict[str, Any]:
         return {
             "minutes": [(r.minute, r.functions, r.others) for r in self._minutes.values()],
-            "named": {period: list(names) for period, names in self._named.items()},
-            "totals": (self._period, self._now, self._before),
+            "named": {period: list(named) for period, named in self._named_functions.items()},
+            "totals": (self._period, self._current_totals, self._previous_totals),
         }
 
-    def inherit(self, inherited: Mapping[str, Any]) -> None:
+    def import_state(self, inherited: Mapping[str, Any]) -> None:
         for minute, functions, others in inherited["minutes"]:
             record = self._minutes[minute] = MinuteRecord(minute)
             record.functions = {prefix: list(seconds) for prefix, seconds in functions.items()}
             record.others = others and list(others)
-            # Which minutes the server has is unknown. It keeps the larger value of each interval.
-            self._put(record)
-        self._named = {period: dict.fromkeys(names) for period, names in inherited["named"].items()}
+            # The server may lack any of these minutes. It keeps the larger value of each interval.
+            self._queue(record)
+        self._named_functions = {
+            period: dict.fromkeys(named) for period, named in inherited["named"].items()
+        }
         self._period, now, before = inherited["totals"]
-        self._now, self._before = dict(now), dict(before)
+        self._current_totals, self._previous_totals = dict(now), dict(before)
 
-    def _turn(self, period: int) -> None:
+    def _start_period(self, period: int) -> None:
         if period > self._period:
-            self._before = self._now if period == self._period + 1 else {}
-            self._period, self._now, self._threads = period, {}, 0
+            self._previous_totals = self._current_totals if period == self._period + 1 else {}
+            self._period, self._current_totals, self._threads = period, {}, 0
 
     def _row(self, record: MinuteRecord, prefix: Optional[str]) -> List[float]:
         if prefix is not None:
@@ -193,36 +200,44 @@ class FunctionActivity(Collector):
         return record.others
 
     def _is_named(self, prefix: str, period: int) -> bool:
-        names = self._named.get(period)
-        if names is None:
-            first = nlargest(FROM_BEFORE, self._before, key=self._before.__getitem__)
-            names = self._named[period] = dict.fromkeys(first)
-        if prefix in names:
+        named = self._named_functions.get(period)
+        if named is None:
+            first = nlargest(
+                FROM_BEFORE, self._previous_totals, key=self._previous_totals.__getitem__
+            )
+            named = self._named_functions[period] = dict.fromkeys(first)
+        if prefix in named:
             return True
-        is_large = self._now.get(prefix, 0.0) >= LARGE * self._threads * PERIOD * 60
-        if len(names) >= (NAMED if is_large else FIRST_COME):
+        is_large = self._current_totals.get(prefix, 0.0) >= LARGE * self._threads * PERIOD * 60
+        if len(named) >= (NAMED if is_large else FIRST_COME):
             return False
-        names[prefix] = None
+        named[prefix] = None
         return True
 
     def _settle(self, present: int) -> None:
-        for minute in [minute for minute in self._minutes if minute <= present - KEPT]:
+        for minute in [
+            minute for minute in self._minutes if minute <= present - CHANGEABLE_MINUTES
+        ]:
             self._minutes.pop(minute).settled = True
-        for period in [period for period in self._named if period < (present - KEPT) // PERIOD]:
-            del self._named[period]
+        for period in [
+            period
+            for period in self._named_functions
+            if period < (present - CHANGEABLE_MINUTES) // PERIOD
+        ]:
+            del self._named_functions[period]
 
 
-def _bounded(ended: Mapping[str, Ended]) -> List[Tuple[Optional[str], Ended]]:
+def _bounded(ended: Mapping[str, EndedTasks]) -> List[Tuple[Optional[str], EndedTasks]]:
     """Returns what ended by function. The whole intervals of all but a few belong to None."""
     long = {prefix: _threads_by_intervals(changes) for prefix, (_, changes) in ended.items()}
     long = {prefix: whole for prefix, whole in long.items() if whole}
     if len(long) <= MOST_LONG:
         return list(ended.items())
-    kept = frozenset(nlargest(MOST_LONG, long, key=long.__getitem__))
+    longest = frozenset(nlargest(MOST_LONG, long, key=long.__getitem__))
     others: Dict[int, int] = {}
-    bounded: List[Tuple[Optional[str], Ended]] = []
+    bounded: List[Tuple[Optional[str], EndedTasks]] = []
     for prefix, (seconds, changes) in ended.items():
-        if prefix not in kept:
+        if prefix not in longest:
             for interval, change in changes.items():
                 others[interval] = others.get(interval, 0) + change
             changes = {}
@@ -231,7 +246,7 @@ def _bounded(ended: Mapping[str, Ended]) -> List[Tuple[Optional[str], Ended]]:
     return bounded
 
 
-def _compute_seconds(item: Tuple[Optional[str], Ended]) -> float:
+def _compute_seconds(item: Tuple[Optional[str], EndedTasks]) -> float:
     _, (seconds, changes) = item
     return sum(seconds.values()) + INTERVAL * _threads_by_intervals(changes)
 

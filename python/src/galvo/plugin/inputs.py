@@ -12,13 +12,13 @@ TASK = re.compile(
 NO_ARGUMENTS = re.compile(r"(?:\.\.\.)?(?:, \.\.\.)?\)>\s*\Z")
 
 
-def without_arguments(task: str) -> str:
-    """Returns Dask's text for a task without its arguments, or ``REMOVED`` if they are not
-    recognized.
+def remove_arguments(task: str) -> str:
+    """Returns Dask's text for a task without its arguments, or ``REMOVED`` if the text has another
+    form.
     """
-    shown = TASK.match(task)
-    if shown is None:
+    match = TASK.match(task)
+    if match is None:
         return REMOVED
-    if NO_ARGUMENTS.match(task, shown.end()):
+    if NO_ARGUMENTS.match(task, match.end()):
         return task
-    return shown.group() + REMOVED + ")>"
+    return match.group() + REMOVED + ")>"

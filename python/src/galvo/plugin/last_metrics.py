@@ -17,7 +17,7 @@ WITH_SPAN = ("execute", "p2p")
 MOST_ENDED = 5000
 # The number of workers queried at a time, the delays after their removal, and the timeout, in
 # seconds.
-MOST_ASKED, ASKED_AFTER, ASK_SECONDS = 50, (0.2, 1.0), 2.0
+MOST_QUERIES, QUERY_DELAYS, QUERY_SECONDS = 50, (0.2, 1.0), 2.0
 
 
 class LastMetrics(Collector):
@@ -28,48 +28,48 @@ class LastMetrics(Collector):
         self._states: Dict[str, Any] = dict(context.scheduler.workers)
         # Metrics of workers that are about to end, by address. One more heartbeat may contain the
         # same values until the worker is gone.
-        self._waiting: Dict[str, Mapping[str, Any]] = {}
+        self._metrics_of_ending: Dict[str, Mapping[str, Any]] = {}
         # The numbers of the last heartbeats of ended workers.
         self._heartbeats: Dict[str, int] = {}
-        self._asks = bool(context.settings.get("worker_plugin", True))
-        self._asking: Set["asyncio.Future[None]"] = set()
+        self._queries_workers = bool(context.settings.get("worker_plugin", True))
+        self._queries: Set["asyncio.Future[None]"] = set()
 
     def worker_added(self, address: str) -> None:
         self._states[address] = self.context.scheduler.workers.get(address)
         self._heartbeats.pop(address, None)
-        self._waiting.pop(address, None)
+        self._metrics_of_ending.pop(address, None)
 
     def worker_removed(self, address: str, stimulus_id: Any = None) -> None:
         received = _latest_heartbeat(self._states.pop(address, None))
-        metrics = self._waiting.pop(address, None)
+        metrics = self._metrics_of_ending.pop(address, None)
         if metrics is not None:
-            self._take(address, metrics, received)
+            self._add_unsent(address, metrics, received)
             return
         self._heartbeats[address] = received
         if len(self._heartbeats) > MOST_ENDED:
             del self._heartbeats[next(iter(self._heartbeats))]
-        if self._asks and len(self._asking) < MOST_ASKED:
+        if self._queries_workers and len(self._queries) < MOST_QUERIES:
             with suppress(RuntimeError):  # no event loop runs here
                 loop = asyncio.get_running_loop()
-                asking = loop.create_task(self._ask(address))
-                self._asking.add(asking)
-                asking.add_done_callback(self._asking.discard)
+                query = loop.create_task(self._query_worker(address))
+                self._queries.add(query)
+                query.add_done_callback(self._queries.discard)
 
-    async def _ask(self, address: str) -> None:
+    async def _query_worker(self, address: str) -> None:
         rpc: Any = self.context.scheduler.rpc
-        for seconds in ASKED_AFTER:
+        for seconds in QUERY_DELAYS:
             await asyncio.sleep(seconds)
             if address not in self._heartbeats:
                 return  # it has sent its metrics, or is back
             with suppress(Exception):  # most of them are gone already
-                question = getattr(rpc(address), METRICS_OPERATION)()
-                message = await asyncio.wait_for(question, ASK_SECONDS)
+                request = getattr(rpc(address), METRICS_OPERATION)()
+                message = await asyncio.wait_for(request, QUERY_SECONDS)
                 rpc.remove(address)
                 self.event(TOPIC, message, self.context.now())
 
     def close(self) -> None:
-        for asking in list(self._asking):
-            asking.cancel()
+        for query in list(self._queries):
+            query.cancel()
 
     def event(self, topic: Any, message: Any, now: float) -> None:
         if topic != TOPIC or not isinstance(message, dict) or KEY not in message:
@@ -78,17 +78,17 @@ class LastMetrics(Collector):
         if not isinstance(address, str) or not isinstance(metrics, dict):
             return
         if address in self._states:
-            self._waiting[address] = metrics
+            self._metrics_of_ending[address] = metrics
         elif address in self._heartbeats:
-            self._take(address, metrics, self._heartbeats.pop(address))
+            self._add_unsent(address, metrics, self._heartbeats.pop(address))
 
     def read(self, now: float, closed_at: Optional[float] = None) -> None:
         if closed_at is not None:
-            for address, metrics in self._waiting.items():
-                self._take(address, metrics, _latest_heartbeat(self._states.get(address)))
-            self._waiting.clear()
+            for address, metrics in self._metrics_of_ending.items():
+                self._add_unsent(address, metrics, _latest_heartbeat(self._states.get(address)))
+            self._metrics_of_ending.clear()
 
-    def _take(self, address: str, metrics: Mapping[str, Any], received: int) -> None:
+    def _add_unsent(self, address: str, metrics: Mapping[str, Any], received: int) -> None:
         """Adds the values that no heartbeat contained.
 
         ``received`` is the last heartbeat received.
@@ -103,7 +103,7 @@ class LastMetrics(Collector):
         if self.context.on_last_metrics is not None and not metrics.get("left_out"):
             self.context.on_last_metrics(address)
 
-    def bequeath(self) -> Dict[str, Any]:
+    def export_state(self) -> Dict[str, Any]:
         return {
             "sums": list(self.context.last_metrics.items()),
             "of_spans": [
@@ -112,21 +112,21 @@ class LastMetrics(Collector):
             ],
         }
 
-    def inherit(self, inherited: Mapping[str, Any]) -> None:
+    def import_state(self, inherited: Mapping[str, Any]) -> None:
         self.context.last_metrics.update(inherited["sums"])
         for span, sums in inherited["of_spans"]:
             self.context.last_metrics_of_spans[span] = dict(sums)
 
-    def _add(self, part: Any) -> None:
-        for item in part[:MOST_METRICS] if isinstance(part, (list, tuple)) else ():
+    def _add(self, measurements: Any) -> None:
+        for item in measurements[:MOST_METRICS] if isinstance(measurements, (list, tuple)) else ():
             labels, number = item
             key, span = tuple(labels), None
             if key[0] in WITH_SPAN:
                 key, span = (key[0], *key[2:]), key[1]
             _add_to(self.context.last_metrics, key, number)
             if span is not None:
-                of_span = self.context.last_metrics_of_spans.setdefault(span, {})
-                _add_to(of_span, key, number)
+                span_sums = self.context.last_metrics_of_spans.setdefault(span, {})
+                _add_to(span_sums, key, number)
 
 
 def _add_to(sums: Dict[Any, Any], key: Tuple[Any, ...], number: Any) -> None:

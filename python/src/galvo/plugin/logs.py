@@ -18,7 +18,7 @@ from .identity import identity
 from .scrub import cut_inputs, scrub, strip_source, strip_source_of_warning
 from .sections import Record
 from .unsent_metrics import KEY
-from .values import ADDRESS_LENGTH, count, cut, text_of, uuid7
+from .values import ADDRESS_LENGTH, cut, text_of, to_count, uuid7
 from .worker_side import OPERATION, TOPIC, LineHandler, NannySide, WorkerSide, detach, new_line
 
 LEVEL_LENGTH, LOGGER_LENGTH, MESSAGE_LENGTH = 32, 512, 20_000
@@ -27,7 +27,7 @@ MOST_PENDING = 2000  # lines that may still be repeated before they are reported
 MOST_PROCESSES = 10_000
 # Processes that recently reported that they hold lines back are queried before the scheduler
 # closes, with this timeout.
-HOLDING_SECONDS, ASK_SECONDS = 10.0, 1.0
+HOLDING_SECONDS, QUERY_SECONDS = 10.0, 1.0
 # A nanny's log line identifies the worker by its process. The worker's address may have changed or
 # be gone.
 PROCESS = re.compile(r"\b(?:process |pid=)(\d{1,9})\b")
@@ -46,35 +46,35 @@ class Logs(Collector):
     def __init__(self, context: Context):
         super().__init__(context)
         settings = context.settings
-        self._reads = bool(settings.get("send_logs", True))
-        self._visits = bool(settings.get("worker_plugin", True))
+        self._sends_logs = bool(settings.get("send_logs", True))
+        self._uses_worker_plugins = bool(settings.get("worker_plugin", True))
         # A unique name: a successor keeps its own installed plugins.
         self._name = "galvo-" + uuid4().hex[:12]
         self._installed: Dict[str, bool] = {}
         self._handler: Optional[LineHandler] = None
         self._feed = Feed(context.scheduler)
-        self._waiting: Deque[Dict[str, Any]] = deque()
-        self._unheard = 0  # lines that did not fit there
-        self._holding: Dict[str, float] = {}  # by address, with the time of the message
+        self._unprocessed_lines: Deque[Dict[str, Any]] = deque()
+        self._lost_lines = 0  # lines that did not fit there
+        self._holders: Dict[str, float] = {}  # by address, with the time of the message
         # By nanny and its start time, the number of the last message, which may arrive twice.
-        self._heard: Dict[Tuple[Any, Any], int] = {}
+        self._last_numbers: Dict[Tuple[Any, Any], int] = {}
         # Lines since the last report, by source and content, because they may be repeated.
         self._pending: Dict[Tuple[Any, ...], Dict[str, Any]] = {}
         self._processes: Dict[int, str] = {}  # of workers, and their addresses
         self._closing = False
-        self._leaving: Optional["asyncio.Future[None]"] = None
+        self._uninstallation: Optional["asyncio.Future[None]"] = None
 
     async def start(self) -> None:
         self._feed.skip()
         for address in list(self.context.scheduler.workers):
             self.worker_added(address)
-        if self._reads:
-            self._handler = LineHandler(self._overhear)
+        if self._sends_logs:
+            self._handler = LineHandler(self._receive_own_line)
             self._handler.attach()
-        if self._visits:
+        if self._uses_worker_plugins:
             settings = {
                 "name": self._name,
-                "logs": self._reads,
+                "logs": self._sends_logs,
                 "excerpts": bool(self.context.settings.get("send_code", True)),
                 "scheduler_id": self.context.scheduler.id,
                 "owner": identity(self.context.settings),
@@ -92,36 +92,44 @@ class Logs(Collector):
 
     def event(self, topic: Any, message: Any, now: float) -> None:
         if topic == TOPIC and not self._feed.is_needed:
-            self._hear(message, now)
+            self._receive_message(message, now)
 
     async def finish(self) -> None:
         now = self.context.now()
-        known = set(self.context.scheduler.workers)
-        known.update(ws.nanny for ws in self.context.scheduler.workers.values() if ws.nanny)
-        asked = [a for a, at in self._holding.items() if now - at < HOLDING_SECONDS and a in known]
-        if asked:
+        present_addresses = set(self.context.scheduler.workers)
+        present_addresses.update(
+            ws.nanny for ws in self.context.scheduler.workers.values() if ws.nanny
+        )
+        addresses = [
+            a
+            for a, at in self._holders.items()
+            if now - at < HOLDING_SECONDS and a in present_addresses
+        ]
+        if addresses:
             # Processes that do not respond in time are busy, and are skipped.
-            questions = [asyncio.ensure_future(self._ask(address)) for address in asked]
-            _, unanswered = await asyncio.wait(questions, timeout=ASK_SECONDS)
-            for question in unanswered:
-                question.cancel()
+            queries = [
+                asyncio.ensure_future(self._query_held_lines(address)) for address in addresses
+            ]
+            _, unanswered = await asyncio.wait(queries, timeout=QUERY_SECONDS)
+            for query in unanswered:
+                query.cancel()
 
     def read(self, now: float, closed_at: Optional[float] = None) -> None:
         self._closing = self._closing or closed_at is not None
         for _, at, message in self._feed.fetch(only=TOPIC):
-            self._hear(message, at)
+            self._receive_message(message, at)
         self._forget_events()
         if self._handler is not None:
             if closed_at is None:
                 self._handler.send_held()
             else:
                 self._handler.finish()
-        while self._waiting:
-            line = self._waiting.popleft()
+        while self._unprocessed_lines:
+            line = self._unprocessed_lines.popleft()
             source = _source_of(line["logger"])
-            self._add(source, self._subject(source, line), line)
-        self._tell_unheard(now)
-        self._release()
+            self._add(source, self._worker_of_line(source, line), line)
+        self._add_loss_notice(now)
+        self._queue_records()
 
     def close(self) -> None:
         if self._handler is not None:
@@ -133,7 +141,7 @@ class Logs(Collector):
         # continues.
         status = getattr(scheduler.status, "name", None)
         if self._installed and not self._closing and status == "running":
-            self._leaving = asyncio.ensure_future(self._uninstall())
+            self._uninstallation = asyncio.ensure_future(self._uninstall())
 
     async def _install(self, kind: str, plugin: Any) -> None:
         register = getattr(self.context.scheduler, "register_%s_plugin" % kind, None)
@@ -155,41 +163,41 @@ class Logs(Collector):
             except Exception:
                 logger.debug("Galvo could not leave all of the %ss", kind, exc_info=True)
 
-    async def _ask(self, address: str) -> None:
+    async def _query_held_lines(self, address: str) -> None:
         try:
             for message in await getattr(self.context.scheduler.rpc(address), OPERATION)():
-                self._hear(message, self.context.now())
+                self._receive_message(message, self.context.now())
         except Exception:
             logger.debug("Galvo could not ask %s for the lines it holds", address)
 
-    def _overhear(self, line: Dict[str, Any]) -> None:
+    def _receive_own_line(self, line: Dict[str, Any]) -> None:
         """Receives a line that was logged in this process, in any thread."""
-        self._waiting.append(self._presentable(line))
-        if len(self._waiting) > MOST_WAITING:
-            earliest = self._waiting.popleft()
-            self._unheard += earliest.get("left_out") or earliest["repeated"]
+        self._unprocessed_lines.append(self._redact(line))
+        if len(self._unprocessed_lines) > MOST_WAITING:
+            earliest = self._unprocessed_lines.popleft()
+            self._lost_lines += earliest.get("left_out") or earliest["repeated"]
 
-    def _tell_unheard(self, now: float) -> None:
+    def _add_loss_notice(self, now: float) -> None:
         """Reports the number of lines that were lost, in their place."""
-        number = self._feed.take_missed()
-        if self._unheard and self._handler is not None:
+        number = self._feed.pop_missed_count()
+        if self._lost_lines and self._handler is not None:
             with self._handler.lock:  # of the logging threads
-                number, self._unheard = number + self._unheard, 0
+                number, self._lost_lines = number + self._lost_lines, 0
         if number:
             message = "%d lines were left out here: they came faster than reports are made"
             line = {**new_line("WARNING", "galvo", message % number, now), "left_out": number}
-            self._add("scheduler", None, self._presentable(line))
+            self._add("scheduler", None, self._redact(line))
 
-    def _hear(self, message: Any, at: float) -> None:
+    def _receive_message(self, message: Any, at: float) -> None:
         """Receives a line as an event, which any client could have logged."""
         if not isinstance(message, Mapping) or KEY in message or EXCERPT in message:
             return
         if message.get("holds") is True:
             address = message.get(message.get("source") or "")
             if isinstance(address, str):
-                self._holding.pop(address, None)
-                self._holding[address] = at
-                _forget_oldest(self._holding)
+                self._holders.pop(address, None)
+                self._holders[address] = at
+                _forget_oldest(self._holders)
             return
         if self._is_repetition(message):
             return
@@ -197,29 +205,29 @@ class Logs(Collector):
             name: text_of(message.get(name) or "") for name in ("level", "logger", "message")
         }
         repeated, age = message.get("repeated"), message.get("age")
-        line["repeated"] = count(repeated) if type(repeated) is int and repeated > 0 else 1
+        line["repeated"] = to_count(repeated) if type(repeated) is int and repeated > 0 else 1
         line["at"] = at - (age if type(age) is float and 0 <= age < 3600 else 0.0)
         left_out = message.get("left_out")
         if type(left_out) is int and left_out > 0:
-            line["left_out"] = count(left_out)
+            line["left_out"] = to_count(left_out)
         source = "nanny" if message.get("source") == "nanny" else "worker"
-        worker = self._subject(source, line, message.get("worker"), message.get("nanny"))
-        self._add(source, worker, self._presentable(line))
+        worker = self._worker_of_line(source, line, message.get("worker"), message.get("nanny"))
+        self._add(source, worker, self._redact(line))
 
     def _is_repetition(self, message: Mapping[str, Any]) -> bool:
         """True if a nanny repeats a message because it got no response in time."""
         number, sender = message.get("number"), (message.get("nanny"), message.get("token"))
         if type(number) is not int or not all(isinstance(name, str) for name in sender):
             return False
-        if number <= self._heard.get(sender, 0):
+        if number <= self._last_numbers.get(sender, 0):
             return True
-        self._heard[sender] = number
-        _forget_oldest(self._heard)
+        self._last_numbers[sender] = number
+        _forget_oldest(self._last_numbers)
         return False
 
-    def _presentable(self, line: Dict[str, Any]) -> Dict[str, Any]:
+    def _redact(self, line: Dict[str, Any]) -> Dict[str, Any]:
         """Redacts the line; its message is None if it may not be sent."""
-        if not (self._reads and self.context.sends("logs")):
+        if not (self._sends_logs and self.context.sends("logs")):
             return {**line, "message": None}
         message = cut_inputs(cut(line["message"], MESSAGE_LENGTH * 2))
         types_only = self.context.ledger.receipt.types_only
@@ -231,7 +239,7 @@ class Logs(Collector):
                 message = strip_source_of_warning(message)
         return {**line, "message": cut(scrub(message), MESSAGE_LENGTH)}
 
-    def _subject(
+    def _worker_of_line(
         self, source: str, line: Mapping[str, Any], address: Any = None, nanny: Any = None
     ) -> Optional[str]:
         """Returns the address of the worker that logged the line, or that its nanny's line
@@ -240,33 +248,39 @@ class Logs(Collector):
         if source == "scheduler":
             return None
         if source == "nanny":
-            found = PROCESS.search(line["message"] or "")
-            known = self._processes.get(int(found.group(1))) if found else None
-            if known is not None and (nanny is None or _machine(known) == _machine(nanny)):
-                address = known
+            match = PROCESS.search(line["message"] or "")
+            worker_address = self._processes.get(int(match.group(1))) if match else None
+            if worker_address is not None and (
+                nanny is None or _machine(worker_address) == _machine(nanny)
+            ):
+                address = worker_address
         elif address is None:
             # A worker in this process: its lines do not identify it.
             workers = self.context.scheduler.workers
-            named = [text for text in ADDRESS.findall(line["message"] or "") if text in workers]
-            address = next(iter(workers)) if len(workers) == 1 else next(iter(named), None)
+            named_addresses = [
+                text for text in ADDRESS.findall(line["message"] or "") if text in workers
+            ]
+            address = (
+                next(iter(workers)) if len(workers) == 1 else next(iter(named_addresses), None)
+            )
         return address if isinstance(address, str) else None
 
     def _add(self, source: str, worker: Optional[str], line: Mapping[str, Any]) -> None:
         left_out = line.get("left_out", 0)
         if line["message"] is None:
-            self.context.withheld("logs", left_out or 1)
+            self.context.count_withheld("logs", left_out or 1)
             return
         if OWN_PLUGIN.match(line["message"]):
             return
         self.context.outboxes["logs"].dropped += left_out
-        said = (source, worker, line["level"], line["logger"], line["message"])
+        line_key = (source, worker, line["level"], line["logger"], line["message"])
         if left_out:
-            said += (uuid7(),)  # each has its own position
-        body = self._pending.get(said)
+            line_key += (uuid7(),)  # each has its own position
+        body = self._pending.get(line_key)
         if body is not None:
             body["repeated"] += line["repeated"]
             return
-        self._pending[said] = {
+        self._pending[line_key] = {
             "id": uuid7(),
             "at": line["at"],
             "source": source,
@@ -278,9 +292,9 @@ class Logs(Collector):
             "repeated": line["repeated"],
         }
         if len(self._pending) > MOST_PENDING:
-            self._release()
+            self._queue_records()
 
-    def _release(self) -> None:
+    def _queue_records(self) -> None:
         pending, self._pending = self._pending, {}
         outbox = self.context.outboxes["logs"]
         for body in pending.values():
@@ -303,9 +317,9 @@ class Logs(Collector):
             scheduler._broker.truncate(TOPIC)
 
 
-def _forget_oldest(known: Dict[Any, Any]) -> None:
-    if len(known) > MOST_PROCESSES:
-        del known[next(iter(known))]
+def _forget_oldest(entries: Dict[Any, Any]) -> None:
+    if len(entries) > MOST_PROCESSES:
+        del entries[next(iter(entries))]
 
 
 def _machine(address: Any) -> str:

@@ -6,7 +6,7 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 from .collector import Collector, Context
 from .scrub import scrub
 from .sections import Record
-from .values import ADDRESS_LENGTH, NAME_LENGTH, count, cut, uuid7
+from .values import ADDRESS_LENGTH, NAME_LENGTH, cut, to_count, uuid7
 
 USUAL_INTERVAL_SECONDS = 60.0
 # Workers store their samples by cycle, one second by default. Unfinished cycles are left to the
@@ -15,7 +15,7 @@ CYCLE_SECONDS = 2.0
 LONGEST_WINDOW_SECONDS = 900.0  # workers keep at least 1000 seconds
 WORKERS, WORKERS_AT_ONCE, PREFIXES = 20, 2, 16
 # The timeout of one response of a worker, which may be blocked or gone.
-ANSWER_SECONDS = 5.0
+RESPONSE_SECONDS = 5.0
 # Less than the server accepts, because the report that carries a profile must stay small.
 MOST_NODES, MOST_FRAMES = 10_000, 4_000
 PRUNED_SHARE = 0.001
@@ -24,7 +24,7 @@ MOST_FUNCTIONS, MOST_ROOTS = 100, 1_000  # the server's maxima
 
 Tree = Mapping[str, Any]  # in the format of Dask's workers
 # The prefix of the tasks and the id of the worker; None if samples of several are not told apart.
-Part = Tuple[Optional[str], Optional[str]]
+PartKey = Tuple[Optional[str], Optional[str]]
 
 
 class Profiles(Collector):
@@ -39,65 +39,67 @@ class Profiles(Collector):
     def __init__(self, context: Context):
         super().__init__(context)
         self._since: Optional[float] = None
-        self._under_way: Optional["asyncio.Future[None]"] = None
-        self._asked: Dict[str, None] = {}  # workers, least recently sampled first
+        self._collection: Optional["asyncio.Future[None]"] = None
+        self._sampled_workers: Dict[str, None] = {}  # workers, least recently sampled first
 
     def read(self, now: float, closed_at: Optional[float] = None) -> None:
         until = now - CYCLE_SECONDS
-        if not self._is_wanted() or self._since is None:
+        if not self._is_enabled() or self._since is None:
             self._since = now
-        elif closed_at is None and self._under_way is None and until >= self._since + self._pause():
+        elif (
+            closed_at is None and self._collection is None and until >= self._since + self._pause()
+        ):
             since = max(self._since, until - LONGEST_WINDOW_SECONDS)
             self._since = until
-            self._under_way = asyncio.ensure_future(self._take(since, until))
-            self._under_way.add_done_callback(self._taken)
+            self._collection = asyncio.ensure_future(self._collect(since, until))
+            self._collection.add_done_callback(self._on_collected)
 
-    def bequeath(self) -> Optional[float]:
+    def export_state(self) -> Optional[float]:
         # A window in progress is lost, and no window begins before it ends.
         return self._since
 
-    def inherit(self, inherited: float) -> None:
+    def import_state(self, inherited: float) -> None:
         self._since = float(inherited)
 
     def close(self) -> None:
-        if self._under_way is not None:
-            self._under_way.cancel()
+        if self._collection is not None:
+            self._collection.cancel()
 
-    def _is_wanted(self) -> bool:
+    def _is_enabled(self) -> bool:
         # The settings in a pickle of an older release of the plugin lack profiles.
-        wanted = self.context.settings.get("send_profiles", False)
-        return bool(wanted) and self.context.sends("profiles")
+        setting = self.context.settings.get("send_profiles", False)
+        return bool(setting) and self.context.sends("profiles")
 
     def _pause(self) -> float:
         return self.context.settings.get("profile_interval_seconds") or USUAL_INTERVAL_SECONDS
 
-    def _taken(self, under_way: "asyncio.Future[None]") -> None:
-        self._under_way = None
+    def _on_collected(self, collection: "asyncio.Future[None]") -> None:
+        self._collection = None
         # A window is lost, which cannot be repaired.
-        if not under_way.cancelled() and under_way.exception() is not None:
+        if not collection.cancelled() and collection.exception() is not None:
             self.context.outboxes["profiles"].dropped += 1
 
-    async def _take(self, since: float, until: float) -> None:
+    async def _collect(self, since: float, until: float) -> None:
         loop, profile = asyncio.get_running_loop(), Profile()
-        turns, adding = asyncio.Semaphore(WORKERS_AT_ONCE), asyncio.Lock()
+        slots, add_lock = asyncio.Semaphore(WORKERS_AT_ONCE), asyncio.Lock()
         addresses = self._choose()
         by_worker = self.context.settings.get("profile_by_worker", False)
 
-        async def ask(address: str) -> None:
-            async with turns:
+        async def query(address: str) -> None:
+            async with slots:
                 # Responses are freed at once. Kept until all have arrived, they would be so many
                 # objects that Python's garbage collector pauses the process.
                 worker = self.context.worker_id(address) if by_worker else None
-                for prefix, tree in await self._ask(address, since, until):
-                    async with adding:
+                for prefix, tree in await self._query_worker(address, since, until):
+                    async with add_lock:
                         await loop.run_in_executor(None, profile.add, tree, prefix, worker)
 
-        await asyncio.gather(*map(ask, addresses), return_exceptions=True)
+        await asyncio.gather(*map(query, addresses), return_exceptions=True)
         # Prefixes can contain what the tasks are named after.
         content = self.context.sends("code"), self.context.sends("tasks")
         described = await loop.run_in_executor(None, profile.describe, *content)
         window = {"started_at": since, "stopped_at": until, "workers": len(addresses)}
-        if described["samples"] and self._is_wanted():
+        if described["samples"] and self._is_enabled():
             record = Record(uuid7(), settled=True)
             record.body = {"id": record.id, **window, **described}
             record.characters = 200 * len(described["frames"]) + 20 * len(described["nodes"])
@@ -106,14 +108,14 @@ class Profiles(Collector):
 
     def _choose(self) -> List[str]:
         workers = self.context.scheduler.workers
-        asked = [address for address in self._asked if address in workers]
+        sampled = [address for address in self._sampled_workers if address in workers]
         # New workers come first: those sampled before follow all that never were.
-        waiting = [address for address in workers if address not in self._asked]
-        chosen = (waiting + asked)[:WORKERS]
-        self._asked = dict.fromkeys([*(a for a in asked if a not in chosen), *chosen])
+        unsampled = [address for address in workers if address not in self._sampled_workers]
+        chosen = (unsampled + sampled)[:WORKERS]
+        self._sampled_workers = dict.fromkeys([*(a for a in sampled if a not in chosen), *chosen])
         return chosen
 
-    async def _ask(
+    async def _query_worker(
         self, address: str, since: float, until: float
     ) -> List[Tuple[Optional[str], Tree]]:
         """Returns the trees of one worker, which together contain each of its samples once, each
@@ -125,7 +127,7 @@ class Profiles(Collector):
         with fewer branches.
         """
         worker = self.context.scheduler.rpc(address)
-        cycles = await _answer(worker.profile_metadata(start=since, stop=until))
+        cycles = await _await_response(worker.profile_metadata(start=since, stop=until))
         times = [at for at, samples in cycles["counts"] if samples]
         if not times:
             return []
@@ -136,8 +138,8 @@ class Profiles(Collector):
                     by_prefix.setdefault(prefix, []).append(at)
 
         async def tree(prefix: Any, times: List[float]) -> Tree:
-            question = worker.profile(start=times[0], stop=times[-1], key=prefix)
-            return await _answer(question)
+            request = worker.profile(start=times[0], stop=times[-1], key=prefix)
+            return await _await_response(request)
 
         if len(by_prefix) <= PREFIXES:
             trees = [await tree(prefix, times) for prefix, times in by_prefix.items()]
@@ -147,8 +149,8 @@ class Profiles(Collector):
         return [(None, await tree(None, times))]
 
 
-async def _answer(question: Any) -> Any:
-    return await asyncio.wait_for(question, ANSWER_SECONDS)
+async def _await_response(request: Any) -> Any:
+    return await asyncio.wait_for(request, RESPONSE_SECONDS)
 
 
 class Profile:
@@ -162,29 +164,29 @@ class Profile:
     """
 
     def __init__(self) -> None:
-        self._parts: Dict[Part, _Node] = {}
+        self._parts: Dict[PartKey, _Node] = {}
 
     def add(self, tree: Tree, prefix: Optional[str] = None, worker: Optional[str] = None) -> None:
         # A worker that counts innermost frames, as with the option "low-level", lacks no samples.
         complete = _counts_innermost(tree)
-        waiting = [(tree, self._parts.setdefault((prefix, worker), _Node()), tree["count"])]
-        while waiting:
-            source, node, total = waiting.pop()
+        stack = [(tree, self._parts.setdefault((prefix, worker), _Node()), tree["count"])]
+        while stack:
+            source, node, total = stack.pop()
             node.total += total
             children = source["children"]
             counts = [child["count"] for child in children.values()]
             totals = counts if complete else totals_of_children(source)
             for (identifier, child), child_total in zip(children.items(), totals):
                 if child_total:
-                    known = node.children.get(identifier)
-                    if known is None:
-                        known = node.children[identifier] = _Node(_frame(child["description"]))
-                    waiting.append((child, known, child_total))
+                    known_node = node.children.get(identifier)
+                    if known_node is None:
+                        known_node = node.children[identifier] = _Node(_frame(child["description"]))
+                    stack.append((child, known_node, child_total))
 
     def describe(self, with_text: bool = True, with_functions: bool = True) -> Dict[str, Any]:
-        known = {prefix for prefix, _ in self._parts}
+        prefixes = {prefix for prefix, _ in self._parts}
         # A part of a function's samples would look like all of them.
-        by_function = with_functions and None not in known and len(known) <= MOST_FUNCTIONS
+        by_function = with_functions and None not in prefixes and len(prefixes) <= MOST_FUNCTIONS
         trees = self._parts
         if not by_function:
             trees = {}
@@ -196,47 +198,50 @@ class Profile:
             for identifier, child in tree.children.items():
                 root.children[identifier, part] = child
                 parts[child] = part
-        found = _listed(root, 1)
+        nodes_with_parents = _list_nodes(root, 1)
         threshold = PRUNED_SHARE * root.total
-        while len(found) > MOST_NODES or len({node.frame for node, _ in found}) > MOST_FRAMES:
+        while (
+            len(nodes_with_parents) > MOST_NODES
+            or len({node.frame for node, _ in nodes_with_parents}) > MOST_FRAMES
+        ):
             # A removed node becomes part of the self of its parent.
-            found = _listed(root, threshold)
+            nodes_with_parents = _list_nodes(root, threshold)
             threshold *= 2
         frames: Dict[Tuple[Any, ...], int] = {}
         nodes = [
             [parent - 1, frames.setdefault(node.frame, len(frames)), 0, node.total]
-            for node, parent in found[1:]
+            for node, parent in nodes_with_parents[1:]
         ]
         functions: Dict[str, List[int]] = {}
         workers: Dict[str, List[int]] = {}
-        for position, (node, parent) in enumerate(found[1:]):
+        for position, (node, parent) in enumerate(nodes_with_parents[1:]):
             if parent == 0:
                 prefix, worker = parts[node]
                 if prefix is not None:
                     functions.setdefault(cut(prefix, NAME_LENGTH), []).append(position)
                 if worker is not None:
                     workers.setdefault(worker, []).append(position)
-        below = [0] * (len(nodes) + 1)  # the last one is for the root, whose position is -1
+        child_totals = [0] * (len(nodes) + 1)  # the last one is for the root, whose position is -1
         for position in reversed(range(len(nodes))):
             parent, _, _, total = nodes[position]
             # A worker's response may be inconsistent. The sums hold regardless.
-            nodes[position][3] = total = max(total, below[position])
-            nodes[position][2] = total - below[position]
-            below[parent] += total
+            nodes[position][3] = total = max(total, child_totals[position])
+            nodes[position][2] = total - child_totals[position]
+            child_totals[parent] += total
         return {
-            "samples": below[-1],
+            "samples": child_totals[-1],
             "frames": [_describe_frame(frame, with_text) for frame in frames],
             "nodes": nodes,
-            "functions": _described("prefix", functions),
-            "by_worker": _described("worker", workers),
+            "functions": _describe_parts("prefix", functions),
+            "by_worker": _describe_parts("worker", workers),
         }
 
 
-def _described(name: str, roots: Mapping[str, List[int]]) -> List[Dict[str, Any]]:
+def _describe_parts(name: str, roots: Mapping[str, List[int]]) -> List[Dict[str, Any]]:
     """Describes parts of a profile by their outermost nodes; none if one has too many of them."""
-    if any(len(of) > MOST_ROOTS for of in roots.values()):
+    if any(len(positions) > MOST_ROOTS for positions in roots.values()):
         return []
-    return [{name: part, "roots": of} for part, of in roots.items()]
+    return [{name: part, "roots": positions} for part, positions in roots.items()]
 
 
 def totals_of_children(node: Tree) -> List[int]:
@@ -250,11 +255,11 @@ def totals_of_children(node: Tree) -> List[int]:
     """
     children = list(node["children"].values())
     counts = [child["count"] for child in children]
-    lacking = max(node["count"] - sum(counts), 0)
-    if not lacking or not children:
+    missing = max(node["count"] - sum(counts), 0)
+    if not missing or not children:
         return counts
     weights = [not child["children"] and not child["count"] for child in children]
-    shares = _share(lacking, weights if any(weights) else counts)
+    shares = _split_in_proportion(missing, weights if any(weights) else counts)
     return [*map(sum, zip(counts, shares))]
 
 
@@ -268,41 +273,45 @@ class _Node:
 
     def add(self, other: "_Node") -> None:
         """Adds the samples of another node and of all below it."""
-        waiting = [(self, other)]
-        while waiting:
-            node, added = waiting.pop()
+        stack = [(self, other)]
+        while stack:
+            node, added = stack.pop()
             node.total += added.total
             for identifier, child in added.children.items():
-                known = node.children.get(identifier)
-                if known is None:
-                    known = node.children[identifier] = _Node(child.frame)
-                waiting.append((known, child))
+                known_node = node.children.get(identifier)
+                if known_node is None:
+                    known_node = node.children[identifier] = _Node(child.frame)
+                stack.append((known_node, child))
 
 
 def _counts_innermost(tree: Tree) -> bool:
-    waiting = [tree]
-    while waiting:
-        node = waiting.pop()
+    stack = [tree]
+    while stack:
+        node = stack.pop()
         if not node["children"] and node["count"]:
             return True
-        waiting.extend(node["children"].values())
+        stack.extend(node["children"].values())
     return False
 
 
-def _listed(root: _Node, least: float) -> List[Tuple[_Node, int]]:
-    """Lists nodes with at least ``least`` samples and their parents' positions, parents first."""
-    found = [(root, -1)]
-    for position, (node, _) in enumerate(found):  # grows during the loop
-        found.extend((c, position) for c in node.children.values() if c.total >= least)
-    return found
+def _list_nodes(root: _Node, min_samples: float) -> List[Tuple[_Node, int]]:
+    """Lists nodes with at least ``min_samples`` and their parents' positions, parents first."""
+    nodes_with_parents = [(root, -1)]
+    for position, (node, _) in enumerate(nodes_with_parents):  # grows during the loop
+        nodes_with_parents.extend(
+            (c, position) for c in node.children.values() if c.total >= min_samples
+        )
+    return nodes_with_parents
 
 
-def _share(number: int, weights: Sequence[int]) -> List[int]:
+def _split_in_proportion(number: int, weights: Sequence[int]) -> List[int]:
     """Splits the number into integers that are as close to these weights as possible."""
-    whole = sum(weights) or 1
-    shares = [number * weight // whole for weight in weights]
-    by_rest = sorted(range(len(weights)), key=lambda i: number * weights[i] % whole, reverse=True)
-    for i in by_rest[: number - sum(shares)]:
+    total_weight = sum(weights) or 1
+    shares = [number * weight // total_weight for weight in weights]
+    by_remainder = sorted(
+        range(len(weights)), key=lambda i: number * weights[i] % total_weight, reverse=True
+    )
+    for i in by_remainder[: number - sum(shares)]:
         shares[i] += 1
     return shares
 
@@ -322,6 +331,6 @@ def _describe_frame(frame: Tuple[Any, ...], with_text: bool) -> Dict[str, Any]:
     return {
         "file": cut(file, ADDRESS_LENGTH),
         "function": cut(function, FUNCTION_LENGTH),
-        "line": count(line or 0),
+        "line": to_count(line or 0),
         "text": cut(text, LINE_LENGTH) or None,
     }

@@ -18,10 +18,10 @@ from typing import Any, Dict, Mapping, NamedTuple, Optional
 from urllib.parse import unquote, urlsplit
 from urllib.request import getproxies_environment, proxy_bypass_environment
 
-LARGEST_ANSWER = 1_000_000  # bytes
+LARGEST_RESPONSE = 1_000_000  # bytes
 
 
-class Answer(NamedTuple):
+class ProxyResponse(NamedTuple):
     """The parts of tornado's response that are used."""
 
     code: int
@@ -50,79 +50,81 @@ class ProxyClient:
     """
 
     def __init__(self, proxy: str):
-        place = urlsplit(proxy)
-        self._problem = None if place.scheme == "http" and place.hostname else place.scheme
-        self._host, self._port = place.hostname or "", place.port or 80
+        proxy_url = urlsplit(proxy)
+        self._problem = (
+            None if proxy_url.scheme == "http" and proxy_url.hostname else proxy_url.scheme
+        )
+        self._host, self._port = proxy_url.hostname or "", proxy_url.port or 80
         self._headers: Dict[str, str] = {}
-        if place.username is not None:
-            pair = unquote(place.username) + ":" + unquote(place.password or "")
-            encoded = base64.b64encode(pair.encode("utf-8")).decode("ascii")
+        if proxy_url.username is not None:
+            credentials = unquote(proxy_url.username) + ":" + unquote(proxy_url.password or "")
+            encoded = base64.b64encode(credentials.encode("utf-8")).decode("ascii")
             self._headers["Proxy-Authorization"] = "Basic " + encoded
         self._context: Optional[ssl.SSLContext] = None
-        self._tasks: "queue.SimpleQueue[Any]" = queue.SimpleQueue()
+        self._requests: "queue.SimpleQueue[Any]" = queue.SimpleQueue()
         self._thread: Optional[Thread] = None
         self._socket: Optional[socket.socket] = None  # of the request in flight
 
     async def post(
         self, url: str, body: bytes, headers: Mapping[str, str], connect: float, timeout: float
-    ) -> Answer:
+    ) -> ProxyResponse:
         """Sends a request and returns the response. Cancellation closes the connection."""
         if self._problem is not None:
             raise OSError("proxies of the kind %s are not supported" % self._problem)
-        if not self._tasks.empty():  # a DNS lookup cannot be interrupted
+        if not self._requests.empty():  # a DNS lookup cannot be interrupted
             raise OSError("earlier requests still wait for the proxy")
         if self._thread is None:
-            thread = Thread(target=self._work, daemon=True, name="galvo-proxy")
+            thread = Thread(target=self._process_requests, daemon=True, name="galvo-proxy")
             thread.start()
             self._thread = thread
         loop = asyncio.get_running_loop()
-        answer: "asyncio.Future[Answer]" = loop.create_future()
-        self._tasks.put((loop, answer, (url, body, dict(headers), connect, timeout)))
+        response: "asyncio.Future[ProxyResponse]" = loop.create_future()
+        self._requests.put((loop, response, (url, body, dict(headers), connect, timeout)))
         try:
-            return await answer
+            return await response
         finally:
-            if not answer.done() or answer.cancelled():
+            if not response.done() or response.cancelled():
                 self._interrupt()
 
     def close(self) -> None:
-        self._tasks.put(None)
+        self._requests.put(None)
         self._interrupt()
 
     def _interrupt(self) -> None:
-        under_way = self._socket
-        if under_way is not None:
+        active_socket = self._socket
+        if active_socket is not None:
             with suppress(OSError):
-                under_way.shutdown(socket.SHUT_RDWR)
+                active_socket.shutdown(socket.SHUT_RDWR)
 
-    def _work(self) -> None:
+    def _process_requests(self) -> None:
         while True:
-            task = self._tasks.get()
-            if task is None:
+            request = self._requests.get()
+            if request is None:
                 return
-            loop, answer, arguments = task
-            if not answer.done():
+            loop, response, arguments = request
+            if not response.done():
                 try:
-                    found: Any = self._send(*arguments)
+                    outcome: Any = self._send(*arguments)
                 except Exception as error:
-                    found = error
+                    outcome = error
                 with suppress(RuntimeError):  # the event loop has ended
-                    loop.call_soon_threadsafe(_settle, answer, found)
-            task = answer = arguments = found = None  # keep no references while idle
+                    loop.call_soon_threadsafe(_resolve, response, outcome)
+            request = response = arguments = outcome = None  # keep no references while idle
 
     def _send(
         self, url: str, body: bytes, headers: Dict[str, str], connect: float, timeout: float
-    ) -> Answer:
+    ) -> ProxyResponse:
         deadline = time.monotonic() + timeout
-        parts = urlsplit(url)
-        if parts.scheme == "https":
+        url_parts = urlsplit(url)
+        if url_parts.scheme == "https":
             if self._context is None:
                 self._context = ssl.create_default_context()
             connection: Any = http.client.HTTPSConnection(
                 self._host, self._port, timeout=connect, context=self._context
             )
             # TLS ends at the server: the proxy sees the host and port, not the request.
-            connection.set_tunnel(parts.hostname, parts.port or 443, self._headers)
-            path = url[len(parts.scheme) + 3 + len(parts.netloc) :]
+            connection.set_tunnel(url_parts.hostname, url_parts.port or 443, self._headers)
+            path = url[len(url_parts.scheme) + 3 + len(url_parts.netloc) :]
         else:
             connection = http.client.HTTPConnection(self._host, self._port, timeout=connect)
             path, headers = url, {**headers, **self._headers}
@@ -133,17 +135,17 @@ class ProxyClient:
             connection.request("POST", path, body, headers)
             connection.sock.settimeout(max(0.1, deadline - time.monotonic()))
             response = connection.getresponse()
-            text = response.read(LARGEST_ANSWER)
-            return Answer(response.status, response.reason, response.headers, text)
+            content = response.read(LARGEST_RESPONSE)
+            return ProxyResponse(response.status, response.reason, response.headers, content)
         finally:
             self._socket = None
             connection.close()
 
 
-def _settle(answer: "asyncio.Future[Answer]", found: Any) -> None:
-    if answer.done():  # it took too long
+def _resolve(response: "asyncio.Future[ProxyResponse]", outcome: Any) -> None:
+    if response.done():  # it took too long
         return
-    if isinstance(found, Exception):
-        answer.set_exception(found)
+    if isinstance(outcome, Exception):
+        response.set_exception(outcome)
     else:
-        answer.set_result(found)
+        response.set_result(outcome)

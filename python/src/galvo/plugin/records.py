@@ -12,7 +12,7 @@ from typing import Any, Iterator, List, Optional
 ATTACHING = threading.Lock()
 
 
-class Trail:
+class RecordFactory:
     """The factory of log records, through which ``galvo_reader`` reads those that it ``follows``.
 
     A factory that ends below another one remains, with None as its reader, and passes records on.
@@ -21,7 +21,7 @@ class Trail:
 
     def __init__(self, handler: Any):
         self.galvo_reader: Any = handler
-        self._passages: List[Passage] = []
+        self._last_filters: List[LastFilter] = []
         with ATTACHING:
             self.previous: Any = logging.getLogRecordFactory()
             logging.setLogRecordFactory(self)
@@ -33,7 +33,7 @@ class Trail:
             try:
                 logger = find_logger(args[0] if args else kwargs.get("name"))
                 if logger is not None and handler.follows(logger, record):
-                    self._take(handler, logger, record)
+                    self._read_or_filter(handler, logger, record)
             except Exception:  # such as too deep a recursion
                 handler.unread += 1
         return record
@@ -41,21 +41,23 @@ class Trail:
     def end(self) -> None:
         with ATTACHING:
             self.galvo_reader = None
-            top: Any = logging.getLogRecordFactory()
-            while getattr(top, "galvo_reader", top) is None:
-                top = top.previous
-                logging.setLogRecordFactory(top)
-            while self._passages:
-                self._passages.pop().end()
+            factory: Any = logging.getLogRecordFactory()
+            while getattr(factory, "galvo_reader", factory) is None:
+                factory = factory.previous
+                logging.setLogRecordFactory(factory)
+            while self._last_filters:
+                self._last_filters.pop().end()
 
-    def _take(self, handler: Any, logger: logging.Logger, record: logging.LogRecord) -> None:
-        last = last_passages(logger)
+    def _read_or_filter(
+        self, handler: Any, logger: logging.Logger, record: logging.LogRecord
+    ) -> None:
+        last = last_filters(logger)
         if len(last) == len(logger.filters) and self._is_last():
             handler.read(record)
-        elif not any(passage in self._passages for passage in last):
-            passage = Passage(handler, logger)
-            self._passages.append(passage)
-            logger.filters.append(passage)
+        elif not any(last_filter in self._last_filters for last_filter in last):
+            last_filter = LastFilter(handler, logger)
+            self._last_filters.append(last_filter)
+            logger.filters.append(last_filter)
 
     def _is_last(self) -> bool:
         factory: Any = logging.getLogRecordFactory()
@@ -64,7 +66,7 @@ class Trail:
         return factory is self
 
 
-class Passage:
+class LastFilter:
     """The last filter of a logger, through which ``galvo_reader`` reads the records that pass."""
 
     def __init__(self, handler: Any, logger: logging.Logger):
@@ -75,7 +77,7 @@ class Passage:
         handler = self.galvo_reader
         # If other filters follow, a successor was added after them.
         try:
-            if handler is not None and self in last_passages(self._logger):
+            if handler is not None and self in last_filters(self._logger):
                 handler.read(record)
         except Exception:
             pass
@@ -90,7 +92,7 @@ class Passage:
             self._logger.removeFilter(filters[-1])
 
 
-def last_passages(logger: logging.Logger) -> List[Any]:
+def last_filters(logger: logging.Logger) -> List[Any]:
     """Returns Galvo's filters after all other filters of this logger."""
     filters = list(logger.filters)
     while filters and hasattr(filters[-1], "galvo_reader"):

@@ -8,13 +8,13 @@ import asyncio
 import hashlib
 from typing import Any, Dict, Mapping, Tuple
 
-from .bundle import by_source
+from .bundle import reduce_to_source
 from .identity import identity
 
 NAME = "galvo"
 ABSENT, SAME, DISPLACED = "absent", "same", "displaced"
-LOOK_SECONDS = 0.02
-UNTOLD = ("client", "token", "exchanged_for")
+POLL_SECONDS = 0.02
+EXCLUDED_SETTINGS = ("client", "token", "exchanged_for")
 
 
 def digest(settings: Mapping[str, Any]) -> str:
@@ -22,11 +22,11 @@ def digest(settings: Mapping[str, Any]) -> str:
 
     Tokens that were exchanged for the same token count as equal.
     """
-    described = sorted(
-        (name, repr(value)) for name, value in settings.items() if name not in UNTOLD
+    described_settings = sorted(
+        (name, repr(value)) for name, value in settings.items() if name not in EXCLUDED_SETTINGS
     )
-    described.append(("token", repr(identity(settings))))
-    return hashlib.sha256(repr(described).encode("utf-8", "replace")).hexdigest()
+    described_settings.append(("token", repr(identity(settings))))
+    return hashlib.sha256(repr(described_settings).encode("utf-8", "replace")).hexdigest()
 
 
 class MakeRoom:
@@ -39,7 +39,7 @@ class MakeRoom:
         self._digest = digest_of_settings
 
     def __reduce__(self) -> Tuple[Any, ...]:
-        return by_source("registry", "MakeRoom", self._digest)
+        return reduce_to_source("registry", "MakeRoom", self._digest)
 
     def __call__(self, dask_scheduler: Any) -> str:
         plugin = dask_scheduler.plugins.get(NAME)
@@ -65,7 +65,7 @@ class FirstAnswer:
         self._seconds = seconds
 
     def __reduce__(self) -> Tuple[Any, ...]:
-        return by_source("registry", "FirstAnswer", self._seconds)
+        return reduce_to_source("registry", "FirstAnswer", self._seconds)
 
     async def __call__(self, dask_scheduler: Any) -> Dict[str, Any]:
         clock = asyncio.get_running_loop().time
@@ -75,4 +75,4 @@ class FirstAnswer:
             verdict = getattr(plugin, "verdict", None)
             if verdict is not None or clock() > deadline:
                 return dict(verdict or {})
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(POLL_SECONDS)

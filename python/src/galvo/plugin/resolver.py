@@ -11,7 +11,7 @@ from tornado.netutil import Resolver
 Addresses = List[Tuple[int, Any]]
 
 
-class LastingResolver(Resolver):
+class CachingResolver(Resolver):
     """Resolves names in the event loop's executor, as tornado does, and caches the results.
 
     An exiting interpreter shuts down its executors before Dask closes the clusters in it. After
@@ -19,45 +19,47 @@ class LastingResolver(Resolver):
     """
 
     def initialize(self) -> None:
-        self._known: Dict[Tuple[str, int, int], Addresses] = {}
+        self._cache: Dict[Tuple[str, int, int], Addresses] = {}
 
     async def resolve(self, host: str, port: int, family: Any = socket.AF_UNSPEC) -> Addresses:
-        loop, asked = asyncio.get_running_loop(), (host, port, int(family))
+        loop, query = asyncio.get_running_loop(), (host, port, int(family))
         try:
-            found = await loop.getaddrinfo(host, port, family=family, type=socket.SOCK_STREAM)
+            addresses = await loop.getaddrinfo(host, port, family=family, type=socket.SOCK_STREAM)
         except RuntimeError:  # the executor is shut down; a failed lookup is an OSError
-            if asked in self._known:
-                return self._known[asked]
-            # Nothing was ever sent, so this happens once.
-            found = await _beside(loop, host, port, family, socket.SOCK_STREAM)
-        self._known[asked] = [(kind, address) for kind, _, _, _, address in found]
-        return self._known[asked]
+            if query in self._cache:
+                return self._cache[query]
+            # The cache is empty only if no request was sent before.
+            addresses = await _resolve_in_thread(loop, host, port, family, socket.SOCK_STREAM)
+        self._cache[query] = [
+            (address_family, address) for address_family, _, _, _, address in addresses
+        ]
+        return self._cache[query]
 
 
-async def _beside(loop: asyncio.AbstractEventLoop, *asked: Any) -> List[Any]:
+async def _resolve_in_thread(loop: asyncio.AbstractEventLoop, *query: Any) -> List[Any]:
     """Resolves in a daemon thread, because unresponsive name servers take half a minute to time
     out.
     """
-    answer: "asyncio.Future[List[Any]]" = loop.create_future()
+    result: "asyncio.Future[List[Any]]" = loop.create_future()
 
-    def tell(found: Any) -> None:
-        if answer.done():  # it took too long
+    def settle(outcome: Any) -> None:
+        if result.done():  # the caller no longer waits
             return
-        if isinstance(found, Exception):
-            answer.set_exception(found)
+        if isinstance(outcome, Exception):
+            result.set_exception(outcome)
         else:
-            answer.set_result(found)
+            result.set_result(outcome)
 
-    def ask() -> None:
+    def resolve_name() -> None:
         try:
-            found: Any = socket.getaddrinfo(*asked)
+            outcome: Any = socket.getaddrinfo(*query)
         except Exception as error:
-            found = error
+            outcome = error
         with suppress(RuntimeError):  # the event loop has ended
-            loop.call_soon_threadsafe(tell, found)
+            loop.call_soon_threadsafe(settle, outcome)
 
     try:
-        Thread(target=ask, daemon=True, name="galvo-resolver").start()
-    except RuntimeError as late:  # no new threads either
-        raise OSError(f"{asked[0]} cannot be resolved in a process that ends") from late
-    return await answer
+        Thread(target=resolve_name, daemon=True, name="galvo-resolver").start()
+    except RuntimeError as thread_error:  # no new threads either
+        raise OSError(f"{query[0]} cannot be resolved in a process that ends") from thread_error
+    return await result

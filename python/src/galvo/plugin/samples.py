@@ -40,7 +40,7 @@ class Samples(Collector):
     series has no gap.
     """
 
-    apart = True  # each sample has its own time
+    is_separate = True  # each sample has its own time
 
     def __init__(self, context: Context):
         super().__init__(context)
@@ -51,7 +51,7 @@ class Samples(Collector):
         self._timer: Any = None
 
     async def start(self) -> None:
-        self._timer = PeriodicCallback(self._go_on, self._seconds * 1000)
+        self._timer = PeriodicCallback(self._sample_if_due, self._seconds * 1000)
         self._timer.start()
 
     def close(self) -> None:
@@ -66,7 +66,7 @@ class Samples(Collector):
         if _passed(self._sampled_at, now, SHORTEST_SECONDS):
             self._sample(now)
 
-    def _go_on(self) -> None:
+    def _sample_if_due(self) -> None:
         now = self.context.now()
         if _passed(self._sampled_at, now, 0.9 * self._seconds):
             self._sample(now)
@@ -74,21 +74,21 @@ class Samples(Collector):
     def _sample(self, now: float) -> None:
         workers, outbox = self._scheduler.workers, self.context.outboxes["samples"]
         self._sampled_at = now
-        heard = [
+        responsive_states = [
             state
             for state in workers.values()
             if state.metrics and now - state.last_seen < SILENT_SECONDS
         ]
-        measured = list(map(self._measure_worker, heard))
+        measured = list(map(self._measure_worker, responsive_states))
         bodies: List[Dict[str, Any]] = [
-            {"at": now, "metrics": self._measure_cluster(heard, measured)}
+            {"at": now, "metrics": self._measure_cluster(responsive_states, measured)}
         ]
         if _passed(self._workers_sampled_at, now, len(workers) / WORKERS_PER_SECOND):
             self._workers_sampled_at = now
             ids = self.context.workers
             bodies += [
                 {"at": now, "metrics": metrics, "worker_id": ids[state.address]}
-                for state, metrics in zip(heard, measured)
+                for state, metrics in zip(responsive_states, measured)
                 if state.address in ids and metrics
             ]
         for body in bodies:
@@ -104,7 +104,9 @@ class Samples(Collector):
             self.context.outboxes["samples"].dropped += 1
             return {}
 
-    def _measure_cluster(self, heard: List[Any], all_own: List[Metrics]) -> Metrics:
+    def _measure_cluster(
+        self, responsive_states: List[Any], worker_metrics: List[Metrics]
+    ) -> Metrics:
         scheduler = self._scheduler
         states = scheduler.workers.values()
         metrics: Metrics = {"workers": len(states), "threads": sum(ws.nthreads for ws in states)}
@@ -112,27 +114,27 @@ class Samples(Collector):
         if limits and all(limits):
             metrics["memory_limit_bytes"] = sum(limits)
         for name in SUMMED:
-            values = _values(all_own, name)
+            values = _values(worker_metrics, name)
             if values:
                 metrics[name] = sum(values)
         latest: Dict[str, Tuple[float, Metrics]] = {}
-        for state, own in zip(heard, all_own):
+        for state, own_metrics in zip(responsive_states, worker_metrics):
             host = self._hosts.get(state.address) or self._host(state.address)
             if host not in latest or latest[host][0] < state.last_seen:
-                latest[host] = state.last_seen, own
-        of_hosts = [own for _, own in latest.values()]
+                latest[host] = state.last_seen, own_metrics
+        host_metrics = [own_metrics for _, own_metrics in latest.values()]
         for name in HOST_WIDE:
-            values = _values(of_hosts, name)
+            values = _values(host_metrics, name)
             if values:
                 metrics[name] = sum(values)
-        disks = [own for own in all_own if "disk_free_bytes" in own]
+        disks = [own_metrics for own_metrics in worker_metrics if "disk_free_bytes" in own_metrics]
         if disks:
             fullest = min(disks, key=_free_share)
             for name in ("disk_free_bytes", "disk_total_bytes"):
                 if name in fullest:
                     metrics[name] = fullest[name]
         for name in SPREAD:
-            values = _values(all_own, name)
+            values = _values(worker_metrics, name)
             if values:
                 metrics[name + "_min"], metrics[name + "_max"] = min(values), max(values)
                 metrics[name] = median(values)
@@ -168,11 +170,11 @@ def measure_worker(state: Any) -> Metrics:
     get = reported.get
     counts = get("task_counts")
     if counts is None:
-        counts, network, disk = _of_older_release(reported)
+        counts, network, disk = _read_older_metrics(reported)
     else:
         network, disk = get("host_net_io"), get("host_disk_io")
-    spilled, own = get("spilled_bytes") or get("spilled_nbytes") or {}, get("galvo")
-    own = own if isinstance(own, dict) else None
+    spilled, own_metrics = get("spilled_bytes") or get("spilled_nbytes") or {}, get("galvo")
+    own_metrics = own_metrics if isinstance(own_metrics, dict) else None
     count = counts.get  # states without tasks are left out
     metrics = {
         "memory_process_bytes": get("memory"),
@@ -194,15 +196,15 @@ def measure_worker(state: Any) -> Metrics:
     if disk is not None:
         metrics["disk_read_bytes_per_second"] = disk.get("read_bps")
         metrics["disk_write_bytes_per_second"] = disk.get("write_bps")
-    if own is not None:
-        metrics["disk_free_bytes"] = own.get("disk_free_bytes")
-        metrics["disk_total_bytes"] = own.get("disk_total_bytes")
+    if own_metrics is not None:
+        metrics["disk_free_bytes"] = own_metrics.get("disk_free_bytes")
+        metrics["disk_total_bytes"] = own_metrics.get("disk_total_bytes")
     # Values are almost always finite numbers, and one sum checks them quickly.
     try:
-        fit = math.isfinite(sum(metrics.values()))
+        are_finite = math.isfinite(sum(metrics.values()))
     except TypeError:
-        fit = False
-    if not fit:
+        are_finite = False
+    if not are_finite:
         metrics = {name: value for name, value in metrics.items() if _number(value) is not None}
     if "cpu_cores" in metrics:
         metrics["cpu_cores"] /= 100
@@ -216,7 +218,7 @@ def measure_worker(state: Any) -> Metrics:
     return metrics
 
 
-def _of_older_release(reported: Dict[str, Any]) -> Tuple[Dict[str, Any], ...]:
+def _read_older_metrics(reported: Dict[str, Any]) -> Tuple[Dict[str, Any], ...]:
     """Returns task counts, network and disk of a worker, under the names of newer releases."""
     get = reported.get
     counts = {
@@ -260,14 +262,14 @@ def _passed(since: float, now: float, seconds: float) -> bool:
 
 def _values(measured: List[Metrics], name: str) -> List[float]:
     try:  # usually all have it
-        return [own[name] for own in measured]
+        return [own_metrics[name] for own_metrics in measured]
     except KeyError:
-        return [own[name] for own in measured if name in own]
+        return [own_metrics[name] for own_metrics in measured if name in own_metrics]
 
 
 def _number(value: Any) -> Optional[float]:
-    known = value.__class__ is int or (value.__class__ is float and math.isfinite(value))
-    return value if known else None
+    is_finite_number = value.__class__ is int or (value.__class__ is float and math.isfinite(value))
+    return value if is_finite_number else None
 
 
 def _free_share(metrics: Metrics) -> float:

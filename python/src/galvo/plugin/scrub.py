@@ -10,25 +10,25 @@ import re
 from typing import Any, Dict, Iterable, Iterator, List, Optional, Tuple
 from unicodedata import normalize
 
-from .inputs import REMOVED, without_arguments
+from .inputs import REMOVED, remove_arguments
 
 DEEPEST = 40  # the largest nesting depth examined; deeper values are removed
 MOST_KNOWN, SHORTEST_KNOWN = 100, 8
 
-_known: List[str] = []  # secrets of this process, of any shape
+_secrets: List[str] = []  # secrets of this process, of any shape
 
 
-def keep_out(secret: Any) -> None:
+def add_secret(secret: Any) -> None:
     """Removes this exact text from all others from now on, such as the token of the reports."""
-    if isinstance(secret, str) and len(secret) >= SHORTEST_KNOWN and secret not in _known:
-        _known.append(secret)
-        del _known[:-MOST_KNOWN]
+    if isinstance(secret, str) and len(secret) >= SHORTEST_KNOWN and secret not in _secrets:
+        _secrets.append(secret)
+        del _secrets[:-MOST_KNOWN]
 
 
-def forget(secret: Any) -> None:
+def remove_secret(secret: Any) -> None:
     """Stops removing this text, which is no longer in this process."""
-    if secret in _known:
-        _known.remove(secret)
+    if secret in _secrets:
+        _secrets.remove(secret)
 
 
 def scrub(text: str) -> str:
@@ -41,13 +41,13 @@ def scrub(text: str) -> str:
     >>> scrub("connecting to postgres://ada:hunter2@db:5432/x with token='abc'")
     "connecting to postgres://[removed]@db:5432/x with token='[removed]'"
     """
-    read = plain(text)
-    scrubbed = _scrub(read)
-    return text if scrubbed == read else scrubbed
+    plain_text = plain(text)
+    scrubbed = _scrub(plain_text)
+    return text if scrubbed == plain_text else scrubbed
 
 
 def _scrub(text: str) -> str:
-    for secret in _known:
+    for secret in _secrets:
         if secret in text:
             text = text.replace(secret, REMOVED)
     text = _without_tokens(text)
@@ -56,21 +56,21 @@ def _scrub(text: str) -> str:
     if "-----BEGIN" in text:
         text = _KEY_BLOCK.sub(REMOVED, text)
     text = _without_shapes(text)
-    small = _lower(text)
+    lowered = _lower(text)
     # A search for fixed strings is fast, and rules out the patterns for most texts.
-    if any(command in small for command in _COMMANDS):
+    if any(command in lowered for command in _COMMANDS):
         text = _OPTION.sub(_without_option, text)
-        small = _lower(text)
-    if "oracle:" in small or "sqlplus" in small:
+        lowered = _lower(text)
+    if "oracle:" in lowered or "sqlplus" in lowered:
         text = _ORACLE.sub(r"\1" + REMOVED, text)
-        small = _lower(text)
-    if any(hint in small for hint in _HEADER_HINTS):
+        lowered = _lower(text)
+    if any(hint in lowered for hint in _HEADER_HINTS):
         text = _PARAMETERS.sub(r"\1" + REMOVED, text)
         text = _HEADER.sub(r"\1" + REMOVED, text)
         text = _SCHEME.sub(r"\1" + REMOVED, text)
         text = _NAMED_SCHEME.sub(r"\1" + REMOVED, text)
-        small = _lower(text)
-    if "identified" in small:
+        lowered = _lower(text)
+    if "identified" in lowered:
         text = _IDENTIFIED.sub(_without_identification, text)
     text = _PGPASS.sub(r"\1" + REMOVED, text)
     return _without_noise(_without_values(text, _lower(text)))
@@ -97,7 +97,7 @@ def scrub_data(value: Any, depth: int = 0) -> Any:
         if isinstance(value, dict):
             return {
                 scrub(key) if isinstance(key, str) else key: REMOVED
-                if is_secret_name(key) and not _says_nothing(item)
+                if is_secret_name(key) and not _is_empty(item)
                 else scrub_data(item, depth + 1)
                 for key, item in without_named_value(value).items()
             }
@@ -154,21 +154,21 @@ def strip_source(text: str) -> str:
     """
     if ", line " not in text:
         return text
-    kept: List[str] = []
+    pieces: List[str] = []
     position = 0
-    for found in _FRAME.finditer(text):
-        if found.start() < position:
+    for match in _FRAME.finditer(text):
+        if match.start() < position:
             continue  # it was part of the removed text
-        begins = found.end()
-        end = _END_OF_LINE.search(text, begins)
+        start = match.end()
+        end = _END_OF_LINE.search(text, start)
         if end is None:
             break
-        margin = len(found.group("margin") or found.group("quoted") or "")
-        begins = end.end()
-        kept.append(text[position:begins])
-        position = _skip_indented(text, begins, end.group(), margin)
-    kept.append(text[position:])
-    return "".join(kept)
+        margin = len(match.group("margin") or match.group("quoted") or "")
+        start = end.end()
+        pieces.append(text[position:start])
+        position = _skip_indented(text, start, end.group(), margin)
+    pieces.append(text[position:])
+    return "".join(pieces)
 
 
 def strip_source_of_lines(items: Iterable[Any]) -> Iterator[Any]:
@@ -178,9 +178,9 @@ def strip_source_of_lines(items: Iterable[Any]) -> Iterator[Any]:
         if isinstance(item, str):
             item = strip_source(frame + item)[len(frame) :]
             last = item.rstrip("\n").rpartition("\n")[2]
-            found = _FRAME.match(last)
-            if found is not None:
-                frame = (found.group("margin") or "") + 'File "", line 1\n'
+            match = _FRAME.match(last)
+            if match is not None:
+                frame = (match.group("margin") or "") + 'File "", line 1\n'
             elif last.strip():
                 frame = ""
         else:
@@ -199,18 +199,18 @@ def cut_inputs(text: str) -> str:
     A text without arguments is kept: newer releases omit arguments that do not fit.
     """
     for title in ("Compute Failed", "Run Failed"):
-        begins = text.find(title)
-        if begins >= 0:
-            head, text = text[:begins], text[begins:]
+        start = text.find(title)
+        if start >= 0:
+            head, text = text[:start], text[start:]
             # The values may have any number of lines, with any text. What follows them either
             # contains no such marker itself, so that the last match is the right one, or begins a
             # traceback.
-            follows = "\nException:" if title == "Compute Failed" else "\nTraceback (most recent"
-            ends = text.rfind(follows)
+            end_marker = "\nException:" if title == "Compute Failed" else "\nTraceback (most recent"
+            stop = text.rfind(end_marker)
             text = (
                 head
-                + _INPUTS.sub(_without_inputs, text[: ends if ends > 0 else len(text)])
-                + (text[ends:] if ends > 0 else "")
+                + _INPUTS.sub(_without_inputs, text[: stop if stop > 0 else len(text)])
+                + (text[stop:] if stop > 0 else "")
             )
     return text
 
@@ -550,16 +550,16 @@ _HEADER_NAME = re.compile(r"authorization\Z|(?:set-)?cookie\Z|x-", re.I)
 # ---------------------------------------------------------------------------------- replacements
 
 
-def _composed(found: "re.Match[str]") -> str:
-    return normalize("NFC", found.group())
+def _composed(match: "re.Match[str]") -> str:
+    return normalize("NFC", match.group())
 
 
-def _without_identification(found: "re.Match[str]") -> str:
-    before = found.string[max(0, found.start() - 200) : found.start()]
-    head, quote = found.group("head"), found.group("quote") or ""
+def _without_identification(match: "re.Match[str]") -> str:
+    before = match.string[max(0, match.start() - 200) : match.start()]
+    head, quote = match.group("head"), match.group("quote") or ""
     is_upper = head.startswith("IDENTIFIED") and quote
     return (
-        head + quote + REMOVED + quote if is_upper or _STATEMENT.search(before) else found.group()
+        head + quote + REMOVED + quote if is_upper or _STATEMENT.search(before) else match.group()
     )
 
 
@@ -572,75 +572,75 @@ def _is_pair(item: Any) -> bool:
     return isinstance(item, (list, tuple)) and len(item) == 2 and isinstance(item[0], (str, bytes))
 
 
-def _without_user(found: "re.Match[str]") -> str:
-    return found.group(1) + REMOVED + "@"
+def _without_user(match: "re.Match[str]") -> str:
+    return match.group(1) + REMOVED + "@"
 
 
 def _lower(text: str) -> str:
     """Returns ``text`` in lower case, with every character at the same position."""
-    small = text.lower()
-    if len(small) == len(text):
-        return small
+    lowered = text.lower()
+    if len(lowered) == len(text):
+        return lowered
     return "".join(c.lower() if c.isascii() else c for c in text)
 
 
 def _without_shapes(text: str) -> str:
-    kept: List[str] = []
+    pieces: List[str] = []
     position = 0
-    found = _SHAPE_STARTS.search(text)
-    while found is not None:
-        shape = _SHAPE.match(text, found.start())
+    match = _SHAPE_STARTS.search(text)
+    while match is not None:
+        shape = _SHAPE.match(text, match.start())
         if shape is not None:
-            kept += text[position : shape.start()], REMOVED
+            pieces += text[position : shape.start()], REMOVED
             position = shape.end()
-        found = _SHAPE_STARTS.search(text, found.end() if shape is None else position)
-    return "".join([*kept, text[position:]]) if kept else text
+        match = _SHAPE_STARTS.search(text, match.end() if shape is None else position)
+    return "".join([*pieces, text[position:]]) if pieces else text
 
 
 def _without_tokens(text: str) -> str:
-    kept: List[str] = []
+    pieces: List[str] = []
     position = 0
-    for found in _TOKEN.finditer(text):
-        begins = found.start() - 16
-        is_whole = begins <= position or not _NO_PART.match(text, begins - 1)
-        if is_whole and begins >= position and _is_noise(found.group()):
-            kept += text[position:begins], REMOVED
-            position = found.end()
-    for found in _BOT_TOKEN.finditer(text, position):
-        if found.start() >= position and _is_noise(found.group()):
-            kept += text[position : found.start() + 1], REMOVED
-            position = found.end()
-    return "".join([*kept, text[position:]]) if kept else text
+    for match in _TOKEN.finditer(text):
+        start = match.start() - 16
+        is_whole = start <= position or not _NO_PART.match(text, start - 1)
+        if is_whole and start >= position and _is_noise(match.group()):
+            pieces += text[position:start], REMOVED
+            position = match.end()
+    for match in _BOT_TOKEN.finditer(text, position):
+        if match.start() >= position and _is_noise(match.group()):
+            pieces += text[position : match.start() + 1], REMOVED
+            position = match.end()
+    return "".join([*pieces, text[position:]]) if pieces else text
 
 
-def _without_option(found: "re.Match[str]") -> str:
-    option, gap, quote, value = found.groups()
-    before = found.string[max(0, found.start() - 200) : found.start()].rpartition("\n")[2]
+def _without_option(match: "re.Match[str]") -> str:
+    option, gap, quote, value = match.groups()
+    before = match.string[max(0, match.start() - 200) : match.start()].rpartition("\n")[2]
     commands = _COMMAND.findall(before)
     if not commands or _COMMANDS[commands[-1].lower()] != ("-u" if "user" in option else option):
-        return found.group()
+        return match.group()
     head = option + gap + quote
     if option == "-u" or "user" in option:
         user, colon, secret = value.partition(":")
-        return head + user + colon + REMOVED if colon and secret else found.group()
+        return head + user + colon + REMOVED if colon and secret else match.group()
     # A password of MySQL follows its option directly, unlike those of others.
     if commands[-1].lower() in ("mysql", "mariadb") and gap:
-        return found.group()
+        return match.group()
     return head + REMOVED
 
 
 def _without_noise(text: str) -> str:
     """Removes long random-looking strings that are the value of any name."""
-    kept: List[str] = []
+    pieces: List[str] = []
     position = 0
-    for found in _SEPARATED.finditer(text):
-        if any(_has_no_order(piece) for piece in _PIECE.findall(found.group("value"))):
-            kept += text[position : found.start("value")], REMOVED
-            position = found.end("value")
-    return "".join([*kept, text[position:]]) if kept else text
+    for match in _SEPARATED.finditer(text):
+        if any(_looks_random(piece) for piece in _PIECE.findall(match.group("value"))):
+            pieces += text[position : match.start("value")], REMOVED
+            position = match.end("value")
+    return "".join([*pieces, text[position:]]) if pieces else text
 
 
-def _has_no_order(piece: str) -> bool:
+def _looks_random(piece: str) -> bool:
     """True if upper-case letters, lower-case letters and digits alternate as in a random string."""
     if piece.islower() or piece.isupper() or not _is_noise(piece):
         return False
@@ -649,68 +649,68 @@ def _has_no_order(piece: str) -> bool:
     return digits >= 2 and len(kinds) > 0.45 * len(piece)
 
 
-def _without_values(text: str, small: str) -> str:
-    """Returns the text without the values of secrets; ``small`` is the text in lower case."""
-    kept: List[str] = []
+def _without_values(text: str, lowered: str) -> str:
+    """Returns the text without the values of secrets; ``lowered`` is the text in lower case."""
+    pieces: List[str] = []
     position = 0
-    found = _NAME_STARTS.search(small)
-    while found is not None:
-        name = _NAME.match(small, found.start())
-        behind = found.end()
+    match = _NAME_STARTS.search(lowered)
+    while match is not None:
+        name = _NAME.match(lowered, match.start())
+        name_end = match.end()
         if name is not None:
-            behind = name.end()
-            for begins, ends in _values_behind(text, small, name):
-                kept += text[position:begins], REMOVED
-                position = behind = ends
-        found = _NAME_STARTS.search(small, behind)
-    return "".join([*kept, text[position:]]) if kept else text
+            name_end = name.end()
+            for start, stop in _values_behind(text, lowered, name):
+                pieces += text[position:start], REMOVED
+                position = name_end = stop
+        match = _NAME_STARTS.search(lowered, name_end)
+    return "".join([*pieces, text[position:]]) if pieces else text
 
 
-def _values_behind(text: str, small: str, name: "re.Match[str]") -> Iterator[Tuple[int, int]]:
-    separator = _SEPARATOR.match(small, name.end())
+def _values_behind(text: str, lowered: str, name: "re.Match[str]") -> Iterator[Tuple[int, int]]:
+    separator = _SEPARATOR.match(lowered, name.end())
     if name.group("weak") and not _is_value_of_weak_name(text, separator):
         return
     if separator is not None:
         if separator.group("removed"):
             return
-        begins, quote = separator.end(), separator.group("quote")
-        block = None if quote else _BLOCK.match(text, begins)
+        start, quote = separator.end(), separator.group("quote")
+        block = None if quote else _BLOCK.match(text, start)
         if block is not None:
             value_of_block = _span_of_block(text, name.start(), block.end())
             if value_of_block is not None:
                 yield value_of_block
             return
-        ends = _end_of_value(text, begins, quote)
-        below = _BELOW.match(text, begins) if ends == begins and not quote else None
+        stop = _end_of_value(text, start, quote)
+        below = _BELOW.match(text, start) if stop == start and not quote else None
         if below is not None:
             value = below.group("value")
             if _is_value_in_sentence(name.group(), value, "") or (
                 _is_word_below(name.group(), value, below)
-                and _is_prompt(small[max(name.start() - 110, 0) : name.start()])
+                and _is_prompt(lowered[max(name.start() - 110, 0) : name.start()])
             ):
                 yield below.span("value")
             return
-        if ends > begins and (quote or _is_value(name.group(), text[begins:ends])):
-            yield begins, ends
+        if stop > start and (quote or _is_value(name.group(), text[start:stop])):
+            yield start, stop
             # The other elements of a list or tuple.
             listed = separator.group("opened") and quote
-            another = _ANOTHER.match(text, ends + len(quote)) if listed else None
+            another = _ANOTHER.match(text, stop + len(quote)) if listed else None
             while another is not None:
-                begins, quote = another.end(), another.group("quote")
-                ends = _end_of_value(text, begins, quote)
-                if ends > begins:
-                    yield begins, ends
-                another = _ANOTHER.match(text, ends + len(quote))
+                start, quote = another.end(), another.group("quote")
+                stop = _end_of_value(text, start, quote)
+                if stop > start:
+                    yield start, stop
+                another = _ANOTHER.match(text, stop + len(quote))
             return
-    in_front = small[max(name.start() - 110, 0) : name.start()]
-    for front, behind in _OTHERS:
-        value = behind.match(small, name.end())
-        if value is not None and front.search(in_front):
+    in_front = lowered[max(name.start() - 110, 0) : name.start()]
+    for name_prefix, name_end in _OTHERS:
+        value = name_end.match(lowered, name.end())
+        if value is not None and name_prefix.search(in_front):
             yield value.span("value" if value.group("value") else "content")
             return
     in_sentence = None
     if separator is None:
-        in_sentence = _value_in_sentence(text, small, name, in_front)
+        in_sentence = _value_in_sentence(text, lowered, name, in_front)
     value = _BESIDE.match(text, name.end())
     if in_sentence is not None:
         yield in_sentence
@@ -722,18 +722,18 @@ def _span_of_block(text: str, name: int, position: int) -> Optional[Tuple[int, i
     """Returns the span of the lines from here that are indented further than that of the name."""
     line = _LINE_OF_BLOCK.match(text, text.rfind("\n", 0, name) + 1)
     margin = len(line.group(1)) if line else 0
-    begins = ends = None
+    start = stop = None
     while position < len(text):
         line = _LINE_OF_BLOCK.match(text, position)
         if line is None or (line.group(2) and len(line.group(1)) <= margin):
             break
         if line.group(2):
-            if begins is None and text.startswith(REMOVED, line.start(2)):
+            if start is None and text.startswith(REMOVED, line.start(2)):
                 return None
-            begins = line.start(2) if begins is None else begins
-            ends = line.end(2)
+            start = line.start(2) if start is None else start
+            stop = line.end(2)
         position = line.end()
-    return None if begins is None or ends is None else (begins, ends)
+    return None if start is None or stop is None else (start, stop)
 
 
 def _is_value_of_weak_name(text: str, separator: "Optional[re.Match[str]]") -> bool:
@@ -743,8 +743,8 @@ def _is_value_of_weak_name(text: str, separator: "Optional[re.Match[str]]") -> b
     quote = separator.group("quote")
     # The beginning suffices. With many such names in a row, each would otherwise scan the whole
     # rest.
-    begins = text[separator.end() : separator.end() + 200]
-    value = begins[: _end_of_value(begins, 0, quote)]
+    start = text[separator.end() : separator.end() + 200]
+    value = start[: _end_of_value(start, 0, quote)]
     if _MEASURE.match(value):
         return False
     has_equals = "=" in separator.group() and ":" not in separator.group()
@@ -752,32 +752,30 @@ def _is_value_of_weak_name(text: str, separator: "Optional[re.Match[str]]") -> b
 
 
 def _value_in_sentence(
-    text: str, small: str, name: "re.Match[str]", in_front: str
+    text: str, lowered: str, name: "re.Match[str]", in_front: str
 ) -> Optional[Tuple[int, int]]:
     """Returns the span of the value that a sentence gives for this name; None if there is none."""
     login = _LOGIN_VALUE.match(text, name.end())
     if login is not None and _LOGIN.search(in_front):
         return login.span("value")
-    found = _IN_SENTENCE.match(small, name.end())
-    if found is None or (name.group().startswith("token") and _PARSED.search(in_front)):
+    match = _IN_SENTENCE.match(lowered, name.end())
+    if match is None or (name.group().startswith("token") and _PARSED.search(in_front)):
         return None
-    begins, quote = found.end(), found.group("quote")
-    ends = _end_of_value(text, begins, quote)
+    start, quote = match.end(), match.group("quote")
+    stop = _end_of_value(text, start, quote)
     if not quote:
-        while ends > begins and text[ends - 1] in ".:!?":
-            ends -= 1  # of the sentence
+        while stop > start and text[stop - 1] in ".:!?":
+            stop -= 1  # of the sentence
     if quote:
-        is_value = ends > begins and _is_value(name.group(), text[begins:ends])
+        is_value = stop > start and _is_value(name.group(), text[start:stop])
     else:
-        is_value = _is_value_in_sentence(
-            name.group(), text[begins:ends], text[ends : ends + 1]
-        ) or (
-            found.group("colon") is not None
-            and _END_OF_WORD.match(text, ends) is not None
-            and _is_word(name.group(), text[begins:ends])
+        is_value = _is_value_in_sentence(name.group(), text[start:stop], text[stop : stop + 1]) or (
+            match.group("colon") is not None
+            and _END_OF_WORD.match(text, stop) is not None
+            and _is_word(name.group(), text[start:stop])
             and not _FAILURE.search(in_front)
         )
-    return (begins, ends) if is_value else None
+    return (start, stop) if is_value else None
 
 
 def _end_of_value(text: str, position: int, quote: str) -> int:
@@ -788,10 +786,10 @@ def _end_of_value(text: str, position: int, quote: str) -> int:
     if quote in _QUOTED:
         matched = _QUOTED[quote].match(text, position)
     elif quote:
-        ends = text.find(quote, position)
+        stop = text.find(quote, position)
         line = len(text) if len(quote) == 3 and "\\" not in quote else text.find("\n", position)
         line = len(text) if line < 0 else line
-        return ends if 0 <= ends < line else line
+        return stop if 0 <= stop < line else line
     else:
         matched = _BARE_VALUE.match(text, position)
     return matched.end() if matched else position
@@ -807,17 +805,17 @@ def _is_value(name: str, value: str) -> bool:
     return not (is_about_a_place and _PLACE.match(value))
 
 
-def _is_value_in_sentence(name: str, value: str, behind: str) -> bool:
+def _is_value_in_sentence(name: str, value: str, name_end: str) -> bool:
     """True if a word after the name of a secret is a secret, and not the rest of the sentence."""
     if (
         len(value) < 4
         or value[0] in "-/~.<([{"
         or "://" in value
-        or behind == "("
+        or name_end == "("
         or "[removed" in value
     ):
         return False
-    if value.lower() in NOT_VALUES or _FILE.match(value) or _SETTING.match(value + behind):
+    if value.lower() in NOT_VALUES or _FILE.match(value) or _SETTING.match(value + name_end):
         return False
     if _MEASURE.match(value):
         return name.startswith(("pass", "pwd", "psw")) and _LONG_NUMBER.match(value) is not None
@@ -843,8 +841,8 @@ def _is_word(name: str, value: str) -> bool:
 
 def _is_prompt(in_front: str) -> bool:
     """True if the text before a name is the beginning of its line, and not of a statement."""
-    found = _PROMPT.search(in_front)
-    return found is not None and not any(map(_CODE_WORD.match, found.group().split()))
+    match = _PROMPT.search(in_front)
+    return match is not None and not any(map(_CODE_WORD.match, match.group().split()))
 
 
 def _is_noise(value: str) -> bool:
@@ -852,25 +850,25 @@ def _is_noise(value: str) -> bool:
     return kinds == 3 or re.match(r"[0-9a-fA-F]{32,}\Z", value) is not None
 
 
-def _without_inputs(found: "re.Match[str]") -> str:
-    title, value = found.groups()
-    return str(title + (without_arguments(value) if "Task" in title else REMOVED))
+def _without_inputs(match: "re.Match[str]") -> str:
+    title, value = match.groups()
+    return str(title + (remove_arguments(value) if "Task" in title else REMOVED))
 
 
-def _says_nothing(value: Any) -> bool:
+def _is_empty(value: Any) -> bool:
     return value is None or isinstance(value, (bool, float)) or value in ("", 0, REMOVED)
 
 
 def _skip_indented(text: str, position: int, newline: str, margin: int) -> int:
     """Returns the end of the lines from here that are indented further than ``margin``."""
-    ends = position
+    stop = position
     while position < len(text):
         indent = _INDENT.match(text, position)
         after = indent.end() if indent else position
         end = _find_newline(text, after, newline)
         following = len(text) if end < 0 else end + len(newline)
         if after - position > margin and after != end:
-            ends = following
+            stop = following
         elif after != end:
             break
         # An empty line is kept unless more removed text follows. A quoted traceback ends at the
@@ -878,7 +876,7 @@ def _skip_indented(text: str, position: int, newline: str, margin: int) -> int:
         if end < 0 or (newline != "\n" and "\n" in text[after:following]):
             break
         position = following
-    return ends
+    return stop
 
 
 def _find_newline(text: str, position: int, newline: str) -> int:

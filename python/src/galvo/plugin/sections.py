@@ -57,7 +57,7 @@ class Receipt:
     def __init__(self, settings: Optional[Mapping[str, Any]] = None):
         settings = settings or {}
         # The classes that the settings withhold. Those of an older pickle lack these keys.
-        self._kept = {
+        self._withheld_classes = {
             name
             for name, setting in (
                 ("user_errors", "send_errors"),
@@ -83,15 +83,15 @@ class Receipt:
         if data_class in ALWAYS_SENT:
             return True
         accepted = self._accepted is None or data_class in self._accepted
-        return accepted and data_class not in self._kept
+        return accepted and data_class not in self._withheld_classes
 
     def accept(self, classes: Any) -> bool:
         """Records the classes that the server accepts. Returns True if one may be sent again."""
         if not isinstance(classes, (list, tuple)):
             return False
-        before, kept_back = self._accepted, [c for c in DATA_CLASSES if not self.sends(c)]
+        before, blocked_classes = self._accepted, [c for c in DATA_CLASSES if not self.sends(c)]
         self._accepted = frozenset(c for c in classes if isinstance(c, str))
-        return self._accepted != before and any(map(self.sends, kept_back))
+        return self._accepted != before and any(map(self.sends, blocked_classes))
 
     def withhold(self, data_class: str, number: int = 1) -> None:
         self._withheld[data_class] += number
@@ -105,14 +105,14 @@ class Receipt:
                 self._characters[data_class] += more
                 record.sent_characters = characters
 
-    def recall(self, record: "Record") -> None:
+    def restore_counts(self, record: "Record") -> None:
         """Restores an item's counts: it counts once even if an earlier plugin handled it."""
         if self._earlier:
             earlier = self._earlier.pop((type(record).__name__, record.id), None)
             if earlier is not None:
                 record.sent_characters, record.withheld = earlier
 
-    def bequeath(self, records: Iterable["Record"]) -> Dict[str, Any]:
+    def export_state(self, records: Iterable["Record"]) -> Dict[str, Any]:
         """Returns the counts so far, and which of these records they include."""
         items = dict(self._earlier)
         for record in records:
@@ -128,15 +128,17 @@ class Receipt:
                 "items": items,
             }
 
-    def inherit(self, inherited: Mapping[str, Any]) -> None:
+    def import_state(self, inherited: Mapping[str, Any]) -> None:
         if inherited["accepted"] is not None:
             self._accepted = frozenset(inherited["accepted"])
-        for mine, name in (
+        for own_counts, name in (
             (self._sent, "sent"),
             (self._characters, "characters"),
             (self._withheld, "withheld"),
         ):
-            mine.update((kind, int(n)) for kind, n in inherited[name].items() if kind in mine)
+            own_counts.update(
+                (kind, int(n)) for kind, n in inherited[name].items() if kind in own_counts
+            )
         self._earlier = dict(inherited["items"])
 
     def describe(self) -> Dict[str, Dict[str, int]]:
@@ -154,7 +156,13 @@ class Record:
     """A future item of reports. Its body is replaced, and never mutated."""
 
     __slots__ = (
-        "body", "characters", "data_class", "given_up", "id", "sent_characters", "settled",
+        "body",
+        "characters",
+        "data_class",
+        "id",
+        "is_dropped",
+        "sent_characters",
+        "settled",
         "withheld",
     )  # fmt: skip
 
@@ -162,7 +170,7 @@ class Record:
         self.id = id
         self.body = body
         self.settled = settled  # True if it cannot change any more
-        self.given_up = False  # True if it must not be sent again
+        self.is_dropped = False  # True if it must not be sent again
         self.withheld = False  # True if it has been counted as withheld
         self.data_class: Optional[str] = None  # set if it differs from its section's
         self.characters = 0  # approximately; 0 if records of its section are small
@@ -182,10 +190,10 @@ class Outbox:
         self._receipt = Receipt() if receipt is None else receipt
 
     def add(self, record: Record) -> None:
-        self._receipt.recall(record)
+        self._receipt.restore_counts(record)
         if self._inherited:
             self._supersede(record)
-        if record.given_up or record in self.records or self._withholds(record):
+        if record.is_dropped or record in self.records or self._withholds(record):
             return
         self.records[record] = None
         self.characters += record.characters
@@ -198,35 +206,35 @@ class Outbox:
 
     def take(self, limit: int, characters: float = inf) -> List[Tuple[Record, Any]]:
         """Takes the oldest records up to a number and a size. An oversized record goes alone."""
-        taken: List[Tuple[Record, Any]] = []
+        record_items: List[Tuple[Record, Any]] = []
         for record in list(islice(self.records, limit)):
             characters -= record.characters
-            if characters < 0 and taken:
+            if characters < 0 and record_items:
                 break
             self._remove(record)
             # Records added before the server's policy changed stay here.
             if not self._withholds(record):
-                taken.append((record, record.body))
-        return taken
+                record_items.append((record, record.body))
+        return record_items
 
     def class_of(self, record: Record) -> str:
         return record.data_class or self.data_class
 
-    def give_back(self, taken: Iterable[Tuple[Record, Any]]) -> None:
-        later, self.records, self.characters = self.records, {}, 0
-        for record in [*(record for record, _ in taken), *later]:
+    def put_back(self, record_items: Iterable[Tuple[Record, Any]]) -> None:
+        newer_records, self.records, self.characters = self.records, {}, 0
+        for record in [*(record for record, _ in record_items), *newer_records]:
             self.add(record)
         self.enforce_bounds()
 
-    def give_up(self, records: Iterable[Record]) -> None:
+    def drop(self, records: Iterable[Record]) -> None:
         for record in records:
-            record.given_up = True
+            record.is_dropped = True
             # A repeated line is one record.
             self.dropped += (record.body or {}).get("repeated", 1)
             if record in self.records:
                 self._remove(record)
 
-    def bequeath(self) -> List[Tuple[Any, ...]]:
+    def export_state(self) -> List[Tuple[Any, ...]]:
         """Returns unsent records that cannot change.
 
         The others are read again in their newest form.
@@ -237,13 +245,15 @@ class Outbox:
             if r.settled and r.body is not None
         ]
 
-    def inherit(self, inherited: Iterable[Tuple[Any, ...]], made_again: bool = False) -> None:
+    def import_state(
+        self, inherited: Iterable[Tuple[Any, ...]], is_recreated: bool = False
+    ) -> None:
         for id, body, data_class, characters, sent_characters, withheld in inherited:
             record = Record(id, dict(body), settled=True)
             record.data_class, record.characters = data_class, characters
             record.sent_characters, record.withheld = sent_characters, withheld
             self.add(record)
-            if made_again:
+            if is_recreated:
                 self._inherited[id] = record
         self.enforce_bounds()
 
@@ -253,7 +263,7 @@ class Outbox:
         if earlier is None or earlier is record:
             return
         del self._inherited[record.id]
-        earlier.given_up = True
+        earlier.is_dropped = True
         record.sent_characters, record.withheld = earlier.sent_characters, earlier.withheld
         if earlier in self.records:
             self._remove(earlier)
@@ -266,7 +276,7 @@ class Outbox:
             if len(self.records) <= self.most and self.characters <= MOST_UNSENT_CHARACTERS:
                 return
             if record.settled:
-                self.give_up([record])
+                self.drop([record])
 
     def _withholds(self, record: Record) -> bool:
         if self._receipt.sends(self.class_of(record)):
@@ -287,5 +297,5 @@ class Report:
     def __init__(self, sequence: int, base: Optional[int]):
         self.sequence = sequence
         self.base = base
-        self.more = False  # True if the limits leave something out
+        self.has_more = False  # True if the limits leave something out
         self.items: Dict[str, List[Tuple[Record, Any]]] = {}

@@ -48,21 +48,21 @@ def read_settings(
         # The fingerprint of the token that this one was exchanged for; None for the configured
         # token.
         "exchanged_for": None,
-        "ship_token": _own("ship_token", _truth, False),
+        "ship_token": _read_own("ship_token", _parse_truth, False),
         "account": None if account is None else str(account),
-        "disabled": _shared("disabled", _truth, False),
-        "interval_seconds": _shared("computation.interval", _interval, 15.0),
-        "send_code": _shared("computation.code.transmit", _truth, True),
-        "send_profiles": _shared("profile.transmit", _truth, False),
-        "profile_interval_seconds": _shared("profile.interval", _profile_interval, 60.0),
-        "profile_by_worker": _shared("profile.by-worker", _truth, False),
-        "events_interval_seconds": _shared("events.interval", _interval, 10.0),
-        "events_allow": _shared("events.allow", _topics, ["*"]),
-        "idle_timeout_seconds": _shared("idle.timeout", _timeout, None),
-        "send_logs": _own("logs.transmit", _truth, True),
-        "send_errors": _own("errors.transmit", _errors, True),
-        "worker_plugin": _own("workers.plugin", _truth, True),
-        "spool_directory": _own("spool.directory", _directory, None),
+        "disabled": _read_shared("disabled", _parse_truth, False),
+        "interval_seconds": _read_shared("computation.interval", _parse_interval, 15.0),
+        "send_code": _read_shared("computation.code.transmit", _parse_truth, True),
+        "send_profiles": _read_shared("profile.transmit", _parse_truth, False),
+        "profile_interval_seconds": _read_shared("profile.interval", _parse_profile_interval, 60.0),
+        "profile_by_worker": _read_shared("profile.by-worker", _parse_truth, False),
+        "events_interval_seconds": _read_shared("events.interval", _parse_interval, 10.0),
+        "events_allow": _read_shared("events.allow", _parse_topics, ["*"]),
+        "idle_timeout_seconds": _read_shared("idle.timeout", _parse_timeout, None),
+        "send_logs": _read_own("logs.transmit", _parse_truth, True),
+        "send_errors": _read_own("errors.transmit", _parse_errors, True),
+        "worker_plugin": _read_own("workers.plugin", _parse_truth, True),
+        "spool_directory": _read_own("spool.directory", _parse_directory, None),
     }
 
 
@@ -78,11 +78,11 @@ def normalise_server(text: Any) -> str:
     """
     text = str(text).strip()
     if "://" not in text:
-        text = ("http://" if _is_near(text) else "https://") + text
+        text = ("http://" if _is_private(text) else "https://") + text
     return text.partition("?")[0].partition("#")[0].rstrip("/")
 
 
-def _is_near(address: str) -> bool:
+def _is_private(address: str) -> bool:
     """True if an address without a scheme is on this machine or a private network."""
     try:
         host = urlsplit("//" + address).hostname or ""
@@ -94,21 +94,21 @@ def _is_near(address: str) -> bool:
         return "." not in host or host.endswith(PRIVATE_NAMES)
 
 
-def what_is_missing(settings: Mapping[str, Any]) -> Optional[str]:
+def find_configuration_problem(settings: Mapping[str, Any]) -> Optional[str]:
     """Returns the reason why these settings cannot report, as a sentence; None if they can."""
     server, token = settings["server"], settings["token"]
     if not server:
         return "no server is configured: set galvo.server (DASK_GALVO__SERVER) to its address"
     try:
         address = urlsplit(server)
-        usable = address.scheme in ("http", "https") and address.hostname and address.port != 0
+        is_usable = address.scheme in ("http", "https") and address.hostname and address.port != 0
     except ValueError:
-        usable = False
-    if not usable or "@" in server:
+        is_usable = False
+    if not is_usable or "@" in server:
         return "galvo.server is not an http or https address, free of user names and passwords"
-    route = re.match(r"(.*?)(?:/graphql|/api/v[0-9]+)(?:/|\Z)", address.path)
-    if route is not None:
-        root = f"{address.scheme}://{address.netloc}{route.group(1)}"
+    route_match = re.match(r"(.*?)(?:/graphql|/api/v[0-9]+)(?:/|\Z)", address.path)
+    if route_match is not None:
+        root = f"{address.scheme}://{address.netloc}{route_match.group(1)}"
         return f"galvo.server is the address of the server itself, {root}, and not {server}"
     if not token:
         if settings.get("awaits_token"):
@@ -130,16 +130,16 @@ def server_of_module(name: str) -> Optional[str]:
     if not re.match(r"https?://", name):
         return None
     # Slashes are doubled if the configured address ends in one.
-    found = re.match(r"(.+?)/*" + PRELOAD_PATH + r"/*(?:[?#].*)?\Z", name)
-    return found.group(1) if found else None
+    match = re.match(r"(.+?)/*" + PRELOAD_PATH + r"/*(?:[?#].*)?\Z", name)
+    return match.group(1) if match else None
 
 
-def _shared(name: str, read: Callable[[Any], Any], default: Any) -> Any:
+def _read_shared(name: str, read: Callable[[Any], Any], default: Any) -> Any:
     """Reads a setting that the coiled package has, too."""
     return _read(["galvo." + name, "coiled.analytics." + name], read, default)
 
 
-def _own(name: str, read: Callable[[Any], Any], default: Any) -> Any:
+def _read_own(name: str, read: Callable[[Any], Any], default: Any) -> Any:
     return _read(["galvo." + name], read, default)
 
 
@@ -161,20 +161,20 @@ def _read(names: List[str], read: Callable[[Any], Any], default: Any) -> Any:
     return default
 
 
-def _truth(value: Any) -> bool:
+def _parse_truth(value: Any) -> bool:
     word = str(value).strip().lower()
     if word not in TRUE + FALSE:
         raise ValueError("neither true nor false")
     return word in TRUE
 
 
-def _errors(value: Any) -> Any:
+def _parse_errors(value: Any) -> Any:
     """Parses whether exceptions are sent, or only their types and frames."""
     word = str(value).strip().lower()
-    return TYPES_ONLY if word == TYPES_ONLY else word == "full" or _truth(value)
+    return TYPES_ONLY if word == TYPES_ONLY else word == "full" or _parse_truth(value)
 
 
-def _seconds(value: Any) -> float:
+def _parse_seconds(value: Any) -> float:
     if isinstance(value, bool):
         raise ValueError("not a duration")
     seconds = float(parse_timedelta(value, default="s"))
@@ -183,25 +183,25 @@ def _seconds(value: Any) -> float:
     return seconds
 
 
-def _interval(value: Any) -> float:
-    return clamp_interval(_seconds(value))
+def _parse_interval(value: Any) -> float:
+    return clamp_interval(_parse_seconds(value))
 
 
-def _profile_interval(value: Any) -> float:
-    return min(max(_seconds(value), SHORTEST_PROFILE_INTERVAL), LONGEST_PROFILE_INTERVAL)
+def _parse_profile_interval(value: Any) -> float:
+    return min(max(_parse_seconds(value), SHORTEST_PROFILE_INTERVAL), LONGEST_PROFILE_INTERVAL)
 
 
-def _directory(value: Any) -> str:
+def _parse_directory(value: Any) -> str:
     if not isinstance(value, str) or "\0" in value:
         raise ValueError("not a directory")
     return value
 
 
-def _timeout(value: Any) -> Optional[float]:
-    return _seconds(value) or None
+def _parse_timeout(value: Any) -> Optional[float]:
+    return _parse_seconds(value) or None
 
 
-def _topics(value: Any) -> List[str]:
+def _parse_topics(value: Any) -> List[str]:
     if isinstance(value, str):
         value = [topic.strip() for topic in value.split(",") if topic.strip()]
     if not isinstance(value, (list, tuple)) or not all(isinstance(t, str) for t in value):

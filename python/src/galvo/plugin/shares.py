@@ -8,7 +8,7 @@ not remembered: they are the remainder after the others.
 
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Set
 
-from .values import STATES, TYPE_LENGTH, count, cut, duration
+from .values import STATES, TYPE_LENGTH, cut, to_count, to_duration
 from .work import ComputationRecord, GroupRecord
 
 # Per computation. Beyond it, whole groups are counted, and the computation is marked.
@@ -31,7 +31,7 @@ class Counts:
         self.states: Dict[str, int] = dict(values.get("states", ()))
         self.durations: Dict[str, float] = dict(values.get("durations", ()))
 
-    def bequeath(self) -> Dict[str, Any]:
+    def export_state(self) -> Dict[str, Any]:
         values: Dict[str, Any] = {name: getattr(self, name) for name in NUMBERS}
         return {**values, "states": dict(self.states), "durations": dict(self.durations)}
 
@@ -54,56 +54,56 @@ class Counts:
 
     def describe(self) -> Dict[str, Any]:
         return {
-            "states": {s: count(n) for s, n in self.states.items() if n > 0 and s in STATES},
-            "tasks": count(self.tasks),
-            "tasks_succeeded": count(self.succeeded),
-            "tasks_erred": count(self.erred),
-            "tasks_retried": count(self.retried),
+            "states": {s: to_count(n) for s, n in self.states.items() if n > 0 and s in STATES},
+            "tasks": to_count(self.tasks),
+            "tasks_succeeded": to_count(self.succeeded),
+            "tasks_erred": to_count(self.erred),
+            "tasks_retried": to_count(self.retried),
             "durations": {
-                cut(action, TYPE_LENGTH): duration(seconds)
+                cut(action, TYPE_LENGTH): to_duration(seconds)
                 for action, seconds in list(self.durations.items())[:100]
             },
-            "bytes": count(self.bytes),
+            "bytes": to_count(self.bytes),
         }
 
 
-def rest_of(record: GroupRecord, others: Counts) -> Counts:
+def remainder_of(record: GroupRecord, others: Counts) -> Counts:
     """Returns the remainder of a group after the tasks of other computations."""
-    group, rest = record.group, Counts()
-    rest.tasks = max(0, len(group) - others.tasks)
-    rest.succeeded = max(0, record.succeeded - others.succeeded)
-    rest.erred = max(0, record.erred - others.erred)
-    rest.retried = max(0, record.retried - others.retried)
-    rest.bytes = max(0, group.nbytes_total - others.bytes)
+    group, remainder = record.group, Counts()
+    remainder.tasks = max(0, len(group) - others.tasks)
+    remainder.succeeded = max(0, record.succeeded - others.succeeded)
+    remainder.erred = max(0, record.erred - others.erred)
+    remainder.retried = max(0, record.retried - others.retried)
+    remainder.bytes = max(0, group.nbytes_total - others.bytes)
     for state, number in group.states.items():
-        rest.states[state] = max(0, number - others.states.get(state, 0))
+        remainder.states[state] = max(0, number - others.states.get(state, 0))
     for action, seconds in group.all_durations.items():
-        rest.durations[action] = max(0.0, seconds - others.durations.get(action, 0.0))
-    return rest
+        remainder.durations[action] = max(0.0, seconds - others.durations.get(action, 0.0))
+    return remainder
 
 
 class Share:
     """The tasks of one group that belong to one computation."""
 
-    __slots__ = ("again", "computation", "counts", "group", "is_joint", "is_rest")
+    __slots__ = ("computation", "counts", "group", "is_joint", "is_remainder", "recomputable")
 
     def __init__(
         self, computation: ComputationRecord, group: GroupRecord, is_rest: bool, is_joint: bool
     ):
         self.computation = computation
         self.group = group
-        self.is_rest = is_rest  # True if it is the remainder of the group
+        self.is_remainder = is_rest  # True if it is the remainder of the group
         self.is_joint = is_joint  # True if several computations have it jointly
         self.counts = Counts()
-        self.again: Set[Any] = set()  # keys of released results, which may be computed again
+        self.recomputable: Set[Any] = set()  # keys of released results, which may be computed again
 
 
 class Shares:
     """All tasks of groups that several computations use."""
 
     def __init__(self) -> None:
-        self.of_tasks: Dict[Any, Share] = {}  # without those of the remainders
-        self._rests: Dict[GroupRecord, List[Share]] = {}
+        self.share_by_key: Dict[Any, Share] = {}  # without those of the remainders
+        self._remainders: Dict[GroupRecord, List[Share]] = {}
         self._others: Dict[GroupRecord, Counts] = {}
         self._touched: Dict[Share, None] = {}
 
@@ -115,10 +115,12 @@ class Shares:
         if record not in self._others:
             self._others[record] = Counts()
             is_joint = len(owners) > 1
-            rests = [Share(owner, record, True, is_joint) for owner in owners]
-            self._rests[record] = rests
-            self._touched.update(dict.fromkeys(rests))
-        share = next((s for s in computation.shares if s.group is record and not s.is_rest), None)
+            remainders = [Share(owner, record, True, is_joint) for owner in owners]
+            self._remainders[record] = remainders
+            self._touched.update(dict.fromkeys(remainders))
+        share = next(
+            (s for s in computation.shares if s.group is record and not s.is_remainder), None
+        )
         if share is None:
             share = Share(computation, record, False, False)
             computation.shares.append(share)
@@ -126,20 +128,22 @@ class Shares:
         others = self._others[record]
         for ts in tasks:
             # Other tasks already exist, and belong to the computation that submitted them first.
-            if ts.state == "released" and ts.nbytes < 0 and ts.key not in self.of_tasks:
-                self.of_tasks[ts.key] = share
+            if ts.state == "released" and ts.nbytes < 0 and ts.key not in self.share_by_key:
+                self.share_by_key[ts.key] = share
                 share.counts.submit()
                 others.submit()
 
-    def adopted(self, record: GroupRecord) -> None:
+    def adopt(self, record: GroupRecord) -> None:
         """Records that computations used this group earlier. Their tasks cannot be told apart."""
         if len(record.owners) < 2:
             return
         self._others.setdefault(record, Counts())
-        rests = self._rests.setdefault(record, [])
-        known = [share.computation for share in rests]
-        rests += [Share(owner, record, True, True) for owner in record.owners if owner not in known]
-        for share in rests:
+        remainders = self._remainders.setdefault(record, [])
+        known_owners = [share.computation for share in remainders]
+        remainders += [
+            Share(owner, record, True, True) for owner in record.owners if owner not in known_owners
+        ]
+        for share in remainders:
             share.is_joint = True
             self._touched[share] = None
 
@@ -147,11 +151,11 @@ class Shares:
         self, share: Share, key: Any, start: str, finish: str, kwargs: Mapping[str, Any]
     ) -> None:
         self._touched[share] = None
-        is_again = key in share.again
+        is_again = key in share.recomputable
         if start == "memory" and finish == "released":
-            share.again.add(key)
+            share.recomputable.add(key)
         elif is_again and finish in ("memory", "forgotten"):
-            share.again.discard(key)
+            share.recomputable.discard(key)
         for counts in (share.counts, self._others[share.group]):
             counts.move(start, finish)
             if finish == "memory" and start == "processing":
@@ -159,7 +163,7 @@ class Shares:
                 if not is_again:
                     counts.bytes += kwargs.get("nbytes") or 0
         if finish == "forgotten":
-            del self.of_tasks[key]
+            del self.share_by_key[key]
 
     def erred(self, key: Any) -> None:
         self._count(key, "erred")
@@ -168,7 +172,7 @@ class Shares:
         self._count(key, "retried")
 
     def _count(self, key: Any, name: str) -> None:
-        share = self.of_tasks.get(key)
+        share = self.share_by_key.get(key)
         if share is not None:
             self._touched[share] = None
             for counts in (share.counts, self._others[share.group]):
@@ -176,7 +180,7 @@ class Shares:
 
     def owner(self, record: GroupRecord, key: Any) -> Optional[ComputationRecord]:
         """Returns the computation that submitted a task of this group; None if unknown."""
-        share = self.of_tasks.get(key)
+        share = self.share_by_key.get(key)
         if share is not None:
             return share.computation
         return record.owners[-1] if record.owners else None
@@ -185,11 +189,11 @@ class Shares:
         """Describes changes, and returns the computations with changes."""
         changed: Dict[ComputationRecord, None] = {}
         for record in records:
-            rests = self._rests.get(record)
-            if rests and record.group is not None:
-                rest = rest_of(record, self._others[record])
-                for share in rests:
-                    share.counts = rest
+            remainders = self._remainders.get(record)
+            if remainders and record.group is not None:
+                remainder = remainder_of(record, self._others[record])
+                for share in remainders:
+                    share.counts = remainder
                     self._touched[share] = None
         touched, self._touched = self._touched, {}
         for share in touched:
@@ -199,10 +203,10 @@ class Shares:
                 **share.counts.describe(),
             }
             bodies = share.computation.share_bodies
-            known = bodies.get(share.group.id)
-            if body == known:
+            known_body = bodies.get(share.group.id)
+            if body == known_body:
                 continue
-            if known or len(bodies) < SHARES_PER_COMPUTATION:
+            if known_body or len(bodies) < SHARES_PER_COMPUTATION:
                 bodies[share.group.id] = body
             else:
                 share.computation.lacks_shares = True
@@ -211,35 +215,35 @@ class Shares:
 
     def forget(self, record: GroupRecord) -> None:
         """Forgets a group of which Dask has forgotten all tasks."""
-        self._rests.pop(record, None)
+        self._remainders.pop(record, None)
         self._others.pop(record, None)
 
     # The handover to a successor.
 
-    def bequeath(self) -> Dict[str, Any]:
-        living: Dict[Share, int] = {}
-        for rests in self._rests.values():
-            living.update((share, 0) for share in rests)
-        living.update((share, 0) for share in self.of_tasks.values())
-        places = {share: place for place, share in enumerate(living)}
+    def export_state(self) -> Dict[str, Any]:
+        shares: Dict[Share, int] = {}
+        for remainders in self._remainders.values():
+            shares.update((share, 0) for share in remainders)
+        shares.update((share, 0) for share in self.share_by_key.values())
+        positions = {share: position for position, share in enumerate(shares)}
         return {
             "shares": [
                 (
                     share.computation.id,
                     share.computation.body,
                     share.group.group,
-                    share.is_rest,
+                    share.is_remainder,
                     share.is_joint,
-                    share.counts.bequeath(),
-                    list(share.again),
+                    share.counts.export_state(),
+                    list(share.recomputable),
                 )
-                for share in places
+                for share in positions
             ],
-            "tasks": {key: places[share] for key, share in self.of_tasks.items()},
-            "others": [(r.group, counts.bequeath()) for r, counts in self._others.items()],
+            "tasks": {key: positions[share] for key, share in self.share_by_key.items()},
+            "others": [(r.group, counts.export_state()) for r, counts in self._others.items()],
         }
 
-    def inherit(
+    def import_state(
         self,
         inherited: Mapping[str, Any],
         groups: Mapping[Any, GroupRecord],
@@ -247,48 +251,52 @@ class Shares:
     ) -> None:
         self._others = {groups[g]: Counts(own) for g, own in inherited["others"] if g in groups}
         shares: List[Optional[Share]] = []
-        for id_, body, group, is_rest, is_joint, counts, again in inherited["shares"]:
+        for id_, body, group, is_rest, is_joint, counts, recomputable in inherited["shares"]:
             record = groups.get(group)
             if record is None or record not in self._others:
                 shares.append(None)
                 continue
             if id_ not in computations:
-                computations[id_] = ComputationRecord.past(id_, body)
+                computations[id_] = ComputationRecord.create_finished(id_, body)
             computation = computations[id_]
             share = Share(computation, record, is_rest, is_joint)
-            share.counts, share.again = Counts(counts), set(again)
+            share.counts, share.recomputable = Counts(counts), set(recomputable)
             shares.append(share)
             if is_rest:
-                self._rests.setdefault(record, []).append(share)
+                self._remainders.setdefault(record, []).append(share)
                 if computation not in record.owners:
                     record.owners.append(computation)
             else:
                 computation.shares.append(share)
-        for key, place in inherited["tasks"].items():
-            share = shares[place]
+        for key, position in inherited["tasks"].items():
+            share = shares[position]
             if share is not None:
-                self.of_tasks[key] = share
+                self.share_by_key[key] = share
 
     def catch_up(self, tasks: Mapping[Any, Any]) -> None:
         """Counts the present states of tasks, whose transitions no plugin observed."""
         states: Dict[Share, Dict[str, int]] = {}
-        for key, share in list(self.of_tasks.items()):
+        for key, share in list(self.share_by_key.items()):
             ts = tasks.get(key)
             state = "forgotten" if ts is None else ts.state
-            now = states.setdefault(share, {})
-            now[state] = now.get(state, 0) + 1
+            current_states = states.setdefault(share, {})
+            current_states[state] = current_states.get(state, 0) + 1
             if ts is None:
-                del self.of_tasks[key]
-        for share, now in states.items():
-            before = share.counts.states
+                del self.share_by_key[key]
+        for share, current_states in states.items():
+            previous_states = share.counts.states
             # Tasks that were forgotten earlier have no keys any more.
-            now["forgotten"] = now.get("forgotten", 0) + share.counts.tasks - sum(now.values())
-            computed = max(0, now.get("memory", 0) - before.get("memory", 0))
+            current_states["forgotten"] = (
+                current_states.get("forgotten", 0)
+                + share.counts.tasks
+                - sum(current_states.values())
+            )
+            computed = max(0, current_states.get("memory", 0) - previous_states.get("memory", 0))
             others = self._others[share.group]
-            for state in {*before, *now}:
-                change = now.get(state, 0) - before.get(state, 0)
+            for state in {*previous_states, *current_states}:
+                change = current_states.get(state, 0) - previous_states.get(state, 0)
                 others.states[state] = others.states.get(state, 0) + change
             for counts in (share.counts, others):
                 counts.succeeded += computed
-            share.counts.states = now
+            share.counts.states = current_states
             self._touched[share] = None

@@ -11,7 +11,7 @@ from typing import Any, Dict, Iterable, Iterator, List, Optional, Set, Tuple
 
 from .collector import Collector, Context
 from .sections import Record
-from .values import cut, moment
+from .values import cut, time_or_none
 
 TAG_LENGTH, COLLECTION_LENGTH, LABEL_LENGTH = 512, 256, 1024
 TAGS, COLLECTIONS, CELLS = 64, 100, 5000
@@ -49,7 +49,13 @@ class SpanRecord(Record):
     """One of Dask's spans. Dask never forgets any."""
 
     __slots__ = (
-        "changed_at", "collections", "collections_seen", "metrics", "number", "seen", "span",
+        "changed_at",
+        "collections",
+        "collections_seen",
+        "described_state",
+        "metrics",
+        "number",
+        "span",
     )  # fmt: skip
 
     def __init__(self, span: Any, number: int, now: float):
@@ -57,33 +63,33 @@ class SpanRecord(Record):
         self.span = span
         self.number = number
         self.metrics = MetricsRecord(self.id)
-        self.seen: Any = None  # the values the body was made of
+        self.described_state: Any = None  # the values the body was made of
         self.changed_at = now
         self.collections: Dict[str, None] = {}
         self.collections_seen = 0
         # A manual annotation of tasks can have any id, which the server rejects.
-        self.given_up = self.metrics.given_up = not _is_uuid(self.id)
+        self.is_dropped = self.metrics.is_dropped = not _is_uuid(self.id)
 
     def settle(self, settled: bool) -> None:
         self.settled = self.metrics.settled = settled
 
     def describe(
-        self, done: bool, start: float, stop: float, code: List[List[Dict[str, Any]]]
+        self, is_done: bool, start: float, stop: float, code: List[List[Dict[str, Any]]]
     ) -> Dict[str, Any]:
         span, parent = self.span, self.span.parent
         self._read_collections()
         # Dask handles clock differences of workers in the same way. A span whose tasks never
         # produced a result ends when it begins.
-        stop = max(stop, span.enqueued) if done and span.groups else 0.0
+        stop = max(stop, span.enqueued) if is_done and span.groups else 0.0
         return {
             "id": self.id,
             "number": self.number,
             "parent_id": None if parent is None else str(parent.id),
             "path": [cut(tag, TAG_LENGTH) for tag in span.name[-TAGS:]],
             "enqueued_at": span.enqueued,
-            "started_at": moment(max(start, span.enqueued)) if start else None,
-            "stopped_at": moment(stop),
-            "done": done,
+            "started_at": time_or_none(max(start, span.enqueued)) if start else None,
+            "stopped_at": time_or_none(stop),
+            "done": is_done,
             "collections": list(self.collections),
             "code": code,
         }
@@ -110,10 +116,10 @@ class Spans(Collector):
         self.described = 0  # bodies made so far
         self._records: Dict[str, SpanRecord] = {}  # all, parents before children, as in Dask
         self._live: Dict[str, SpanRecord] = {}  # those checked for each report
-        self._round: Iterator[SpanRecord] = iter(())
-        self._rest = MetricsRecord()
-        self._rest_keys: List[Any] = []
-        self._rest_keys_seen = 0
+        self._sweep: Iterator[SpanRecord] = iter(())
+        self._spanless_metrics = MetricsRecord()
+        self._spanless_keys: List[Any] = []
+        self._spanless_keys_seen = 0
         self._texts: Dict[Any, Optional[Cell]] = {}
 
     def graph(self, keys: Iterable[Any]) -> None:
@@ -122,7 +128,7 @@ class Spans(Collector):
             task = self.context.scheduler.tasks.get(key)
             record = self._records.get(getattr(getattr(task, "group", None), "span_id", None))
             if record is not None and record.settled:
-                self._wake(record, self.context.now())
+                self._mark_live(record, self.context.now())
 
     def read(self, now: float, closed_at: Optional[float] = None) -> None:
         scheduler = self.context.scheduler
@@ -131,7 +137,7 @@ class Spans(Collector):
             self._read_spans(extension.spans, now, closed_at is not None)
         metrics = getattr(scheduler, "cumulative_worker_metrics", None)
         if metrics or self.context.last_metrics:
-            self._read_rest(metrics or {}, () if extension is None else ATTRIBUTED)
+            self._read_spanless_metrics(metrics or {}, () if extension is None else ATTRIBUTED)
         for kind in ("spans", "fine_metrics"):
             self.context.outboxes[kind].enforce_bounds()
 
@@ -143,9 +149,9 @@ class Spans(Collector):
                 code = self.context.frames(record.span._code)
                 record.body = {**record.body, "code": code}
         # Before the waiting records: a child must not be sent before its parent.
-        known = [record for record in self._records.values() if record.body is not None]
-        spans.give_back([(record, record.body) for record in known])
-        for record in [self._rest, *(record.metrics for record in known)]:
+        described_records = [record for record in self._records.values() if record.body is not None]
+        spans.put_back([(record, record.body) for record in described_records])
+        for record in [self._spanless_metrics, *(record.metrics for record in described_records)]:
             if record.body is not None:
                 metrics.add(record)
         metrics.enforce_bounds()
@@ -154,30 +160,30 @@ class Spans(Collector):
         for record in self._records.values():
             yield record
             yield record.metrics
-        yield self._rest
+        yield self._spanless_metrics
 
     def _read_spans(self, spans: Dict[str, Any], now: float, closing: bool) -> None:
-        known = len(self._records)
-        new = islice(spans.items(), known, None if closing else known + NEW_SPANS)
+        known_count = len(self._records)
+        new = islice(spans.items(), known_count, None if closing else known_count + NEW_SPANS)
         # Dask keeps all spans in the order of their creation. So each plugin numbers them alike.
-        for number, (id_, span) in enumerate(new, known + 1):
+        for number, (id_, span) in enumerate(new, known_count + 1):
             record = self._records[id_] = SpanRecord(span, number, now)
             self._live[id_] = record
         unfinished = self._unfinished()
         for id_ in unfinished:
             record = self._records.get(id_)
             if record is not None and record.settled:
-                self._wake(record, now)
-        swept = list(islice(self._round, SWEPT_SPANS))
-        if len(swept) < SWEPT_SPANS or closing:
-            self._round = iter(list(self._records.values()))
-            swept = list(self._round if closing else islice(self._round, SWEPT_SPANS))
-        for record in swept:
-            if record.settled and self._look(record, True, now):
-                self._wake(record, now)
+                self._mark_live(record, now)
+        candidates = list(islice(self._sweep, SWEPT_SPANS))
+        if len(candidates) < SWEPT_SPANS or closing:
+            self._sweep = iter(list(self._records.values()))
+            candidates = list(self._sweep if closing else islice(self._sweep, SWEPT_SPANS))
+        for record in candidates:
+            if record.settled and self._describe_changes(record, True, now):
+                self._mark_live(record, now)
         for id_, record in list(self._live.items()):
-            done = id_ not in unfinished
-            if self._look(record, done, now) or not done:
+            is_done = id_ not in unfinished
+            if self._describe_changes(record, is_done, now) or not is_done:
                 record.changed_at = now
             elif now - record.changed_at >= SETTLED_SECONDS:
                 record.settle(True)
@@ -194,24 +200,31 @@ class Spans(Collector):
                     ids.add(id_)
         return ids
 
-    def _wake(self, record: SpanRecord, now: float) -> None:
+    def _mark_live(self, record: SpanRecord, now: float) -> None:
         record.settle(False)
         record.changed_at = now
         self._live[record.id] = record
 
-    def _look(self, record: SpanRecord, done: bool, now: float) -> bool:
+    def _describe_changes(self, record: SpanRecord, is_done: bool, now: float) -> bool:
         """Describes changes since the last description. Returns True if there are any."""
         span, groups = record.span, record.span.groups
         starts = [group.start for group in groups if group.start]
         start = min(starts) if starts else 0.0
-        stop = max([group.stop for group in groups]) if done and groups else 0.0
-        seen = (done, start, stop, bool(groups), len(span._code), len(_collections(span)))
-        changed = seen != record.seen
+        stop = max([group.stop for group in groups]) if is_done and groups else 0.0
+        current_state = (
+            is_done,
+            start,
+            stop,
+            bool(groups),
+            len(span._code),
+            len(_collections(span)),
+        )
+        changed = current_state != record.described_state
         if changed:
             self.described += 1
             code = self.context.frames(span._code) if span._code else []
-            body = record.describe(done, start, stop, code)
-            record.seen = seen
+            body = record.describe(is_done, start, stop, code)
+            record.described_state = current_state
             if body != record.body:
                 record.body = body
                 self.context.outboxes["spans"].add(record)
@@ -229,18 +242,20 @@ class Spans(Collector):
             span._cumulative_worker_metrics, self.context.last_metrics_of_spans.get(span.id)
         )
 
-    def _read_rest(self, metrics: Dict[Any, Any], attributed: Tuple[str, ...]) -> None:
+    def _read_spanless_metrics(self, metrics: Dict[Any, Any], attributed: Tuple[str, ...]) -> None:
         # Keys are never removed, so only new ones need to be classified.
-        for key in islice(metrics, self._rest_keys_seen, None):
+        for key in islice(metrics, self._spanless_keys_seen, None):
             if isinstance(key, tuple) and key and key[0] not in attributed:
-                self._rest_keys.append(key)
-        self._rest_keys_seen = len(metrics)
-        late = self.context.last_metrics
-        keys = self._rest_keys + [k for k in late if k not in metrics and k[0] not in attributed]
-        values = [metrics.get(key, 0) + late.get(key, 0) for key in keys]
-        if values != self._rest.values:
-            self._rest.values = values
-            self._describe_metrics(self._rest, zip(keys, values))
+                self._spanless_keys.append(key)
+        self._spanless_keys_seen = len(metrics)
+        last_metrics = self.context.last_metrics
+        keys = self._spanless_keys + [
+            k for k in last_metrics if k not in metrics and k[0] not in attributed
+        ]
+        values = [metrics.get(key, 0) + last_metrics.get(key, 0) for key in keys]
+        if values != self._spanless_metrics.values:
+            self._spanless_metrics.values = values
+            self._describe_metrics(self._spanless_metrics, zip(keys, values))
 
     def _describe_metrics(
         self, record: MetricsRecord, metrics: Iterable[Tuple[Any, Any]], **span_id: str
@@ -271,14 +286,14 @@ class Spans(Collector):
         return cell
 
 
-def _sums(metrics: Dict[Any, Any], late: Optional[Dict[Any, Any]]) -> Dict[Any, Any]:
+def _sums(metrics: Dict[Any, Any], last_metrics: Optional[Dict[Any, Any]]) -> Dict[Any, Any]:
     """Adds both; the order of Dask's sums is preserved."""
-    if not late:
+    if not last_metrics:
         return metrics
-    together = dict(metrics)
-    for key, value in late.items():
-        together[key] = together.get(key, 0) + value
-    return together
+    sums = dict(metrics)
+    for key, value in last_metrics.items():
+        sums[key] = sums.get(key, 0) + value
+    return sums
 
 
 def _cell(key: Any) -> Optional[Cell]:

@@ -47,30 +47,32 @@ def directory_of(settings: Mapping[str, Any]) -> Optional[str]:
     return os.path.expanduser(directory) if directory else None
 
 
-def keep(directory: str, head: Mapping[str, Any], reports: List[str]) -> str:
+def write_spool_file(directory: str, head: Mapping[str, Any], reports: List[str]) -> str:
     """Writes a file after making room for it, and returns its path."""
     os.makedirs(directory, mode=0o700, exist_ok=True)
     name = "%013d-%s" % (time.time() * 1000, re.sub(r"[^\w-]", "_", head["scheduler_id"])[:100])
     path = os.path.join(directory, name + ENDING)
-    packed = io.BytesIO()
-    with gzip.GzipFile(fileobj=packed, mode="wb", compresslevel=6, mtime=0) as lines:
+    buffer = io.BytesIO()
+    with gzip.GzipFile(fileobj=buffer, mode="wb", compresslevel=6, mtime=0) as lines:
         for line in (json.dumps({"format": FORMAT, **head}), *reports):
             lines.write(line.encode("utf-8") + b"\n")
-    body = packed.getvalue()
+    body = buffer.getvalue()
     if len(body) > MOST_FILE_BYTES:
         raise OSError("%d bytes are too many to be kept" % len(body))
     make_room(directory, len(body))
     # Renaming prevents reading half a file, and the mode prevents access by others.
-    unfinished = path + ".part"
-    with os.fdopen(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+    partial_path = path + ".part"
+    with os.fdopen(
+        os.open(partial_path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb"
+    ) as file:
         file.write(body)
         file.flush()
         os.fsync(file.fileno())
-    os.replace(unfinished, path)
+    os.replace(partial_path, path)
     return path
 
 
-def files(directory: str) -> List[str]:
+def list_files(directory: str) -> List[str]:
     """Returns the paths of the spooled files, the oldest first."""
     with suppress(OSError):
         names = sorted(name for name in os.listdir(directory) if name.endswith(ENDING))
@@ -78,15 +80,15 @@ def files(directory: str) -> List[str]:
     return []
 
 
-def read(path: str) -> Spooled:
+def read_file(path: str) -> Spooled:
     """Reads a file within bounds. Raises ``Unusable``."""
     try:
         with gzip.open(path, "rb") as lines:
             text = lines.read(MOST_FILE_BYTES * MOST_EXPANSION + 1)
         if len(text) > MOST_FILE_BYTES * MOST_EXPANSION:
             raise Unusable("it is too large")
-        first, *reports = text.decode("utf-8").rstrip("\n").split("\n")
-        head = json.loads(first)
+        header, *reports = text.decode("utf-8").rstrip("\n").split("\n")
+        head = json.loads(header)
         if not isinstance(head, dict) or head.get("format") != FORMAT:
             raise Unusable("it is of another version")
         if not reports or len(reports) != head.get("reports"):
@@ -96,7 +98,7 @@ def read(path: str) -> Spooled:
     return Spooled(path, head, reports)
 
 
-def split(text: str) -> List[str]:
+def split_report(text: str) -> List[str]:
     """Splits a report that the server finds too large in two. Empty if it has no items.
 
     Only the second one closes the cluster. It then has a sequence of its own, because the row of a
@@ -106,34 +108,34 @@ def split(text: str) -> List[str]:
     report = json.loads(text)
     sections = [kind for kind in SECTIONS if isinstance(report.get(kind), list)]
     items = [(kind, item) for kind in sections for item in report[kind]]
-    parts: List[Dict[str, Any]] = [
+    halves: List[Dict[str, Any]] = [
         {**report, **{kind: [] for kind in sections}, "cluster": dict(report["cluster"])}
         for _ in range(2)
     ]
     if len(items) < 2:
         for kind, _ in items:
             dropped = report.get("dropped") or {}
-            parts[0]["dropped"] = {**dropped, kind: dropped.get(kind, 0) + 1}
-        return [dumps(parts[0])] if items else []
+            halves[0]["dropped"] = {**dropped, kind: dropped.get(kind, 0) + 1}
+        return [dumps(halves[0])] if items else []
     for position, (kind, item) in enumerate(items):
-        parts[position >= len(items) // 2][kind].append(item)
+        halves[position >= len(items) // 2][kind].append(item)
     if report.get("final"):
-        parts[0]["final"] = False
-        parts[0]["cluster"].update(closed_at=None, close_reason=None)
-        parts[1]["sequence"] = report["sequence"] + 1
-    return [dumps(part) for part in parts]
+        halves[0]["final"] = False
+        halves[0]["cluster"].update(closed_at=None, close_reason=None)
+        halves[1]["sequence"] = report["sequence"] + 1
+    return [dumps(part) for part in halves]
 
 
 def set_aside(path: str) -> str:
     """Renames a file so that it is not tried again, without deleting it."""
-    aside = path + UNUSABLE
-    os.replace(path, aside)
-    return aside
+    new_path = path + UNUSABLE
+    os.replace(path, new_path)
+    return new_path
 
 
 def make_room(directory: str, size: int = 0) -> None:
     """Deletes files that are too old, and the oldest ones until ``size`` bytes fit."""
-    left, now = [], time.time()
+    remaining_files, now = [], time.time()
     for name in sorted(os.listdir(directory)):
         path = os.path.join(directory, name)
         if ENDING not in name or not os.path.isfile(path):
@@ -142,12 +144,14 @@ def make_room(directory: str, size: int = 0) -> None:
         if now - status.st_mtime > LONGEST_AGE_SECONDS:
             _drop(path, "it is older than 30 days")
         else:
-            left.append((path, status.st_size))
-    while left and (len(left) >= MOST_FILES or size + sum(n for _, n in left) > MOST_BYTES):
-        _drop(left.pop(0)[0], "there is too much")
+            remaining_files.append((path, status.st_size))
+    while remaining_files and (
+        len(remaining_files) >= MOST_FILES or size + sum(n for _, n in remaining_files) > MOST_BYTES
+    ):
+        _drop(remaining_files.pop(0)[0], "there is too much")
 
 
-def _drop(path: str, why: str) -> None:
-    logger.warning("Galvo deletes %s, which was not sent: %s", path, why)
+def _drop(path: str, reason: str) -> None:
+    logger.warning("Galvo deletes %s, which was not sent: %s", path, reason)
     with suppress(FileNotFoundError):
         os.remove(path)

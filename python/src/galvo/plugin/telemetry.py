@@ -18,12 +18,12 @@ from distributed.metrics import time
 from distributed.utils import format_dashboard_link
 from tornado.ioloop import PeriodicCallback
 
-from .bundle import by_source
+from .bundle import reduce_to_source
 from .code import Snippets
 from .collector import Collectors, Context
 from .error_sources import ErrorSources
 from .events import Events
-from .exchange import forget_others
+from .exchange import forget_other_tokens
 from .function_activity import FunctionActivity
 from .idleness import Idleness
 from .inheritance import (
@@ -40,11 +40,11 @@ from .profiles import Profiles
 from .report_sender import LONGEST_FINAL_DELIVERY, LONGEST_PAUSE, ReportSender
 from .samples import Samples
 from .sections import Receipt
-from .settings import VERSION, read_settings, what_is_missing
+from .settings import VERSION, find_configuration_problem, read_settings
 from .spans import Spans
-from .spool import Unusable, directory_of, files, read, set_aside
+from .spool import Unusable, directory_of, list_files, read_file, set_aside
 from .usage import Usage
-from .values import ADDRESS_LENGTH, NAME_LENGTH, carriable, count, cut
+from .values import ADDRESS_LENGTH, NAME_LENGTH, cut, make_sendable, to_count
 from .workers import Workers
 from .workforce import Workforce
 
@@ -60,7 +60,7 @@ TICK_MILLISECONDS = 250
 # background.
 START_SECONDS = 0.5
 # The settings that withhold data.
-PRIVATE = ("send_code", "send_errors", "send_profiles", "send_logs", "events_allow")
+PRIVACY_SETTINGS = ("send_code", "send_errors", "send_profiles", "send_logs", "events_allow")
 STOP_REASON = "requested through Galvo"
 IDLE_REASON = "idle-timeout-exceeded"  # the text of newer releases of Dask
 
@@ -87,14 +87,14 @@ class CoiledTelemetry(SchedulerPlugin):
         self._timer: Any = None
         self._delivery: Optional["asyncio.Future[None]"] = None
         self._stopping: Optional["asyncio.Future[None]"] = None
-        self._sending_kept: Optional["asyncio.Future[None]"] = None
-        self._due = 0.0  # on the event loop's clock
+        self._spool_delivery: Optional["asyncio.Future[None]"] = None
+        self._delivery_due_at = 0.0  # on the event loop's clock
         # The first event since the latest delivery began, on the same clock.
         self._event_at: Optional[float] = None
         self._stop_reason = STOP_REASON
         self._idleness: Any = None
         self._cluster_name: Optional[str] = None
-        self._mishaps = 0
+        self._error_count = 0
         _repair_coiled_register()
 
     def __repr__(self) -> str:
@@ -102,7 +102,7 @@ class CoiledTelemetry(SchedulerPlugin):
         return "<CoiledTelemetry of Galvo %s>" % VERSION
 
     def __reduce__(self) -> Tuple[Any, ...]:
-        return by_source("__init__", "CoiledTelemetry", carriable(self._settings))
+        return reduce_to_source("__init__", "CoiledTelemetry", make_sendable(self._settings))
 
     # Dask's hooks. An error in any of them must not reach the scheduler.
 
@@ -135,13 +135,13 @@ class CoiledTelemetry(SchedulerPlugin):
             return
         try:
             # Existing results and errors take no part in the new computation.
-            over = ("memory", "erred")
-            found = map(scheduler.tasks.get, kwargs.get("tasks", ()))
-            tasks = [ts for ts in found if ts is not None and ts.state not in over]
+            ended_states = ("memory", "erred")
+            candidates = map(scheduler.tasks.get, kwargs.get("tasks", ()))
+            tasks = [ts for ts in candidates if ts is not None and ts.state not in ended_states]
             groups = {ts.group: None for ts in tasks}
             self._ledger.graph(scheduler.computations[-1], groups, tasks)
         except Exception:
-            self._mishap()
+            self._log_error_once()
         self._collectors.call("graph", kwargs.get("tasks", ()))
 
     def transition(self, key: Any, start: str, finish: str, *args: Any, **kwargs: Any) -> None:
@@ -163,32 +163,32 @@ class CoiledTelemetry(SchedulerPlugin):
                     ledger.retried.pop(key, None)
             elif finish == "processing":
                 if ts.retries and "stimulus_id" not in kwargs:
-                    ledger.processing(key, ts.retries)
+                    ledger.note_processing(key, ts.retries)
             elif finish == "released":
                 if start != "memory" and start != "erred":
-                    ledger.let_go(record, key)
+                    ledger.note_unfinished_release(record, key)
                     if start == "processing":
-                        ledger.released(record, key, ts, kwargs.get("stimulus_id"))
+                        ledger.note_release(record, key, ts, kwargs.get("stimulus_id"))
             elif finish == "forgotten":
-                if ledger.undone:
-                    ledger.forgotten(key, ts)
+                if ledger.released_tasks:
+                    ledger.note_forgotten(key, ts)
             elif finish == "erred":
                 ledger.error(record, key, kwargs)
             if start == "processing" and ledger.on_run and kwargs.get("startstops"):
                 prefix = record.prefix if finish == "memory" else None
                 for on_run in ledger.on_run:
                     on_run(prefix, kwargs["startstops"])
-            if of_tasks := ledger.shares.of_tasks:
-                share = of_tasks.get(key)
+            if share_by_key := ledger.shares.share_by_key:
+                share = share_by_key.get(key)
                 if share is not None:
                     ledger.shares.transition(share, key, start, finish, kwargs)
-            ledger.touched[record] = None
+            ledger.groups_to_read[record] = None
         except Exception:
-            self._mishap()
+            self._log_error_once()
 
     def add_worker(self, scheduler: Any, worker: str, **kwargs: Any) -> None:
         if self._ledger is not None:
-            self._workforce.update(arrived=1)
+            self._workforce.update(new_workers=1)
             self._collectors.call("worker_added", worker)
 
     def remove_worker(
@@ -230,8 +230,8 @@ class CoiledTelemetry(SchedulerPlugin):
 
     def try_again(self) -> None:
         """Sends a report immediately if the last one was not accepted."""
-        if self._ledger is not None and self._sender.failing:
-            self._sender.verdict, self._due = None, 0.0
+        if self._ledger is not None and self._sender.is_failing:
+            self._sender.verdict, self._delivery_due_at = None, 0.0
 
     # Implementation of the hooks.
 
@@ -239,12 +239,12 @@ class CoiledTelemetry(SchedulerPlugin):
         if self._settings["disabled"]:
             logger.info("Galvo is disabled and reports nothing")
             return
-        problem = what_is_missing(self._settings)
+        problem = find_configuration_problem(self._settings)
         if problem is not None:
             logger.warning("Galvo reports nothing: %s", problem)
             return
         try:
-            forget_others(self._settings)
+            forget_other_tokens(self._settings)
         except Exception:
             logger.warning(
                 "Galvo could not remove a token from the scheduler's configuration", exc_info=True
@@ -272,27 +272,29 @@ class CoiledTelemetry(SchedulerPlugin):
         """Creates the ledger and the collectors, from the state of an earlier plugin, if any."""
         ledger = Ledger(int(time() * 1000), receipt=Receipt(self._settings))
         context = Context(self._scheduler, self._settings, ledger)
-        self._collectors = Collectors.made(COLLECTORS, context)
+        self._collectors = Collectors.create(COLLECTORS, context)
         self._workforce = Workforce(self._scheduler)
         if inherited is not None:
-            ledger.inherit(inherited["ledger"], inherited["private"] == self._private())
-            self._collectors.inherit(inherited["collectors"])
-            self._workforce.inherit(inherited["workforce"])
-            self._idleness.inherit(inherited["idleness"])
+            ledger.import_state(
+                inherited["ledger"], inherited["private"] == self._privacy_settings()
+            )
+            self._collectors.import_state(inherited["collectors"])
+            self._workforce.import_state(inherited["workforce"])
+            self._idleness.import_state(inherited["idleness"])
             self._cluster_name = inherited["cluster_name"]
-        self._tell_client(context)
+        self._add_client_environment(context)
         ledger.adopt(self._scheduler)
         return ledger
 
-    def _private(self) -> List[Any]:
+    def _privacy_settings(self) -> List[Any]:
         """Returns the settings that withhold data."""
-        return [self._settings.get(name) for name in PRIVATE]
+        return [self._settings.get(name) for name in PRIVACY_SETTINGS]
 
-    def _stop_reporting(self, by: str) -> None:
+    def _stop_reporting(self, new_destination: str) -> None:
         """Called when another plugin starts to report, possibly as this one's successor."""
         if self._is_starting:
             return  # Dask may add either of them, and the other one detects that it was not added
-        if not self._is_registered() or by == destination(self._settings):
+        if not self._is_registered() or new_destination == destination(self._settings):
             self._hand_over()
 
     def _hand_over(self) -> None:
@@ -303,7 +305,7 @@ class CoiledTelemetry(SchedulerPlugin):
                 state = self._bequeath()
         except Exception:
             logger.warning("Galvo could not tell what it knows", exc_info=True)
-        self._leave()
+        self._shut_down()
         if state is not None:
             store_state(self._scheduler, self._settings, state)
 
@@ -312,30 +314,30 @@ class CoiledTelemetry(SchedulerPlugin):
         assert ledger is not None
         ledger.read(scheduler.task_groups)
         collectors.call("read", ledger.now(), None)
-        of_collectors = collectors.bequeath()
+        collector_states = collectors.export_state()
         records = chain.from_iterable(collector.records() for collector in collectors)
         return {
-            "private": self._private(),
-            "collectors": of_collectors,
-            "ledger": ledger.bequeath(scheduler, records),
-            "workforce": self._workforce.bequeath(),
-            "idleness": self._idleness.bequeath(),
+            "private": self._privacy_settings(),
+            "collectors": collector_states,
+            "ledger": ledger.export_state(scheduler, records),
+            "workforce": self._workforce.export_state(),
+            "idleness": self._idleness.export_state(),
             "cluster_name": self._cluster_name,
         }
 
     def _is_registered(self) -> bool:
-        found = any(plugin is self for plugin in self._scheduler.plugins.values())
-        self._was_registered = self._was_registered or found
-        return found
+        is_registered = any(plugin is self for plugin in self._scheduler.plugins.values())
+        self._was_registered = self._was_registered or is_registered
+        return is_registered
 
-    def _tell_client(self, context: Context) -> None:
+    def _add_client_environment(self, context: Context) -> None:
         """Adds the environment of the client that created this plugin."""
         client = self._settings.get("client")
         if client:
             try:
                 context.environment(client.get("versions"), client.get("executable"))
             except Exception:
-                self._mishap()
+                self._log_error_once()
 
     def _tick(self) -> None:
         # A plugin from a client is added only after it has started.
@@ -345,40 +347,40 @@ class CoiledTelemetry(SchedulerPlugin):
         if not self._is_registered():
             self._hand_over()
             return
-        self._obey()
-        if self._ledger is not None and self._ledger.crowded():
+        self._close_if_requested()
+        if self._ledger is not None and self._ledger.has_many_new_groups():
             self._ledger.read(self._scheduler.task_groups)
         now = asyncio.get_running_loop().time()
-        if self._delivery is None and now >= min(self._due, self._due_for_events()):
+        if self._delivery is None and now >= min(self._delivery_due_at, self._due_for_events()):
             self._event_at = None
             self._delivery = asyncio.ensure_future(self._sender.deliver())
-            self._delivery.add_done_callback(self._delivered)
+            self._delivery.add_done_callback(self._on_delivered)
 
-    def _delivered(self, delivery: "asyncio.Future[None]") -> None:
+    def _on_delivered(self, delivery: "asyncio.Future[None]") -> None:
         self._delivery = None
         if not delivery.cancelled() and delivery.exception() is not None:
             logger.warning("Galvo could not make a report", exc_info=delivery.exception())
             self._sender.pause = LONGEST_PAUSE
-        self._due = delivery.get_loop().time() + self._sender.pause
-        if self._sending_kept is None and (self._sender.verdict or {}).get("status") == 200:
-            self._sending_kept = asyncio.ensure_future(self._send_kept())
+        self._delivery_due_at = delivery.get_loop().time() + self._sender.pause
+        if self._spool_delivery is None and (self._sender.verdict or {}).get("status") == 200:
+            self._spool_delivery = asyncio.ensure_future(self._send_spooled())
 
     def _due_for_events(self) -> float:
         """Returns the latest time at which to send pending events."""
         interval = self._settings.get("interval_seconds", math.inf)
         # If the server wants fewer reports, or accepts none, events must not cause more.
-        waits = self._sender.pause > interval or self._sender.failing
-        if self._event_at is None or waits:
+        is_slowed = self._sender.pause > interval or self._sender.is_failing
+        if self._event_at is None or is_slowed:
             return math.inf
         return self._event_at + self._settings.get("events_interval_seconds", interval)
 
-    def _obey(self) -> None:
+    def _close_if_requested(self) -> None:
         """Closes the scheduler at the server's request, or if it has been idle for too long."""
         idleness, sender = self._idleness, self._sender
         if sender.keep_alive is not None:
             seconds, sender.keep_alive = sender.keep_alive, None
-            idleness.keep(seconds)
-        if idleness.look():
+            idleness.keep_alive_for(seconds)
+        if idleness.check():
             self._stop(IDLE_REASON)
         if not sender.stop_requested:
             return
@@ -423,7 +425,7 @@ class CoiledTelemetry(SchedulerPlugin):
                 self._keep_unsent(reason)
         except Exception:
             logger.warning("Galvo could not make the final report", exc_info=True)
-        self._leave()
+        self._shut_down()
 
     def _keep_unsent(self, reason: Optional[str]) -> None:
         directory = directory_of(self._settings)
@@ -431,39 +433,41 @@ class CoiledTelemetry(SchedulerPlugin):
             path = self._sender.keep_unsent(directory, reason)
             logger.warning("Galvo keeps what it could not send in %s", path)
 
-    async def _send_kept(self) -> None:
+    async def _send_spooled(self) -> None:
         """Sends unsent reports of earlier schedulers for the same server and account."""
         loop, directory = asyncio.get_running_loop(), directory_of(self._settings)
         if directory is None:
             return
         try:
-            for path in await loop.run_in_executor(None, files, directory):
+            for path in await loop.run_in_executor(None, list_files, directory):
                 try:
-                    kept = await loop.run_in_executor(None, read, path)
+                    spooled = await loop.run_in_executor(None, read_file, path)
                 except Unusable as problem:
                     logger.warning("Galvo sets %s aside: %s", set_aside(path), problem)
                     continue
-                if kept.head.get("destination") != destination(self._settings):
+                if spooled.head.get("destination") != destination(self._settings):
                     continue
                 try:
-                    problem_told = await self._sender.forward(kept.reports, kept.head.get("token"))
+                    send_problem = await self._sender.forward_reports(
+                        spooled.reports, spooled.head.get("token")
+                    )
                 except PermissionError as refusal:
                     logger.warning(
                         "Galvo leaves %s where it is, for `galvo spool send`: %s", path, refusal
                     )
                     continue
-                if problem_told is None:
+                if send_problem is None:
                     os.remove(path)
                     logger.info("Galvo has sent what was kept in %s", path)
                 else:
-                    logger.warning("Galvo sets %s aside: %s", set_aside(path), problem_told)
+                    logger.warning("Galvo sets %s aside: %s", set_aside(path), send_problem)
         except Exception:
             logger.warning("Galvo could not send what was kept", exc_info=True)
 
-    def _leave(self) -> None:
+    def _shut_down(self) -> None:
         if self._timer is not None:
             self._timer.stop()
-        for task in (self._delivery, self._starting, self._sending_kept):
+        for task in (self._delivery, self._starting, self._spool_delivery):
             if task is not None:
                 task.cancel()
         unregister_reporter(self._scheduler, self._stop_reporting)
@@ -503,7 +507,7 @@ class CoiledTelemetry(SchedulerPlugin):
         totals = ledger.totals() if ledger is not None else {}
         totals.update(
             thread_seconds=workforce.thread_seconds,
-            workers=workforce.seen,
+            workers=workforce.total_workers,
             peak_workers=workforce.peak_workers,
             peak_threads=workforce.peak_threads,
         )
@@ -519,8 +523,8 @@ class CoiledTelemetry(SchedulerPlugin):
             "graph_updates": None if idleness is None else idleness.graph_updates(),
             "workers": len(workers),
             "threads": sum(ws.nthreads for ws in workers),
-            "memory_limit_bytes": count(sum(limits)) if limits and all(limits) else None,
-            "memory_used_bytes": sum(count(ws.metrics.get("memory", 0)) for ws in workers),
+            "memory_limit_bytes": to_count(sum(limits)) if limits and all(limits) else None,
+            "memory_used_bytes": sum(to_count(ws.metrics.get("memory", 0)) for ws in workers),
             "environment_id": getattr(self._collectors.find(Workers), "environment_id", None),
             "totals": totals,
         }
@@ -531,16 +535,16 @@ class CoiledTelemetry(SchedulerPlugin):
         # Dask only logs the reason; newer releases do so before they call plugins.
         try:
             for entry in self._scheduler.get_logs(n=5):
-                found = re.search(r"Closing scheduler\. Reason: (.+)", entry[-1])
-                if found and found.group(1) != "unknown":
-                    return cut(found.group(1), ADDRESS_LENGTH)
+                match = re.search(r"Closing scheduler\. Reason: (.+)", entry[-1])
+                if match and match.group(1) != "unknown":
+                    return cut(match.group(1), ADDRESS_LENGTH)
         except Exception:
-            self._mishap()
+            self._log_error_once()
         return None
 
-    def _mishap(self) -> None:
-        self._mishaps += 1
-        if self._mishaps == 1:
+    def _log_error_once(self) -> None:
+        self._error_count += 1
+        if self._error_count == 1:
             logger.warning("Galvo could not record something; this is said once", exc_info=True)
 
 
@@ -551,7 +555,7 @@ class Preview:
         self._settings = dict(settings)
 
     def __reduce__(self) -> Tuple[Any, ...]:
-        return by_source("__init__", "Preview", carriable(self._settings))
+        return reduce_to_source("__init__", "Preview", make_sendable(self._settings))
 
     def __call__(self, dask_scheduler: Any) -> str:
         return CoiledTelemetry(self._settings).preview(dask_scheduler)

@@ -22,20 +22,20 @@ class UnsentMetrics:
 
     def __init__(self) -> None:
         self.heartbeat = 0
-        self._taken: Dict[Any, Any] = {}
-        self._taken_before: Dict[Any, Any] = {}
+        self._sent_sums: Dict[Any, Any] = {}
+        self._previous_sums: Dict[Any, Any] = {}
 
-    def take(self, worker: Any) -> int:
+    def record_heartbeat(self, worker: Any) -> int:
         """Records that a heartbeat takes all present values, and returns its number."""
         self.heartbeat += 1
-        self._taken_before = self._taken
-        self._taken = dict(worker.digests_total)
+        self._previous_sums = self._sent_sums
+        self._sent_sums = dict(worker.digests_total)
         return self.heartbeat
 
     def describe(self, worker: Any) -> Dict[str, Any]:
         """Returns the values of the latest heartbeat, and the unsent values, as plain data."""
-        unsent, left_out = _growth(self._taken, worker.digests_total)
-        latest, _ = _growth(self._taken_before, self._taken)
+        unsent, left_out = _growth(self._sent_sums, worker.digests_total)
+        latest, _ = _growth(self._previous_sums, self._sent_sums)
         return {
             "heartbeat": self.heartbeat,
             "latest": latest,
@@ -46,7 +46,7 @@ class UnsentMetrics:
 
 def _growth(before: Mapping[Any, Any], after: Mapping[Any, Any]) -> Tuple[List[List[Any]], int]:
     """Returns the labels and the growth of each sum, the largest first, and the number left out."""
-    grown: List[List[Any]] = []
+    grown_sums: List[List[Any]] = []
     left_out = 0
     for key, value in after.items():
         if not isinstance(key, tuple):
@@ -62,13 +62,14 @@ def _growth(before: Mapping[Any, Any], after: Mapping[Any, Any]) -> Tuple[List[L
             for label in key:
                 if label is not None and len(label) > LABEL_LENGTH:
                     raise ValueError("a label that is too long")
-                (label or "").encode()  # a lone surrogate would break the stream to the scheduler
+                # A lone surrogate would break the stream to the scheduler.
+                (label or "").encode()
         except Exception:
             left_out += 1
             continue
         number = growth if type(growth) in (int, float) else float(growth)
-        grown.append([list(key), number])
+        grown_sums.append([list(key), number])
     # Seconds before other units, and larger values before smaller ones.
-    grown.sort(key=lambda item: (item[0][-1] != "seconds", -item[1]))
-    left_out += max(0, len(grown) - MOST_METRICS)
-    return grown[:MOST_METRICS], left_out
+    grown_sums.sort(key=lambda item: (item[0][-1] != "seconds", -item[1]))
+    left_out += max(0, len(grown_sums) - MOST_METRICS)
+    return grown_sums[:MOST_METRICS], left_out

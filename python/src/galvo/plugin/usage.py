@@ -16,7 +16,7 @@ from typing import Any, Deque, Dict, Iterable, Iterator, List, Mapping, Optional
 
 from .collector import Collector, Context
 from .sections import Record
-from .values import count
+from .values import to_count
 
 HOUR = 3600
 GIB = 2**30
@@ -59,7 +59,12 @@ class HourRecord(Record):
     """The usage in one hour, in UTC."""
 
     __slots__ = (
-        "functions", "hour", "pending_seconds", "sums", "unknown_seconds", "watched_seconds",
+        "functions",
+        "hour",
+        "observed_seconds",
+        "pending_seconds",
+        "sums",
+        "unknown_seconds",
     )  # fmt: skip
 
     def __init__(self, hour: int):
@@ -68,7 +73,7 @@ class HourRecord(Record):
         self.sums: Dict[str, Any] = dict.fromkeys(DURATIONS, 0.0)
         self.sums.update(dict.fromkeys(NUMBERS, 0))
         # Of the threads, while their activity was observed.
-        self.watched_seconds = 0.0
+        self.observed_seconds = 0.0
         # Of these, the part that is unknown for good: of workers that ended without sending
         # metrics.
         self.unknown_seconds = 0.0
@@ -76,41 +81,41 @@ class HourRecord(Record):
         self.pending_seconds = 0.0
         self.functions: Dict[str, List[Any]] = {}
 
-    def bequeath(self) -> Dict[str, Any]:
+    def export_state(self) -> Dict[str, Any]:
         return {
             "hour": self.hour,
             "sums": dict(self.sums),
-            "watched_seconds": self.watched_seconds,
+            "watched_seconds": self.observed_seconds,
             "unknown_seconds": self.unknown_seconds,
             "functions": {prefix: list(sums) for prefix, sums in self.functions.items()},
         }
 
-    def inherit(self, inherited: Mapping[str, Any]) -> None:
+    def import_state(self, inherited: Mapping[str, Any]) -> None:
         self.sums.update(
             (name, inherited["sums"][name]) for name in self.sums if name in inherited["sums"]
         )
-        self.watched_seconds = inherited["watched_seconds"]
+        self.observed_seconds = inherited["watched_seconds"]
         self.unknown_seconds = inherited.get("unknown_seconds", 0.0)
         self.functions = {prefix: list(sums) for prefix, sums in inherited["functions"].items()}
 
-    def room(self) -> float:
+    def free_seconds(self) -> float:
         """Returns the observed thread time that is not busy."""
-        return max(0.0, self.watched_seconds - sum(self.sums[name] for name in EXECUTE))
+        return max(0.0, self.observed_seconds - sum(self.sums[name] for name in EXECUTE))
 
     def describe(self, with_functions: bool, with_execute: bool, with_idle: bool) -> Dict[str, Any]:
         body: Dict[str, Any] = {"hour": self.hour}
         body.update((name, self.sums[name]) for name in DURATIONS)
-        if self.watched_seconds < self.sums["thread_seconds"] - 1e-6:
-            body["observed_seconds"] = self.watched_seconds
-        body.update((name, count(self.sums[name])) for name in NUMBERS)
+        if self.observed_seconds < self.sums["thread_seconds"] - 1e-6:
+            body["observed_seconds"] = self.observed_seconds
+        body.update((name, to_count(self.sums[name])) for name in NUMBERS)
         if not with_execute:
             # Time that Dask does not measure is unknown, not zero.
             for name in EXECUTE:
                 del body[name]
         if with_idle:
             busy = max(sum(self.sums[name] for name in EXECUTE), self.sums["compute_seconds"])
-            known = self.watched_seconds - self.unknown_seconds - self.pending_seconds
-            body["idle_seconds"] = max(0.0, known - busy)
+            known_seconds = self.observed_seconds - self.unknown_seconds - self.pending_seconds
+            body["idle_seconds"] = max(0.0, known_seconds - busy)
         if with_functions:
             functions: Any = self.functions.items()
             if len(self.functions) > FUNCTIONS:
@@ -120,9 +125,9 @@ class HourRecord(Record):
                     "prefix": prefix,
                     "compute_seconds": sums[0],
                     "transfer_seconds": sums[1],
-                    "tasks": count(sums[2]),
-                    "tasks_erred": count(sums[3]),
-                    "bytes": count(sums[4]),
+                    "tasks": to_count(sums[2]),
+                    "tasks_erred": to_count(sums[3]),
+                    "bytes": to_count(sums[4]),
                 }
                 for prefix, sums in functions
             ]
@@ -146,12 +151,12 @@ class Usage(Collector):
         # Thread time that is unknown since a worker ended, by address and hour, until its last
         # metrics arrive. Also the addresses of workers whose metrics arrived before they ended.
         self._ended: Dict[str, Dict[int, float]] = {}
-        self._handed_over: Dict[str, None] = {}
+        self._early_metrics: Dict[str, None] = {}
         # Compute time of tasks that ended since the latest read, by prefix and hour. Also by hour,
         # until the same amount has arrived in metrics. None stands for the time before the plugin
         # started.
-        self._ran: Dict[str, Dict[Optional[int], float]] = {}
-        self._unmeasured: Dict[Optional[int], float] = {}
+        self._compute_times: Dict[str, Dict[Optional[int], float]] = {}
+        self._unmeasured_seconds: Dict[Optional[int], float] = {}
         for address in list(scheduler.workers):
             self._add(address, now)
         # Newer releases of Dask record changes in the number of threads. This is the position up to
@@ -168,8 +173,8 @@ class Usage(Collector):
         self._measured: Dict[Any, Any] = {}
         for _ in self._growth_of_metrics():
             pass
-        context.ledger.on_growth = self._grow
-        context.ledger.on_run.append(self.ran)
+        context.ledger.on_growth = self._add_growth
+        context.ledger.on_run.append(self.record_run)
         context.on_last_metrics = self._metrics_arrived
         self._errors = 0
 
@@ -181,14 +186,16 @@ class Usage(Collector):
     def worker_removed(self, address: str, stimulus_id: Optional[str] = None) -> None:
         now = self.context.now()
         self._advance_workers(now)
-        known = self._workers.pop(address, None)
-        if known is None or self._metrics is None:
+        known_worker = self._workers.pop(address, None)
+        if known_worker is None or self._metrics is None:
             return
-        if address in self._handed_over:
-            del self._handed_over[address]  # another worker may have this address later
+        if address in self._early_metrics:
+            del self._early_metrics[address]  # another worker may have this address later
             return
         unknown: Dict[int, float] = {}
-        for hour, seconds in self._pending_of(known[2], known[0], now, gone=True):
+        for hour, seconds in self._pending_of(
+            known_worker[2], known_worker[0], now, has_ended=True
+        ):
             unknown[hour] = unknown.get(hour, 0.0) + seconds
         for hour, seconds in unknown.items():
             self._hour(hour * HOUR).unknown_seconds += seconds
@@ -199,24 +206,26 @@ class Usage(Collector):
     def _metrics_arrived(self, address: str) -> None:
         """Records that a worker that ends or has ended has sent all its measurements."""
         if address in self._workers:
-            self._handed_over[address] = None
+            self._early_metrics[address] = None
             return
         for hour, seconds in self._ended.pop(address, {}).items():
             record = self._hours.get(hour)
             if record is not None:
                 record.unknown_seconds = max(0.0, record.unknown_seconds - seconds)
 
-    def ran(self, prefix: Optional[str], startstops: Iterable[Mapping[str, Any]]) -> None:
+    def record_run(self, prefix: Optional[str], startstops: Iterable[Mapping[str, Any]]) -> None:
         """Records the compute times of an ended task; without a prefix if it failed."""
-        by_hour, unmeasured = None, self._unmeasured
+        by_hour, unmeasured = None, self._unmeasured_seconds
         if prefix is not None:
-            by_hour = self._ran.get(prefix)
+            by_hour = self._compute_times.get(prefix)
             if by_hour is None:
-                by_hour = self._ran[prefix] = {}
+                by_hour = self._compute_times[prefix] = {}
         for startstop in startstops:
             if startstop["action"] != "compute":
                 continue
-            for hour, seconds in self._split(startstop["start"], startstop["stop"]):
+            for hour, seconds in self._split_observed_by_hour(
+                startstop["start"], startstop["stop"]
+            ):
                 unmeasured[hour] = unmeasured.get(hour, 0.0) + seconds
                 if by_hour is not None:
                     by_hour[hour] = by_hour.get(hour, 0.0) + seconds
@@ -229,7 +238,7 @@ class Usage(Collector):
         self._advance_threads(now)
         current = self._hour(now)
         self._add_growth_of_metrics(current)
-        self._look_at_what_runs(now)
+        self._find_pending_time(now)
         ledger = self.context.ledger
         errors = ledger.error_count - ledger.adopted_error_count
         current.sums["errors"] += errors - self._errors
@@ -259,48 +268,54 @@ class Usage(Collector):
     def records(self) -> Iterable[Record]:
         return self._hours.values()
 
-    def bequeath(self) -> Dict[str, Any]:
+    def export_state(self) -> Dict[str, Any]:
         unsent = self.context.outboxes["usage"].records
         return {
             "started_at": self._started_at,
-            "hours": [record.bequeath() for record in self._hours.values()],
+            "hours": [record.export_state() for record in self._hours.values()],
             "past": [record.body for record in self._past if record not in unsent],
             "first_open": self._first_open,
-            "workers": {address: known[:2] for address, known in self._workers.items()},
+            "workers": {
+                address: known_values[:2] for address, known_values in self._workers.items()
+            },
             "workers_since": self._workers_since,
             "history": (self._history_read, self._threads, self._threads_since),
-            "measured": {key: known for key, (_, known) in self._measured.items()},
+            "measured": {key: known_values for key, (_, known_values) in self._measured.items()},
             "errors": self._errors,
             "ended": self._ended,
-            "handed_over": list(self._handed_over),
-            "unmeasured": self._unmeasured,
+            "handed_over": list(self._early_metrics),
+            "unmeasured": self._unmeasured_seconds,
         }
 
-    def inherit(self, inherited: Mapping[str, Any]) -> None:
+    def import_state(self, inherited: Mapping[str, Any]) -> None:
         self._started_at, self._errors = inherited["started_at"], inherited["errors"]
         self._hours = {}
         for own in inherited["hours"]:
             record = self._hours[own["hour"]] = HourRecord(own["hour"])
-            record.inherit(own)
+            record.import_state(own)
         for body in inherited["past"]:
             record = HourRecord(body["hour"])
             record.body, record.settled = dict(body), True
             self._past.append(record)
         self._first_open = inherited["first_open"]
         self._ended = {address: dict(own) for address, own in inherited.get("ended", {}).items()}
-        self._handed_over = dict.fromkeys(inherited.get("handed_over", ()))
-        self._unmeasured = dict(inherited.get("unmeasured", {}))
+        self._early_metrics = dict.fromkeys(inherited.get("handed_over", ()))
+        self._unmeasured_seconds = dict(inherited.get("unmeasured", {}))
         self._history_read, self._threads, self._threads_since = inherited["history"]
         self._measured = {
-            key: [_sum_of(key), known] for key, known in inherited["measured"].items()
+            key: [_sum_of(key), known_values] for key, known_values in inherited["measured"].items()
         }
         # Workers that joined or left unobserved are treated as if they did so just now.
         now, workers = self.context.now(), self.context.scheduler.workers
-        self._workers = {a: (*known[:2], None) for a, known in inherited["workers"].items()}
+        self._workers = {
+            a: (*known_values[:2], None) for a, known_values in inherited["workers"].items()
+        }
         self._workers_since = inherited["workers_since"]
         self._advance_workers(now)
         self._workers = {
-            a: (*known[:2], workers[a]) for a, known in self._workers.items() if a in workers
+            a: (*known_values[:2], workers[a])
+            for a, known_values in self._workers.items()
+            if a in workers
         }
         for address in list(workers):
             self._add(address, now)
@@ -316,7 +331,7 @@ class Usage(Collector):
             record = self._hours[hour] = HourRecord(hour)
         return record
 
-    def _spread(self, start: float, stop: float) -> Iterator[Tuple[HourRecord, float]]:
+    def _split_by_hour(self, start: float, stop: float) -> Iterator[Tuple[HourRecord, float]]:
         """Yields the hours between two times, with the number of seconds in each."""
         while start < stop:
             record = self._hour(start)
@@ -339,12 +354,12 @@ class Usage(Collector):
         workers = len(self._workers)
         gib = sum(limit for _, limit, _ in self._workers.values()) / GIB
         threads = sum(threads for threads, _, _ in self._workers.values())
-        for record, seconds in self._spread(self._workers_since, now):
+        for record, seconds in self._split_by_hour(self._workers_since, now):
             record.sums["worker_seconds"] += workers * seconds
             record.sums["memory_gib_seconds"] += gib * seconds
             if self._history is None:
                 record.sums["thread_seconds"] += threads * seconds
-                record.watched_seconds += threads * seconds
+                record.observed_seconds += threads * seconds
         self._workers_since = now
 
     def _advance_threads(self, now: float) -> None:
@@ -358,18 +373,20 @@ class Usage(Collector):
         self._use_threads(now)
 
     def _use_threads(self, until: float) -> None:
-        for record, seconds in self._spread(self._threads_since, until):
+        for record, seconds in self._split_by_hour(self._threads_since, until):
             record.sums["thread_seconds"] += self._threads * seconds
-        for record, seconds in self._spread(max(self._threads_since, self._started_at), until):
-            record.watched_seconds += self._threads * seconds
+        for record, seconds in self._split_by_hour(
+            max(self._threads_since, self._started_at), until
+        ):
+            record.observed_seconds += self._threads * seconds
         self._threads_since = max(self._threads_since, until)
 
     # The use by tasks.
 
-    def _grow(self, prefix: str, grown: Tuple[Any, ...]) -> None:
+    def _add_growth(self, prefix: str, growth: Tuple[Any, ...]) -> None:
         """Adds the growth of a prefix's sums since the last call."""
-        _, succeeded, erred, compute, transfer, nbytes, retries = grown
-        if not any(grown[1:]):  # only the number of tasks has grown
+        _, succeeded, erred, compute, transfer, nbytes, retries = growth
+        if not any(growth[1:]):  # only the number of tasks has grown
             return
         record = self._hour(self.context.now())
         sums = record.sums
@@ -378,8 +395,8 @@ class Usage(Collector):
         sums["transfer_seconds"] += transfer
         sums["bytes"] += nbytes
         sums["retries"] += retries
-        ran = self._ran.pop(prefix, None)
-        for hour, seconds in _in_proportion(compute, ran, record.hour):
+        compute_times = self._compute_times.pop(prefix, None)
+        for hour, seconds in _in_proportion(compute, compute_times, record.hour):
             # Compute time from before the plugin started belongs to no hour, like its thread time.
             if hour is not None:
                 self._add_compute(self._hour(hour * HOUR), prefix, seconds)
@@ -398,7 +415,7 @@ class Usage(Collector):
         """Distributes the workers' measurements over the hours in which their tasks ran."""
         growth = list(self._growth_of_metrics())
         busy = sum(grown for name, grown in growth if name in EXECUTE)
-        hours = self._room_for(busy, current)
+        hours = self._distribute_busy(busy, current)
         for name, grown in growth:
             if name not in EXECUTE:
                 current.sums[name] += grown
@@ -406,53 +423,53 @@ class Usage(Collector):
             for hour, seconds in _in_proportion(grown, hours, current.hour):
                 if hour is not None:
                     self._hour(hour * HOUR).sums[name] += seconds
-        ran = sum(self._unmeasured.values())
-        left = 1.0 - busy / ran if ran > busy else 0.0
-        self._unmeasured = {
-            hour: seconds * left
-            for hour, seconds in self._unmeasured.items()
+        compute_times = sum(self._unmeasured_seconds.values())
+        remaining_share = 1.0 - busy / compute_times if compute_times > busy else 0.0
+        self._unmeasured_seconds = {
+            hour: seconds * remaining_share
+            for hour, seconds in self._unmeasured_seconds.items()
             # Times that have not arrived by now were lost with their worker.
-            if left and (hour is None or hour in self._hours)
+            if remaining_share and (hour is None or hour in self._hours)
         }
 
-    def _room_for(self, busy: float, current: HourRecord) -> Dict[Optional[int], float]:
+    def _distribute_busy(self, busy: float, current: HourRecord) -> Dict[Optional[int], float]:
         """Distributes busy time over hours as tasks ran, with at most the thread time of each.
 
         Metrics arrive worker by worker, but tasks are only known in total, so their proportion is
         that of another time.
         """
-        split: Dict[Optional[int], float] = {}
-        for hour, seconds in _in_proportion(busy, self._unmeasured, current.hour):
+        seconds_by_hour: Dict[Optional[int], float] = {}
+        for hour, seconds in _in_proportion(busy, self._unmeasured_seconds, current.hour):
             if hour is not None:
                 hour = self._hour(hour * HOUR).hour  # the first one that may change
-            split[hour] = split.get(hour, 0.0) + seconds
-        too_much = 0.0
-        for hour in [hour for hour in split if hour is not None]:
+            seconds_by_hour[hour] = seconds_by_hour.get(hour, 0.0) + seconds
+        excess = 0.0
+        for hour in [hour for hour in seconds_by_hour if hour is not None]:
             record = self._hour(hour * HOUR)
-            over = split[hour] - record.room()
-            if over > 0.0:
-                split[hour] -= over
-                too_much += over
+            overflow = seconds_by_hour[hour] - record.free_seconds()
+            if overflow > 0.0:
+                seconds_by_hour[hour] -= overflow
+                excess += overflow
         for record in sorted(self._hours.values(), key=lambda record: -record.hour):
-            if too_much <= 0.0:
+            if excess <= 0.0:
                 break
-            free = record.room() - split.get(record.hour, 0.0)
+            free = record.free_seconds() - seconds_by_hour.get(record.hour, 0.0)
             if free > 0.0:
-                more = min(free, too_much)
-                split[record.hour] = split.get(record.hour, 0.0) + more
-                too_much -= more
+                more = min(free, excess)
+                seconds_by_hour[record.hour] = seconds_by_hour.get(record.hour, 0.0) + more
+                excess -= more
         # The excess over all threads was measured before the plugin started.
-        split[None] = split.get(None, 0.0) + too_much
-        return split
+        seconds_by_hour[None] = seconds_by_hour.get(None, 0.0) + excess
+        return seconds_by_hour
 
-    def _look_at_what_runs(self, now: float) -> None:
+    def _find_pending_time(self, now: float) -> None:
         """Finds the thread time whose use workers have not reported yet."""
         for record in self._hours.values():
             record.pending_seconds = 0.0
         if self._metrics is None:
             return
         # Ended tasks whose metrics have not arrived.
-        for hour, seconds in self._unmeasured.items():
+        for hour, seconds in self._unmeasured_seconds.items():
             if hour in self._hours:
                 self._hours[hour].pending_seconds += seconds
         for threads, _, state in self._workers.values():
@@ -462,7 +479,7 @@ class Usage(Collector):
                     record.pending_seconds += seconds
 
     def _pending_of(
-        self, state: Any, threads: int, now: float, gone: bool = False
+        self, state: Any, threads: int, now: float, has_ended: bool = False
     ) -> Iterator[Tuple[int, float]]:
         """Yields the thread time of a worker that is in none of its heartbeats, by hour.
 
@@ -470,26 +487,28 @@ class Usage(Collector):
         tasks. Since the latest one, threads may have worked on the tasks that the worker has, and
         on no others.
         """
-        heard = min(getattr(state, "last_seen", None) or now, now)
+        last_seen = min(getattr(state, "last_seen", None) or now, now)
         executing = getattr(state, "executing", None) or {}
         processing = getattr(state, "processing", None)
-        if processing is None or gone:  # Dask removes the tasks from a worker that is gone
-            ran, busy = list(executing.values()), threads
+        if processing is None or has_ended:  # Dask removes the tasks from a worker that is gone
+            compute_times, busy = list(executing.values()), threads
         else:
             # Tasks that have ended since are among those whose metrics have not arrived.
-            ran = [seconds for task, seconds in executing.items() if task in processing]
+            compute_times = [seconds for task, seconds in executing.items() if task in processing]
             busy = min(threads, len(processing))
-        for seconds in nlargest(threads, ran):
-            yield from self._watched(heard - seconds, heard)
-        for hour, seconds in self._watched(heard, now):
+        for seconds in nlargest(threads, compute_times):
+            yield from self._skip_unobserved(last_seen - seconds, last_seen)
+        for hour, seconds in self._skip_unobserved(last_seen, now):
             yield hour, seconds * busy
 
-    def _watched(self, start: float, stop: float) -> Iterator[Tuple[int, float]]:
-        for hour, seconds in self._split(start, stop):
+    def _skip_unobserved(self, start: float, stop: float) -> Iterator[Tuple[int, float]]:
+        for hour, seconds in self._split_observed_by_hour(start, stop):
             if hour is not None:
                 yield hour, seconds
 
-    def _split(self, start: float, stop: float) -> Iterator[Tuple[Optional[int], float]]:
+    def _split_observed_by_hour(
+        self, start: float, stop: float
+    ) -> Iterator[Tuple[Optional[int], float]]:
         """Yields the hours between two times with their seconds; None before the plugin started."""
         if start < self._started_at:
             yield None, max(0.0, min(stop, self._started_at) - start)
@@ -504,23 +523,23 @@ class Usage(Collector):
         """Yields the growth of the workers' measurements since the last call, by sum."""
         if self._metrics is None:
             return
-        late = self.context.last_metrics
-        if late:
-            metrics: Mapping[Any, Any] = {**late, **self._metrics}
+        last_metrics = self.context.last_metrics
+        if last_metrics:
+            metrics: Mapping[Any, Any] = {**last_metrics, **self._metrics}
         else:
             metrics = self._metrics
         for key, value in metrics.items():
-            if key in late and key in self._metrics:
-                value += late[key]
-            before = self._measured.get(key)
-            if before is None:
-                before = self._measured[key] = [_sum_of(key), 0]
-            name, known = before
-            if name is None or value == known or not _is_finite(value):
+            if key in last_metrics and key in self._metrics:
+                value += last_metrics[key]
+            entry = self._measured.get(key)
+            if entry is None:
+                entry = self._measured[key] = [_sum_of(key), 0]
+            name, known_value = entry
+            if name is None or value == known_value or not _is_finite(value):
                 continue
-            before[1] = value
-            if value > known:
-                yield name, value - known
+            entry[1] = value
+            if value > known_value:
+                yield name, value - known_value
 
 
 def _function(record: HourRecord, prefix: str) -> Optional[List[Any]]:
@@ -532,15 +551,15 @@ def _function(record: HourRecord, prefix: str) -> Optional[List[Any]]:
 
 
 def _in_proportion(
-    total: float, parts: Optional[Mapping[Optional[int], float]], otherwise: int
+    total: float, parts: Optional[Mapping[Optional[int], float]], default_hour: int
 ) -> Iterable[Tuple[Optional[int], float]]:
     """Splits a sum in proportion to these parts; without parts it all goes to one hour."""
-    whole = sum(parts.values()) if parts else 0.0
-    if not parts or whole <= 0.0:
-        return [(otherwise, total)]
+    total_weight = sum(parts.values()) if parts else 0.0
+    if not parts or total_weight <= 0.0:
+        return [(default_hour, total)]
     if len(parts) == 1:
         return [(hour, total) for hour in parts]
-    return [(hour, total * (part / whole)) for hour, part in parts.items()]
+    return [(hour, total * (part / total_weight)) for hour, part in parts.items()]
 
 
 def _sum_of(key: Any) -> Optional[str]:

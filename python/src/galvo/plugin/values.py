@@ -19,15 +19,22 @@ TRUNCATED = "… [truncated]"
 STATES = frozenset(
     ["released", "waiting", "no-worker", "queued", "processing", "memory", "erred", "forgotten"]
 )
-LONGEST_SETBACK = 60_000  # milliseconds; if the clock is set back further, ids start afresh
+# In milliseconds. If the clock is set back further, ids start afresh.
+LONGEST_SETBACK = 60_000
 UNFINISHED = ("processing", "waiting", "queued", "no-worker")
-# The bounds for this plugin's data in one message of Dask. Regular data is far below them.
-CARRIED_LENGTH, CARRIED_CHARACTERS, CARRIED_VALUES, CARRIED_DEPTH = 20_000, 1_000_000, 20_000, 10
-SMALLEST_INTEGER, LARGEST_INTEGER = -(2**63), 2**64 - 1  # of msgpack
+# The bounds for this plugin's data in one message of Dask. Regular data stays far below them.
+SENDABLE_LENGTH, SENDABLE_CHARACTERS, SENDABLE_VALUES, SENDABLE_DEPTH = (
+    20_000,
+    1_000_000,
+    20_000,
+    10,
+)
+# The bounds of msgpack's integers.
+SMALLEST_INTEGER, LARGEST_INTEGER = -(2**63), 2**64 - 1
 
 
-def carriable(value: Any, length: int = CARRIED_LENGTH) -> Any:
-    """Returns a copy of any value that Dask's comms can carry; never raises.
+def make_sendable(value: Any, length: int = SENDABLE_LENGTH) -> Any:
+    """Returns a copy of any value that Dask's comms can send; never raises.
 
     A value that cannot be packed breaks its stream, and with it the worker. So the result consists
     of None, bool, finite float, int of at most 64 bits, str without lone surrogates and of at most
@@ -36,18 +43,18 @@ def carriable(value: Any, length: int = CARRIED_LENGTH) -> Any:
     Of objects of other types only the type's name remains.
     """
     try:
-        return _Carrier(length).carry(value, 0)
+        return _SendableCopier(length).copy(value, 0)
     except Exception:
         return "<%s>" % type_name(value)
 
 
-class _Carrier:
+class _SendableCopier:
     def __init__(self, length: int):
         self._length = length
-        self._characters = CARRIED_CHARACTERS
-        self._values = CARRIED_VALUES
+        self._characters = SENDABLE_CHARACTERS
+        self._values = SENDABLE_VALUES
 
-    def carry(self, value: Any, depth: int) -> Any:
+    def copy(self, value: Any, depth: int) -> Any:
         kind = type(value)
         if value is None or kind is bool:
             return value
@@ -64,7 +71,7 @@ class _Carrier:
             return number if math.isfinite(number) else None
         if not isinstance(value, (dict, list, tuple, set, frozenset, deque)):
             return "<%s>" % type_name(value)
-        if depth >= CARRIED_DEPTH:
+        if depth >= SENDABLE_DEPTH:
             return "…"
         # The methods of the built-in types are called: those of subclasses may do anything.
         if isinstance(value, dict):
@@ -78,10 +85,12 @@ class _Carrier:
 
     def _next(self, value: Any, depth: int) -> Any:
         self._values -= 1
-        return "…" if self._values < 0 else self.carry(value, depth + 1)
+        return "…" if self._values < 0 else self.copy(value, depth + 1)
 
     def _text(self, value: str) -> str:
-        text = readable(cut(value, max(min(self._length, self._characters), len(TRUNCATED))))
+        text = escape_surrogates(
+            cut(value, max(min(self._length, self._characters), len(TRUNCATED)))
+        )
         self._characters -= len(text)
         return text
 
@@ -89,7 +98,7 @@ class _Carrier:
 _SEQUENCES: Tuple[Any, ...] = (list, tuple, set, frozenset, deque)
 
 
-def readable(text: str) -> str:
+def escape_surrogates(text: str) -> str:
     """Returns the text with lone surrogates as escapes, as in ``caf\\udce9.csv``."""
     try:
         text.encode("utf-8")
@@ -110,7 +119,7 @@ def text_of(value: Any) -> str:
 
 def type_name(value: Any) -> str:
     try:
-        return readable(str.__str__(type(value).__name__))[:TYPE_LENGTH]
+        return escape_surrogates(str.__str__(type(value).__name__))[:TYPE_LENGTH]
     except Exception:  # a metaclass may override the name
         return "object"
 
@@ -121,7 +130,7 @@ def cut(value: Any, length: int) -> str:
     return text if len(text) <= length else text[: length - len(TRUNCATED)] + TRUNCATED
 
 
-def count(value: Any) -> int:
+def to_count(value: Any) -> int:
     """Returns the value as an integer from 0 to 2**53 - 1, clamped; 0 if it is not a number."""
     try:
         return min(max(int(value), 0), 2**53 - 1)
@@ -129,7 +138,7 @@ def count(value: Any) -> int:
         return 0
 
 
-def duration(value: float) -> float:
+def to_duration(value: float) -> float:
     """Returns seconds that may be summed; 0 for negative, infinite and NaN values.
 
     A clock that was changed causes negative ones.
@@ -137,12 +146,12 @@ def duration(value: float) -> float:
     return value if 0.0 <= value < math.inf else 0.0
 
 
-def moment(value: Optional[float]) -> Optional[float]:
+def time_or_none(value: Optional[float]) -> Optional[float]:
     """Returns Unix seconds; None for Dask's markers of "not yet"."""
     return value if value is not None and 0.0 < value <= 253402300799.0 else None
 
 
-def identifier(value: Any) -> Optional[str]:
+def uuid_or_none(value: Any) -> Optional[str]:
     """Returns an id made by Dask; None if it is not a UUID in canonical form."""
     try:
         return value if str(uuid.UUID(value)) == value else None
@@ -150,8 +159,9 @@ def identifier(value: Any) -> Optional[str]:
         return None
 
 
-_made = Lock()
-_latest = 0  # the 122 bits of an id that are neither its version nor its variant
+_id_lock = Lock()
+# The 122 bits of an id that are neither its version nor its variant.
+_latest_id = 0
 
 
 def uuid7() -> str:
@@ -159,12 +169,12 @@ def uuid7() -> str:
 
     Ids of one millisecond keep their order, and so do ids created while a clock is set back.
     """
-    global _latest
+    global _latest_id
     value = int(time() * 1000) << 74 | int.from_bytes(os.urandom(10), "big") >> 6
-    with _made:
-        if 0 <= _latest - value < LONGEST_SETBACK << 74:
-            value = _latest + 1 + int.from_bytes(os.urandom(4), "big")
-        _latest = value
+    with _id_lock:
+        if 0 <= _latest_id - value < LONGEST_SETBACK << 74:
+            value = _latest_id + 1 + int.from_bytes(os.urandom(4), "big")
+        _latest_id = value
     high, middle, low = value >> 74, value >> 62 & 0xFFF, value & (1 << 62) - 1
     return str(uuid.UUID(int=high << 80 | 0x7 << 76 | middle << 64 | 0x2 << 62 | low))
 

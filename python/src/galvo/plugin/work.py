@@ -12,27 +12,27 @@ from .values import (
     STATES,
     TYPE_LENGTH,
     UNFINISHED,
-    count,
     cut,
-    duration,
-    identifier,
-    moment,
+    time_or_none,
+    to_count,
+    to_duration,
     uuid7,
+    uuid_or_none,
 )
 
 GROUPS_PER_COMPUTATION, DEPENDENCIES_PER_GROUP, TYPES_PER_GROUP = 5000, 1000, 100
 SPANS_PER_COMPUTATION = 100
 # Tasks, succeeded, erred, compute and transfer seconds, bytes, retries.
-NOTHING: Tuple[Any, ...] = (0, 0, 0, 0.0, 0.0, 0, 0)
+NO_TOTALS: Tuple[Any, ...] = (0, 0, 0, 0.0, 0.0, 0, 0)
 # The parts of a group's record that its TaskGroup does not hold.
-BEQUEATHED = ("first_seen_at", "succeeded", "erred", "blamed", "retried", "counted")
+EXPORTED_FIELDS = ("first_seen_at", "succeeded", "erred", "blamed", "retried", "counted")
 
 
 class GroupRecord(Record):
     """One TaskGroup object. Names recur but objects do not, so each object has its own id."""
 
     __slots__ = (
-        "_looked", "_span_id", "blamed", "counted", "dependencies",
+        "_last_values", "_span_id", "blamed", "counted", "dependencies",
         "dependencies_seen", "erred", "first_seen_at", "group", "name", "owners", "prefix",
         "retried", "stop", "succeeded",
     )  # fmt: skip
@@ -54,11 +54,11 @@ class GroupRecord(Record):
         self.blamed = 0
         self.retried = 0
         self._span_id: Optional[str] = None
-        self._looked: Any = None
-        self.counted = NOTHING  # its part in the ledger's totals
+        self._last_values: Any = None
+        self.counted = NO_TOTALS  # its part in the ledger's totals
 
-    def bequeath(self) -> Dict[str, Any]:
-        state = {name: getattr(self, name) for name in ("id", *BEQUEATHED)}
+    def export_state(self) -> Dict[str, Any]:
+        state = {name: getattr(self, name) for name in ("id", *EXPORTED_FIELDS)}
         state["in_memory"] = self.group.states.get("memory", 0)
         state["dependencies"] = list(self.dependencies)
         owner = self.owners[-1] if self.owners else None
@@ -66,8 +66,8 @@ class GroupRecord(Record):
         state["computation_body"] = None if owner is None else owner.body
         return state
 
-    def inherit(self, inherited: Mapping[str, Any]) -> None:
-        for name in BEQUEATHED:
+    def import_state(self, inherited: Mapping[str, Any]) -> None:
+        for name in EXPORTED_FIELDS:
             setattr(self, name, inherited[name])
         self.counted = sums_of(inherited["counted"])
         # The visible part of what happened unobserved.
@@ -79,15 +79,15 @@ class GroupRecord(Record):
         if len(dependencies) != self.dependencies_seen:
             self.dependencies_seen = len(dependencies)
             for dependency in dependencies:
-                known = groups.get(dependency)
-                if known is None or known is self:
+                record = groups.get(dependency)
+                if record is None or record is self:
                     continue
                 if len(self.dependencies) < DEPENDENCIES_PER_GROUP:
-                    self.dependencies[known.id] = None
+                    self.dependencies[record.id] = None
 
     def span_id(self) -> Optional[str]:
         if self._span_id is None and self.group is not None:
-            self._span_id = identifier(getattr(self.group, "span_id", None))
+            self._span_id = uuid_or_none(getattr(self.group, "span_id", None))
         return self._span_id
 
     def is_running(self) -> bool:
@@ -98,18 +98,18 @@ class GroupRecord(Record):
 
     def has_changed(self, live: Mapping[str, Any]) -> bool:
         """True if the group has changed without a transition. Far cheaper than describing it."""
-        group, looked = self.group, self._looked
+        group, last_values = self.group, self._last_values
         return (
-            looked is None
-            or group.nbytes_total != looked[0]
-            or group.stop != looked[1]
-            or [*group.states.values()] != looked[2]
+            last_values is None
+            or group.nbytes_total != last_values[0]
+            or group.stop != last_values[1]
+            or [*group.states.values()] != last_values[2]
             or live.get(group.name) is not group
         )
 
     def describe(self) -> Dict[str, Any]:
         group = self.group
-        self._looked = (group.nbytes_total, group.stop, [*group.states.values()])
+        self._last_values = (group.nbytes_total, group.stop, [*group.states.values()])
         # Scattered data is in memory without a transition to it.
         self.succeeded = max(self.succeeded, group.states.get("memory", 0))
         return {
@@ -117,20 +117,20 @@ class GroupRecord(Record):
             "name": self.name,
             "prefix": self.prefix,
             "first_seen_at": self.first_seen_at,
-            "started_at": moment(group.start),
-            "stopped_at": moment(group.stop),
-            "states": {s: count(n) for s, n in group.states.items() if n and s in STATES},
-            "tasks": count(len(group)),
+            "started_at": time_or_none(group.start),
+            "stopped_at": time_or_none(group.stop),
+            "states": {s: to_count(n) for s, n in group.states.items() if n and s in STATES},
+            "tasks": to_count(len(group)),
             "tasks_succeeded": self.succeeded,
             "tasks_erred": self.erred,
             "tasks_blamed": self.blamed,
             "tasks_retried": self.retried,
             "span_id": self.span_id(),
             "durations": {
-                cut(action, TYPE_LENGTH): duration(seconds)
+                cut(action, TYPE_LENGTH): to_duration(seconds)
                 for action, seconds in islice(group.all_durations.items(), 100)
             },
-            "bytes": count(group.nbytes_total),
+            "bytes": to_count(group.nbytes_total),
             "types": sorted(cut(t, 512) for t in islice(group.types, TYPES_PER_GROUP)),
             "dependencies": list(self.dependencies),
         }
@@ -164,21 +164,23 @@ class ComputationRecord(Record):
         self.lacks_shares = False  # True if there are more, whose groups then count as a whole
 
     @classmethod
-    def past(cls, id_: str, body: Optional[Dict[str, Any]] = None) -> "ComputationRecord":
+    def create_finished(
+        cls, id_: str, body: Optional[Dict[str, Any]] = None
+    ) -> "ComputationRecord":
         """Creates a finished one. Errors still refer to it, and its shares of groups may change."""
-        past = cls(SimpleNamespace(id=id_, start=0.0))
-        past.settled, past.computation, past.is_latest = True, None, False
-        past.body = body
-        past.read_shares(body)
-        past.lacks_shares = any(share["joint"] for share in past.share_bodies.values())
-        return past
+        finished = cls(SimpleNamespace(id=id_, start=0.0))
+        finished.settled, finished.computation, finished.is_latest = True, None, False
+        finished.body = body
+        finished.read_shares(body)
+        finished.lacks_shares = any(share["joint"] for share in finished.share_bodies.values())
+        return finished
 
     def read_shares(self, body: Optional[Mapping[str, Any]]) -> None:
         """Continues from the shares that were described earlier."""
         for share in (body or {}).get("task_group_shares", ()):
             self.share_bodies[share["task_group_id"]] = share
 
-    def bequeath(self) -> Dict[str, Any]:
+    def export_state(self) -> Dict[str, Any]:
         return {
             "group_ids": list(self.group_ids),
             "groups": [record.group for record in self.groups if record.group is not None],
@@ -190,7 +192,7 @@ class ComputationRecord(Record):
             "lacks_shares": self.lacks_shares,
         }
 
-    def inherit(self, inherited: Mapping[str, Any], groups: Mapping[Any, GroupRecord]) -> None:
+    def import_state(self, inherited: Mapping[str, Any], groups: Mapping[Any, GroupRecord]) -> None:
         self.group_ids.extend(inherited["group_ids"])
         self.groups = {groups[group]: None for group in inherited["groups"] if group in groups}
         self.span_ids = dict.fromkeys(inherited["span_ids"])
@@ -258,6 +260,6 @@ class ComputationRecord(Record):
 
 def sums_of(values: Any) -> Tuple[Any, ...]:
     """Validates sums of another version."""
-    if len(values) != len(NOTHING):
+    if len(values) != len(NO_TOTALS):
         raise ValueError("sums of something else")
-    return tuple(map(operator.add, NOTHING, values))
+    return tuple(map(operator.add, NO_TOTALS, values))

@@ -4,8 +4,8 @@ It also removes tokens from their configuration, see ``configured``.
 
 A worker that is killed loses its log, so each line is sent as a Dask event as soon as it is
 written. Nothing here may disturb the host process: missing or failing parts are skipped, the amount
-sent is bounded, and all of it passes through ``carriable``. Lines that are left out are counted,
-and the count is sent in their place.
+sent is bounded, and ``make_sendable`` converts all of it. Lines that are left out are counted, and
+the count is sent in their place.
 """
 
 import asyncio
@@ -22,16 +22,17 @@ from typing import Any, Callable, Deque, Dict, List, Mapping, Optional, Tuple
 
 from distributed.diagnostics.plugin import NannyPlugin, WorkerPlugin
 
-from .bundle import by_source
-from .configured import find, remove, remove_from_nanny, runs_only_dask
+from .bundle import reduce_to_source
+from .configured import find_tokens, remove_tokens, remove_tokens_from_nanny, runs_only_dask
 from .excerpts import KEY as EXCERPT
 from .excerpts import Excerpts
-from .inputs import without_arguments
-from .records import Trail, ancestry, find_logger
+from .inputs import remove_arguments
+from .records import RecordFactory, ancestry, find_logger
 from .unsent_metrics import KEY, UnsentMetrics
-from .values import carriable, text_of
+from .values import make_sendable, text_of
 
-TOPIC = "galvo-log"  # the topic of log line events
+# The topic of log line events.
+TOPIC = "galvo-log"
 METRIC = "galvo"
 CLOSING = ("closing", "closing_gracefully")
 LONGEST_MESSAGE = 20_000
@@ -41,9 +42,12 @@ MOST_LINES, WINDOW_SECONDS = (200, 200, 100), 10.0
 # The number of last lines of each kind beyond the limit that are still sent, at this interval and
 # when the process ends. Repetitions of a line are also counted for this time before they are sent.
 LAST_LINES, HOLD_SECONDS = 10, 1.0
-MOST_QUEUED = 400  # lines of a nanny that wait for an unresponsive scheduler
-RETRIES, LONGEST_RETRY_SECONDS = 4, 30.0  # of one line, and the longest retry delay
-FLUSH_SECONDS = 1.0  # for the unsent lines of a nanny that ends
+# The bound of a nanny's lines that wait for an unresponsive scheduler.
+MOST_QUEUED = 400
+# The number of retries of one line, and the longest delay.
+RETRIES, LONGEST_RETRY_SECONDS = 4, 30.0
+# The time for the unsent lines of a nanny that ends.
+FLUSH_SECONDS = 1.0
 # An operation of Dask's RPC: a closing scheduler requests the lines held back.
 OPERATION = "galvo_release_lines"
 # The scheduler queries a worker that it has just removed. It may be waiting for its nanny to kill
@@ -51,11 +55,13 @@ OPERATION = "galvo_release_lines"
 METRICS_OPERATION = "galvo_unsent_metrics"
 MEASURE_SECONDS = 5.0
 SEND_SECONDS = 5.0
-HOME = "distributed"  # the logger with the handlers
+# The logger with the handlers.
+HOME = "distributed"
 # Records of these are read without a handler, which only earlier versions gave them. Dask lets some
 # of them not propagate to the root.
 FOLLOWED = ("root", "distributed.client", "tornado.application")
-PASSING_RECORDS = 16  # of one thread: handlers may log, too
+# The records of one thread that are remembered: handlers may log, too.
+PASSING_RECORDS = 16
 
 
 class Lines:
@@ -73,33 +79,35 @@ class Lines:
     ):
         self._most = most
         self._clock = clock
-        self._kept = last
+        self._tail_length = last
         self._last: Optional[Tuple[Any, ...]] = None
-        self._held: Optional[Dict[str, Any]] = None  # repetitions not yet sent
+        # Repetitions not yet sent.
+        self._held_line: Optional[Dict[str, Any]] = None
         self._window = -WINDOW_SECONDS
         self._sent = [0] * len(most)
         # The latest lines beyond the limit, by rank, and the number even beyond these.
         self._tails: List[Deque[Dict[str, Any]]] = [deque() for _ in most]
         self._left_out, self._left_out_at = 0, 0.0
-        self.excess_since: Optional[float] = None  # first line beyond the limit not yet reported
+        # First line beyond the limit not yet reported.
+        self.excess_since: Optional[float] = None
 
     def add(self, line: Dict[str, Any]) -> List[Dict[str, Any]]:
         """Returns the lines to send now that this line was logged."""
-        same = (line["level"], line["logger"], line["message"])
-        if same == self._last:
-            if self._held is None:
-                self._held = line
+        content = (line["level"], line["logger"], line["message"])
+        if content == self._last:
+            if self._held_line is None:
+                self._held_line = line
             else:
-                self._held["repeated"] += line["repeated"]
+                self._held_line["repeated"] += line["repeated"]
             return []
         sent = self.release()
-        self._last = same
-        return sent + self._pass(line)
+        self._last = content
+        return sent + self._limit(line)
 
     def release(self) -> List[Dict[str, Any]]:
         """Returns the held lines that may be sent now."""
-        held, self._held = self._held, None
-        sent = [] if held is None else self._pass(held)
+        held_line, self._held_line = self._held_line, None
+        sent = [] if held_line is None else self._limit(held_line)
         since = self.excess_since
         if since is not None and not 0 <= self._clock() - since < HOLD_SECONDS:
             sent += self._flush()
@@ -120,9 +128,9 @@ class Lines:
             self.excess_since = self._clock()
 
     def holds(self) -> bool:
-        return self._held is not None or self.excess_since is not None
+        return self._held_line is not None or self.excess_since is not None
 
-    def _pass(self, line: Dict[str, Any]) -> List[Dict[str, Any]]:
+    def _limit(self, line: Dict[str, Any]) -> List[Dict[str, Any]]:
         now, rank = self._clock(), rank_of(line)
         if not 0 <= now - self._window < WINDOW_SECONDS:
             self._window, self._sent = now, [0] * len(self._most)
@@ -133,7 +141,7 @@ class Lines:
             self.excess_since = now
         tail = self._tails[rank]
         tail.append(line)
-        if len(tail) > self._kept:
+        if len(tail) > self._tail_length:
             self.leave_out(tail.popleft())
         return []
 
@@ -169,12 +177,13 @@ class LineHandler(logging.Handler):
         super().__init__(logging.INFO)
         self.lines = Lines(most)
         self._send = send
-        self.trail: Optional[Trail] = None
+        self.trail: Optional[RecordFactory] = None
         self._process = os.getpid()
         # The "now" attribute is "reading" a record or "sending" lines; "seen" has the records
         # passed.
         self._doing = threading.local()
-        self.unread = 0  # lines that could not be counted regularly
+        # Lines that could not be counted regularly.
+        self.unread = 0
 
     def handle(self, record: logging.LogRecord) -> bool:
         self.read(record)
@@ -188,25 +197,28 @@ class LineHandler(logging.Handler):
         # Without the lock that logging holds at this point: reading a record may wait for a thread
         # that logs as well.
         try:
-            found = self.filter(record)  # newer releases of Python may return another one
-            if found:
-                self.emit(found if isinstance(found, logging.LogRecord) else record)
+            # Newer releases of Python may return another one.
+            filtered = self.filter(record)
+            if filtered:
+                self.emit(filtered if isinstance(filtered, logging.LogRecord) else record)
         except Exception:
             pass
 
     def follows(self, logger: logging.Logger, record: logging.LogRecord) -> bool:
         """True if a record just created for this logger must be read."""
-        if os.getpid() != self._process or not _is_wanted(record) or logger.disabled:
+        if os.getpid() != self._process or not _is_sent_level(record) or logger.disabled:
             return False
         # Another version removes the handler, and knows of nothing else.
-        is_home = any(handler is self for handler in logging.getLogger(HOME).handlers)
-        return is_home and any(one.name in FOLLOWED for one in ancestry(logger))
+        has_handler = any(handler is self for handler in logging.getLogger(HOME).handlers)
+        return has_handler and any(ancestor.name in FOLLOWED for ancestor in ancestry(logger))
 
     def stands_alone(self, record: logging.LogRecord) -> bool:
         """True if a record has only handlers of Galvo, of which this is the first."""
         try:
-            found = [h for one in ancestry(find_logger(record.name)) for h in one.handlers]
-            return found[:1] == [self] and all(hasattr(h, "send_held") for h in found)
+            handlers = [
+                h for ancestor in ancestry(find_logger(record.name)) for h in ancestor.handlers
+            ]
+            return handlers[:1] == [self] and all(hasattr(h, "send_held") for h in handlers)
         except Exception:
             return False
 
@@ -217,7 +229,7 @@ class LineHandler(logging.Handler):
         if doing == "sending" or os.getpid() != self._process:
             return
         try:
-            if not _is_wanted(record) or self._has_passed(record):
+            if not _is_sent_level(record) or self._has_passed(record):
                 return
             if doing == "reading":  # arguments of a line that log lines themselves
                 self.unread += 1
@@ -230,18 +242,18 @@ class LineHandler(logging.Handler):
             finally:
                 self._doing.now = None
             _require_frames(50)
-            self._take(lambda: self.lines.add(line))
+            self._send_lines(lambda: self.lines.add(line))
         except Exception:  # such as too deep a recursion, in which nothing can be called
             self.unread += 1
 
     def send_held(self) -> bool:
         """Sends lines held long enough. Returns True if there are more."""
-        self._take(self.lines.release)
+        self._send_lines(self.lines.release)
         return self.holds()
 
     def finish(self) -> None:
         """Sends all held lines."""
-        self._take(self.lines.finish)
+        self._send_lines(self.lines.finish)
 
     def holds(self) -> bool:
         return self.lines.holds() or self.unread > 0
@@ -249,19 +261,19 @@ class LineHandler(logging.Handler):
     def attach(self) -> None:
         logging.getLogger(HOME).addHandler(self)
         if self.trail is None or self.trail.galvo_reader is None:
-            self.trail = Trail(self)
+            self.trail = RecordFactory(self)
 
     def _has_passed(self, record: logging.LogRecord) -> bool:
         # The record is not marked, because formatters might show a mark.
         seen = getattr(self._doing, "seen", None)
         if seen is None:
             seen = self._doing.seen = deque(maxlen=PASSING_RECORDS)
-        if any(one() is record for one in seen):
+        if any(ancestor() is record for ancestor in seen):
             return True
         seen.append(weakref.ref(record))
         return False
 
-    def _take(self, lines: Callable[[], List[Dict[str, Any]]]) -> None:
+    def _send_lines(self, lines: Callable[[], List[Dict[str, Any]]]) -> None:
         """Sends these lines.
 
         Lines that cannot be sent are counted, and reported with the next ones.
@@ -288,17 +300,17 @@ def _require_frames(number: int) -> None:
         _require_frames(number - 1)
 
 
-def _is_wanted(record: logging.LogRecord) -> bool:
-    of_dask = record.name == "distributed" or record.name.startswith("distributed.")
-    return record.levelno >= (logging.INFO if of_dask else logging.WARNING)
+def _is_sent_level(record: logging.LogRecord) -> bool:
+    is_from_dask = record.name == "distributed" or record.name.startswith("distributed.")
+    return record.levelno >= (logging.INFO if is_from_dask else logging.WARNING)
 
 
 def new_line(level: Any, logger: Any, message: Any, at: float) -> Dict[str, Any]:
     """Creates a line of any input that can be sent and compared."""
     return {
-        "level": carriable(text_of(level), NAMES_LENGTH),
-        "logger": carriable(text_of(logger), NAMES_LENGTH),
-        "message": carriable(text_of(message), LONGEST_MESSAGE),
+        "level": make_sendable(text_of(level), NAMES_LENGTH),
+        "logger": make_sendable(text_of(logger), NAMES_LENGTH),
+        "message": make_sendable(text_of(message), LONGEST_MESSAGE),
         "at": float(at),
         "repeated": 1,
     }
@@ -315,18 +327,18 @@ def message_of(record: logging.LogRecord) -> str:
     """Returns the message with its traceback, without task arguments in Dask's messages."""
     message, values = record.msg, record.args
     if isinstance(message, str) and isinstance(values, tuple) and message.startswith(WITH_INPUTS):
-        shown, remaining = [], list(values)
+        shown_lines, remaining = [], list(values)
         for line in message.split("\n"):
             number = line.count("%") - 2 * line.count("%%")
-            mine, remaining = remaining[:number], remaining[number:]
+            line_values, remaining = remaining[:number], remaining[number:]
             if number == 1 and line.startswith("Task:"):
-                line = line.partition("%")[0] + without_arguments(str(mine[0]))
+                line = line.partition("%")[0] + remove_arguments(str(line_values[0]))
             elif number and line.startswith(("args:", "kwargs:", "Task:")):
                 line = line.partition("%")[0] + "[removed]"
             elif number:
-                line = line % tuple(mine)
-            shown.append(line)
-        message = "\n".join(shown)
+                line = line % tuple(line_values)
+            shown_lines.append(line)
+        message = "\n".join(shown_lines)
     else:
         message = record.getMessage()
     if record.exc_info and record.exc_info[0] is not None:
@@ -338,7 +350,8 @@ def message_of(record: logging.LogRecord) -> str:
 
 WITH_INPUTS = ("Compute Failed", "Run Failed")
 TRACEBACK = "Traceback (most recent call last)"
-NAMES_LENGTH = 512  # of loggers and levels
+# The longest name of a logger or a level.
+NAMES_LENGTH = 512
 _FORMATTER = logging.Formatter()
 
 
@@ -352,15 +365,16 @@ class GuestHandler(LineHandler):
     def __init__(self) -> None:
         super().__init__(self._send_by_guest)
         self.guests: List["Guest"] = []
-        self._timed = False
-        self._announced: Optional[float] = None  # the excess that was announced
+        self._is_timer_set = False
+        # The excess that was announced.
+        self._announced: Optional[float] = None
 
     def emit(self, record: logging.LogRecord) -> None:
         super().emit(record)
         if self.holds():
             self._announce()
-            if not self._timed:
-                self._time()
+            if not self._is_timer_set:
+                self._set_timer()
 
     def release_lines(self) -> List[Dict[str, Any]]:
         """Returns all held lines as messages, instead of sending them."""
@@ -392,18 +406,18 @@ class GuestHandler(LineHandler):
         finally:
             self._doing.now = None
 
-    def _time(self) -> None:
-        self._timed = True
+    def _set_timer(self) -> None:
+        self._is_timer_set = True
         try:
-            self.guests[0].later(self._later)
+            self.guests[0].later(self._on_timer)
         except Exception:
-            self._timed = False
+            self._is_timer_set = False
 
-    def _later(self) -> None:
-        self._timed = False
+    def _on_timer(self) -> None:
+        self._is_timer_set = False
         try:
             if self.send_held() and self.guests:
-                self._time()
+                self._set_timer()
         except Exception:
             pass
 
@@ -422,7 +436,7 @@ class Guest:
         # For a nanny, whose messages may arrive despite an error, and be sent again.
         self._queue: Deque[Dict[str, Any]] = deque()
         self._number, self._token = 0, "%x-%x" % (id(self), int(time() * 1000))
-        self._timed = False
+        self._is_timer_set = False
         self._failures = 0
 
     def enter(self) -> None:
@@ -434,7 +448,7 @@ class Guest:
             handler = GuestHandler()
         for present in _handlers():
             if present is not handler:  # of another version
-                _finish(present)
+                _finish_handler(present)
                 handler.guests += getattr(present, "guests", [])
                 detach(present)
         handler.guests = [g for g in handler.guests if g.host is not self.host] + [self]
@@ -442,19 +456,19 @@ class Guest:
         self._handler = handler
         operations = getattr(self.host, "handlers", None)
         if isinstance(operations, dict):
-            operations[OPERATION] = self._answer
+            operations[OPERATION] = self._release_lines
 
     def leave(self) -> None:
         for handler in _handlers():
             guests = getattr(handler, "guests", [])
             if self in guests:
                 if len(guests) == 1:
-                    _finish(handler)
+                    _finish_handler(handler)
                 guests.remove(self)
                 if not guests:
                     detach(handler)
         operations = getattr(self.host, "handlers", None)
-        if isinstance(operations, dict) and operations.get(OPERATION) == self._answer:
+        if isinstance(operations, dict) and operations.get(OPERATION) == self._release_lines:
             del operations[OPERATION]
 
     def later(self, function: Callable[[], None], seconds: float = HOLD_SECONDS) -> None:
@@ -478,7 +492,8 @@ class Guest:
         if line.get("left_out"):
             message["left_out"] = line["left_out"]
         if self._source == "worker":
-            message["worker"] = host.address  # which only newer schedulers add
+            # Only newer schedulers add it.
+            message["worker"] = host.address
         else:
             # A nanny's events do not identify the nanny.
             message["nanny"] = host.address
@@ -486,7 +501,7 @@ class Guest:
                 message["worker"] = host.worker_address
             self._number += 1
             message.update(number=self._number, token=self._token)
-        return carriable(message)
+        return make_sendable(message)
 
     def send(self, line: Dict[str, Any], alone: bool) -> None:
         self._send(self.message(line, alone))
@@ -525,8 +540,8 @@ class Guest:
                 return
             self._leave_out(self._queue.popleft())
         self._queue.append(message)
-        if not self._timed:
-            self._timed = True
+        if not self._is_timer_set:
+            self._is_timer_set = True
             self.host.loop.add_callback(self._deliver)
 
     async def _deliver(self) -> None:
@@ -534,7 +549,7 @@ class Guest:
 
         Dask's own method would log a failure, and would not wait.
         """
-        self._timed = True
+        self._is_timer_set = True
         pause: Optional[float] = None
         try:
             while self._queue:
@@ -555,7 +570,7 @@ class Guest:
                 if self._queue and self._queue[0] is message:
                     self._queue.popleft()
         finally:
-            self._timed = pause is not None
+            self._is_timer_set = pause is not None
             if pause is not None:
                 self._deliver_after(pause)
 
@@ -564,12 +579,12 @@ class Guest:
             try:
                 self.host.loop.add_callback(self._deliver)
             except Exception:
-                self._timed = False
+                self._is_timer_set = False
 
         try:
             self.later(call, seconds)
         except Exception:
-            self._timed = False
+            self._is_timer_set = False
 
     def _leave_out(self, message: Mapping[str, Any]) -> None:
         """Counts a message that cannot be sent. The next one reports the number."""
@@ -577,7 +592,7 @@ class Guest:
             at = time() - message["age"]
             self._handler.lines.leave_out({**message, "at": at})
 
-    def _answer(self, **kwargs: Any) -> List[Dict[str, Any]]:
+    def _release_lines(self, **kwargs: Any) -> List[Dict[str, Any]]:
         """Handles the RPC of a closing scheduler that requests the held lines."""
         try:
             return [] if self._handler is None else self._handler.release_lines()
@@ -585,7 +600,7 @@ class Guest:
             return []
 
 
-def _finish(handler: Any) -> None:
+def _finish_handler(handler: Any) -> None:
     with suppress(Exception):  # it may be of a version without this, or its guest be gone
         handler.finish()
 
@@ -609,7 +624,7 @@ def is_with_scheduler(scheduler_id: Any) -> bool:
     return any(scheduler.id == scheduler_id for scheduler in schedulers)
 
 
-def _forget_tokens(settings: Mapping[str, Any], is_alone: bool) -> None:
+def _remove_tokens(settings: Mapping[str, Any], is_alone: bool) -> None:
     """Removes all tokens from the configuration of a process, unless it is a user's.
 
     ``is_alone`` is true for a process that is known to run a worker only. The process of a
@@ -617,10 +632,10 @@ def _forget_tokens(settings: Mapping[str, Any], is_alone: bool) -> None:
     """
     with suppress(Exception):
         if (is_alone or runs_only_dask()) and not is_with_scheduler(settings["scheduler_id"]):
-            remove(find([settings.get("owner")]))
+            remove_tokens(find_tokens([settings.get("owner")]))
 
 
-class Measures:
+class WorkerMetric:
     """A worker metric: the size of its disk, which Dask itself does not report.
 
     It also numbers the heartbeats, see ``unsent_metrics``.
@@ -629,20 +644,22 @@ class Measures:
     def __init__(self) -> None:
         self.unsent = UnsentMetrics()
         self._measured_at = -MEASURE_SECONDS
-        self._measured: Dict[str, Any] = {}
+        self._disk_metrics: Dict[str, Any] = {}
 
     def __call__(self, worker: Any) -> Dict[str, Any]:
         # A worker whose metric raises does not survive its next heartbeat.
         try:
             if monotonic() - self._measured_at >= MEASURE_SECONDS:
                 self._measured_at = monotonic()
-                self._measured = {"executable": sys.executable}
+                self._disk_metrics = {"executable": sys.executable}
                 usage = shutil.disk_usage(worker.local_directory)
-                self._measured.update(disk_total_bytes=usage.total, disk_free_bytes=usage.free)
-            return carriable({**self._measured, "heartbeat": self.unsent.take(worker)})
+                self._disk_metrics.update(disk_total_bytes=usage.total, disk_free_bytes=usage.free)
+            return make_sendable(
+                {**self._disk_metrics, "heartbeat": self.unsent.record_heartbeat(worker)}
+            )
         except Exception:
             pass
-        return carriable(self._measured)
+        return make_sendable(self._disk_metrics)
 
 
 class WorkerSide(WorkerPlugin):
@@ -652,26 +669,29 @@ class WorkerSide(WorkerPlugin):
         self.name = settings["name"]
         self._settings = dict(settings)
         self._guest: Optional[Guest] = None
-        self._measures = Measures()
+        self._metric = WorkerMetric()
         self._excerpts = Excerpts()
-        self._worker: Any = None  # if it sends excerpts
+        # Set only if it sends excerpts.
+        self._worker: Any = None
 
     def __reduce__(self) -> Tuple[Any, ...]:
-        return by_source("worker_side", "WorkerSide", carriable(self._settings))
+        return reduce_to_source("worker_side", "WorkerSide", make_sendable(self._settings))
 
     def setup(self, worker: Any) -> None:
         if self._settings.get("excerpts"):
             self._worker = worker
         # A nanny runs its worker in a process of its own.
-        _forget_tokens(self._settings, bool(getattr(worker, "nanny", None)))
+        _remove_tokens(self._settings, bool(getattr(worker, "nanny", None)))
         try:
-            worker.metrics[METRIC] = self._measures
+            worker.metrics[METRIC] = self._metric
 
-            def hand_over(**kwargs: Any) -> Dict[str, Any]:  # Dask asks operations for their names
-                return self._hand_over(worker)
+            def final_metrics(
+                **kwargs: Any,
+            ) -> Dict[str, Any]:  # Dask asks operations for their names
+                return self._final_metrics(worker)
 
             if isinstance(getattr(worker, "handlers", None), dict):
-                worker.handlers[METRICS_OPERATION] = hand_over
+                worker.handlers[METRICS_OPERATION] = final_metrics
             if self._settings["logs"] and not is_with_scheduler(self._settings["scheduler_id"]):
                 self._guest = Guest(worker, "worker")
                 self._guest.enter()
@@ -684,15 +704,15 @@ class WorkerSide(WorkerPlugin):
                 # Before the worker tells the scheduler of the error.
                 worker = self._worker
                 task = getattr(worker, "state", worker).tasks[key]
-                excerpt = self._excerpts.take(text_of(task.traceback_text))
+                excerpt = self._excerpts.read_new(text_of(task.traceback_text))
                 if excerpt is not None:
-                    worker.log_event(TOPIC, carriable({EXCERPT: excerpt}))
+                    worker.log_event(TOPIC, make_sendable({EXCERPT: excerpt}))
 
     def teardown(self, worker: Any) -> None:
         self._worker = None
         try:
-            if worker.metrics.get(METRIC) is self._measures:
-                message = self._hand_over(worker)
+            if worker.metrics.get(METRIC) is self._metric:
+                message = self._final_metrics(worker)
                 if message:
                     # It stays among the metrics: another heartbeat may take the values sent here.
                     worker.log_event(TOPIC, message)
@@ -707,13 +727,13 @@ class WorkerSide(WorkerPlugin):
         except Exception:
             pass
 
-    def _hand_over(self, worker: Any) -> Dict[str, Any]:
+    def _final_metrics(self, worker: Any) -> Dict[str, Any]:
         """Returns the unsent measurements of a worker that ends; empty for any other worker."""
         try:
             if getattr(getattr(worker, "status", None), "name", None) in CLOSING:
                 # Only newer schedulers add the address to events.
-                message = {KEY: self._measures.unsent.describe(worker), "worker": worker.address}
-                return dict(carriable(message))
+                message = {KEY: self._metric.unsent.describe(worker), "worker": worker.address}
+                return dict(make_sendable(message))
         except Exception:
             pass
         return {}
@@ -730,12 +750,12 @@ class NannySide(NannyPlugin):
         self._guest: Optional[Guest] = None
 
     def __reduce__(self) -> Tuple[Any, ...]:
-        return by_source("worker_side", "NannySide", carriable(self._settings))
+        return reduce_to_source("worker_side", "NannySide", make_sendable(self._settings))
 
     def setup(self, nanny: Any) -> None:
         with suppress(Exception):
-            remove_from_nanny(nanny, [self._settings.get("owner")])
-        _forget_tokens(self._settings, False)
+            remove_tokens_from_nanny(nanny, [self._settings.get("owner")])
+        _remove_tokens(self._settings, False)
         try:
             if self._settings["logs"] and not is_with_scheduler(self._settings["scheduler_id"]):
                 self._guest = Guest(nanny, "nanny")

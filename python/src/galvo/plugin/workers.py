@@ -17,26 +17,27 @@ from distributed.versions import get_versions
 
 from .collector import Collector, Context
 from .sections import Record
-from .values import ADDRESS_LENGTH, NAME_LENGTH, clean, count, cut, moment, text_of, uuid7
+from .values import ADDRESS_LENGTH, NAME_LENGTH, clean, cut, text_of, time_or_none, to_count, uuid7
 
 logger = logging.getLogger("distributed.galvo")
 
 ENVIRONMENT_TEXT_LENGTH, PACKAGES = 256, 500
 CLIENT_LENGTH = 256
 PROCESSING_KEYS, PROCESSING_FUNCTIONS = 100, 20
-# The event loop waits while the functions of tasks are counted.
-PROCESSING_COUNTED = 10_000
+# The bound of tasks whose functions are counted: the event loop waits meanwhile.
+MOST_COUNTED_TASKS = 10_000
 # A worker killed for its memory use looks like one that died, until its nanny's message arrives.
 SETTLING_SECONDS = 2.0
-# Messages about a worker may arrive late, and its address may be in use again.
+# The time for which, and the number of, ended workers that are found by their addresses: messages
+# about them may arrive late.
 REACHABLE_SECONDS, REACHABLE_WORKERS = 300.0, 5000
-# The numbers kept for sending them again to a server that lost its store.
+# The bounds of the records kept to be sent again to a server that lost its store.
 ENDED_WORKERS, ENDED_CLIENTS, THREAD_CHANGES, ENVIRONMENTS = 500, 200, 2000, 200
 # Not a client, but the scheduler's placeholder for tasks that no client waits for.
 FIRE_AND_FORGET = "fire-and-forget"
 # Before this release there is no event when a nanny ends a worker: the nanny only logs it.
-NANNIES_TELL = [int(n) for n in re.findall(r"\d+", distributed.__version__)[:2]] >= [2024, 8]
-NANNIES_ASKED = 10  # at the same time
+NANNIES_SEND_EVENTS = [int(n) for n in re.findall(r"\d+", distributed.__version__)[:2]] >= [2024, 8]
+MOST_NANNY_QUERIES = 10  # at the same time
 OVER_MEMORY = re.compile(r"Worker (?:(\S+) \(pid=\d+\) )?exceeded \S+ memory budget")
 
 
@@ -44,10 +45,30 @@ class WorkerRecord(Record):
     """One worker process, from its start to its end. Names and addresses recur."""
 
     __slots__ = (
-        "address", "asked_to_close", "closing", "ended_at", "environment_id", "executable", "host",
-        "last_memory", "last_seen_at", "limit", "lost_results", "name", "number", "over_memory",
-        "peak_memory", "processing", "processing_functions", "processing_keys", "retiring",
-        "silent", "started_at", "state", "threads", "was_removed",
+        "address",
+        "ended_at",
+        "environment_id",
+        "executable",
+        "host",
+        "is_close_requested",
+        "is_closing",
+        "is_over_memory",
+        "is_retiring",
+        "is_silent",
+        "last_memory",
+        "last_seen_at",
+        "lost_results",
+        "memory_limit",
+        "name",
+        "number",
+        "peak_memory",
+        "processing_count",
+        "processing_functions",
+        "processing_keys",
+        "started_at",
+        "state",
+        "threads",
+        "was_removed",
     )  # fmt: skip
 
     def __init__(self, id: str, number: int, state: Any, started_at: float):
@@ -61,19 +82,19 @@ class WorkerRecord(Record):
         self.environment_id: Optional[str] = None
         self.executable: Optional[str] = None
         self.threads = state.nthreads
-        self.limit = state.memory_limit
-        # The scheduler's messages about it.
-        self.was_removed = False  # Dask has said so
-        self.retiring = False
-        self.closing = False
-        self.asked_to_close = False
-        self.silent = False
-        self.over_memory = False
-        # About its end.
+        self.memory_limit = state.memory_limit
+        # What messages of the scheduler and the worker have said about it.
+        self.was_removed = False
+        self.is_retiring = False
+        self.is_closing = False
+        self.is_close_requested = False
+        self.is_silent = False
+        self.is_over_memory = False
+        # Set at its end.
         self.ended_at: Optional[float] = None
         self.processing_keys: List[str] = []
         self.processing_functions: Dict[str, int] = {}
-        self.processing = self.lost_results = 0
+        self.processing_count = self.lost_results = 0
         self.last_memory: Optional[int] = None
         self.peak_memory = 0
         self.last_seen_at: Optional[float] = None
@@ -95,18 +116,18 @@ class WorkerRecord(Record):
             "address": cut(self.address, ADDRESS_LENGTH),
             "host": self.host,
             "environment_id": self.environment_id,
-            "threads": count(self.threads),
-            "memory_limit_bytes": count(self.limit) if self.limit else None,
+            "threads": to_count(self.threads),
+            "memory_limit_bytes": to_count(self.memory_limit) if self.memory_limit else None,
             "started_at": self.started_at,
             "ended_at": None if end is None else self.ended_at,
             "end": end,
             "processing_keys": self.processing_keys,
-            "processing": self.processing,
+            "processing": self.processing_count,
             "processing_functions": functions,
             "lost_results": self.lost_results,
             # Those of a live worker are in its samples.
             "last_memory_bytes": None if end is None else self.last_memory,
-            "peak_memory_bytes": None if end is None or not peak else count(peak),
+            "peak_memory_bytes": None if end is None or not peak else to_count(peak),
             "last_seen_at": None if end is None else self.last_seen_at,
         }
 
@@ -121,47 +142,51 @@ class Workers(Collector):
         self._live: Dict[str, WorkerRecord] = {}  # by address
         self._ending: Dict[WorkerRecord, Optional[str]] = {}  # with the stimulus of the removal
         self._ended: Deque[WorkerRecord] = deque(maxlen=ENDED_WORKERS)
-        self._reachable: Deque[WorkerRecord] = deque()
+        self._recently_ended: Deque[WorkerRecord] = deque()
         self._by_address: Dict[str, WorkerRecord] = {}  # the latest one at an address
-        self._ids: Dict[str, str] = {}  # the same
+        self._ids: Dict[str, str] = {}  # of the latest worker at an address
         self._clients: Dict[str, Record] = {}
-        self._expected: Set[str] = set()  # clients connected when the previous plugin left
-        self._departed: Deque[Record] = deque(maxlen=ENDED_CLIENTS)
+        self._inherited_clients: Set[str] = set()  # clients connected when the previous plugin left
+        self._disconnected_clients: Deque[Record] = deque(maxlen=ENDED_CLIENTS)
         self._environments: Dict[str, Record] = {}  # by their description
-        self._versions: Any = None  # a future of those of the scheduler
+        self._versions_future: Any = None  # of the scheduler's versions
         self._threads: Deque[Record] = deque(maxlen=THREAD_CHANGES)
-        self._threads_seen = 0  # entries of Dask's history
-        self._threads_at = 0.0
-        self._hears = False  # True if this release reports events to plugins
+        self._read_history_entries = 0  # the number of entries read from Dask's history
+        self._last_thread_change_at = 0.0
+        self._receives_events = False  # True if this release reports events to plugins
         self._restarted_at = 0.0
         self._adopted = self._closed = False
-        self._questions: Set["asyncio.Future[None]"] = set()
+        self._queries: Set["asyncio.Future[None]"] = set()
         context.workers = self._ids
         context.environment = self.environment  # type: ignore[method-assign]
 
     async def start(self) -> None:
         # Older releases import numpy and pandas for this.
         loop = asyncio.get_running_loop()
-        self._versions = loop.run_in_executor(None, get_versions)
+        self._versions_future = loop.run_in_executor(None, get_versions)
         self._adopt(self.context.now())
 
     # Hooks.
 
     def worker_added(self, address: str) -> None:
         now, state = self.context.now(), self._scheduler.workers[address]
-        known = self._live.get(address)
-        if known is None or known.state is not state:
-            self._begin(address, state, now)
+        record = self._live.get(address)
+        if record is None or record.state is not state:
+            self._start_worker(address, state, now)
         self._count_threads(now)
 
     def worker_removed(self, address: str, stimulus_id: Optional[str] = None) -> None:
         now = self.context.now()
         record = self._live.pop(address, None)
         if record is not None:
-            self._lose_sight(record, now, stimulus_id)
+            self._handle_loss(record, now, stimulus_id)
             nanny = record.state.nanny
-            if nanny and not NANNIES_TELL and self._end(record, stimulus_id) == "lost":
-                self._ask(record, nanny)
+            if (
+                nanny
+                and not NANNIES_SEND_EVENTS
+                and self._kind_of_end(record, stimulus_id) == "lost"
+            ):
+                self._query_nanny(record, nanny)
         self._count_threads(now)
 
     def client_added(self, client: str) -> None:
@@ -176,24 +201,24 @@ class Workers(Collector):
         self._restarted_at = self.context.now()
 
     def event(self, topic: Any, message: Any, now: float) -> None:
-        self._hears = True
+        self._receives_events = True
         record = self._by_address.get(topic)
         if not isinstance(message, dict):
             return
         if record is not None:
-            self._hear(record, message)
+            self._handle_message(record, message)
         elif topic == "worker-restart-memory":
-            self._exceeded(message.get("worker"), message.get("rss"))
+            self._mark_over_memory(message.get("worker"), message.get("rss"))
         elif topic == "scheduler":
             if message.get("action") == "worker-ttl-timed-out":
                 for address in message.get("workers") or ():
                     if address in self._live:
-                        self._live[address].silent = True
+                        self._live[address].is_silent = True
         elif message.get("source") == "nanny":
-            # Before there was an event for it, nannies only logged it.
-            found = OVER_MEMORY.search(text_of(message.get("message")))
-            if found:
-                self._exceeded(found.group(1) or message.get("worker"), None)
+            # Nannies without an event for it only log that a worker exceeded its memory.
+            match = OVER_MEMORY.search(text_of(message.get("message")))
+            if match:
+                self._mark_over_memory(match.group(1) or message.get("worker"), None)
 
     # Reports.
 
@@ -201,36 +226,36 @@ class Workers(Collector):
         if not self._adopted:
             self._adopt(now)
         elif not self._closed:
-            self._look(now)
+            self._update_workers(now)
         if closed_at is not None:
             self._closed = True
             for address, record in list(self._live.items()):
                 del self._live[address]
-                self._keep_processing(record, [ts.key for ts in record.state.processing])
-                record.closing = True
+                self._store_processing(record, [ts.key for ts in record.state.processing])
+                record.is_closing = True
                 self._remove(record, closed_at)
             for client in list(self._clients):
                 self._disconnect(self._clients.pop(client), closed_at)
         for record, stimulus_id in list(self._ending.items()):
-            end = self._end(record, stimulus_id)
-            waited = now - (record.ended_at or now) >= SETTLING_SECONDS
-            if waited and not self._hears:
-                self._recall(record)
-                end = self._end(record, stimulus_id)
+            end = self._kind_of_end(record, stimulus_id)
+            is_overdue = now - (record.ended_at or now) >= SETTLING_SECONDS
+            if is_overdue and not self._receives_events:
+                self._replay_events(record)
+                end = self._kind_of_end(record, stimulus_id)
             # "lost" may turn out to be "memory"; without events, any may turn out to be "retired".
-            certain = end in ("memory", "retired") or (end == "closed" and self._hears)
-            if certain or waited or closed_at is not None:
+            is_certain = end in ("memory", "retired") or (end == "closed" and self._receives_events)
+            if is_certain or is_overdue or closed_at is not None:
                 del self._ending[record]
                 record.state, record.settled = None, True
-                self._put(record, end)
+                self._queue(record, end)
                 self._ended.append(record)
-        while self._reachable and (
-            len(self._reachable) > REACHABLE_WORKERS
-            or now - (self._reachable[0].ended_at or 0.0) > REACHABLE_SECONDS
+        while self._recently_ended and (
+            len(self._recently_ended) > REACHABLE_WORKERS
+            or now - (self._recently_ended[0].ended_at or 0.0) > REACHABLE_SECONDS
         ):
-            self._unreach(self._reachable.popleft())
-        if self._versions is not None and self._versions.done():
-            versions, self._versions = self._versions, None
+            self._forget_address(self._recently_ended.popleft())
+        if self._versions_future is not None and self._versions_future.done():
+            versions, self._versions_future = self._versions_future, None
             self.environment_id = self.environment(versions.result(), sys.executable)
         self._read_threads(now)
         for kind in ("workers", "clients", "environments", "thread_history"):
@@ -241,7 +266,7 @@ class Workers(Collector):
         for kind, records in (
             ("environments", self._environments.values()),
             ("workers", chain(self._ended, self._ending, self._live.values())),
-            ("clients", chain(self._departed, self._clients.values())),
+            ("clients", chain(self._disconnected_clients, self._clients.values())),
             ("thread_history", self._threads),
         ):
             for record in records:
@@ -252,11 +277,11 @@ class Workers(Collector):
             self._live.values(), self._clients.values(), self._environments.values(), self._threads
         )
 
-    def bequeath(self) -> Dict[str, Any]:
-        # The way these have ended can no longer be observed.
+    def export_state(self) -> Dict[str, Any]:
+        # The successor cannot observe how these workers ended.
         for record, stimulus_id in self._ending.items():
             record.settled = True
-            self._put(record, self._end(record, stimulus_id))
+            self._queue(record, self._kind_of_end(record, stimulus_id))
         return {
             "workers": [(r.state, r.id, r.started_at) for r in self._live.values()],
             "numbers": {r.id: r.number for r in self._live.values()},
@@ -264,25 +289,25 @@ class Workers(Collector):
             "clients": {client: record.body for client, record in self._clients.items()},
         }
 
-    def inherit(self, inherited: Mapping[str, Any]) -> None:
-        # Those that have gone since are detected when the present ones are adopted.
-        # An earlier plugin has neither.
+    def import_state(self, inherited: Mapping[str, Any]) -> None:
+        # Workers and clients that have left since are detected by ``_adopt``.
+        # The state of an earlier release of the plugin has neither peaks nor numbers.
         peaks, numbers = inherited.get("peak_memory", {}), inherited.get("numbers", {})
         for state, id, started_at in inherited["workers"]:
             number = numbers.get(id) or self.context.next_number("workers")
             record = WorkerRecord(id, number, state, started_at)
             record.peak_memory = peaks.get(id, 0)
-            self._know(record)
+            self._add_worker(record)
         for client, body in inherited["clients"].items():
-            self._know_client(client, dict(body))
-        self._expected = set(self._clients)
+            self._add_client(client, dict(body))
+        self._inherited_clients = set(self._clients)
 
     def close(self) -> None:
-        for question in self._questions:
-            question.cancel()
-        if self._versions is not None:
-            self._versions.cancel()
-            self._versions = None
+        for query in self._queries:
+            query.cancel()
+        if self._versions_future is not None:
+            self._versions_future.cancel()
+            self._versions_future = None
 
     # Environments.
 
@@ -312,28 +337,28 @@ class Workers(Collector):
     def _adopt(self, now: float) -> None:
         """Adds what existed before the plugin."""
         self._adopted = True
-        self._look(now)
+        self._update_workers(now)
         clients = list(getattr(self._scheduler, "client_comms", ()))
-        for client in self._expected - set(clients):
+        for client in self._inherited_clients - set(clients):
             self._disconnect(self._clients.pop(client), now)
         for client in clients:
-            self._connect(client, self._arrival(client, "add-client", now))
+            self._connect(client, self._find_arrival(client, "add-client", now))
         self._read_threads(now)
 
-    def _begin(self, address: str, state: Any, started_at: float) -> None:
+    def _start_worker(self, address: str, state: Any, started_at: float) -> None:
         earlier = self._live.pop(address, None)
         if earlier is not None:
-            self._lose_sight(earlier, started_at)
+            self._handle_loss(earlier, started_at)
         number = self.context.next_number("workers")
-        self._know(WorkerRecord(self._id_of(state), number, state, started_at))
+        self._add_worker(WorkerRecord(self._id_of(state), number, state, started_at))
 
-    def _know(self, record: WorkerRecord) -> None:
+    def _add_worker(self, record: WorkerRecord) -> None:
         self._live[record.address] = record
         # The address refers to the latest worker there.
         self._by_address[record.address] = record
         self._ids[record.address] = record.id
         self._read_environment(record)
-        self._put(record, None)
+        self._queue(record, None)
 
     def _id_of(self, state: Any) -> str:
         try:
@@ -343,32 +368,32 @@ class Workers(Collector):
         # A worker that returns after it was given up starts another interval.
         return uuid7() if id in self._ids.values() else id
 
-    def _look(self, now: float) -> None:
+    def _update_workers(self, now: float) -> None:
         """Reads the changeable values of workers, and finds workers that no hook reported."""
         live, workers = self._live, self._scheduler.workers
         for address, state in list(workers.items()):
             record = live.get(address)
             if record is None or record.state is not state:
-                self._begin(address, state, self._arrival(address, "add-worker", now))
+                self._start_worker(address, state, self._find_arrival(address, "add-worker", now))
                 continue
             record.note_memory()
-            if record.threads != state.nthreads or record.limit != state.memory_limit:
-                record.threads, record.limit = state.nthreads, state.memory_limit
-                self._put(record, None)
+            if record.threads != state.nthreads or record.memory_limit != state.memory_limit:
+                record.threads, record.memory_limit = state.nthreads, state.memory_limit
+                self._queue(record, None)
             if record.executable is None and "galvo" in state.metrics:
                 self._read_environment(record)
-                self._put(record, None)
+                self._queue(record, None)
         if len(live) > len(workers):
             for address in [address for address in live if address not in workers]:
-                self._lose_sight(live.pop(address), now)
+                self._handle_loss(live.pop(address), now)
 
     def _read_environment(self, record: WorkerRecord) -> None:
-        own = record.state.metrics.get("galvo")
-        executable = own.get("executable") if isinstance(own, dict) else None
+        own_metrics = record.state.metrics.get("galvo")
+        executable = own_metrics.get("executable") if isinstance(own_metrics, dict) else None
         record.executable = executable if isinstance(executable, str) else None
         record.environment_id = self.environment(record.state.versions, record.executable)
 
-    def _put(self, record: WorkerRecord, end: Optional[str]) -> None:
+    def _queue(self, record: WorkerRecord, end: Optional[str]) -> None:
         body = record.describe(end, self.context.sends("tasks"))
         if body != record.body:
             record.body = body
@@ -376,63 +401,63 @@ class Workers(Collector):
             outbox.resize(record, 500 + sum(map(len, record.processing_keys)))
             outbox.add(record)
 
-    def _hear(self, record: WorkerRecord, message: Mapping[str, Any]) -> None:
+    def _handle_message(self, record: WorkerRecord, message: Mapping[str, Any]) -> None:
         """Handles a message of the scheduler or the worker about the worker."""
         action = message.get("action")
         if action == "retired":
-            record.retiring = True
+            record.is_retiring = True
         elif record.was_removed:
             return  # the scheduler also tells a worker that it has removed to close
         elif action == "worker-status-change":
             status = message.get("status")
             if status == "closing_gracefully":
-                record.retiring = True
+                record.is_retiring = True
             elif status in ("closing", "closed"):
-                record.closing = True
+                record.is_closing = True
             elif status == "running":  # retiring was given up
-                record.retiring = False
+                record.is_retiring = False
         elif action == "closing-worker":
-            record.closing = True
+            record.is_closing = True
         elif action == "close-worker":
-            record.asked_to_close = True
+            record.is_close_requested = True
         elif action == "remove-worker":
-            self._hear_removal(record, message)
+            self._handle_removal(record, message)
 
-    def _hear_removal(self, record: WorkerRecord, message: Mapping[str, Any]) -> None:
+    def _handle_removal(self, record: WorkerRecord, message: Mapping[str, Any]) -> None:
         record.was_removed = True
-        record.retiring = record.retiring or message.get("expected") is True
+        record.is_retiring = record.is_retiring or message.get("expected") is True
         if "lost-computed-tasks" in message:
             record.lost_results = len(message["lost-computed-tasks"])
         else:
-            # This release sends it before anything is taken from the worker.
+            # This release sends the message before it takes anything from the worker.
             record.lost_results = sum(
                 1 for ts in record.state.has_what if ts.run_spec and len(ts.who_has) == 1
             )
-        self._keep_processing(record, message.get("processing-tasks") or ())
+        self._store_processing(record, message.get("processing-tasks") or ())
 
-    def _keep_processing(self, record: WorkerRecord, keys: Iterable[Any]) -> None:
+    def _store_processing(self, record: WorkerRecord, keys: Iterable[Any]) -> None:
         keys = list(keys)
         # The tasks that it computed are more informative than those that waited there.
         computed = {ts.key for ts in getattr(record.state, "executing", ())}
         keys.sort(key=lambda key: (key not in computed, text_of(key)))
-        record.processing = len(keys)
+        record.processing_count = len(keys)
         record.processing_keys = [cut(key, NAME_LENGTH) for key in keys[:PROCESSING_KEYS]]
-        functions = Counter(cut(key_split(key), NAME_LENGTH) for key in keys[:PROCESSING_COUNTED])
+        functions = Counter(cut(key_split(key), NAME_LENGTH) for key in keys[:MOST_COUNTED_TASKS])
         record.processing_functions = dict(functions.most_common(PROCESSING_FUNCTIONS))
 
-    def _recall(self, record: WorkerRecord) -> None:
+    def _replay_events(self, record: WorkerRecord) -> None:
         """Replays the messages about the worker that no plugin received, from Dask's memory."""
         events = list(self._scheduler.get_events(record.address))
-        arrivals = [i for i, (_, m) in enumerate(events) if _action(m) == "add-worker"]
+        arrivals = [i for i, (_, m) in enumerate(events) if _action_of(m) == "add-worker"]
         for at, message in events[arrivals[-1] if arrivals else 0 :]:
             was_known = record.was_removed
             if isinstance(message, dict):
-                self._hear(record, message)
+                self._handle_message(record, message)
             if record.was_removed and not was_known and "lost-computed-tasks" not in message:
-                self._recall_removal(record, at)
+                self._replay_removal(record, at)
 
-    def _recall_removal(self, record: WorkerRecord, at: float) -> None:
-        """Derives the effects of the removal from the transitions since, the latest ones."""
+    def _replay_removal(self, record: WorkerRecord, at: float) -> None:
+        """Derives the effects of the removal at this time from Dask's log of transitions."""
         lost = set()
         for transition in reversed(getattr(self._scheduler, "transition_log", ())):
             key, start, finish, _, stimulus_id, moved_at = tuple(transition)[:6]
@@ -442,42 +467,42 @@ class Workers(Collector):
             if start == "memory" and finish != "forgotten":
                 lost.add(key)
             if str(stimulus_id).startswith("retire-workers"):
-                record.retiring = True
+                record.is_retiring = True
         record.lost_results = len(lost)
 
-    def _ask(self, record: WorkerRecord, nanny: str) -> None:
+    def _query_nanny(self, record: WorkerRecord, nanny: str) -> None:
         """Reads the log of the nanny of a worker that died."""
-        if len(self._questions) < NANNIES_ASKED:
-            question = asyncio.ensure_future(self._hear_nanny(record, nanny))
-            self._questions.add(question)
-            question.add_done_callback(self._questions.discard)
+        if len(self._queries) < MOST_NANNY_QUERIES:
+            query = asyncio.ensure_future(self._read_nanny_log(record, nanny))
+            self._queries.add(query)
+            query.add_done_callback(self._queries.discard)
 
-    async def _hear_nanny(self, record: WorkerRecord, nanny: str) -> None:
+    async def _read_nanny_log(self, record: WorkerRecord, nanny: str) -> None:
         try:
-            answer = self._scheduler.rpc(nanny).get_logs(n=20)
-            for entry in await asyncio.wait_for(answer, SETTLING_SECONDS):
-                found = OVER_MEMORY.search(entry[-1])
-                if found and found.group(1) == record.address:
-                    self._exceeded(record.address, None)
-        except Exception:  # it is gone, too
+            response = self._scheduler.rpc(nanny).get_logs(n=20)
+            for entry in await asyncio.wait_for(response, SETTLING_SECONDS):
+                match = OVER_MEMORY.search(entry[-1])
+                if match and match.group(1) == record.address:
+                    self._mark_over_memory(record.address, None)
+        except Exception:  # the nanny has ended, too
             logger.debug("Galvo could not ask %s how %s ended", nanny, record.address)
 
-    def _exceeded(self, address: Any, resident: Any) -> None:
+    def _mark_over_memory(self, address: Any, resident: Any) -> None:
         record = self._by_address.get(address) if isinstance(address, str) else None
-        if record is None or record.over_memory:
+        if record is None or record.is_over_memory:
             return
-        record.over_memory = True
+        record.is_over_memory = True
         if isinstance(resident, int):
-            record.last_memory = count(resident)
+            record.last_memory = to_count(resident)
         if record.settled:
-            self._put(record, "memory")
+            self._queue(record, "memory")
 
-    def _lose_sight(
+    def _handle_loss(
         self, record: WorkerRecord, at: float, stimulus_id: Optional[str] = None
     ) -> None:
         """Handles that the scheduler no longer has the worker."""
         if not record.was_removed:
-            self._recall(record)
+            self._replay_events(record)
         self._remove(record, at, stimulus_id)
 
     def _remove(self, record: WorkerRecord, at: float, stimulus_id: Optional[str] = None) -> None:
@@ -490,22 +515,22 @@ class Workers(Collector):
         record.note_memory()
         if record.last_memory is None:
             memory = state.metrics.get("memory")
-            record.last_memory = None if memory is None else count(memory)
-        record.last_seen_at = moment(getattr(state, "last_seen", None))
+            record.last_memory = None if memory is None else to_count(memory)
+        record.last_seen_at = time_or_none(getattr(state, "last_seen", None))
         self._ending[record] = stimulus_id
-        self._reachable.append(record)
+        self._recently_ended.append(record)
 
-    def _end(self, record: WorkerRecord, stimulus_id: Optional[str]) -> str:
+    def _kind_of_end(self, record: WorkerRecord, stimulus_id: Optional[str]) -> str:
         stimulus = stimulus_id or ""
-        if record.over_memory:
+        if record.is_over_memory:
             return "memory"
-        if record.silent or stimulus.startswith("check-worker-ttl"):
+        if record.is_silent or stimulus.startswith("check-worker-ttl"):
             return "lost"
         # A connection that broke during retiring was not the planned end.
         broken = stimulus.startswith("handle-worker-cleanup")
-        if record.retiring and (record.closing or record.asked_to_close or not broken):
+        if record.is_retiring and (record.is_closing or record.is_close_requested or not broken):
             return "retired"
-        if record.closing or record.asked_to_close or "restart" in stimulus:
+        if record.is_closing or record.is_close_requested or "restart" in stimulus:
             return "closed"
         if getattr(self._scheduler.status, "name", "") in ("closing", "closed"):
             return "closed"
@@ -514,7 +539,7 @@ class Workers(Collector):
             return "closed"  # by a restart, which cannot start it again
         return "lost" if record.was_removed else "unknown"
 
-    def _unreach(self, record: WorkerRecord) -> None:
+    def _forget_address(self, record: WorkerRecord) -> None:
         if self._by_address.get(record.address) is record:
             del self._by_address[record.address], self._ids[record.address]
 
@@ -530,9 +555,9 @@ class Workers(Collector):
             "connected_at": connected_at,
             "disconnected_at": None,
         }
-        self._know_client(client, body)
+        self._add_client(client, body)
 
-    def _know_client(self, client: str, body: Dict[str, Any]) -> None:
+    def _add_client(self, client: str, body: Dict[str, Any]) -> None:
         record = self._clients[client] = Record(body["id"], body)
         record.characters = 300
         self.context.outboxes["clients"].add(record)
@@ -541,12 +566,12 @@ class Workers(Collector):
         body = record.body or {}
         record.body = {**body, "disconnected_at": max(at, body["connected_at"])}
         record.settled = True
-        self._departed.append(record)
+        self._disconnected_clients.append(record)
         self.context.outboxes["clients"].add(record)
 
-    def _arrival(self, name: str, action: str, default: float) -> float:
+    def _find_arrival(self, name: str, action: str, default: float) -> float:
         """Returns the time of arrival that Dask recorded for something older than the plugin."""
-        times = [at for at, m in self._scheduler.get_events(name) if _action(m) == action]
+        times = [at for at, m in self._scheduler.get_events(name) if _action_of(m) == action]
         return min(times[-1], default) if times else default
 
     # Threads.
@@ -557,9 +582,9 @@ class Workers(Collector):
             if not self._threads:
                 self._count_threads(now)
             return
-        for at, threads in history[self._threads_seen :]:
+        for at, threads in history[self._read_history_entries :]:
             self._add_threads(at, threads)
-        self._threads_seen = len(history)
+        self._read_history_entries = len(history)
 
     def _count_threads(self, now: float) -> None:
         """Checks the number at each change of workers, in a release without a history."""
@@ -568,8 +593,9 @@ class Workers(Collector):
 
     def _add_threads(self, at: float, threads: int) -> None:
         # Two changes at the same time would be taken for one.
-        at = self._threads_at = max(at, self._threads_at + 1e-6)
-        record = Record(repr(at), {"at": at, "threads": count(threads)}, settled=True)
+        at = max(at, self._last_thread_change_at + 1e-6)
+        self._last_thread_change_at = at
+        record = Record(repr(at), {"at": at, "threads": to_count(threads)}, settled=True)
         self._threads.append(record)
         self.context.outboxes["thread_history"].add(record)
 
@@ -579,13 +605,13 @@ def describe_environment(versions: Mapping[str, Any], executable: Optional[str])
     host, packages = dict(versions.get("host") or {}), dict(versions.get("packages") or {})
     described = clean(
         {
-            "python": _text(host.get("python")),
+            "python": _cut_text(host.get("python")),
             "executable": None if executable is None else cut(executable, ADDRESS_LENGTH),
-            "os": _text(host.get("OS")),
-            "os_release": _text(host.get("OS-release")),
-            "machine": _text(host.get("machine")),
+            "os": _cut_text(host.get("OS")),
+            "os_release": _cut_text(host.get("OS-release")),
+            "machine": _cut_text(host.get("machine")),
             "packages": {
-                _text(name): _text(packages[name]) for name in sorted(packages)[:PACKAGES]
+                _cut_text(name): _cut_text(packages[name]) for name in sorted(packages)[:PACKAGES]
             },
         }
     )
@@ -593,9 +619,9 @@ def describe_environment(versions: Mapping[str, Any], executable: Optional[str])
     return {"id": str(uuid.uuid5(uuid.NAMESPACE_OID, content)), **described}
 
 
-def _action(message: Any) -> Any:
+def _action_of(message: Any) -> Any:
     return message.get("action") if isinstance(message, dict) else None
 
 
-def _text(value: Any) -> Optional[str]:
+def _cut_text(value: Any) -> Optional[str]:
     return None if value is None else cut(value, ENVIRONMENT_TEXT_LENGTH)

@@ -10,7 +10,7 @@ class Workforce:
 
     def __init__(self, scheduler: Any):
         self._scheduler = scheduler
-        self.seen = self.peak_workers = len(scheduler.workers)
+        self.total_workers = self.peak_workers = len(scheduler.workers)
         self.peak_threads = 0
         self.thread_seconds = 0.0
         self._since, self._threads = time(), 0
@@ -19,21 +19,21 @@ class Workforce:
             self._advance(at, threads)
         self.update()
 
-    def update(self, arrived: int = 0, closed_at: Optional[float] = None) -> None:
+    def update(self, new_workers: int = 0, closed_at: Optional[float] = None) -> None:
         """Counts up to now, or up to the end of the scheduler.
 
         Call it whenever a worker has joined or left.
         """
         workers = self._scheduler.workers
-        self.seen += arrived
+        self.total_workers += new_workers
         self.peak_workers = max(self.peak_workers, len(workers))
         now = time() if closed_at is None else closed_at
         self._advance(now, sum(ws.nthreads for ws in workers.values()))
 
-    def bequeath(self) -> Dict[str, Any]:
+    def export_state(self) -> Dict[str, Any]:
         self.update()
         return {
-            "seen": self.seen,
+            "seen": self.total_workers,
             "peak_workers": self.peak_workers,
             "peak_threads": self.peak_threads,
             "thread_seconds": self.thread_seconds,
@@ -42,9 +42,11 @@ class Workforce:
             "workers": list(self._scheduler.workers),
         }
 
-    def inherit(self, inherited: Mapping[str, Any]) -> None:
-        workers, known = self._scheduler.workers, set(inherited["workers"])
-        self.seen = inherited["seen"] + sum(address not in known for address in workers)
+    def import_state(self, inherited: Mapping[str, Any]) -> None:
+        workers, known_addresses = self._scheduler.workers, set(inherited["workers"])
+        self.total_workers = inherited["seen"] + sum(
+            address not in known_addresses for address in workers
+        )
         self.peak_workers = max(self.peak_workers, inherited["peak_workers"])
         self.peak_threads = max(self.peak_threads, inherited["peak_threads"])
         self.thread_seconds = inherited["thread_seconds"]
